@@ -25,7 +25,7 @@ from tests.support.benchmark_server import server
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.llm import Call, Limiter, Limits, Message, OpenAIProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
-from trustgraph_prompt.worker.process import collect_seldom
+from trustgraph_prompt.worker.process import tune_garbage_collection
 
 CALLS = 100  # of a round
 ROUNDS = 15
@@ -197,7 +197,7 @@ async def chunks(url: str) -> None:
 
 async def throughput(url: str) -> None:
     """500 calls in flight of 20 events that take a second each, give or take a tenth, as in a worker."""
-    collect_seldom()
+    tune_garbage_collection()
     async with OpenAIProvider(url, "slow") as provider:
         limited = Limiter(provider, Limits(IN_FLIGHT))
         done, resident = 0, list[float]()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from trustgraph_prompt.ask import ask
-from trustgraph_prompt.contract.server_schema import held_to
+from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import ProviderError, Reason
 from trustgraph_prompt.llm import OpenAIProvider
 from trustgraph_prompt.prompts import PromptSet
@@ -140,7 +140,7 @@ async def measured(
     async def put(id: str, name: str, text: str) -> None:
         prompt, question = prompts.question(id, {"text": text, **TERMS.get(id, {})})
         config = replace(prompt.config, temperature=0.0, seed=SEED, max_tokens=TOKENS)
-        holds = native and held_to(prompt.contract, items=True) is not None
+        holds = native and server_schema(prompt.contract, items=True) is not None
         prompt = replace(prompt, config=config, native_items=holds)
         async with slots:
             started = time.monotonic()

@@ -1,4 +1,4 @@
-"""The prompt worker of a knowledge-graph ingestion flow: asks a model, publishes typed, validated objects."""
+"""A prompt worker for knowledge-graph ingestion: asks a model and publishes typed, validated objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
     "read",
 ]
 
-_ROOMS = {
+_PACKAGES = {
     "Contract": "contract",
     "MarkdownSection": "doors",
     "Outcome": "reader",
@@ -53,7 +53,7 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> object:
-    """Rooms are entered when first needed: validators and templates take longer to import than to use."""
-    if name in _ROOMS:
-        return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    """Import a public name when it is first used: validators and templates take long to import."""
+    if name in _PACKAGES:
+        return getattr(import_module(f"{__name__}.{_PACKAGES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,10 @@
-"""YAML and JSON files that an author wrote, held against a JSON Schema, with errors an author understands."""
+"""Reads YAML and JSON files of authors and checks them against a JSON Schema, with readable errors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 MAX_ERRORS = 100
-"""How many things that are wrong in one document are looked at."""
+"""Errors of one document that are reported."""
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 
@@ -26,20 +27,23 @@ YAML = "tag:yaml.org,2002:"
 JSON_TAGS = {YAML + kind for kind in ("null", "bool", "int", "float", "str", "seq", "map")}
 
 TYPES = {
-    "null": "nothing",
+    "null": "null",
     "boolean": "true or false",
-    "integer": "a whole number",
+    "integer": "an integer",
     "number": "a number",
-    "string": "a text",
+    "string": "a string",
     "array": "a list",
-    "object": "keys with values",
+    "object": "a mapping",
 }
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """YAML as plain JSON: keys are text, none stands twice; no dates, no NaN, none of YAML's own types.
+_COUNTED = {"minLength": "character", "minItems": "item", "minProperties": "key"}
 
-    No aliases either, which can make a book out of a line.
+
+class _PlainLoader(yaml.SafeLoader):
+    """Loads the part of YAML that is plain JSON: string keys without duplicates, no dates, no NaN, no tags.
+
+    Aliases are rejected, as a short file with aliases can expand to gigabytes.
     """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -53,26 +57,26 @@ class _PlainLoader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         if node.tag not in JSON_TAGS:
             raise yaml.constructor.ConstructorError(
-                problem=f"{node.tag.removeprefix(YAML)} is not among the types of JSON",
+                problem=f"{node.tag.removeprefix(YAML)} is not a JSON type",
                 problem_mark=node.start_mark,
             )
         value = super().construct_object(node, deep)
         if isinstance(value, float) and not math.isfinite(value):
             raise yaml.constructor.ConstructorError(
-                problem=f"{value} is no number of JSON", problem_mark=node.start_mark
+                problem=f"{value} is not a JSON number", problem_mark=node.start_mark
             )
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
-            wrong = None if isinstance(key, yaml.ScalarNode) else "a key must be a name"
-            if wrong is None and key.value in seen:
-                wrong = f"the key {key.value!r} stands twice"
-            if wrong is not None:
-                raise yaml.constructor.ConstructorError(problem=wrong, problem_mark=key.start_mark)
+            problem = None if isinstance(key, yaml.ScalarNode) else "a key must be a string"
+            if problem is None and key.value in seen:
+                problem = f"duplicate key {key.value!r}"
+            if problem is not None:
+                raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
-            key.tag = f"{YAML}str"  # `yes: 1` and `1: x` are named "yes" and "1"
+            key.tag = f"{YAML}str"  # the keys of `yes: 1` and `1: x` are "yes" and "1"
         return super().construct_mapping(node, deep)
 
 
@@ -83,7 +87,7 @@ _PlainLoader.yaml_implicit_resolvers = {
 
 
 def read_text(path: Path, error: type[ConfigError] = ConfigError) -> str:
-    """The text of a file. Raises `error` naming the file."""
+    """Read a UTF-8 file of at most `MAX_FILE_BYTES`. Raises `error` with the file name."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise error(f"larger than {MAX_FILE_BYTES:,} bytes", where=str(path))
@@ -95,7 +99,7 @@ def read_text(path: Path, error: type[ConfigError] = ConfigError) -> str:
 
 
 def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
-    """The document in a file (JSON is YAML). Raises `error` naming file and line."""
+    """Read a YAML or JSON file. Raises `error` with file name and line."""
     text = read_text(path, error)
     try:
         return yaml.load(text, _PlainLoader)
@@ -110,41 +114,30 @@ def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
 def check(
     document: Any, schema: Mapping[str, Any], where: str, error: type[ConfigError] = ConfigError
 ) -> None:
-    """Raise `error` for what in `document` the `schema` does not allow; the rest are its `others`."""
-    if _is_valid(document, schema):
-        return
-    raise_first(_errors(document, schema, where, error))
+    """Raise `error` if `document` does not meet `schema`; further errors are its `others`.
 
+    The first error is the one that most likely caused the others.
+    """
+    with suppress(ValueError):  # a key that is not a string
+        if jsonschema_rs.is_valid(dict(schema), document):
+            return
+    import jsonschema  # takes longer to import than files take to read
 
-def _is_valid(document: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether there is nothing to explain: what explains takes longer to import than files to read."""
-    try:
-        return jsonschema_rs.is_valid(dict(schema), document)
-    except ValueError:  # a key that is no text
-        return False
-
-
-def _errors(
-    document: Any, schema: Mapping[str, Any], where: str, error: type[ConfigError]
-) -> list[ConfigError]:
-    """What the schema does not allow, what is most likely the reason of the rest first."""
-    import jsonschema
-
-    explains = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    explaining = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
         jsonschema.validators.validator_for(schema), {"uniqueItems": _unique_items}
     )
-    problems = list(islice(explains(schema).iter_errors(document), MAX_ERRORS))
+    problems = list(islice(explaining(schema).iter_errors(document), MAX_ERRORS))
     # A misspelt key is often the reason why another one is missing.
     problems.sort(key=lambda problem: problem.validator != "additionalProperties")
     if problems and problems[0].validator != "additionalProperties":
         problems.sort(key=jsonschema.exceptions.relevance, reverse=True)
-    return [_error(problem, schema, where, error) for problem in problems]
+    raise_first([_error(problem, schema, where, error) for problem in problems])
 
 
 def _unique_items(
     validator: object, wanted: bool, items: object, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
-    """The keyword, judged natively: the library that explains compares each item with each other one."""
+    """The keyword `uniqueItems` in native code: jsonschema compares every pair of items."""
     from jsonschema import ValidationError
 
     if not jsonschema_rs.is_valid({"uniqueItems": wanted}, items):
@@ -156,14 +149,14 @@ def _error(
 ) -> ConfigError:
     from jsonschema.exceptions import best_match
 
-    misspelt = problem.validator == "additionalProperties"
-    if not misspelt:
+    is_unknown_key = problem.validator == "additionalProperties"
+    if not is_unknown_key:
         problem = best_match([problem]) or problem
     inner: Any = problem.schema
     found: Any = problem.instance
     wanted: Any = problem.validator_value
     path = pointer(problem.absolute_path)
-    if misspelt:
+    if is_unknown_key:
         known = inner.get("properties", {})
         unknown = next(key for key in found if key not in known)
         return error(
@@ -175,7 +168,7 @@ def _error(
         )
     if problem.validator == "not" and (keys := wanted.get("required")):
         return error(
-            f"the key `{keys[0]}` does not belong here",
+            f"the key `{keys[0]}` is not allowed here",
             where=where,
             path=path + pointer([keys[0]]),
             found=found[keys[0]],
@@ -193,15 +186,15 @@ def _error(
             expected=f"`{missing}`: {described}" if described else f"`{missing}` too",
         )
     if problem.validator in ("oneOf", "anyOf"):
-        message = "it has none of the forms that it may have"
+        message = "it has none of the allowed forms"
         expected: str | None = "; or ".join(_form(form, schema) for form in inner[problem.validator])
     else:
-        message, expected = _in_words(problem, inner)
+        message, expected = _explain(problem, inner)
     return error(message, where=where, path=path, found=found, expected=expected)
 
 
-def _in_words(problem: ValidationError, inner: Mapping[str, Any]) -> tuple[str, str | None]:
-    """What a keyword has against a value, and what it wants instead."""
+def _explain(problem: ValidationError, inner: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Say what is wrong with a value, and what was expected."""
     found: Any = problem.instance
     wanted: Any = problem.validator_value
     match problem.validator:
@@ -210,9 +203,9 @@ def _in_words(problem: ValidationError, inner: Mapping[str, Any]) -> tuple[str, 
             return "it is of the wrong type", " or ".join(TYPES[name] for name in types)
         case "enum":
             near = suggestion(str(found), map(str, wanted))
-            return f"it is none of the allowed values{near}", "one of " + ", ".join(map(str, wanted))
+            return f"it is not one of the allowed values{near}", "one of " + ", ".join(map(str, wanted))
         case "pattern":
-            return "it does not have the form that it must have", inner.get("description")
+            return "it has an invalid format", inner.get("description")
         case "minimum":
             return "it is too small", f"at least {wanted:,}"
         case "exclusiveMinimum":
@@ -220,16 +213,16 @@ def _in_words(problem: ValidationError, inner: Mapping[str, Any]) -> tuple[str, 
         case "maximum":
             return "it is too large", f"at most {wanted:,}"
         case "minLength" | "minItems" | "minProperties" if not found:
-            return "it is empty", "something in it"
+            return "it is empty", f"at least {wanted} {_COUNTED[problem.validator]}{'s' * (wanted != 1)}"
         case "maxLength":
             return "it is too long", f"at most {wanted:,} characters"
         case "uniqueItems":
-            return "something stands in it twice", "each of its items once"
+            return "it has duplicate items", "unique items"
     return excerpt(problem.message), None
 
 
 def _form(form: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """One form of several, in words."""
+    """Describe one of several allowed forms."""
     if "$ref" in form:
         form = schema["$defs"][form["$ref"].rpartition("/")[2]]
     if keys := form.get("required", form.get("properties")):

@@ -1,19 +1,19 @@
-"""What answers cost, and what they may cost."""
+"""Token usage, prices and budgets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 __all__ = ["Budget", "Price", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, or of several together; None is "the provider did not say", which is not 0.
+    """The tokens of one or several calls; None if the provider did not report them, which is not 0.
 
-    Of the prompt's tokens, `cached_tokens` were read from the provider's own cache and
-    `cache_creation_tokens` written to it.
+    `cached_tokens` are the prompt tokens that were read from the provider's cache, `cache_creation_tokens`
+    those that were written to it.
     """
 
     prompt_tokens: int | None = None
@@ -23,22 +23,17 @@ class Usage:
     cache_creation_tokens: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            _sum(self.prompt_tokens, other.prompt_tokens),
-            _sum(self.completion_tokens, other.completion_tokens),
-            _sum(self.total_tokens, other.total_tokens),
-            _sum(self.cached_tokens, other.cached_tokens),
-            _sum(self.cache_creation_tokens, other.cache_creation_tokens),
-        )
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Usage(*(b if a is None else a if b is None else a + b for a, b in pairs))
 
     @property
     def tokens(self) -> int:
-        """How many were reported: the total, or its parts where they are more."""
+        """The total, or the sum of its parts if that is more; 0 if nothing was reported."""
         return max(self.total_tokens or 0, (self.prompt_tokens or 0) + (self.completion_tokens or 0))
 
     @classmethod
     def sum(cls, usages: Iterable[Usage]) -> Usage:
-        """All of them together; what none of them reported stays None."""
+        """Add up usages; what none of them reported stays None."""
         total = cls()
         for usage in usages:
             total += usage
@@ -47,9 +42,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Money for a million tokens.
+    """Prices per million tokens, in any currency.
 
-    `cached` is for tokens of the prompt that the provider had in its own cache; None is what others cost.
+    `cached` applies to prompt tokens from the provider's cache; None: the price of other prompt tokens.
     """
 
     prompt: float
@@ -57,11 +52,11 @@ class Price:
     cached: float | None = None
 
     def of(self, usage: Usage) -> float:
-        """What `usage` costs; of a total, what is in neither of its parts costs the dearer price."""
+        """The cost of `usage`. Tokens that are only part of the total cost the higher of the two prices."""
         prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
         unsplit = usage.tokens - prompt - completion
-        dearer = max(self.prompt, self.completion)
-        cost = prompt * self.prompt + completion * self.completion + unsplit * dearer
+        higher = max(self.prompt, self.completion)
+        cost = prompt * self.prompt + completion * self.completion + unsplit * higher
         if self.cached is not None:
             cost -= min(usage.cached_tokens or 0, prompt) * (self.prompt - self.cached)
         return cost / 1_000_000
@@ -69,12 +64,12 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a request may cost; None is unlimited.
+    """The limits of a request; None is unlimited.
 
-    `attempts`: how often the question is put. `tokens`: over all calls, prompts and answers.
-    `seconds`: from the publishing of the request. `money`: in the unit of the prices. `work_seconds`: from
-    when the question is put; whoever puts it again has as many. `characters`: of one answer, its thinking
-    included; what is longer is cut.
+    `attempts`: how often the model is asked. `tokens`: of all calls, prompts and answers. `seconds`: from the
+    publish time of the request. `money`: in the currency of the prices. `work_seconds`: from the first call;
+    a redelivered request starts again. `characters`: of one answer with its thinking; a longer answer is
+    truncated.
     """
 
     attempts: int | None = None
@@ -83,7 +78,3 @@ class Budget:
     money: float | None = None
     work_seconds: float | None = None
     characters: int | None = 1_000_000
-
-
-def _sum(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else a + b

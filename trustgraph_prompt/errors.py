@@ -1,31 +1,32 @@
-"""Every error of the package, and the records that say what was wrong.
+"""Every error of the package, and the records that describe what is wrong.
 
     TrustgraphPromptError
-    ├── ConfigError                      a file, an entry or an option that an author wrote
-    │   ├── ContractError                  a schema that is none
-    │   ├── LanguageError                  a text of the schema language that is none
-    │   ├── TemplateError                  a template that does not compile, or may not run
-    │   ├── PromptError                    a prompt definition that is incomplete or wrong
-    │   │   └── PromptValidationError        … one that is written in Python, in sections
-    │   └── FlowError                      a flow file
-    ├── RenderError                      a template that cannot work with its terms
-    │   ├── RenderTooLong                  … that writes or works more than the limits allow
-    │   └── PromptRenderError              sections without their parameters
-    ├── RequestError                     a message that is no request, or asks for what is not there
-    ├── StructuredOutputInvalid          an answer that is not what its contract says
-    │   ├── OutputParseError               … as seed 4 names it
-    │   ├── JSONParseError                 … as seed 5 does, where no JSON was to be found
-    │   └── SchemaValidationError          … and where some was
-    ├── ProviderError                    who was asked could not answer; one class a category
+    ├── ConfigError                      an invalid file, entry or option
+    │   ├── ContractError                  an invalid schema or contract
+    │   ├── LanguageError                  an invalid text in the schema language
+    │   ├── TemplateError                  a template that does not compile or uses something forbidden
+    │   ├── PromptError                    an incomplete or invalid prompt definition
+    │   │   └── PromptValidationError        an invalid prompt in sections (weakincentives)
+    │   └── FlowError                      an invalid flow file
+    ├── RenderError                      a template that fails with the given terms
+    │   ├── RenderTooLong                  its output or its work exceeds the limits
+    │   └── PromptRenderError              sections with missing parameters (weakincentives)
+    ├── RequestError                     an invalid request, or one for something that does not exist
+    ├── StructuredOutputInvalid          an answer that does not meet its contract
+    │   ├── OutputParseError               the same for weakincentives
+    │   ├── JSONParseError                 the same for StreetRace: an answer without JSON
+    │   └── SchemaValidationError          the same for StreetRace: JSON that does not meet its schema
+    ├── ProviderError                    a failed call to a model; one class for each category
     │   ├── ProviderAuthentication · ProviderInvalidModel
     │   ├── ProviderUnavailable (transient), ProviderUnexplained
-    │   ├── ProviderModelNotLoaded (transient) · ProviderRateLimit (transient, retry_after), ProviderPaused
+    │   ├── ProviderModelNotLoaded (transient) · ProviderModelAway (transient)
+    │   ├── ProviderRateLimit (transient, retry_after), ProviderPaused
     │   └── ProviderInvalidResponse · ProviderInvalidRequest · ProviderUnsupportedContentBlock
-    └── BrokerError                      messages could not move
+    └── BrokerError                      a failed operation of the message broker
         ├── BrokerUnavailable · TopicInvalid · SubscriptionBusy
         └── MessageTooLarge · BrokerClosed · CallTimeout
 
-Every library error is mapped to one of these at the edge where it appears.
+Errors of libraries are mapped to one of these where the library is called.
 """
 
 from __future__ import annotations
@@ -34,12 +35,11 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from errno import EMFILE, ENFILE
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cost import Usage
-    from trustgraph_prompt.reader import CallReport, Outcome
+    from trustgraph_prompt.outcome import CallReport, Outcome
 
 __all__ = [
     "PROVIDER_ERRORS",
@@ -86,7 +86,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 class Reason(StrEnum):
-    """Why a value, or one object of an answer, was refused. `SUCCESS` whenever the value may be used."""
+    """Why a value, or one object of an answer, was rejected; `SUCCESS` if the value may be used."""
 
     SUCCESS = "success"
     EMPTY = "empty"
@@ -113,7 +113,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One thing that is wrong with a value; `path` is a JSON Pointer (RFC 6901) into it, "" for the whole."""
+    """One problem of a value; `path` is a JSON Pointer (RFC 6901) into the value, "" for all of it."""
 
     reason: Reason
     message: str
@@ -124,13 +124,14 @@ class Issue:
 
 
 class TrustgraphPromptError(Exception):
-    """The base of every error this package raises."""
+    """The base class of all errors of this package."""
 
 
 class ConfigError(TrustgraphPromptError):
-    """Something an author wrote is wrong: says where, under which key, what was found, what was expected.
+    """A file, an entry or an option is invalid: says where, which key, what was found and what was expected.
 
-    `others` are what else is wrong in the same place.
+    `where` names the file or entry, `path` is a JSON Pointer into it. `others` are further errors of the same
+    file or entry.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class ConfigError(TrustgraphPromptError):
         super().__init__(message)
 
     def at(self, where: str, path: str = "") -> ConfigError:
-        """The same error, seen from the file or topic entry that holds the wrong part."""
+        """Return the error as one of the enclosing file or entry: `where` names it, `path` comes first."""
         return type(self)(
             self.message,
             where=self.where or where,
@@ -169,44 +170,46 @@ class ConfigError(TrustgraphPromptError):
 
 
 class ContractError(ConfigError):
-    """The schema or another part of a contract is not usable."""
+    """A schema, or another part of a contract, is invalid."""
 
 
 class LanguageError(ConfigError):
-    """A text of the schema language is wrong, or something cannot be said in it (seed 5).
+    """A text in the schema language is invalid, or a JSON Schema cannot be written in it (StreetRace).
 
-    `where` ends with line and column; `path` is a JSON Pointer into a JSON Schema that cannot be said.
+    `where` ends with line and column; `path` is a JSON Pointer into the JSON Schema.
     """
 
 
 class TemplateError(ConfigError):
-    """The template does not compile, or uses what templates may not use; `line` is where, if known."""
+    """The template does not compile, or uses something forbidden; `line` and `column` count from 1."""
 
     line: int | None = None
+    column: int | None = None
 
     @classmethod
-    def in_line(cls, line: int, message: str) -> TemplateError:
-        """The error in a line of the template, which the message names."""
+    def in_line(cls, line: int, message: str, column: int | None = None) -> TemplateError:
+        """Make the error for a line of the template; the message names the line."""
         error = cls(f"line {line}: {message}")
-        error.line = line
+        error.line, error.column = line, column
         return error
 
     def at(self, where: str, path: str = "") -> ConfigError:
-        """The same error, seen from the file or topic entry that holds the template."""
+        """Return the error as one of the enclosing file or entry; the `line` is kept."""
         error = super().at(where, path)
         assert isinstance(error, TemplateError)
-        error.line = self.line
+        error.line, error.column = self.line, self.column
         return error
 
 
 class PromptError(ConfigError):
-    """The definition of a prompt is incomplete or wrong."""
+    """A prompt definition is incomplete or invalid."""
 
 
 class PromptValidationError(PromptError):
-    """A prompt in sections is wrong, which shows when it is made (seed 4).
+    """A prompt in sections is invalid; raised by its constructor (weakincentives).
 
-    `dataclass_type` is the type that is no dataclass, or whose section is wrong; `section` the path of that.
+    `dataclass_type` is the type that is not a dataclass, or that of the invalid section; `section` is the
+    path of the section.
     """
 
     def __init__(self, message: str, *, dataclass_type: object = None, section: tuple[str, ...] = ()) -> None:
@@ -216,19 +219,19 @@ class PromptValidationError(PromptError):
 
 
 class FlowError(ConfigError):
-    """A flow file is wrong."""
+    """A flow file is invalid."""
 
 
 class RenderError(TrustgraphPromptError):
-    """The template met terms it cannot work with."""
+    """A template failed with the given terms."""
 
 
 class RenderTooLong(RenderError):
-    """The template ran out of its output or iteration budget."""
+    """The output of a template, or the work that it takes, exceeds the limits."""
 
 
 class PromptRenderError(RenderError):
-    """Sections cannot be filled in (seed 4): which parameters are missing, or there twice."""
+    """The parameters of sections are missing or given twice (weakincentives)."""
 
     def __init__(self, message: str, *, dataclass_type: object = None, section: tuple[str, ...] = ()) -> None:
         self.message = message
@@ -238,10 +241,7 @@ class PromptRenderError(RenderError):
 
 
 class RequestError(TrustgraphPromptError):
-    """A message that cannot be served as it is; asking again does not help.
-
-    `type` is what goes into the `error.type` of a response.
-    """
+    """A request is invalid, and a retry would not help. `type` becomes the `error.type` of the response."""
 
     def __init__(self, message: str, *, type: str = "invalid-request") -> None:
         self.type = type
@@ -249,10 +249,11 @@ class RequestError(TrustgraphPromptError):
 
 
 class StructuredOutputInvalid(TrustgraphPromptError):
-    """An answer is not what its contract says (seed 2, section 7; category `structured_output_invalid`).
+    """An answer does not meet its contract (OpenArmature, section 7; category `structured_output_invalid`).
 
-    The attributes are seed 2's: the schema asked for, the content byte for byte, what is wrong with it,
-    why the model stopped and what all `calls` cost. `outcome` is the whole story.
+    OpenArmature defines `response_schema`, `output_content` (the answer, byte for byte), `error_message`,
+    `finish_reason` and `usage` (of all calls). `issues` are the problems of the answer, `outcome` has all
+    details.
     """
 
     category: ClassVar[str] = "structured_output_invalid"
@@ -281,11 +282,11 @@ class StructuredOutputInvalid(TrustgraphPromptError):
 
 
 class OutputParseError(StructuredOutputInvalid):
-    """An answer is not of the type that its prompt declares (seed 4).
+    """An answer is not of the type that its prompt declares (weakincentives).
 
-    `dataclass_type` is that type, of one element where a list is declared, None where nothing is declared.
-    `index` is the element that is wrong, `path` a JSON Pointer to what is wrong in the value. `issues` are
-    all that is wrong, `output_content` is the answer.
+    `dataclass_type` is that type, or that of the elements of a list; None if nothing is declared. `index` is
+    the first invalid element, `path` a JSON Pointer to the first issue. `issues` are all of them,
+    `output_content` is the answer.
     """
 
     def __init__(
@@ -302,27 +303,29 @@ class OutputParseError(StructuredOutputInvalid):
         self.dataclass_type = dataclass_type
         self.index = index
         self.path = path
-        told = {} if cause is None else {name: getattr(cause, name) for name in _TOLD}
-        super().__init__(message, output_content=output_content, **told)
+        super().__init__(message, **_details(cause) | {"output_content": output_content})
 
 
 class JSONParseError(StructuredOutputInvalid):
-    """There is no JSON in an answer, or more than one (seed 5)."""
+    """An answer holds no JSON value, or several (StreetRace)."""
 
     def __init__(
         self, raw_response: str, parse_error: str, *, cause: StructuredOutputInvalid | None = None
     ) -> None:
         self.raw_response = raw_response
         self.parse_error = parse_error
-        super().__init__(f"Failed to parse JSON from response: {parse_error}", **_told(cause, raw_response))
+        super().__init__(
+            f"Failed to parse JSON from response: {parse_error}",
+            **_details(cause, raw_response),
+        )
 
 
 class SchemaValidationError(StructuredOutputInvalid):
-    """The JSON of an answer is not as its schema says (seed 5).
+    """The JSON of an answer does not meet its schema (StreetRace).
 
-    `schema_name` is as the prompt expects it, with `[]` where it is a list; each of `errors` begins with a
-    JSON Pointer into the answer, the index of an element first. Where the last of all attempts held no JSON,
-    they say so.
+    `schema_name` is that of the prompt, with `[]` for a list. Each of `errors` begins with a JSON Pointer
+    into the answer, which begins with the index of the element for a list; or says that the last attempt held
+    no JSON.
     """
 
     def __init__(
@@ -338,24 +341,24 @@ class SchemaValidationError(StructuredOutputInvalid):
         self.raw_response = raw_response
         super().__init__(
             f"Schema validation failed for '{schema_name}': {'; '.join(self.errors)}",
-            **_told(cause, raw_response),
+            **_details(cause, raw_response),
         )
 
 
-def _told(cause: StructuredOutputInvalid | None, raw: str) -> dict[str, Any]:
-    """What a view says that is not of its seed."""
-    return {"output_content": raw} if cause is None else {name: getattr(cause, name) for name in _TOLD}
-
-
-_TOLD = ("response_schema", "finish_reason", "usage", "issues", "outcome")
+def _details(cause: StructuredOutputInvalid | None, raw: str = "") -> dict[str, Any]:
+    """The arguments of `StructuredOutputInvalid`, copied from the error that is presented as another one."""
+    if cause is None:
+        return {"output_content": raw}
+    names = ("response_schema", "finish_reason", "usage", "issues", "outcome")
+    return {"output_content": cause.output_content or raw, **{name: getattr(cause, name) for name in names}}
 
 
 class ProviderError(TrustgraphPromptError):
-    """Who was asked could not answer. `category` is seed 2's name for why.
+    """A call to a model failed. `category` is OpenArmature's name for the reason.
 
-    `calls` are those that `complete` made, this failure the last of them, and `usage` what they cost.
-    `loggable` is what of it may stand in a log: the address and the HTTP status or what broke, none of the
-    server's own words, which may quote prompts and answers.
+    `calls` are those that `complete` made, the failed one last, and `usage` is their usage. `loggable` is a
+    text that is safe to log: the address and the HTTP status or the cause, without the server's own message,
+    which may quote prompts and answers. `retry_after` is in seconds.
     """
 
     category: ClassVar[str]
@@ -370,20 +373,20 @@ class ProviderError(TrustgraphPromptError):
 
 
 class ProviderAuthentication(ProviderError):
-    """Credentials are bad, expired or missing."""
+    """The credentials are invalid, expired or missing."""
 
     category = "provider_authentication"
 
 
 class ProviderUnavailable(ProviderError):
-    """Network, DNS, a time-out, a 5xx."""
+    """A network or DNS error, a timeout, or an HTTP status of 5xx."""
 
     category = "provider_unavailable"
     transient = True
 
 
 class ProviderUnexplained(ProviderUnavailable):
-    """A worker over topics that does not say whether it may work later."""
+    """A completion worker failed without saying whether a retry may succeed."""
 
 
 class ProviderInvalidModel(ProviderError):
@@ -393,56 +396,56 @@ class ProviderInvalidModel(ProviderError):
 
 
 class ProviderModelNotLoaded(ProviderError):
-    """The model is known and not serving yet."""
+    """The model is known but not loaded yet."""
 
     category = "provider_model_not_loaded"
     transient = True
 
 
 class ProviderModelAway(ProviderError):
-    """A worker over topics is there, and waits for its model, which is away."""
+    """A completion worker is waiting for its model, which is unreachable."""
 
     category = "provider_model_away"
     transient = True
 
 
 class ProviderRateLimit(ProviderError):
-    """Too many requests; `retry_after` seconds where the provider said so."""
+    """Too many requests; `retry_after` in seconds, if the provider gave it."""
 
     category = "provider_rate_limit"
     transient = True
 
 
 class ProviderPaused(ProviderRateLimit):
-    """No call was made: the provider wants to be left alone for another `retry_after` seconds."""
+    """No call was made: the provider asked for a pause, of which `retry_after` seconds are left."""
 
 
 class ProviderInvalidResponse(ProviderError):
-    """What came back is not the envelope of an answer."""
+    """The response is not a valid completion."""
 
     category = "provider_invalid_response"
 
 
 class ProviderInvalidRequest(ProviderError):
-    """The request is wrong, seen before it was sent or by the provider."""
+    """The request is invalid, as found before it was sent or by the provider."""
 
     category = "provider_invalid_request"
 
 
 class ProviderUnsupportedContentBlock(ProviderError):
-    """The model cannot take a content block, a media type or a source."""
+    """The model does not support a content block, media type or source."""
 
     category = "provider_unsupported_content_block"
 
 
-#: The errors of providers by their category.
 PROVIDER_ERRORS: Mapping[str, type[ProviderError]] = {
-    kind.category: kind for kind in ProviderError.__subclasses__()
+    error.category: error for error in ProviderError.__subclasses__()
 }
+"""The provider errors by category."""
 
 
 class BrokerError(TrustgraphPromptError):
-    """Messages could not move."""
+    """An operation of the message broker failed."""
 
 
 class BrokerUnavailable(BrokerError):
@@ -450,15 +453,15 @@ class BrokerUnavailable(BrokerError):
 
 
 class TopicInvalid(BrokerError):
-    """The name is no topic, or its namespace does not exist."""
+    """The topic name is invalid, or its namespace does not exist."""
 
 
 class SubscriptionBusy(BrokerError):
-    """An exclusive subscription has a consumer already."""
+    """An exclusive subscription already has a consumer."""
 
 
 class MessageTooLarge(BrokerError):
-    """The broker takes no message of that size."""
+    """The message exceeds the size limit of the broker."""
 
 
 class BrokerClosed(BrokerError):
@@ -470,13 +473,13 @@ class CallTimeout(BrokerError):
 
 
 def raise_first(errors: Iterable[ConfigError]) -> None:
-    """Raise the first of some errors, if there is one; the others are its `others`."""
-    if every := [each for error in errors for each in (error, *error.others)]:
-        raise first_of(every)
+    """Raise the first of `errors`, if any, with the rest as its `others`."""
+    if flat := [each for error in errors for each in (error, *error.others)]:
+        raise first_of(flat)
 
 
 def first_of(errors: Sequence[ConfigError]) -> ConfigError:
-    """The first of some errors; the rest are its `others`."""
+    """Return the first of `errors`, with the rest as its `others`."""
     first, *others = errors
     for other in others:
         other.others = ()
@@ -485,31 +488,20 @@ def first_of(errors: Sequence[ConfigError]) -> ConfigError:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`, did you mean …?` where one of the known names is near, else nothing."""
+    """Return `, did you mean …?` if one of the known names is similar, else ""."""
     near = difflib.get_close_matches(name, known, n=1)
     return f", did you mean {near[0]!r}?" if near else ""
 
 
 def excerpt(text: str | bytes, limit: int = 200) -> str:
-    """The beginning of a text that others wrote, at most `limit` characters of it, for a message of ours."""
+    """Return the beginning of a text, at most `limit` characters, to quote it in a message."""
     if isinstance(text, bytes):
         text = text[: 4 * limit + 4].decode(errors="replace")
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def out_of_descriptors(error: BaseException | None) -> bool:
-    """Whether it, or what it was caused by, is that the process or the system has no file descriptor left."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
-            return True
-        seen.add(id(error))
-        error = error.__cause__
-    return False
-
-
 def without_frames(error: E) -> E:
-    """The error as a value to keep; its causes stay, and lose their frames as well.
+    """Remove the tracebacks of an error and of its causes, and return it.
 
     A traceback keeps every frame that the error passed alive, with all local variables.
     """

@@ -1,15 +1,16 @@
-"""Whether this process can still open anything: a connection to its model or its broker, say."""
+"""Whether the process is out of file descriptors, and so cannot open connections."""
 
 from __future__ import annotations
 
 import os
+from errno import EMFILE, ENFILE
 
 SPARE = 4
-"""So many must be free: what is open now may need another at any time."""
+"""How many must be free: the components that are running may need another one at any time."""
 
 
 def shortage() -> OSError | None:
-    """The error (`EMFILE`, `ENFILE`) where few file descriptors are free, in this process or the system."""
+    """Return the error (`EMFILE`, `ENFILE`) if fewer than `SPARE` are free in this process or the system."""
     opened: list[int] = []
     try:
         for _ in range(SPARE):
@@ -20,3 +21,14 @@ def shortage() -> OSError | None:
         for descriptor in opened:
             os.close(descriptor)
     return None
+
+
+def out_of_descriptors(error: BaseException | None) -> bool:
+    """Whether an error, or one of its causes, says that no file descriptor is left."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+            return True
+        seen.add(id(error))
+        error = error.__cause__
+    return False

@@ -1,12 +1,12 @@
-"""Why the URL of an HTTP server is not valid, in words that quote nothing of it: it may hold a password."""
+"""Why an HTTP URL is invalid, without quoting it: it may hold a password."""
 
 from __future__ import annotations
 
 from urllib.parse import urlsplit
 
 
-def refusal(url: str) -> str:
-    """The reason, for a URL that cannot be used."""
+def why_invalid(url: str) -> str:
+    """Explain why `url` is not a valid HTTP URL."""
     try:
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https") or not url.strip()[len(parts.scheme) :].startswith("://"):

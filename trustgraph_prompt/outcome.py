@@ -1,4 +1,4 @@
-"""What came of asking or reading."""
+"""`Outcome`: the result of asking a model or of reading an answer."""
 
 from __future__ import annotations
 
@@ -9,49 +9,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, excerpt
-from trustgraph_prompt.json_text import locate
+from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.grammar import before_half_escape
 
-if TYPE_CHECKING:  # an outcome of which nobody says what it holds, holds anything
+if TYPE_CHECKING:  # plain `Outcome` is `Outcome[Any]`
     from typing_extensions import TypeVar as TypeVarWithDefault
-
-    from trustgraph_prompt.reader.repair import Edit
 
     T = TypeVarWithDefault("T", default=Any)
 else:
     T = TypeVar("T")
 
-MAX_ISSUE = 300  # characters of one issue in an explanation: a path holds the keys that a model wrote
+MAX_ISSUE = 300  # characters of one issue in an explanation; its path holds keys that a model wrote
 MAX_SEARCHED = 100_000  # characters of an answer in which an explanation looks for duplicate keys
 
-_GOES_ON = ("continue", "transient")  # a call that failed for the moment gave no text
-
-_NOT_HELD = "the server did not hold the answer to the schema"
+_CONTINUES = ("continue", "transient")  # a transient failure leaves the text of the call before as it is
 
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Stage(IntEnum):
-    """What it took to read the value; a later one took more."""
+    """How much it took to read the value, in increasing order."""
 
-    NATIVE = 0  # the provider held the answer to the schema, and the whole text is the value
+    NATIVE = 0  # the provider enforced the schema, and the whole text is the value
     DIRECT = 1  # the whole text is the value
-    EXTRACTED = 2  # text around the value, or another layout than the one asked for
-    REPAIRED = 3  # the JSON itself was mended
-    SALVAGED = 4  # a cut value was closed up
+    EXTRACTED = 2  # there was text around the value, or its layout was not the requested one
+    REPAIRED = 3  # invalid JSON was repaired
+    SALVAGED = 4  # a truncated value was completed
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One object that was refused: the `index`-th of the answer (from 0), its raw text, and what is wrong.
+    """A rejected object, or the rejected value of a json answer.
 
-    Of a json answer it is the one value that was refused. `start` is where `raw` begins in the text of its
-    call, in characters. Objects that were taken back are not counted.
+    `index` counts the objects of the answer from 0, without retracted ones. `raw` is the text of the object,
+    `start` its position in the text of its call, in characters.
     """
 
     index: int
@@ -60,12 +56,20 @@ class Rejected:
     start: int
 
 
+class Edit(NamedTuple):
+    """What was changed at a place of the text to read it as JSON."""
+
+    offset: int
+    what: str
+
+
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """One object whose JSON was mended: the `index`-th of the answer (from 0), its raw text, and how.
+    """An object whose JSON was repaired by `edits`.
 
-    `start` is where `raw` begins in the text of its call, in characters; edits count from the beginning of
-    that text, too. One that is `SALVAGED` was cut where `raw` ends.
+    `index` counts the objects of the answer from 0. `raw` is the text of the object, `start` its position in
+    the text of its call, in characters; the positions of `edits` are in that text, too. A `SALVAGED` object
+    was truncated where `raw` ends.
     """
 
     index: int
@@ -77,7 +81,7 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class ReadReport:
-    """What reading the text of one call came to, what that took, and for how long."""
+    """The result of reading the text of one call, and the time that it took."""
 
     stage: Stage
     reason: Reason
@@ -86,14 +90,15 @@ class ReadReport:
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """One call to a model: why it was made, what came back byte for byte, how it ended, what it cost.
+    """One call to a model.
 
-    `schema_path` is how the answer was held to a schema, `cost` the money it took: None without a price.
-    `read` is about the text together with what the call went on from; None where nothing was read of it.
+    `why` it was made: first, invalid (asked again, with the issues), repair (asked to correct the form of the
+    answer), continue (asked for the rest of a truncated answer), room (asked again with a higher token limit)
+    or transient (retried after a transient error). `text` is the answer byte for byte. `schema_path` says how
+    the schema was enforced. `cost` is None without a price. `read` covers the text together with the text
+    that the call continued; None if it was not read.
     """
 
-    #: first · invalid (again, with what was wrong) · repair (the answer alone, of a wrong form) · continue
-    #: (the rest of a cut answer) · room (again, with more room for the answer) · transient (sent again)
     why: str
     text: str
     finish_reason: str | None = None
@@ -107,19 +112,21 @@ class CallReport:
 
 @dataclass(frozen=True, repr=False)
 class Outcome(Generic[T]):
-    """What came of asking or reading; always returned, never raised.
+    """The result of asking a model or of reading an answer; always returned, never raised.
 
-    `value` may be used whenever `reason` is `SUCCESS`: a str for text, a JSON value for json, the list of
-    accepted objects for jsonl (which is a list, perhaps empty, whatever the reason). `truncated` is None
-    where neither text nor wire tells. `issues` are about the answer as a whole: of a json answer those of
-    its value, which stands in `rejected` with its place; those of single objects stand there alone.
-    `repaired` are the objects whose JSON was mended. `retracted` are objects a stream had given and the
-    whole text took back. What is `cached` was asked before: it made no calls, and `model` says who answered.
-    `span` is where the value of a json answer stands in the text that was read: its first character, its end.
-    `grounding` says of each of the `objects` where it stands in the terms of the question; None where nothing
-    is looked for there.
-    `escalated` is why somebody else is to deal with the answer: a condition of the prompt holds for it, or
-    its attempts were spent and none brought anything to use.
+    - `value`: usable if `reason` is `SUCCESS`. A str for text, a JSON value for json; for jsonl the list of
+      accepted objects, which is a list whatever the reason.
+    - `truncated`: whether the answer was cut off; None if neither the text nor the provider tells.
+    - `issues`: those of the whole answer and of the value of a json answer (also in `rejected`).
+      The issues of single objects are in `rejected` only.
+    - `repaired`: the objects whose JSON was repaired.
+    - `retracted`: objects that a stream returned and that turned out not to be part of the answer.
+    - `cached`: the answer is from the cache, without calls; `model` is the model that gave it.
+    - `span`: start and end of the value of a json answer in the text that was read, in characters.
+    - `grounding`: for each of `objects`, where its values occur in the terms of the question; None if the
+      contract has no `sources`.
+    - `escalated`: why the answer needs attention: a condition of the prompt holds for it, or all attempts
+      failed.
     """
 
     value: Any
@@ -146,68 +153,69 @@ class Outcome(Generic[T]):
 
     @property
     def objects(self) -> Sequence[Any]:
-        """What may be used, one by one: the list where many were asked for, else the one value or nothing."""
+        """The usable objects: the list if the contract has `many`, else the one value or nothing."""
         if self.contract.many and isinstance(self.value, list):
             return self.value
         return [self.value] if self.ok else ()
 
     @cached_property
     def instances(self) -> list[T]:
-        """The `objects` as instances of the contract's type, plain values where it has none, in their order.
+        """The `objects` as instances of the contract's type, or as plain values if it has none.
 
-        Made when they are first asked for. Raises `StructuredOutputInvalid` as `Contract.build`.
+        They are made on first access. Raises `StructuredOutputInvalid` as `Contract.build`.
         """
         build, objects = self.contract.build, self.objects
         built: list[T] = build(list(objects)) if self.contract.many else [build(one) for one in objects]
         return built
 
     def without_terms(self) -> Outcome[T]:
-        """The same, knowing where its objects stand, and holding none of the texts in which they do."""
+        """Return the same outcome with its `grounding`, but without the terms that were searched."""
         if (contract := self.contract.without_terms) is self.contract:
             return self
         return replace(self, contract=contract, grounding=self.contract.grounding(self.objects))
 
     @property
     def usage(self) -> Usage:
-        """Tokens of all calls together."""
+        """The usage of all calls together."""
         return Usage.sum(call.usage for call in self.calls)
 
     @property
     def cost(self) -> float | None:
-        """Money of all calls together; None without a price."""
+        """The cost of all calls together; None without a price."""
         costs = [call.cost for call in self.calls if call.cost is not None]
         return sum(costs) if costs else None
 
     @property
     def text(self) -> str:
-        """The last answer byte for byte; of one value that was continued, all of its calls together.
+        """The last answer byte for byte; the texts of all its calls if a json or text answer was continued.
 
-        Without the half escape that a call went on before. A call that failed before any text gave no answer.
+        A JSON escape that the end of a call cut in two is left out, as the next call wrote it again. A call
+        that failed without any text is no answer.
         """
-        answer = begun = ""
+        answer = text = ""
         for call in self.calls:
-            if call.why not in _GOES_ON or self.contract.format == "jsonl":
-                begun = ""
+            if call.why not in _CONTINUES or self.contract.format == "jsonl":
+                text = ""
             if call.text and self.contract.format == "json":
-                begun = before_half_escape(begun)
-            begun += call.text
+                text = before_half_escape(text)
+            text += call.text
             if call.text or call.error is None:
-                answer = begun
+                answer = text
         return answer
 
     def errors(self) -> list[tuple[Rejected | None, Issue]]:
-        """What is wrong, each issue once, with what was refused for it: None where nothing was."""
+        """All issues, each once, with the object that was rejected for it, if any."""
         of_objects = [(rejected, issue) for rejected in self.rejected for issue in rejected.issues]
-        whose = {issue: rejected for rejected, issue in of_objects}
-        whole = [(whose.get(issue), issue) for issue in self.issues]
-        told = set(self.issues)
-        return [*whole, *((rejected, issue) for rejected, issue in of_objects if issue not in told)]
+        rejected_for = {issue: rejected for rejected, issue in of_objects}
+        issues = set(self.issues)
+        of_answer = [(rejected_for.get(issue), issue) for issue in self.issues]
+        return [*of_answer, *((rejected, issue) for rejected, issue in of_objects if issue not in issues)]
 
     def unwrap(self) -> Any:
-        """The value.
+        """Return the value.
 
-        Raises `StructuredOutputInvalid` (which carries this outcome) when there is none; the provider's own
-        error where that is the reason.
+        Raises `StructuredOutputInvalid` with this outcome if there is none, or the provider's error if that
+        is the reason.
         """
         if self.ok:
             return self.value
@@ -225,58 +233,55 @@ class Outcome(Generic[T]):
         ) from self.cause
 
     def explain(self, limit: int = 5) -> str:
-        """What is wrong, short and exact, in one line for a model or a log; at most `limit` issues.
+        """Describe the problems in one line, for a model or a log: at most `limit` issues.
 
-        Objects are counted from 1. What is no JSON is told with the line and column of the answer where it
-        breaks. Keys that an object of the last answer holds twice are named, too, and that the server did not
-        hold an answer to the schema that is no good.
+        Objects are counted from 1; for invalid JSON it gives the line and column in the answer. It also names
+        duplicate keys in the last answer, and says if the server did not enforce the schema.
         """
-        errors, twice = self.errors(), self._duplicates()
-        told = [self._told(rejected, issue) for rejected, issue in errors[:limit]]
-        told += twice[: limit - len(told)]
-        more = len(errors) + len(twice) - len(told)
-        told = told or [self.reason.replace("_", " ")]
-        told += [f"and {more} more"] if more else []
-        told += (
-            [_NOT_HELD] if not self.ok and any(call.schema_path == "prompt" for call in self.calls) else []
-        )
-        return "; ".join(told)
+        errors, duplicates = self.errors(), self._duplicates()
+        parts = [self._describe(rejected, issue) for rejected, issue in errors[:limit]]
+        parts += duplicates[: limit - len(parts)]
+        more = len(errors) + len(duplicates) - len(parts)
+        parts = parts or [self.reason.replace("_", " ")]
+        parts += [f"and {more} more"] if more else []
+        if not self.ok and any(call.schema_path == "prompt" for call in self.calls):
+            parts.append("the server did not hold the answer to the schema")
+        return "; ".join(parts)
 
-    def _told(self, rejected: Rejected | None, issue: Issue) -> str:
+    def _describe(self, rejected: Rejected | None, issue: Issue) -> str:
         if rejected is None:
             return _one_line(str(issue))
-        told = f"object {rejected.index + 1} {issue}" if self.contract.format == "jsonl" else str(issue)
-        if issue.reason is Reason.INVALID_JSON and (position := self._breaks(rejected)):
-            told += f" at line {position.line} column {position.column}"
-        return _one_line(told)
+        text = f"object {rejected.index + 1} {issue}" if self.contract.format == "jsonl" else str(issue)
+        if issue.reason is Reason.INVALID_JSON and (position := self._first_invalid(rejected)):
+            text += f" at line {position.line} column {position.column}"
+        return _one_line(text)
 
-    def _breaks(self, rejected: Rejected) -> locate.LineColumn | None:
-        """Where in the text of its call what was refused stops being JSON."""
+    def _first_invalid(self, rejected: Rejected) -> positions.LineColumn | None:
+        """Where the rejected JSON becomes invalid, in the text of its call."""
         raw, start = rejected.raw, rejected.start
         texts = (self.text, *(call.text for call in reversed(self.calls)))
         text = next((text for text in texts if text.startswith(raw, start)), None)
         head = raw[:MAX_SEARCHED]
-        breaks = locate.breaks(head, self.contract.limits.depth) or 0
+        breaks = positions.breaks(head, self.contract.limits.depth) or 0
         if text is None or breaks == len(head) < len(raw):
             return None
-        return locate.Lines(text).at(start + breaks)
+        return positions.Lines(text).at(start + breaks)
 
     def _duplicates(self) -> list[str]:
         if not self.calls or self.contract.format == "text":
             return []
         text = self.text[:MAX_SEARCHED]
-        lines = locate.Lines(text)
+        lines = positions.Lines(text)
         return [
-            _one_line(f'line {lines.at(twice.start).line}: "{twice.key}" is there twice, the last one counts')
-            for twice in locate.duplicates(text)
+            _one_line(f'line {lines.at(again.start).line}: "{again.key}" is there twice, the last one counts')
+            for again in positions.duplicates(text)
         ]
 
     def __repr__(self) -> str:
         errors, tokens = self.errors(), self.usage.tokens
         facts = [str(self.reason), self.stage.name.lower()]
-        facts += (
-            [f"{len(self.objects):,} object{'s' * (len(self.objects) != 1)}"] if self.contract.many else []
-        )
+        if self.contract.many:
+            facts.append(f"{len(self.objects):,} object{'s' * (len(self.objects) != 1)}")
         if self.contract.format == "jsonl":
             facts += [f"{len(self.repaired):,} repaired"] if self.repaired else []
             facts += [f"{len(self.rejected):,} refused"] if self.rejected else []
@@ -285,19 +290,19 @@ class Outcome(Generic[T]):
         facts += ["cut"] if self.truncated else []
         facts += ["escalated"] if self.escalated else []
         facts += [f"{tokens:,} tokens"] if tokens else []
-        lines = [", ".join(facts), *(self._told(*error) for error in errors[:3])]
+        lines = [", ".join(facts), *(self._describe(*error) for error in errors[:3])]
         lines += [f"and {len(errors) - 3:,} more issues"] if len(errors) > 3 else []
         lines += [_SHORT.repr(self.value)] if self.objects else []
         return f"<Outcome {_NEXT_LINE.join(excerpt(line, 110) for line in lines)}>"
 
 
 def _one_line(text: str) -> str:
-    """A text that a model wrote parts of, for a message: short, and nothing in it ends the line."""
+    """Shorten a text with parts by a model to `MAX_ISSUE` characters, and escape what would end the line."""
     return _BREAKS_A_LINE.sub(lambda found: json.dumps(found[0])[1:-1], excerpt(text, MAX_ISSUE))
 
 
 class _Short(reprlib.Repr):
-    """`repr` of a value of any size, in about a line."""
+    """`repr` of a value of any size in about one line."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Where the prompts and flows of the package are: inside an installation, else in the checkout."""
+"""Finds the bundled prompts and flows: in the installed package, else in the checkout."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _PACKAGE = Path(__file__).parent
 
 
 def templates() -> Path:
-    """The folder of prompt files."""
+    """The directory of the prompt files."""
     return _folder("templates")
 
 
 def flows() -> Path:
-    """The folder of flow files."""
+    """The directory of the flow files."""
     return _folder("flows")
 
 

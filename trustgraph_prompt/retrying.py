@@ -1,4 +1,4 @@
-"""The one way to try again: tenacity, without what it costs where nothing fails."""
+"""Retries with tenacity, without its overhead if the first call succeeds."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ async def retrying(
     before_sleep: Callable[[RetryCallState], Awaitable[None] | None] | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> T:
-    """The result of the first call of `action` that succeeds; raises the last error where none does.
+    """Call `action` until it succeeds, and return its result; raises the last error if it never does.
 
     `retry`, `stop`, `wait` and `before_sleep` are tenacity's: which errors to retry, when to give up, how
-    many seconds to wait, what to say before. `sleep` waits. Cancellation is never a failure.
+    many seconds to wait, and a callback before each wait. `sleep` does the waiting. Cancellation is never
+    retried.
     """
     try:
         return await action()  # setting up tenacity takes as long as everything else a call needs
@@ -50,5 +51,5 @@ async def retrying(
 
 
 def error_of(state: RetryCallState) -> BaseException | None:
-    """The failure of the latest try."""
+    """The error of the latest attempt."""
     return state.outcome.exception() if state.outcome else None

@@ -188,7 +188,7 @@ class Broken:
 
 async def test_calls_end_when_responses_can_no_longer_be_heard() -> None:
     async with await connect("embedded:") as broker:
-        caller = TopicCaller(await broker.producer("request:tg:ask"), Broken())
-        with pytest.raises(BrokerError, match="heard"):
+        caller = TopicCaller(await broker.producer("request:tg:ask"), Broken(), "embedded:")
+        with pytest.raises(BrokerError, match="can no longer be received"):
             await asyncio.wait_for(ask(caller, b"q"), 30)
         await caller.close()

@@ -233,7 +233,7 @@ async def test_a_disk_is_full_before_the_first_write_fails(
     consumer: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_file, "LEAST_FREE", 2**60)
-    with pytest.raises(BrokerUnavailable, match="MB are free on the disk"):
+    with pytest.raises(BrokerUnavailable, match="MB free on the disk"):
         await consumer.check()
 
 

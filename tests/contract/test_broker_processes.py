@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 
 from trustgraph_prompt.broker import Broker, Consumer, Producer, Reader, connect
-from trustgraph_prompt.broker.embedded import connection, engine
+from trustgraph_prompt.broker.embedded import engine, store_connection
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
 
 Process = asyncio.subprocess.Process
@@ -43,8 +43,8 @@ await asyncio.sleep(600)
 
 #: Nobody looks for news by himself: a message is heard of by being woken, or never.
 ECHO = """
-from trustgraph_prompt.broker.embedded import connection
-connection._PATROL_SECONDS = 3600.0
+from trustgraph_prompt.broker.embedded import store_connection
+store_connection._PATROL_SECONDS = 3600.0
 consumer = await broker.consumer(topic, "echo")
 producer = await broker.producer(topic + "-echo")
 print("ready", flush=True)
@@ -122,7 +122,7 @@ async def said(process: Process) -> str:
 async def test_processes_wake_each_other(
     broker: Broker, any_topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_PATROL_SECONDS", 3600.0)
+    monkeypatch.setattr(store_connection, "_PATROL_SECONDS", 3600.0)
     echoed = await broker.consumer(f"{any_topic}-echo", "s")
     echo = await start(ECHO, any_topic)
     assert await said(echo) == "ready"

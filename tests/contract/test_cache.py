@@ -103,7 +103,7 @@ class TestRedis:
             now = 66.0
             await cache.set("a", b"one", 600)
             assert len(caplog.records) == 2
-            assert "the cache is away" in caplog.text
+            assert "the cache is unavailable" in caplog.text
 
         redis_server.start()
         now = 100.0

@@ -378,7 +378,7 @@ async def test_a_message_without_an_id_becomes_a_dead_letter_and_stops_nothing(h
     [response] = await client.ask(REQUEST)
 
     assert response["response"] == "Hello."
-    assert "no property `id`" in (await dead.until(1))[0].properties["reason"]
+    assert "no valid property `id`" in (await dead.until(1))[0].properties["reason"]
 
 
 async def test_a_redelivery_is_answered_again_and_not_paid_again(house: House) -> None:

@@ -208,7 +208,7 @@ async def test_a_request_whose_sender_has_left_costs_nothing(house: House) -> No
 
     [response] = await heard.under("r")
 
-    assert "no longer waits" in response["error"]["message"]
+    assert "deadline passed" in response["error"]["message"]
     assert model.calls == 0
 
 
@@ -219,7 +219,7 @@ async def test_an_answer_that_nobody_waits_for_any_more_is_not_waited_for(house:
 
     [response] = await ask(house, flow, heard, '{"prompt": "p", "direct": true, "seconds_left": 0.2}')
 
-    assert "no longer waits" in response["error"]["message"]
+    assert "deadline passed" in response["error"]["message"]
     assert model.left
 
 

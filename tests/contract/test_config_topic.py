@@ -144,7 +144,7 @@ async def test_an_entry_that_does_not_compile_changes_nothing_and_is_reported(ho
 async def test_a_refused_push_was_logged_as_a_change_and_no_change_by_name(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="trustgraph_prompt.worker.config.config_topic")
+    caplog.set_level("INFO", logger="trustgraph_prompt.worker.config.source")
     await push(house, **{"template.say": entry("Say A")})
     working = await house.work(house.flow(), echo, config=True)
     reports = await house.hear_refusals()

@@ -11,7 +11,7 @@ import pytest
 from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.worker import crash_record
-from trustgraph_prompt.worker.crash_record import CrashRecord, Record, WorkAlone
+from trustgraph_prompt.worker.crash_record import CrashRecord, SharedExclusiveLock, WorkRecord
 
 Begin = Callable[[], Awaitable[CrashRecord]]
 
@@ -35,7 +35,7 @@ async def worker(broker: Broker, topic: str) -> AsyncIterator[Begin]:
         async def begin() -> CrashRecord:
             producers = ProducerPool(broker)
             stack.push_async_callback(producers.close)
-            worker = CrashRecord(broker, producers, topic, WorkAlone())
+            worker = CrashRecord(broker, producers, topic, SharedExclusiveLock())
             stack.push_async_callback(worker.close)
             await worker.open()
             return worker
@@ -46,7 +46,7 @@ async def worker(broker: Broker, topic: str) -> AsyncIterator[Begin]:
 async def died(broker: Broker, topic: str, crashes: Mapping[str, int | None], name: str = "dead") -> None:
     """A worker that had this in work."""
     producer = await broker.producer(topic)
-    await producer.send(Record(crashes).encode(), key=name)
+    await producer.send(WorkRecord(crashes).encode(), key=name)
     await producer.close()
 
 
@@ -54,7 +54,7 @@ async def stands(broker: Broker, topic: str) -> list[Mapping[str, int | None]]:
     """What all workers together have in work, as another process sees it."""
     table = await broker.table(topic)
     await table.close()
-    records = [Record.decode(entry.data) for entry in table.entries.values()]
+    records = [WorkRecord.decode(entry.data) for entry in table.entries.values()]
     return [record.crashes for record in records if record.crashes]
 
 

@@ -18,8 +18,8 @@ from trustgraph_prompt.broker.topics import dead_letter_topic
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderAuthentication, SubscriptionBusy
 from trustgraph_prompt.llm import Call, ScriptedAnswer
-from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterTopic
-from trustgraph_prompt.worker.dead_letters.replay import LetterFilter, look, replay
+from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, browse, replay
+from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
 broker_kind = every_broker
 
@@ -27,11 +27,11 @@ SUBSCRIPTION = "readers"
 
 
 @pytest.fixture
-def place(house: House) -> LetterTopic:
-    return LetterTopic(house.topic("requests"), SUBSCRIPTION)
+def place(house: House) -> LetterSource:
+    return LetterSource(house.topic("requests"), SUBSCRIPTION)
 
 
-async def bury(broker: Broker, place: LetterTopic, payloads: Iterable[bytes], **why: str) -> None:
+async def bury(broker: Broker, place: LetterSource, payloads: Iterable[bytes], **why: str) -> None:
     """Messages that nobody could serve."""
     consumer = await broker.consumer(place.topic, place.subscription)
     producer = await broker.producer(place.topic)
@@ -49,14 +49,14 @@ async def received(consumer: Consumer) -> Message:
     return message
 
 
-async def seen(broker: Broker, *places: LetterTopic, **choice: object) -> list[DeadLetter]:
+async def seen(broker: Broker, *places: LetterSource, **choice: object) -> list[DeadLetter]:
     async with asyncio.timeout(90):
-        return [letter async for letter in look(broker, places, LetterFilter(**choice))]  # type: ignore[arg-type]
+        return [letter async for letter in browse(broker, places, DeadLetterFilter(**choice))]  # type: ignore[arg-type]
 
 
-async def replayed(broker: Broker, *places: LetterTopic, **choice: object) -> list[tuple[bytes, str | None]]:
+async def replayed(broker: Broker, *places: LetterSource, **choice: object) -> list[tuple[bytes, str | None]]:
     async with asyncio.timeout(90):
-        chosen = LetterFilter(**choice)  # type: ignore[arg-type]
+        chosen = DeadLetterFilter(**choice)  # type: ignore[arg-type]
         return [(letter.message.data, why) async for letter, why in replay(broker, places, chosen)]
 
 
@@ -64,7 +64,7 @@ def payloads(letters: list[DeadLetter]) -> list[bytes]:
     return [letter.message.data for letter in letters]
 
 
-async def test_looking_takes_nothing_and_shows_the_oldest_first(broker: Broker, place: LetterTopic) -> None:
+async def test_looking_takes_nothing_and_shows_the_oldest_first(broker: Broker, place: LetterSource) -> None:
     assert await seen(broker, place) == []
     await bury(broker, place, [b"1", b"2", b"3"], prompt="define")
 
@@ -75,7 +75,7 @@ async def test_looking_takes_nothing_and_shows_the_oldest_first(broker: Broker, 
     assert (first.request, first.flow, first.prompt, first.error, first.reason) == (
         *("r-1", "f", "define", "bad", "because"),
     )
-    assert (first.size, first.cut, first.message.deliveries, first.message.topic) == (
+    assert (first.size, first.truncated, first.message.deliveries, first.message.topic) == (
         1,
         False,
         1,
@@ -83,7 +83,7 @@ async def test_looking_takes_nothing_and_shows_the_oldest_first(broker: Broker, 
     )
 
 
-async def test_a_replayed_letter_is_as_it_was_and_counted_anew(broker: Broker, place: LetterTopic) -> None:
+async def test_a_replayed_letter_is_as_it_was_and_counted_anew(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1"], prompt="define")
     [letter] = await seen(broker, place)
 
@@ -98,7 +98,7 @@ async def test_a_replayed_letter_is_as_it_was_and_counted_anew(broker: Broker, p
     assert await seen(broker, place) == []
 
 
-async def test_a_letter_that_dies_again_has_the_same_id(broker: Broker, place: LetterTopic) -> None:
+async def test_a_letter_that_dies_again_has_the_same_id(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1"])
     [letter] = await seen(broker, place)
     await replayed(broker, place)
@@ -110,7 +110,7 @@ async def test_a_letter_that_dies_again_has_the_same_id(broker: Broker, place: L
     assert (again.id, again.reason, again.message.deliveries) == (letter.id, "still", 1)
 
 
-async def test_what_is_not_chosen_stays_in_its_order(broker: Broker, place: LetterTopic) -> None:
+async def test_what_is_not_chosen_stays_in_its_order(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1", b"2"], prompt="define")
     await bury(broker, place, [b"3"], prompt="define", error="worse")
     await bury(broker, place, [b"4", b"5"])
@@ -127,7 +127,7 @@ async def test_what_is_not_chosen_stays_in_its_order(broker: Broker, place: Lett
 
 
 async def test_only_the_subscription_it_died_in_gets_a_letter_again(
-    broker: Broker, place: LetterTopic
+    broker: Broker, place: LetterSource
 ) -> None:
     other = await broker.consumer(place.topic, "others")
     await bury(broker, place, [b"1"])
@@ -140,8 +140,8 @@ async def test_only_the_subscription_it_died_in_gets_a_letter_again(
     assert (await received(other)).data == b"2"
 
 
-async def test_letters_of_several_places_are_told_apart(broker: Broker, place: LetterTopic) -> None:
-    other = LetterTopic(place.topic, "others")
+async def test_letters_of_several_places_are_told_apart(broker: Broker, place: LetterSource) -> None:
+    other = LetterSource(place.topic, "others")
     for each in (place, other):
         (await (await broker.consumer(each.topic, each.subscription)).close())
     await bury(broker, place, [b"1"])
@@ -151,10 +151,12 @@ async def test_letters_of_several_places_are_told_apart(broker: Broker, place: L
     await others.close()
 
     letters = await seen(broker, place, other)
-    assert [(letter.place, letter.reason) for letter in letters] == [(place, "because"), (other, "theirs")]
+    assert [(letter.source, letter.reason) for letter in letters] == [(place, "because"), (other, "theirs")]
 
 
-async def test_a_letter_that_was_cut_stays_and_the_reason_is_told(broker: Broker, place: LetterTopic) -> None:
+async def test_a_letter_that_was_cut_stays_and_the_reason_is_told(
+    broker: Broker, place: LetterSource
+) -> None:
     await bury(broker, place, [b"head"], bytes="5000000", sha256="abc")
     await bury(broker, place, [b"whole"], bytes="5000000")
 
@@ -162,17 +164,17 @@ async def test_a_letter_that_was_cut_stays_and_the_reason_is_told(broker: Broker
     assert (cut, why) == (b"head", "only 4 of its 5,000,000 bytes were kept")
     assert (whole, no_reason) == (b"whole", None)
     [letter] = await seen(broker, place)
-    assert (letter.cut, letter.size) == (True, 5_000_000)
+    assert (letter.truncated, letter.size) == (True, 5_000_000)
 
 
 async def test_who_comes_second_is_told_and_who_buries_meanwhile_is_not_stopped(
-    broker: Broker, place: LetterTopic, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, place: LetterSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.dead_letters.replay.SECONDS_TO_WAIT", 0.2)
+    monkeypatch.setattr("trustgraph_prompt.worker.dead_letters.browse_and_replay.SECONDS_TO_WAIT", 0.2)
     await bury(broker, place, [b"1", b"2"])
-    async with aclosing(look(broker, [place])) as letters:
+    async with aclosing(browse(broker, [place])) as letters:
         assert (await anext(letters)).message.data == b"1"
-        with pytest.raises(SubscriptionBusy, match="somebody else is at these dead letters"):
+        with pytest.raises(SubscriptionBusy, match="another client is reading or replaying"):
             await replayed(broker, place)
         await bury(broker, place, [b"3"])
         rest = [letter.message.data async for letter in letters]
@@ -181,7 +183,7 @@ async def test_who_comes_second_is_told_and_who_buries_meanwhile_is_not_stopped(
     assert payloads(await seen(broker, place)) == [b"1", b"2", b"3"]
 
 
-async def test_two_who_look_at_once_wait_for_each_other(broker: Broker, place: LetterTopic) -> None:
+async def test_two_who_look_at_once_wait_for_each_other(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1", b"2"])
 
     both = await asyncio.gather(seen(broker, place), seen(broker, place))
@@ -214,7 +216,7 @@ class Failing:
         return producer
 
 
-async def test_what_could_not_be_put_back_is_still_there(broker: Broker, place: LetterTopic) -> None:
+async def test_what_could_not_be_put_back_is_still_there(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1", b"2", b"3"])
 
     with pytest.raises(BrokerUnavailable):
@@ -225,7 +227,7 @@ async def test_what_could_not_be_put_back_is_still_there(broker: Broker, place: 
     assert await replayed(broker, place) == [(payload, None) for payload in left]
 
 
-async def test_a_mark_that_somebody_left_behind_is_no_letter(broker: Broker, place: LetterTopic) -> None:
+async def test_a_mark_that_somebody_left_behind_is_no_letter(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1"])
     producer = await broker.producer(dead_letter_topic(place.topic, place.subscription))
     await producer.send(b"", key="trustgraph-prompt/end", properties={"mark": "of one who was killed"})
@@ -238,7 +240,7 @@ async def test_a_mark_that_somebody_left_behind_is_no_letter(broker: Broker, pla
 async def test_on_a_topic_that_is_not_persistent_whoever_is_there_gets_it(
     broker: Broker, house: House
 ) -> None:
-    place = LetterTopic(f"{house.volatile_prefix}/requests", SUBSCRIPTION)
+    place = LetterSource(f"{house.volatile_prefix}/requests", SUBSCRIPTION)
     await bury(broker, place, [b"1"])
     consumer = await broker.consumer(place.topic, place.subscription)
 
@@ -252,11 +254,11 @@ async def test_on_a_topic_that_is_not_persistent_whoever_is_there_gets_it(
 async def test_on_a_topic_that_is_not_persistent_letters_stay_while_nobody_is_there(
     broker: Broker, house: House
 ) -> None:
-    place = LetterTopic(f"{house.volatile_prefix}/requests", SUBSCRIPTION)
+    place = LetterSource(f"{house.volatile_prefix}/requests", SUBSCRIPTION)
     await bury(broker, place, [b"1", b"2"])
     other = await broker.consumer(place.topic, "others")
 
-    durable = LetterTopic(house.topic("others"), SUBSCRIPTION)
+    durable = LetterSource(house.topic("others"), SUBSCRIPTION)
     await bury(broker, durable, [b"3"])
     done: list[bytes] = []
 
@@ -264,7 +266,7 @@ async def test_on_a_topic_that_is_not_persistent_letters_stay_while_nobody_is_th
         async for letter, _ in replay(broker, [place, durable]):
             done.append(letter.message.data)
 
-    told = f"nobody is subscribed as {SUBSCRIPTION}.* 2 dead letters stay"
+    told = f"subscription {SUBSCRIPTION} has no consumer.* 2 dead letters not replayed"
     with pytest.raises(BrokerUnavailable, match=told):
         await asyncio.wait_for(replay_both(), 90)
 
@@ -273,7 +275,7 @@ async def test_on_a_topic_that_is_not_persistent_letters_stay_while_nobody_is_th
     await other.close()
 
 
-async def test_a_dead_letter_that_is_to_come_again_stays_one(broker: Broker, place: LetterTopic) -> None:
+async def test_a_dead_letter_that_is_to_come_again_stays_one(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1"])
     dead = await broker.consumer(dead_letter_topic(place.topic, place.subscription), "dead")
     await dead.retry(await received(dead), after=0)
@@ -288,7 +290,7 @@ async def test_a_dead_letter_that_is_to_come_again_stays_one(broker: Broker, pla
 async def test_letters_need_no_topic_that_was_not_prepared(pulsar: PulsarServer, pulsar_space: str) -> None:
     namespace = f"{pulsar_space}/prepared"
     pulsar.put(f"namespaces/{namespace}", {"autoTopicCreationOverride": {"allowAutoTopicCreation": False}})
-    place = LetterTopic(f"persistent://{namespace}/requests", SUBSCRIPTION)
+    place = LetterSource(f"persistent://{namespace}/requests", SUBSCRIPTION)
     for name in ("requests", f"requests-{SUBSCRIPTION}-RETRY", f"requests-{SUBSCRIPTION}-DLQ"):
         pulsar.put(f"persistent/{namespace}/{name}")
     async with await connect(pulsar.url) as broker:
@@ -310,7 +312,7 @@ async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -
     [refused] = await responses.under(id)
     assert refused["error"]
     async with asyncio.timeout(60):
-        while not (letters := await seen(house.broker, LetterTopic.of(flow))):
+        while not (letters := await seen(house.broker, LetterSource.of(flow))):
             await asyncio.sleep(0.05)
     [letter] = letters
     assert (letter.request, letter.prompt, letter.error, letter.flow) == (id, "say", "llm-error", "f")
@@ -319,15 +321,15 @@ async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -
     assert letter.died >= letter.message.published - 1
 
     key = "right"
-    assert len(await replayed(house.broker, LetterTopic.of(flow))) == 1
+    assert len(await replayed(house.broker, LetterSource.of(flow))) == 1
 
     await responses.until(2)
     answer = json.loads(responses.messages[-1].data)
     assert (answer["error"], answer["text"]) == (None, "hi")
-    assert await seen(house.broker, LetterTopic.of(flow)) == []
+    assert await seen(house.broker, LetterSource.of(flow)) == []
 
 
-async def test_more_letters_than_are_put_back_at_once(broker: Broker, place: LetterTopic) -> None:
+async def test_more_letters_than_are_put_back_at_once(broker: Broker, place: LetterSource) -> None:
     consumer = await broker.consumer(place.topic, place.subscription)
     producer = await broker.producer(place.topic)
     for number in range(100):
@@ -345,7 +347,7 @@ async def test_more_letters_than_are_put_back_at_once(broker: Broker, place: Let
 
 def test_what_is_in_a_letter_is_shown_as_far_as_it_can_be_read() -> None:
     def content(data: bytes, **properties: str) -> object:
-        return DeadLetter(LetterTopic("t", "s"), Message(data, "t", "1", properties)).content()
+        return DeadLetter(LetterSource("t", "s"), Message(data, "t", "1", properties)).content()
 
     assert content(b'{"id": "p", "terms": {"a": "[1]", "b": "no json", "c": 2}}') == {
         "id": "p",
@@ -357,6 +359,6 @@ def test_what_is_in_a_letter_is_shown_as_far_as_it_can_be_read() -> None:
     assert content("{é".encode()[:-1], bytes="100", sha256="a") == "{"
     for size in ("1" * 5000, "many", "²"):
         assert (
-            DeadLetter(LetterTopic("t", "s"), Message(b"x", "t", "1", {"bytes": size, "sha256": "a"})).size
+            DeadLetter(LetterSource("t", "s"), Message(b"x", "t", "1", {"bytes": size, "sha256": "a"})).size
             == 1
         )

@@ -273,7 +273,7 @@ async def test_completing_comes_to_the_same(play: Play, stream: bool) -> None:
     script = [
         ScriptedAnswer('{"n": "żółć"}', match=r"^\?$", usage=Usage(1, 2, 3)),
         ScriptedAnswer('{"n": 5, "s', match=r"integer.*$", finish_reason="length", usage=Usage(1, 2, 3)),
-        ScriptedAnswer(' {"n": 7}\n', match=r"integer.*\n.*cut", usage=Usage(7, 3, 10), thinking="hm"),
+        ScriptedAnswer(' {"n": 7}\n', match=r"integer.*\n.*truncated", usage=Usage(7, 3, 10), thinking="hm"),
     ]
     policy = RetryPolicy(reask=lambda error: error.error_message)
     response = await play(script).complete(

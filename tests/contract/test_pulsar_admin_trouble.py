@@ -49,7 +49,7 @@ NOT_FOUND = Reply([b"<h1>Not Found</h1>"], status=404, content_type="text/html")
 async def test_what_is_no_admin_api_is_a_wrong_url(server: ModelServer, answer: Reply) -> None:
     server.reply = lambda body: answer
     async with PulsarAdmin(server.url) as admin:
-        with pytest.raises(ConfigError, match="no Pulsar admin API answers GET clusters") as caught:
+        with pytest.raises(ConfigError, match="not the admin API of a Pulsar: GET clusters") as caught:
             await look(admin, WANTED)
     assert len(str(caught.value)) < 400
 
@@ -63,12 +63,12 @@ async def test_what_is_no_admin_api_is_a_wrong_url(server: ModelServer, answer: 
         (Reply([b"<b>Bad\n Gateway</b>"], status=502), "HTTP 502: <b>Bad Gateway</b>"),
         (reply({"reason": "x" * 100_000}, 412), "HTTP 412: x+…$"),
         (reply({"reason": 7}, 409), "HTTP 409"),
-        (reply([]), "no cluster is registered yet"),
-        (reply([None, {}, 7, "global"]), "no cluster is registered yet"),
-        (reply(b""), "no cluster is registered yet"),
+        (reply([]), "no cluster registered yet"),
+        (reply([None, {}, 7, "global"]), "no cluster registered yet"),
+        (reply(b""), "no cluster registered yet"),
         (reply(b" " * 5_000_000), "more than 4,194,304 bytes"),
         (Reply([b'["c', Then.DROP]), "not completed"),
-        (Reply([], 307, {"Location": "/admin/v2/clusters"}), "sent on more than 5 times"),
+        (Reply([], 307, {"Location": "/admin/v2/clusters"}), "redirected more than 5 times"),
         (Reply([], 307, {"Location": "file:///etc/passwd"}), "not safe to follow"),
         (Reply([], 307, {"Location": "http://[::bad/"}), "Invalid IPv6 URL"),
         (Reply([b"[]"], headers={"Content-Encoding": "gzip"}), "decode content-encoding"),
@@ -86,7 +86,7 @@ async def test_a_refusal_is_told_with_its_reason(server: ModelServer, answer: Re
 async def test_who_does_not_answer_is_not_waited_for(server: ModelServer) -> None:
     server.reply = lambda body: Reply([b"[", Then.HANG])
     async with PulsarAdmin(server.url, timeout=0.2) as admin:
-        with pytest.raises(BrokerUnavailable, match="no answer in time to GET clusters"):
+        with pytest.raises(BrokerUnavailable, match=r"no response to GET clusters in 0\.2 s"):
             await look(admin, WANTED)
 
 
@@ -170,11 +170,11 @@ async def test_an_authority_that_nobody_knows_is_not_believed(tmp_path: Path) ->
     ],
 )
 def test_what_is_no_admin_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="the admin URL is not valid"):
+    with pytest.raises(ConfigError, match="not an admin URL"):
         PulsarAdmin(url)
 
 
 def test_a_password_in_the_url_is_refused_and_not_shown() -> None:
-    with pytest.raises(ConfigError, match="the admin URL is not valid") as caught:
+    with pytest.raises(ConfigError, match="not an admin URL") as caught:
         PulsarAdmin("http://user:secret@h:8080")
     assert "secret" not in str(caught.value)

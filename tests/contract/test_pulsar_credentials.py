@@ -118,7 +118,7 @@ async def test_who_is_not_let_in_is_told_so_soon_and_no_token_is_shown(
 ) -> None:
     monkeypatch.setenv("PULSAR_TOKEN", wrong)
     caplog.set_level(logging.DEBUG)
-    with pytest.raises(BrokerError, match=r"does not let us in .*authentication") as refusal:
+    with pytest.raises(BrokerError, match=r"rejects the credentials .*authentication") as refusal:
         await asyncio.wait_for(connect(locked.server.url), 60)
     if wrong:
         assert wrong not in f"{refusal.value!r} {refusal.value} {caplog.text}"

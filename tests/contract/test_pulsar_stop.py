@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from tests.support.pulsar_server import PulsarServer
 from trustgraph_prompt.broker import Consumer, Message, connect
 
 pytestmark = pytest.mark.pulsar
@@ -57,12 +60,26 @@ async def test_who_has_subscribed_gets_the_very_next_message(pulsar_url: str, to
             await consumer.close()
 
 
-async def test_a_busy_process_loses_nothing_when_it_stops(pulsar_url: str, topic: str) -> None:
+def permits(pulsar: PulsarServer, topic: str) -> int:
+    """How many more messages the broker may send to the one consumer; it drops what is beyond."""
+    url = f"{pulsar.admin_url}/admin/v2/{topic.replace('://', '/')}/stats"
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        [consumer] = json.load(answer)["subscriptions"]["s"]["consumers"]
+    return int(consumer["availablePermits"])
+
+
+async def test_a_busy_process_loses_nothing_when_it_stops(
+    pulsar: PulsarServer, pulsar_url: str, topic: str
+) -> None:
     async with await connect(pulsar_url) as hearing, await connect(pulsar_url) as sending:
         producer = await sending.producer(topic)
         payloads = [b"%d" % number for number in range(300)]
         consumer = await hearing.consumer(topic, "s", buffer=200)
-        for payload in payloads:
+        for payload in payloads[:200]:
+            await producer.send(payload)
+        while await asyncio.to_thread(permits, pulsar, topic) < 100:
+            await asyncio.sleep(0.05)
+        for payload in payloads[200:]:
             await producer.send(payload)
         with busy_threads(2):
             await consumer.stop()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.pulsar_proxy import CLOSE_CONSUMER, PulsarProxy
 from tests.support.pulsar_server import PulsarServer
-from trustgraph_prompt.broker import Broker, Consumer, Reader, connect, liveness
+from trustgraph_prompt.broker import Broker, Consumer, Reader, connect, listen
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
@@ -136,7 +136,7 @@ async def test_calls_and_changes_end_where_nothing_can_be_heard_any_more(
     pulsar_space: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(liveness, "CHECK_EVERY", 0.5)
+    monkeypatch.setattr(listen, "CHECK_EVERY", 0.5)
     topic = f"persistent://{pulsar_space}/config/table"
     response = f"non-persistent://{pulsar_space}/response/a"
     table = await broker.table(topic)

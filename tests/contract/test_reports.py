@@ -6,13 +6,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from tests.support.workers import House, entry
+from trustgraph_prompt.broker.producer_pool import ProducerPool
+from trustgraph_prompt.errors import BrokerUnavailable
 from trustgraph_prompt.llm import Call
 from trustgraph_prompt.worker.config import config_topic, report_topic
-from trustgraph_prompt.worker.config.report_topic import ReportListener
+from trustgraph_prompt.worker.config.report_topic import ReportListener, Reports
 
 ENOUGH = 30.0
 SHORT = 0.5
@@ -101,7 +104,7 @@ async def test_a_worker_that_was_killed_is_not_waited_for_for_ever(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await announce(house, json.dumps({"workspaces": ["default"], "pushes": {}}).encode())
-    monkeypatch.setattr(report_topic, "SECONDS_TO_BELIEVE_THEM", 0.0)
+    monkeypatch.setattr(report_topic, "ANNOUNCEMENT_LIFETIME", 0.0)
     await asyncio.sleep(0.01)
 
     assert await answers(house, "Say A", SHORT) == {}
@@ -147,3 +150,27 @@ async def test_a_worker_keeps_only_its_last_pushes(house: House) -> None:
     await table.close()
     kept = json.loads(message.data)["pushes"]
     assert list(kept) == [*pushes, last][-report_topic.PUSHES_KEPT :]
+
+
+async def test_a_worker_reports_again_after_a_day_in_which_no_report_could_be_sent(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(ProducerPool):
+        failures = 0
+
+        async def send(self, *arguments: Any, **options: Any) -> None:
+            if self.failures < 1_100:  # more than a float has powers of two
+                self.failures += 1
+                raise BrokerUnavailable("no room")
+            await super().send(*arguments, **options)
+
+    monkeypatch.setattr(report_topic, "SECONDS_BETWEEN_ANNOUNCEMENTS", 0.0)
+    caplog.set_level("ERROR")
+    sent = await house.hear(house.topic("config-report"))
+    producers = Failing(house.broker)
+    reports = Reports(producers, house.topic("config"), ["default"])
+    reports.announce({})
+
+    assert (await sent.until(1))[0].key
+    await reports.close()
+    await producers.close()

@@ -143,10 +143,10 @@ def test_it_is_warmed_with_texts_that_are_likely_to_come(cache: ResponseCache) -
 
 
 def test_what_is_no_json_or_no_time_is_refused(cache: ResponseCache) -> None:
-    with pytest.raises(ValueError, match="keeps JSON"):
+    with pytest.raises(ValueError, match="the entry is not JSON"):
         cache.set("a", "x", {"when": object()}, None, False, ReasonCode.SUCCESS, "direct_parse")
     for seconds in (float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="for some seconds"):
+        with pytest.raises(ValueError, match="a finite number"):
             keep(cache, "a", ttl_seconds=seconds)
 
 

@@ -19,7 +19,7 @@ from trustgraph_prompt.broker import connect
 from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, RequiredTopics, carry_out, compare, look, steps
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.config import config_topic
-from trustgraph_prompt.worker.required_topics import layout
+from trustgraph_prompt.worker.required_topics import required_topics
 
 pytestmark = pytest.mark.pulsar
 
@@ -47,7 +47,7 @@ async def house(pulsar_url: str, tenant: str) -> AsyncIterator[House]:
 
 
 def needed(house: House, tenant: str, flow: Flow | None = None) -> RequiredTopics:
-    return layout([flow or house.flow()], f"persistent://{tenant}/config/prompt")
+    return required_topics([flow or house.flow()], f"persistent://{tenant}/config/prompt")
 
 
 async def create(admin: PulsarAdmin, wanted: RequiredTopics) -> list[bool]:
@@ -147,7 +147,7 @@ async def test_a_worker_with_its_config_topic_changes_nothing_about_what_was_pre
     admin: PulsarAdmin, house: House, tenant: str
 ) -> None:
     flow = house.flow()
-    wanted = layout([flow], house.topic("config"))
+    wanted = required_topics([flow], house.topic("config"))
     await create(admin, wanted)
     changes = {"template.say": entry("Say {{ text }}")}
     await config_topic.push(house.broker, "default", changes, topic=house.topic("config"))

@@ -214,7 +214,7 @@ async def test_a_bad_message_is_answered_and_buried_with_its_reason_and_stops_no
     assert letters.keys() == {*BAD, None}
     assert all(message.properties["reason"] for message in letters.values())
     assert letters["not JSON"].data == b"hello"
-    assert "no property `id`" in letters[None].properties["reason"]
+    assert "no valid property `id`" in letters[None].properties["reason"]
 
 
 async def test_a_provider_that_is_away_for_now_is_asked_again(house: House) -> None:
@@ -295,7 +295,7 @@ async def test_nobody_is_put_off_beyond_his_budget(house: House) -> None:
 
     [response] = await responses.under(await house.send(flow, "say", text="x"))
 
-    assert "no calls for" in response["error"]["message"]
+    assert "asked for a pause of" in response["error"]["message"]
     assert calls == 1
 
 

@@ -17,7 +17,7 @@ from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.llm import OpenAIProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.crash_record import Record
+from trustgraph_prompt.worker.crash_record import WorkRecord
 from trustgraph_prompt.worker.flow import Flow
 
 ANSWER: list[bytes | float] = [0.02, *streamed("Here it is.", chunk=10_000)]
@@ -227,7 +227,7 @@ async def in_work(house: House, topic: str) -> dict[str, int | None]:
     """What workers have in work, those that died among them."""
     table = await house.broker.table(topic)
     await table.close()
-    return {k: v for e in table.entries.values() for k, v in Record.decode(e.data).crashes.items()}
+    return {k: v for e in table.entries.values() for k, v in WorkRecord.decode(e.data).crashes.items()}
 
 
 @pytest.mark.parametrize("suspect_of", ["gone", "well"])
@@ -245,8 +245,8 @@ async def test_who_waits_for_a_model_is_not_in_work(house: House, suspect_of: st
         for name in ("gone", "well")
     }
     gone, well = flows["gone"], flows["well"]
-    works = topics.in_work_topic(gone.input.topic, gone.input.subscription)
-    dead_works = topics.in_work_topic(flows[suspect_of].input.topic, flows[suspect_of].input.subscription)
+    works = topics.in_progress_topic(gone.input.topic, gone.input.subscription)
+    dead_works = topics.in_progress_topic(flows[suspect_of].input.topic, flows[suspect_of].input.subscription)
     for flow in flows.values():
         await (await house.broker.consumer(flow.input.topic, flow.input.subscription)).close()
     responses = await house.hear(house.topic("responses-well"))
@@ -255,7 +255,7 @@ async def test_who_waits_for_a_model_is_not_in_work(house: House, suspect_of: st
     await house.send(gone, "say", text="x")
     ids = [await house.send(well, "say", text=str(n)) for n in range(3)]
     [suspect, *_] = await (await house.hear(flows[suspect_of].input.topic)).until(1)
-    await house.put(dead_works, Record({suspect.id: 1}).encode(), key="dead")
+    await house.put(dead_works, WorkRecord({suspect.id: 1}).encode(), key="dead")
     async with ModelServer() as server:
         server.reply = answering
         providers["well"] = OpenAIProvider(server.url, "well")

@@ -90,7 +90,7 @@ async def test_a_refusal_that_nobody_can_be_told_keeps_no_letter_from_being_buri
     await house.send(flow, "nosuch")
 
     await dead.until(1)
-    assert "nobody is told that there is no answer" in caplog.text
+    assert "the broker refused the error response" in caplog.text
     assert "unacknowledged" not in caplog.text
     why = f"{house.topic('responses')}: AuthorizationError"
     assert working.worker.health.notes() == {f"publishing on {house.topic('responses')}": why}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.support.workers import House
 from trustgraph_prompt import wire
-from trustgraph_prompt.broker.envelope import MAX_MESSAGE_SIZE
+from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.llm import Call, Delta
 from trustgraph_prompt.worker import Answer

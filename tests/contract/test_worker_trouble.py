@@ -21,7 +21,7 @@ from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
@@ -241,7 +241,7 @@ async def test_a_term_that_is_missing_is_refused_unpaid_or_logged(
 
     [response] = await responses.under(await house.send(flow, "theirs", txt="chalk"))
     assert response["error"] is None
-    assert "theirs has nothing where its terms stand: text" in caplog.text
+    assert "prompt theirs: the request has no value for: text" in caplog.text
 
 
 def worker(house: House, broker: object, **settings: Any) -> Service:
@@ -384,7 +384,7 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
 
 async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     # What is logged is kept by the test run, and with its errors who raised them.
-    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.consumer"), "disabled", True)
+    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.consumer_keeper"), "disabled", True)
     flow = house.flow()
     services = Services(
         Prompts(ENTRIES), lambda _: ScriptedProvider(Counted()), ProducerPool(house.broker), Metrics()

@@ -12,7 +12,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.llm import Call
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker import Answer, Flow
-from trustgraph_prompt.worker.messages.answer_topic import AnswerFilter, look
+from trustgraph_prompt.worker.messages.answer_record import AnswerFilter, search
 
 SORRY = "I'm sorry, I can't do that"
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
@@ -56,7 +56,7 @@ async def test_it_is_an_error_and_a_dead_letter_once_its_attempts_are_spent(
     [letter] = await dead.until(1)
     assert letter.properties["error"] == "llm-error"
     assert letter.properties["reason"].startswith(f"{reason}: ")
-    assert f"{reason}: no object" in " ".join(
+    assert f"{reason}: the answer has no valid object" in " ".join(
         record.getMessage() for record in caplog.records if record.levelno == logging.WARNING
     )
     await working.stop()
@@ -79,7 +79,7 @@ async def test_it_is_an_empty_list_where_the_flow_says_so(
     [record] = await answers.until(1)
     assert Answer.decode(record.data).reason != "success"
     assert len(Answer.decode(record.data).calls) == 2
-    assert any("no object that stands" in record.getMessage() for record in caplog.records)
+    assert any("has no valid object" in record.getMessage() for record in caplog.records)
     await working.stop()
     assert dead.messages == []
 
@@ -148,7 +148,7 @@ async def test_the_records_of_what_gave_nothing_are_found(house: House) -> None:
         await answers.until(number)
 
     async def found(choice: AnswerFilter) -> list[tuple[str, str]]:
-        records = await look(house.broker, house.topic("answers"), choice)
+        records = await search(house.broker, house.topic("answers"), choice)
         return [(answer.request, answer.reason) for _, answer in records]
 
     assert await found(AnswerFilter("f")) == [

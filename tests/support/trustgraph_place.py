@@ -41,7 +41,7 @@ class AtWork(Working):
         """Returns when it serves flows on these request topics, by name, and no others."""
         wanted = {name: resolve(topic) for name, topic in topics.items()}
         await until(lambda: self.flows == wanted)
-        await self.worker.worker.flow_set.begun()
+        await self.worker.worker.flow_set.started()
 
 
 @dataclass

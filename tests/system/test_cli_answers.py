@@ -87,7 +87,7 @@ def test_a_list_has_what_gave_nothing_with_the_reason(services: Desk) -> None:
     result = services.answers("--flow", "chunks")
 
     assert result.returncode == 0
-    assert result.stderr == "4 answers that gave nothing of the flow chunks in flows\n"
+    assert result.stderr == "4 answers without objects of the flow chunks in flows\n"
     place, flint, slate, sand, clay = result.stdout.splitlines()
     assert place == "persistent://tg/flow/answers, flow chunks"
     assert flint.endswith("  flint  define  extraction_failed  1 call  no object in the answer")
@@ -139,9 +139,9 @@ def test_a_flow_that_keeps_no_answers_says_so(services: Desk) -> None:
     alone = services.answers("--flow", "completions")
     both = services.answers()
 
-    told = "the flow completions keeps no answers: nothing is known of what came of its requests\n"
+    told = "without answer records, as `outputs.answers` is not set: completions\n"
     assert (alone.returncode, alone.stdout, alone.stderr) == (0, "", told)
-    assert both.stderr == f"{told}no answers that gave nothing of the flows chunks, completions in flows\n"
+    assert both.stderr == f"{told}no answers without objects of the flows chunks, completions in flows\n"
 
 
 def test_looking_makes_no_topic_and_no_file(services: Desk) -> None:
@@ -157,7 +157,7 @@ def test_looking_makes_no_topic_and_no_file(services: Desk) -> None:
     result = services.answers("--flow", "chunks")
     assert result.returncode == 0
     assert result.stderr.startswith(
-        "the flow chunks has no answers yet: there is no topic persistent://tg/flow/answers\n"
+        "flow chunks: no answers yet, the topic persistent://tg/flow/answers does not exist\n"
     )
     assert asyncio.run(topics()) == set()
 

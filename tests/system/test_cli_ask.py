@@ -119,8 +119,9 @@ def test_the_ways_to_go_on_are_those_that_the_provider_knows() -> None:
 
 
 async def test_nothing_is_asked_where_a_term_is_missing(server: ModelServer) -> None:
-    async with asking(server, "question") as process:
+    async with asking(server, "question", "--term", "query=why?") as process:
         _, errors = await process.communicate()
     assert process.returncode == 2
+    assert b"does not use the term query; its terms: question" in errors
     assert b"--term question=" in errors
     assert server.bodies == []

@@ -140,7 +140,7 @@ def test_what_is_replayed_is_no_dead_letter_any_more(services: Desk) -> None:
 
     result = services.dead("replay", "a")
     assert (result.returncode, result.stdout) == (0, "replayed 1 dead letter\n")
-    assert result.stderr == "`dead list` shows what died again\n"
+    assert result.stderr == "they wait until a worker serves them; `dead list` shows those that fail again\n"
     assert [letter["request"] for letter in services.listed()] == ["b"]
     again = services.dead("replay", "a", "b")
     assert (again.returncode, again.stdout) == (1, "replayed 1 dead letter\n")
@@ -148,7 +148,10 @@ def test_what_is_replayed_is_no_dead_letter_any_more(services: Desk) -> None:
     assert again.stderr.endswith(f"\nerror: there is no dead letter a {looked}")
     assert services.dead("list").stderr == f"no dead letters {looked}"
     nothing = services.dead("replay", "--all")
-    assert (nothing.stdout, nothing.stderr) == ("replayed no dead letters\n", f"looked at those {looked}")
+    assert (nothing.stdout, nothing.stderr) == (
+        "replayed no dead letters\n",
+        f"searched the dead letters {looked}",
+    )
 
 
 def test_a_worker_id_that_is_wrong_shows_in_the_subscriptions_that_were_looked_at(services: Desk) -> None:
@@ -170,9 +173,10 @@ def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(services: De
     result = services.dead("replay", "--all")
     assert (result.returncode, result.stdout) == (1, "replayed 1 dead letter\n")
     assert (
-        "non-persistent://tg/flow/f-in: nobody is subscribed as prompt--default--f--request" in result.stderr
+        "non-persistent://tg/flow/f-in: subscription prompt--default--f--request has no consumer"
+        in result.stderr
     )
-    assert "2 dead letters stay; replay while the worker runs" in result.stderr
+    assert "2 dead letters not replayed: the topic is not persistent" in result.stderr
     assert [letter["flow"] for letter in services.listed()] == ["f", "f"]
 
 
@@ -189,17 +193,17 @@ def test_what_was_cut_stays_and_is_named(services: Desk) -> None:
 @pytest.mark.parametrize(
     ("arguments", "served", "says"),
     [
-        (["replay"], ["--flows", "flows"], "which letters? name them, or say --all"),
-        (["replay", "a", "--all"], ["--flows", "flows"], "ids and --all: say one of them"),
+        (["replay"], ["--flows", "flows"], "no dead letters are selected: give their ids, or --all"),
+        (["replay", "a", "--all"], ["--flows", "flows"], "give either ids or --all, not both"),
         (
             ["list"],
             ["--flows", "flows", "--flow", "h"],
             "there is no such flow (found 'h', expected one of f, g)",
         ),
-        (["list"], ["--topic", "flow:tg:x"], "--topic and --subscription belong together"),
-        (["list"], ["--topic", "x", "--subscription", "s"], "is no topic"),
-        (["list"], ["--topic", "x", "--subscription", "s", "--flow", "f"], "say one of them"),
-        (["list", "--all"], ["--flows", "flows", "--flow", "f"], "looks everywhere"),
+        (["list"], ["--topic", "flow:tg:x"], "--topic and --subscription must be given together"),
+        (["list"], ["--topic", "x", "--subscription", "s"], "not a topic name"),
+        (["list"], ["--topic", "x", "--subscription", "s", "--flow", "f"], "cannot be combined with --flows"),
+        (["list", "--all"], ["--flows", "flows", "--flow", "f"], "cannot be combined with --flow or --topic"),
     ],
 )
 def test_wrong_usage_is_told(services: Desk, arguments: list[str], served: list[str], says: str) -> None:
@@ -216,7 +220,7 @@ def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at
     bundled = services.dead("list", served=())
     assert bundled.returncode == 0
     assert bundled.stderr.startswith(
-        "no dead letters of the bundled flows chunks, requests; --flows names others (subscriptions prompt--"
+        "no dead letters of the bundled flows chunks, requests; use --flows for others (subscriptions "
     )
     both = ("--flows", "flows/f.yaml", "--flows", "flows/g.yaml")
     assert services.dead("list", served=both).stderr == (

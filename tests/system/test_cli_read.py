@@ -45,11 +45,11 @@ def test_prints_valid_objects_and_a_line_for_each_that_it_refused(folder: Path) 
         '{"entity": "cell", "definition": "unit of life"}\n'
     )
     assert [line for line in result.stderr.splitlines() if not line.startswith("hint")] == [
-        "answer.txt: 2 objects, extracted from other text or another layout; 2 refused; cut off",
+        "answer.txt: 2 objects, extracted from other text or another layout; 2 refused; truncated",
         "answer.txt:4:36: refused object 2: /definition: expected string, found integer 5",
         "answer.txt:5:46: refused object 3: no JSON: Expecting ',' delimiter",
         'answer.txt:6:39: duplicate key: "definition" is there twice, the last one counts',
-        "answer.txt:7:26: cut off: the text ends in the value that begins in line 7 column 1",
+        "answer.txt:7:26: truncated: the text ends inside the value that begins at line 7, column 1",
     ]
 
 
@@ -74,7 +74,7 @@ def test_explains_where_the_cut_value_of_many_lines_begins(folder: Path) -> None
     assert result.returncode == 1
     assert result.stderr.startswith("<stdin>: nothing to use: truncated\n")
     assert (
-        "<stdin>:3:14: cut off: the text ends in the value that begins in line 1 column 1, at /a/1/b\n"
+        "<stdin>:3:14: truncated: the text ends inside the value that begins at line 1, column 1, at /a/1/b\n"
         "    1 | {\n"
         "    … |\n"
         '    3 |   {"b": "text\n'
@@ -203,16 +203,16 @@ class TestRepair:
     @pytest.mark.parametrize(
         ("answer", "place", "way"),
         [
-            ('{"a": [1, {"b": "x",\n "c": "tex', "2:11", "1 column 1, at /a/1/c"),
-            ('Hm\n{\'a\': [1, {"b": "x",\n "c": "tex', "3:11", "2 column 1"),
+            ('{"a": [1, {"b": "x",\n "c": "tex', "2:11", "1, column 1, at /a/1/c"),
+            ('Hm\n{\'a\': [1, {"b": "x",\n "c": "tex', "3:11", "2, column 1"),
         ],
     )
     def test_shows_where_a_salvaged_value_was_cut(self, answer: str, place: str, way: str) -> None:
         result = run("read", "-", "--format", "json", "--repair", "--explain", input=answer)
         assert (result.returncode, json.loads(result.stdout)) == (0, {"a": [1, {"b": "x", "c": "tex"}]})
-        assert "<stdin>: 1 value, salvaged: a cut value was closed up; cut off\n" in result.stderr
+        assert "<stdin>: 1 value, salvaged: closed where the text ends; truncated\n" in result.stderr
         assert (
-            f"<stdin>:{place}: cut off: the text ends in the value that begins in line {way}\n"
+            f"<stdin>:{place}: truncated: the text ends inside the value that begins at line {way}\n"
         ) in result.stderr
         assert '"c": "tex\n      |           ^\n' in result.stderr
 
@@ -305,7 +305,7 @@ class TestStream:
             process.stdin.write(b'{"n": ')
             process.stdin.close()
             assert process.stdout.read() == b""
-            assert b"6 objects, read as it is; cut off" in process.stderr.read()
+            assert b"6 objects, read as it is; truncated" in process.stderr.read()
         assert process.returncode == 0
 
     def test_prints_what_reading_the_whole_prints(self, folder: Path) -> None:

@@ -201,7 +201,7 @@ async def test_an_answer_that_never_ends_is_left_at_the_deadline(
         await provider.complete(ASKED, stream=True, retry=at_once(deadline=0.3))
 
     [call] = caught.value.calls
-    assert (call.text, call.error) == ("Sev", "left before it ended")
+    assert (call.text, call.error) == ("Sev", "cancelled before the answer ended")
     await asyncio.wait_for(server.left.wait(), 30)
 
 

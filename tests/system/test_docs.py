@@ -61,7 +61,7 @@ def test_the_readme_looks_at_an_answer_that_is_there() -> None:
     [line] = [line for line in commands(README) if line[0] == "read"]
     result = run(*line, folder=ROOT)
     assert (result.returncode, result.stdout.count("\n")) == (0, 2)
-    assert "2 refused; cut off" in result.stderr
+    assert "2 refused; truncated" in result.stderr
 
 
 def prose(page: Path) -> str:
@@ -128,3 +128,23 @@ def test_the_worker_of_the_readme_answers_its_request_and_follows_its_change(tmp
     assert json.loads(response["object"])[0]["entity"] == "chalk"
     assert [result.returncode for result in results] == [0] * len(changes)
     assert any("default/template.volcanoes" in result.stdout for result in results)
+
+
+def test_the_chunk_of_the_guide_gives_its_objects(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    (tmp_path / "demo").symlink_to(ROOT / "demo")
+    flow = next(block for block in blocks(guide, "yaml") if "kind: chunk" in block)
+    (tmp_path / "definitions.yaml").write_text(flow, encoding="utf-8")
+    program = next(block for block in blocks(guide, "python") if "Chunk" in block)
+    with worker(next(line for line in commands(guide) if "definitions.yaml" in line), tmp_path):
+        reader = subprocess.Popen(
+            [sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert reader.stdout is not None
+            lines = [reader.stdout.readline() for _ in range(4)]
+        finally:
+            reader.kill()
+            reader.communicate()
+    assert all(line.startswith("chalk/1 {") for line in lines)
+    assert {json.loads(line.partition(" ")[2])["entity"] for line in lines} >= {"chalk", "Needles"}

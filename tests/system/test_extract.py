@@ -162,7 +162,7 @@ def recorded(folder: Path, **answer: object) -> str:
     return f"scripted:{folder / 'recording.jsonl'}"
 
 
-NOT_ONE = "not one object came, and answers were cut off or without use"
+NOT_ONE = "no objects were extracted, as answers were truncated or without use"
 
 
 class TestNotOneObject:
@@ -172,7 +172,7 @@ class TestNotOneObject:
         for _ in range(2):
             result = run(*command)
             assert result.returncode == 1
-            assert "cut off for good: 14 answers" in result.stdout
+            assert "truncated: 14 answers" in result.stdout
             assert "without use: 14 answers" in result.stdout
             assert "larger `model: max-tokens` in the prompt file" in result.stdout
             assert result.stderr.endswith(f"error: {NOT_ONE}\n")
@@ -181,8 +181,8 @@ class TestNotOneObject:
         sorry = recorded(tmp_path, answer="I'm sorry, I can't do that.")
         result = run("extract", DOCUMENT, "--provider", sorry, "-o", tmp_path / "o.jsonl")
         assert result.returncode == 1
-        assert "without use: 14 answers\n" in result.stdout
-        assert "chunk 1, extract-definitions: no object in the answer\n" in result.stdout
+        first = f"{DOCUMENT} chunk 1, extract-definitions"
+        assert f"without use: 14 answers\n  14 × no object in the answer (first: {first})\n" in result.stdout
         assert "without any object" not in result.stdout
         assert "14 answers without use\n" in result.stderr
         assert result.stderr.endswith(f"error: {NOT_ONE}\n")
@@ -205,11 +205,11 @@ class TestTheFileOfObjects:
         refused = {
             ("n.txt", "n.txt"): "would overwrite the document",
             ("n.txt.state", "n.txt"): "would overwrite the document",
-            ("n.txt", "precious.jsonl"): "not by extract",
-            ("n.txt", "foreign.jsonl"): "is no state of an extract",
+            ("n.txt", "precious.jsonl"): "not written by `extract`",
+            ("n.txt", "foreign.jsonl"): "is not the state of an earlier `extract`",
             ("n.txt", "-"): "not to standard output",
-            ("n.txt", "fifo"): "is no regular file",
-            ("n.txt", "/dev/stdout"): "is no regular file",
+            ("n.txt", "fifo"): "is not a regular file",
+            ("n.txt", "/dev/stdout"): "is not a regular file",
         }
         for (document, out), told in refused.items():
             command = ("extract", document, "--provider", SCRIPTED, "-o", out)
@@ -336,6 +336,7 @@ class TestFilesThatAreNoDocuments:
             (b"", "is empty"),
             (b" \n\n ", "is empty"),
             (b"\x7fELF\0\0", "is a binary file"),
+            (b"%PDF-1.4\n%\xe2\xe3", "is a PDF; convert it to text first"),
             (b"caf\xe9 au lait", "is not UTF-8 at byte 3"),
         ],
     )
@@ -351,8 +352,8 @@ class TestFilesThatAreNoDocuments:
         (tmp_path / "mine.yaml").write_text("dialect: jinja\nprompt: '{{ text }}'\n")
         result = run("extract", DOCUMENT, "--provider", SCRIPTED, "--templates", tmp_path, folder=tmp_path)
         assert result.returncode == 2
-        assert "say --prompt ID" in result.stderr
-        assert result.stderr.rstrip().endswith("but: mine")
+        assert "give --prompt ID" in result.stderr
+        assert result.stderr.rstrip().endswith("one of: mine")
 
     def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
         result = run("extract", tmp_path, "--provider", SCRIPTED, folder=tmp_path)

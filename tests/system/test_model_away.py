@@ -62,14 +62,14 @@ async def test_a_server_that_is_stopped_under_load_costs_no_request(
         await worker.shows("/readyz", f"model small of http://127.0.0.1:{port}/v1", seconds=10)
         await worker.shows("/readyz", "provider_unavailable: http://127.0.0.1")
         await worker.shows("/metrics", 'model_away{model="small"')
-        await worker.says("is away")
+        await worker.says("is unavailable")
         await asyncio.sleep(OUTAGE)
         answered = len(responses.messages)
         async with ModelServer(port=port) as server:
             server.reply = reply
             assert not await responses.missing(ids, 90)
             await worker.shows("/readyz", '"ready": true')
-            await worker.says("is back")
+            await worker.says("is available again")
             calls, most = server.lines.count("POST /v1/chat/completions"), server.most_on_the_wire
         assert not dead.messages
     assert len(responses.messages) == 240

@@ -397,7 +397,7 @@ async def test_a_path_that_is_not_there_asks_about_the_base_url(
     server: ModelServer, provider: OpenAIProvider
 ) -> None:
     server.reply = lambda body: Reply([b"page not found"], status=404)
-    with pytest.raises(errors.ProviderInvalidRequest, match="page not found; is it the base URL"):
+    with pytest.raises(errors.ProviderInvalidRequest, match="page not found; check the base URL"):
         await heard(provider, CALL)
 
 

@@ -352,7 +352,7 @@ class TestBeginnings:
     async def test_tool_calls_are_no_beginning(self, server: ModelServer) -> None:
         call = Call([USER, Message("assistant", "", tool_calls=(ToolCall("c1", "weather", {}),))])
         async with OpenAIProvider(server.url, "small", prefill="assistant") as provider:
-            with pytest.raises(errors.ProviderInvalidRequest, match="no beginning"):
+            with pytest.raises(errors.ProviderInvalidRequest, match="cannot be continued"):
                 await heard(provider, call)
 
     async def test_a_provider_without_it_says_so(self, provider: OpenAIProvider) -> None:

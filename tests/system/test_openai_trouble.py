@@ -147,11 +147,11 @@ class TestTrouble:
         [
             ([Then.HANG], Timeout(first=0.2), "no answer began within 0.2 seconds"),
             ([b": wait\n\n", Then.HANG], Timeout(first=0.2), "no answer began within 0.2 seconds"),
-            ([said("Hello"), Then.HANG], Timeout(idle=0.2), "nothing came for 0.2 seconds"),
+            ([said("Hello"), Then.HANG], Timeout(idle=0.2), "the server sent nothing for 0.2 seconds"),
             (
                 itertools.chain([said("Hello")], itertools.repeat(b": wait\n\n")),
                 Timeout(idle=0.2),
-                "nothing came for 0.2 seconds",
+                "the server sent nothing for 0.2 seconds",
             ),
             (itertools.repeat(b": wait\n\n"), Timeout(total=0.2), "took more than 0.2 seconds"),
         ],

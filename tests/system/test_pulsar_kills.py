@@ -15,7 +15,7 @@ from tests.support.pulsar_traffic import Traffic, traffic
 from tests.support.restless_model import OBJECTS_EACH, PROMPT, RestlessModel
 from tests.support.worker_processes import Process, Site
 from trustgraph_prompt.worker import Answer
-from trustgraph_prompt.worker.messages.answer import object_id
+from trustgraph_prompt.worker.messages.answer_record import object_ids
 
 pytestmark = pytest.mark.pulsar
 
@@ -48,7 +48,7 @@ def runs(model: RestlessModel) -> dict[str, list[tuple[str, ...]]]:
     """The ids of the objects that the model gave at each call, by request."""
     given: dict[str, list[tuple[str, ...]]] = {}
     for request, objects in model.runs:
-        ids = tuple(object_id(request, PROMPT, value) for value in objects)
+        ids = tuple(map(object_ids(request, PROMPT), objects))
         given.setdefault(request, []).append(ids)
     return given
 

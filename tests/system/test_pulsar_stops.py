@@ -62,7 +62,7 @@ def errors(flow: Traffic) -> Counter[str]:
 
 def given_up(worker: Process) -> bool:
     """Whether it ended what was still in work after the time that it was given, and not after another."""
-    return any(f"took more than {SHORT:.0f} s is given up" in line for line in worker.log)
+    return any(f"not finished within {SHORT:.0f} s are cancelled" in line for line in worker.log)
 
 
 def answered_again(flow: Traffic) -> int:

@@ -114,7 +114,7 @@ def test_what_loses_requests_is_told_and_left(topics: Topics, pulsar: PulsarServ
 
     created = topics("create")
     assert created.returncode == 0
-    left = f"left     policy message-ttl of {tenant}/flow (found: what waits longer than 3600 s is lost"
+    left = f"left     policy message-ttl of {tenant}/flow (found: messages expire after 3600 s"
     assert left in created.stdout
     check = topics("check", "--json")
     assert check.returncode == 1
@@ -124,7 +124,7 @@ def test_what_loses_requests_is_told_and_left(topics: Topics, pulsar: PulsarServ
         "name": "message-ttl",
         "of": f"{tenant}/flow",
         "state": "differs",
-        "found": "what waits longer than 3600 s is lost",
+        "found": "messages expire after 3600 s",
         "expected": "none",
     }
 
@@ -149,9 +149,9 @@ async def test_a_step_that_fails_is_named_with_status_and_reason(server: ModelSe
     assert result.returncode == 1
     *_, done, failed = result.stdout.splitlines()
     assert done == "done     create tenant t, for c"
-    assert failed == "failed   create namespace t/config, which keeps its tables"
+    assert failed == "failed   create namespace t/config, which retains its tables"
     left, error = result.stderr.splitlines()
-    assert left.endswith("steps after it not done; what was done stays")
+    assert left.endswith("steps after it were not run; completed steps remain")
     assert error == (
         f"error: {server.url}: these credentials may not PUT namespaces/t/config "
         "(HTTP 403: You are no administrator)"
@@ -182,7 +182,7 @@ def test_nobody_listens() -> None:
     [
         (
             ("--admin-url", "pulsar://h:6650"),
-            "the admin URL is not valid: it begins with neither http:// nor https://",
+            "not an admin URL: it begins with neither http:// nor https://",
         ),
         (("--flows", "nowhere"), "nowhere"),
         (("--flows", "nowhere", "--trustgraph"), "--flows"),

@@ -127,7 +127,7 @@ async def test_compressed_requests_killed_every_worker_at_every_start(
     assert set(deaths) == {-signal.SIGABRT}
     assert [letter.data for letter in buried] == [b"", b""]
     assert {letter.properties["error"] for letter in buried} == {"worker-crashed"}
-    assert all("dies" in letter.properties["reason"] for letter in buried)
+    assert all("crashes" in letter.properties["reason"] for letter in buried)
     assert not [message for message in out.messages if json.loads(message.data)["error"]]
     assert await subscriptions(pulsar, topic) == {"s"}
 

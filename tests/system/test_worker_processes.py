@@ -93,7 +93,7 @@ async def test_who_pushes_learns_which_worker_took_it(site: Site) -> None:
     alone = await push(10)
     assert alone.returncode == 1
     assert alone.stdout.startswith("pushed 1 entry")
-    assert "no worker that serves workspace default has announced itself" in alone.stderr
+    assert "no running worker is known for workspace default" in alone.stderr
 
     async with (
         await connect(site.url) as broker,
@@ -110,21 +110,18 @@ async def test_who_pushes_learns_which_worker_took_it(site: Site) -> None:
         silent = await push(1)
         assert silent.returncode == 1
         assert re.search(
-            rf"error: no answer from {shown} in 1 s; it last announced itself \d+ s ago, "
-            "and is waited for until 3 minutes after that\n",
+            rf"error: no answer from {shown} in 1 s; it last announced itself \d+ s ago; "
+            "workers count as running for 3 minutes after that\n",
             silent.stderr,
         )
         typo = await push(10, "-w", "defualt")
         assert typo.returncode == 1
-        assert (
-            "no worker that serves workspace defualt has announced itself; those that have serve default"
-            in typo.stderr
-        )
+        assert "no running worker is known for workspace defualt; workers run for: default" in typo.stderr
         worker.send_signal(signal.SIGCONT)
 
         worker.send_signal(signal.SIGTERM)
         await worker.ended()
-        assert "announced itself" in (await push(10)).stderr
+        assert "no running worker is known" in (await push(10)).stderr
 
 
 async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site) -> None:

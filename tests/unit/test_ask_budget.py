@@ -158,7 +158,7 @@ class TestBudgets:
 
     @pytest.mark.parametrize("retry", [RetryPolicy(deadline=1), RetryPolicy(tokens=9)])
     async def test_the_limits_of_a_retry_are_refused(self, asked: Asked, retry: RetryPolicy) -> None:
-        with pytest.raises(ValueError, match="has a budget"):
+        with pytest.raises(ValueError, match="takes both from the budget"):
             await asked(Script(ScriptedAnswer(lines([1]))), retry=retry)
 
     async def test_money_ends_a_continuation(self, asked: Asked) -> None:

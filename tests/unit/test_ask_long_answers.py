@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.asking import Asked, Script, lines, numbers, why
 from trustgraph_prompt.ask import ask
-from trustgraph_prompt.background import AT_ONCE, beside
+from trustgraph_prompt.compute_thread import AT_ONCE, beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import Reason

@@ -9,13 +9,13 @@ import pytest
 from tenacity import wait_fixed
 
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
-from trustgraph_prompt.worker import backoff
-from trustgraph_prompt.worker.backoff import through_outages, until_stopped
+from trustgraph_prompt.worker import retry_broker
+from trustgraph_prompt.worker.retry_broker import retry_outages, retry_until_stopped
 
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "_START_PAUSES", wait_fixed(0.001))
+    monkeypatch.setattr(retry_broker, "_START_PAUSES", wait_fixed(0.001))
 
 
 def failing(*failures: Exception) -> Callable[[], Awaitable[str]]:
@@ -44,17 +44,17 @@ class TestUntilStopped:
 
         attempt = failing(BrokerUnavailable("away"), BrokerError("not allowed"))
 
-        assert await until_stopped("flow f", action, said, asyncio.Event()) == "done"
+        assert await retry_until_stopped("flow f", action, said, asyncio.Event()) == "done"
         assert [why.split(" (since")[0] for why in heard] == ["starting", "away", "not allowed"]
         assert said == {}
 
     async def test_ends_at_once_when_it_is_stopped_while_it_waits(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(backoff, "_START_PAUSES", wait_fixed(3600.0))
+        monkeypatch.setattr(retry_broker, "_START_PAUSES", wait_fixed(3600.0))
         said: dict[str, str] = {}
         stopping = asyncio.Event()
-        waiting = asyncio.create_task(until_stopped("x", failing(BrokerError("no")), said, stopping))
+        waiting = asyncio.create_task(retry_until_stopped("x", failing(BrokerError("no")), said, stopping))
         while said.get("x", "starting") == "starting":
             await asyncio.sleep(0)
 
@@ -66,12 +66,12 @@ class TestUntilStopped:
     async def test_does_not_begin_once_it_is_stopped(self) -> None:
         stopping = asyncio.Event()
         stopping.set()
-        assert await until_stopped("x", failing(ZeroDivisionError()), {}, stopping) is None
+        assert await retry_until_stopped("x", failing(ZeroDivisionError()), {}, stopping) is None
 
     async def test_a_defect_is_raised_and_what_is_missing_stays_said(self) -> None:
         said: dict[str, str] = {}
         with pytest.raises(ZeroDivisionError):
-            await until_stopped("flow f", failing(ZeroDivisionError()), said, asyncio.Event())
+            await retry_until_stopped("flow f", failing(ZeroDivisionError()), said, asyncio.Event())
         assert said == {"flow f": "starting"}
 
 
@@ -82,7 +82,7 @@ class TestThroughOutages:
         async def sleep(seconds: float) -> None:
             slept.append(seconds)
 
-        assert await through_outages(failing(*[BrokerUnavailable("away")] * 9), sleep) == "done"
+        assert await retry_outages(failing(*[BrokerUnavailable("away")] * 9), sleep) == "done"
 
         most = [min(30.0, 2.0**attempt) for attempt in range(9)]
         assert all(seconds <= limit for seconds, limit in zip(slept, most, strict=True))
@@ -91,4 +91,4 @@ class TestThroughOutages:
     @pytest.mark.parametrize("error", [BrokerError("not allowed"), BrokerClosed("gone"), ValueError("odd")])
     async def test_raises_whatever_is_no_outage(self, error: Exception) -> None:
         with pytest.raises(type(error)):
-            await through_outages(failing(BrokerUnavailable("away"), error), no_time)
+            await retry_outages(failing(BrokerUnavailable("away"), error), no_time)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from trustgraph_prompt.broker import liveness
+from trustgraph_prompt.broker import listen
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
@@ -36,7 +36,7 @@ class Silent:
 async def test_what_a_check_fails_with_ends_the_listening_unless_it_passes_by_itself(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(liveness, "CHECK_EVERY", 0.0)
-    messages = liveness.listen(Silent(BrokerUnavailable("away"), error))
+    monkeypatch.setattr(listen, "CHECK_EVERY", 0.0)
+    messages = listen.listen(Silent(BrokerUnavailable("away"), error))
     with pytest.raises(type(error), match=str(error)):
         await asyncio.wait_for(anext(messages), 30)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from trustgraph_prompt.broker.shutdown import Handles, Shutdown, each
+from trustgraph_prompt.broker.shutdown import Handles, Shutdown, run_all
 
 
 class Door:
@@ -15,10 +15,10 @@ class Door:
         self.let = asyncio.Event()
         self.let.set()
         self._failures = failures
-        self._ending = Shutdown(self._end)
+        self._shutdown = Shutdown(self._end)
 
     async def close(self) -> None:
-        await self._ending.reach()
+        await self._shutdown.run()
 
     async def _end(self) -> None:
         self.attempts += 1
@@ -63,7 +63,7 @@ async def test_an_end_that_failed_is_tried_again() -> None:
 async def test_all_are_closed_and_the_first_error_comes_last() -> None:
     doors = [Door(), Door(failures=1), Door(failures=1), Door()]
     with pytest.raises(OSError, match="attempt 1"):
-        await each([door.close for door in doors])
+        await run_all([door.close for door in doors])
     assert [door.closed for door in doors] == [1, 0, 0, 1]
 
 

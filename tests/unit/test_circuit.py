@@ -26,9 +26,10 @@ from trustgraph_prompt.errors import (
     ProviderUnavailable,
 )
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits, Provider, topic_messages
-from trustgraph_prompt.llm.circuit import REQUEST, Breaker, Circuit, ProviderAway
+from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
+from trustgraph_prompt.llm.circuit_breaker import REQUEST, CircuitBreaker
 from trustgraph_prompt.prompts import PromptDefinition, Question
-from trustgraph_prompt.worker.request.disposition import AwaitProvider, Known, Retry, SendOut, decide
+from trustgraph_prompt.worker.request.disposition import AwaitProvider, Retry, SendOut, Situation, decide
 
 PROMPT = PromptDefinition.from_entry("say", {"prompt": "unused"})
 MINUTES = 60.0
@@ -80,12 +81,12 @@ def until(end: float, error: Callable[[], ProviderError], begin: float = 3.0) ->
     return lambda request: error() if begin <= now() < end else None
 
 
-def breaker(server: Server, ready: Callable[[str | None], Awaitable[None]] | None = None) -> Breaker:
+def breaker(server: Server, ready: Callable[[str | None], Awaitable[None]] | None = None) -> CircuitBreaker:
     circuit = Circuit("here", "small", clock=now, uniform=random.Random(1).uniform)
-    return Breaker(server, lambda model: circuit, ready=ready or server.ready)
+    return CircuitBreaker(server, lambda model: circuit, ready=ready or server.ready)
 
 
-def circuit_of(model: Breaker) -> Circuit:
+def circuit_of(model: CircuitBreaker) -> Circuit:
     circuit = model._circuit_of(None)
     assert circuit is not None
     return circuit
@@ -95,7 +96,7 @@ def circuit_of(model: Breaker) -> Circuit:
 class Queue:
     """A persistent topic with chunks, and a flow that works on some at a time as the worker does."""
 
-    model: Breaker
+    model: CircuitBreaker
     ids: Iterable[str]
     deliveries: Counter[str] = field(default_factory=Counter)
     answered: dict[str, float] = field(default_factory=dict)
@@ -122,7 +123,7 @@ class Queue:
         self.deliveries[id] += 1
         while True:
             outcome = await ask(PROMPT, Question("", id), self.model, clock=now)
-            known = Known(
+            known = Situation(
                 result=outcome, deliveries=self.deliveries[id], deliveries_allowed=5, persistent=True
             )
             match decide(known):
@@ -358,7 +359,7 @@ def test_a_server_that_stays_silent_until_the_work_ends_is_away() -> None:
     async def main() -> None:
         circuit = Circuit(clock=now)
         server = Server(lambda request: None, seconds=1e9)
-        model = Breaker(server, lambda model: circuit, ready=server.ready, seconds=120)
+        model = CircuitBreaker(server, lambda model: circuit, ready=server.ready, seconds=120)
 
         async def asked(id: str, seconds: float) -> None:
             REQUEST.set(id)
@@ -437,7 +438,7 @@ def test_a_handful_of_requests_outlives_twenty_minutes(over_topics: bool) -> Non
 
     async def has_the_model(model: str | None) -> None: ...
 
-    model = Breaker(server, lambda model: circuit, ready=None if over_topics else has_the_model)
+    model = CircuitBreaker(server, lambda model: circuit, ready=None if over_topics else has_the_model)
     queue = Queue(model, ids(3))
 
     run(queue.work())
@@ -447,7 +448,7 @@ def test_a_handful_of_requests_outlives_twenty_minutes(over_topics: bool) -> Non
     assert max(queue.deliveries.values()) <= 2
 
 
-async def probed(model: Breaker, id: str) -> None:
+async def probed(model: CircuitBreaker, id: str) -> None:
     """A call as a probe, when one is due."""
     await circuit_of(model).room.wait()
     REQUEST.set(id)
@@ -547,7 +548,7 @@ def test_a_worker_over_topics_that_waits_for_its_own_model_is_waited_for() -> No
     waits = topic_messages.cause(topic_messages.error(ProviderAway(circuit)))
     outage = until(20 * MINUTES, lambda: waits, begin=0)
     server = Server(outage, system="topic")
-    model = Breaker(server, lambda model: circuit)
+    model = CircuitBreaker(server, lambda model: circuit)
     queue = Queue(model, ids(20))
 
     run(queue.work())

@@ -52,7 +52,7 @@ async def refused(provider: Provider, model: str | None = None) -> Exception:
 
 
 def full(circuits: Circuits, *flows: Flow) -> list[bool]:
-    return [circuits.is_full(flow) for flow in flows]
+    return [circuits.is_blocked(flow) for flow in flows]
 
 
 async def test_flows_with_the_same_server_model_and_key_share_one() -> None:
@@ -72,11 +72,11 @@ async def test_flows_with_the_same_server_model_and_key_share_one() -> None:
     await refused(first)
 
     assert full(circuits, one, same, other_model, other_key) == [True, True, False, False]
-    assert circuits.holding("http://here", "small") is not None
+    assert circuits.blocking("http://here", "small") is not None
     circuits.released(one)
     assert full(circuits, one, same) == [False, True]
     circuits.released(same)
-    assert circuits.holding("http://here", "small") is None
+    assert circuits.blocking("http://here", "small") is None
 
 
 async def test_a_flow_waits_as_a_whole_only_for_a_model_that_all_its_requests_need() -> None:
@@ -111,7 +111,7 @@ async def test_a_flow_gets_room_when_the_circuit_closes() -> None:
     breaker = circuits.breaker(chunks, Refuses(), Refuses())
     away = await refused(breaker)
     assert isinstance(away, ProviderAway)
-    waiting = asyncio.create_task(circuits.room(chunks))
+    waiting = asyncio.create_task(circuits.until_unblocked(chunks))
     await asyncio.sleep(0)
     assert not waiting.done()
     away.circuit.close()

@@ -10,7 +10,12 @@ from tests.support.asking import Script
 from trustgraph_prompt.ask import Piece, ask
 from trustgraph_prompt.cli.answer_printer import AnswerPrinter
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import ProviderAuthentication, ProviderInvalidRequest
+from trustgraph_prompt.errors import (
+    ProviderAuthentication,
+    ProviderError,
+    ProviderInvalidModel,
+    ProviderInvalidRequest,
+)
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.prompts import PromptDefinition, Question
 
@@ -103,8 +108,11 @@ async def test_each_reason_is_told_once(capsys: pytest.CaptureFixture[str]) -> N
     ("variables", "told"),
     [
         ({}, "no key was sent: set OPENAI_API_KEY or OPENAI_API_KEY_FILE"),
-        ({"OPENAI_API_KEY": "k"}, "the key of OPENAI_API_KEY was sent"),
-        ({"OPENAI_API_KEY": "k", "OPENAI_API_KEY_FILE": "f"}, "the key of OPENAI_API_KEY_FILE was sent"),
+        ({"OPENAI_API_KEY": "k"}, "the key of OPENAI_API_KEY was rejected: set it to a valid key"),
+        (
+            {"OPENAI_API_KEY": "k", "OPENAI_API_KEY_FILE": "f"},
+            "the key of OPENAI_API_KEY_FILE was rejected: set it to a valid key",
+        ),
     ],
 )
 async def test_who_is_not_let_in_learns_which_key_was_sent(
@@ -116,6 +124,20 @@ async def test_who_is_not_let_in_learns_which_key_was_sent(
         monkeypatch.setenv(name, value)
     await show(prompt("jsonl"), ScriptedAnswer("", error=ProviderAuthentication("HTTP 401")))
     assert capsys.readouterr().err == f"error: HTTP 401\n{told}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "setting"),
+    [
+        (ProviderInvalidModel("HTTP 404"), "set --model or TRUSTGRAPH_PROMPT_MODEL"),
+        (ProviderInvalidRequest("HTTP 404"), "set --base-url or TRUSTGRAPH_PROMPT_BASE_URL"),
+    ],
+)
+async def test_an_unknown_model_or_address_names_the_setting(
+    error: ProviderError, setting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await show(prompt("jsonl"), ScriptedAnswer("", error=error))
+    assert capsys.readouterr().err.startswith(f"error: HTTP 404\n{setting}")
 
 
 async def test_a_failure_of_the_provider_does_not_hide_what_was_wrong_with_the_answer(
@@ -138,15 +160,16 @@ async def test_a_reason_that_no_object_has_told_is_explained(capsys: pytest.Capt
     assert capsys.readouterr().err == "error: extraction_failed: no object in the answer\n"
 
 
-class TestCutOff:
+class TestTruncated:
     async def test_at_the_limit_of_the_prompt(self, capsys: pytest.CaptureFixture[str]) -> None:
         limited = prompt("text", model={"max-tokens": 3})
         full = ScriptedAnswer("one two", finish_reason="length", usage=Usage(9, 3, 12))
         await show(limited, full)
         assert capsys.readouterr() == (
             "one two\n",
-            "cut off: at the prompt's max-tokens, 3\n"
-            "more room: a larger `model: max-tokens` in the prompt file, or shorter terms\n",
+            "truncated: at the prompt's max-tokens of 3\n"
+            "to allow longer answers, set a larger `model: max-tokens` in the prompt file, "
+            "or use shorter terms\n",
         )
 
     async def test_at_a_limit_that_was_doubled(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +179,7 @@ class TestCutOff:
             for tokens in (3, 6, 12)
         ]
         await show(limited, *halves)
-        assert "cut off: at the prompt's max-tokens, 12\n" in capsys.readouterr().err
+        assert "truncated: at the prompt's max-tokens of 12\n" in capsys.readouterr().err
 
     @pytest.mark.parametrize("model", [{}, {"max-tokens": 1000}])
     async def test_at_a_limit_of_the_server(
@@ -165,17 +188,18 @@ class TestCutOff:
         full = ScriptedAnswer("one two", finish_reason="length", usage=Usage(9, 3, 12))
         await show(prompt("text", model=model), full)
         assert capsys.readouterr().err == (
-            "cut off: after 3 tokens by the server's own limit or its context\n"
-            "more room: a larger `model: max-tokens` in the prompt file, or shorter terms\n"
+            "truncated: after 3 tokens by the server's own limit or its context size\n"
+            "to allow longer answers, set a larger `model: max-tokens` in the prompt file, "
+            "or use shorter terms\n"
         )
 
     async def test_because_it_repeats_itself(self, capsys: pytest.CaptureFixture[str]) -> None:
         await show(prompt("text"), ScriptedAnswer("again and again, " * 200, finish_reason="length"))
         told = capsys.readouterr().err
-        assert "; the answer was cut, and only repeated itself\n" in told
-        assert "more room" not in told
+        assert "; the answer was truncated, and only repeated itself\n" in told
+        assert "max-tokens" not in told
 
     async def test_where_no_limit_is_known(self, capsys: pytest.CaptureFixture[str]) -> None:
         cut = ScriptedAnswer('{"n": 1}\n{"n"', finish_reason=None)
         await show(prompt("jsonl"), cut, cut)
-        assert "cut off: the answer was cut, and only repeated itself\n" in capsys.readouterr().err
+        assert "truncated: the answer was truncated, and only repeated itself\n" in capsys.readouterr().err

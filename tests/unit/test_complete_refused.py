@@ -113,10 +113,13 @@ def answered(*messages: Any) -> list[Any]:
         ),
         (user(ImageBlock("http://x", PNG, "image/png")), "content[0]: expected either a url or base64_data"),
         (user(ImageBlock(base64_data=PNG)), "content[0].media_type: expected a text"),
-        (user(ImageBlock(base64_data="%%", media_type="image/png")), "content[0].base64_data: no base64"),
+        (user(ImageBlock(base64_data="%%", media_type="image/png")), "content[0].base64_data: not base64"),
         (user(ImageBlock("http://x", detail="max")), "content[0].detail: expected auto, low or high"),  # type: ignore[arg-type]
         (assistant(content=""), "messages[1].content: expected a text that is not empty"),
-        (assistant(content=[ImageBlock("http://x")]), "messages[1].content[0]: only a user shows images"),
+        (
+            assistant(content=[ImageBlock("http://x")]),
+            "messages[1].content[0]: only user messages may have images",
+        ),
         (assistant(content="!", tool_calls={}), "messages[1].tool_calls: expected a list"),
         (assistant(content="!", tool_calls=[7]), "messages[1].tool_calls[0]: expected a ToolCall"),
         (assistant(tool_calls=[{**CALLED, "id": None}]), "messages[1].tool_calls[0].id: expected a text"),
@@ -127,9 +130,12 @@ def answered(*messages: Any) -> list[Any]:
         ),
         (assistant(tool_calls=[ToolCall("1", "look", None)]), "tool_calls[0].arguments: expected an object"),
         (assistant(tool_calls=[ToolCall("1", "look", {"x": {7}})]), "tool_calls[0].arguments: cannot be wri"),
-        (assistant(tool_calls=[CALLED, CALLED]), "messages[1].tool_calls[1].id: expected an id of its own"),
-        ([{**USER, "tool_calls": [CALLED]}], "messages[0].tool_calls: only an assistant calls tools"),
-        ([{**USER, "tool_call_id": "1"}], "messages[0].tool_call_id: only a tool answers a call"),
+        (assistant(tool_calls=[CALLED, CALLED]), "messages[1].tool_calls[1].id: expected a unique id"),
+        (
+            [{**USER, "tool_calls": [CALLED]}],
+            "messages[0].tool_calls: only assistant messages may have tool calls",
+        ),
+        ([{**USER, "tool_call_id": "1"}], "messages[0].tool_call_id: only tool messages may have one"),
         (answered({"role": "tool", "content": "!"}), "messages[2].tool_call_id: expected a text"),
         (answered({"role": "tool", "content": "!", "tool_call_id": "2"}), "the id of an earlier, open tool"),
         ([USER, {"role": "tool", "content": "!", "tool_call_id": "1"}], "messages[1].tool_call_id: expected"),
@@ -246,7 +252,7 @@ class TestTools:
             ("look", "tools: expected a list"),
             ([7], "tools[0]: expected a Tool or an object, found 7"),
             ([{"name": ""}], "tools[0].name: expected a text that is not empty"),
-            ([Tool("look", "", OBJECT), {"name": "look"}], "tools[1].name: expected a name of its own"),
+            ([Tool("look", "", OBJECT), {"name": "look"}], "tools[1].name: expected a unique name"),
             ([{"name": "look", "description": 7}], "tools[0].description: expected a text, found 7"),
             (
                 [{"name": "look", "parameters": []}],
@@ -356,12 +362,12 @@ class TestSchema:
             ({"type": ["object", "null"]}, "response_schema.type: expected object at the root"),
             ({"type": "object", "required": "a"}, "response_schema: /required: "),
             ({"$ref": "#/$defs/none"}, "response_schema: /$ref: unknown reference"),
-            ({"$ref": "#"}, "response_schema: a reference leads back to itself"),
+            ({"$ref": "#"}, "response_schema: circular reference"),
             (
                 {"type": "object", "properties": {"a": {"$ref": "http://x/"}}},
                 "response_schema: /properties/a",
             ),
-            ({"type": "object", 7: 8}, "response_schema: a key is no string"),
+            ({"type": "object", 7: 8}, "response_schema: a key is not a string"),
             *(
                 (kind, "expected a JSON Schema of an object, a dataclass, a Pydantic model or a Contract")
                 for kind in (int, list[Point], dict[str, int], Point | None, Point(1))

@@ -233,10 +233,10 @@ class TestTools:
     @pytest.mark.parametrize(
         ("call", "complaint"),
         [
-            (ToolCall("1", "jump", {}), "the model calls 'jump', and the tools are: look"),
-            (ToolCall("1", "look", None), "the arguments of 'look' are no JSON object"),
-            (ToolCall("1", "look", {"at": 7}), "of 'look' are not what it takes: /at: expected string"),
-            (ToolCall("", "look", {}), "a call of 'look' has no id"),
+            (ToolCall("1", "jump", {}), "the model called an unknown tool 'jump'; the tools are: look"),
+            (ToolCall("1", "look", None), "the arguments of 'look' are not a JSON object"),
+            (ToolCall("1", "look", {"at": 7}), "of 'look' are invalid: /at: expected string"),
+            (ToolCall("", "look", {}), "a call of tool 'look' has no id"),
         ],
     )
     async def test_a_call_that_no_tool_takes_is_no_response(self, call: ToolCall, complaint: str) -> None:
@@ -248,12 +248,12 @@ class TestTools:
 
     async def test_two_calls_of_one_id_cannot_be_answered_and_are_no_response(self) -> None:
         call = ToolCall("1", "look", {})
-        with pytest.raises(ProviderInvalidResponse, match="two calls have the id '1'"):
+        with pytest.raises(ProviderInvalidResponse, match="two tool calls have the same id '1'"):
             await giving(Delta(tool_calls=(call, call))).complete(ASKED, [LOOK])
 
     async def test_arguments_that_were_cut_say_so(self) -> None:
         call = ToolCall("1", "look", None, '{"at": "se')
-        with pytest.raises(ProviderInvalidResponse, match="no JSON object, for the answer was cut"):
+        with pytest.raises(ProviderInvalidResponse, match=r"not a JSON object \(the answer was truncated"):
             await giving(Delta(tool_calls=(call,), finish_reason="length")).complete(ASKED, [LOOK])
 
     async def test_tools_are_said_to_be_called_and_none_is_so_nothing_is_parsed(self) -> None:

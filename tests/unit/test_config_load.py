@@ -12,7 +12,8 @@ from trustgraph_prompt.broker import Broker, EmbeddedBroker
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS
 from trustgraph_prompt.worker.config import config_topic
-from trustgraph_prompt.worker.config.config_topic import ConfigTopic, Prompts
+from trustgraph_prompt.worker.config.config_topic import ConfigTopic
+from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.watch import Watch

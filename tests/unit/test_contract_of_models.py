@@ -241,7 +241,7 @@ def test_two_classes_of_one_name_in_one_schema_are_refused() -> None:
         other: int
 
     holder = dataclasses.make_dataclass("Holder", [("unit", Unit), ("length", Length)])
-    with pytest.raises(ContractError, match="two classes are called Unit"):
+    with pytest.raises(ContractError, match="two classes have the name Unit"):
         Contract.of(holder)
 
 

@@ -18,7 +18,7 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome, read
 from trustgraph_prompt.worker.dead_letters.record import ERRORS
-from trustgraph_prompt.worker.request.disposition import AnswerSent, GiveUp, Known, decide
+from trustgraph_prompt.worker.request.disposition import AnswerSent, GiveUp, Situation, decide
 
 
 def failed(cause: Exception) -> Outcome:
@@ -59,7 +59,9 @@ def test_what_a_request_may_die_of_can_be_asked_for(result: Outcome | Exception)
     sent = isinstance(result, Outcome)
     heard = AnswerSent.NOTHING if sent else AnswerSent.SOME  # so that even an outage is no reason to wait
 
-    disposition = decide(Known(result=result, deliveries_allowed=1, persistent=True, sent=sent, heard=heard))
+    disposition = decide(
+        Situation(result=result, deliveries_allowed=1, persistent=True, sent=sent, answer_sent=heard)
+    )
 
     assert isinstance(disposition, GiveUp)
     assert disposition.dead_letter

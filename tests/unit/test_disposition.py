@@ -31,7 +31,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
 from trustgraph_prompt.reader import CallReport, Outcome, read
-from trustgraph_prompt.worker.messages.answer import is_served
+from trustgraph_prompt.worker.messages.answer_record import is_served
 from trustgraph_prompt.worker.request.disposition import (
     RULES,
     UNCOUNTED,
@@ -40,12 +40,12 @@ from trustgraph_prompt.worker.request.disposition import (
     AwaitProvider,
     Begin,
     GiveUp,
-    Known,
     Leave,
     Result,
     Retry,
     Rule,
     SendOut,
+    Situation,
     StepResult,
     WaitHere,
     decide,
@@ -109,16 +109,16 @@ ONE_OF_EACH: list[Result | None] = [
 ]
 
 
-def known(result: Result | None, **facts: Any) -> Known:
-    return Known(**{"result": result, "deliveries_allowed": 3, "persistent": True, **facts})
+def known(result: Result | None, **facts: Any) -> Situation:
+    return Situation(**{"result": result, "deliveries_allowed": 3, "persistent": True, **facts})
 
 
 LAST = {"deliveries": 3}
 VOLATILE = {"persistent": False}
 ENDING = {"ending": True}
-STREAMED = {"heard": AnswerSent.SOME}
-SENT = {"sent": True, "heard": AnswerSent.ALL}
-REPEATED = {"heard": AnswerSent.ALL, "paid": True}
+STREAMED = {"answer_sent": AnswerSent.SOME}
+SENT = {"sent": True, "answer_sent": AnswerSent.ALL}
+REPEATED = {"answer_sent": AnswerSent.ALL, "paid": True}
 TRUSTGRAPH = {"trustgraph": True, **VOLATILE}
 COMPLETION = {"completion": True}
 ANSWERING = {"unusable": "answer"}
@@ -275,7 +275,7 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
 ]
 
 
-def said(known: Known) -> str:
+def said(known: Situation) -> str:
     match decide(known):
         case Begin():
             return "ask"
@@ -301,7 +301,7 @@ def test_what_becomes_of_a_message(result: Result | None, facts: dict[str, Any],
     assert said(known(result, **facts)) == expected
 
 
-def every_situation() -> Iterator[Known]:
+def every_situation() -> Iterator[Situation]:
     either = (False, True)
     for result, unusable, deliveries, persistent, trustgraph, completion in product(
         ONE_OF_EACH, ("dead-letter", "answer"), (1, 3), either, either, either
@@ -319,7 +319,7 @@ def every_situation() -> Iterator[Known]:
                 direct=direct,
                 paid=paid,
                 sent=sent,
-                heard=heard,
+                answer_sent=heard,
                 seconds_left=left,
                 ending=ending,
                 crashes=crashes,
@@ -327,14 +327,14 @@ def every_situation() -> Iterator[Known]:
             )
 
 
-def possible(known: Known) -> bool:
+def possible(known: Situation) -> bool:
     """Whether the work on a message can get there."""
     asked = isinstance(known.result, Outcome)
     return (
         (asked or not known.sent)
         and (not asked or known.paid)
-        and (not known.sent or known.heard is AnswerSent.ALL)
-        and (known.heard is not AnswerSent.ALL or known.paid)
+        and (not known.sent or known.answer_sent is AnswerSent.ALL)
+        and (known.answer_sent is not AnswerSent.ALL or known.paid)
         and (not known.ending or asked or known.result is None)
     )
 
@@ -353,7 +353,7 @@ def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
         if isinstance(disposition, Acknowledge):
             assert isinstance(situation.result, Outcome)
             assert is_served(situation.result, situation.unusable)
-            assert situation.heard is AnswerSent.ALL
+            assert situation.answer_sent is AnswerSent.ALL
         if isinstance(disposition, SendOut):
             assert not situation.sent
         if isinstance(disposition, Retry | Leave):
@@ -362,9 +362,9 @@ def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
             if disposition.counted:
                 assert situation.deliveries < situation.deliveries_allowed
             else:
-                assert situation.came in UNCOUNTED
+                assert situation.step_result in UNCOUNTED
         if isinstance(disposition, AwaitProvider):
-            assert situation.came in UNCOUNTED
+            assert situation.step_result in UNCOUNTED
         if isinstance(disposition, Retry | WaitHere | AwaitProvider | SendOut | Begin):
             assert not situation.ending
         if isinstance(disposition, Begin):
@@ -380,7 +380,7 @@ def test_pauses_have_jitter() -> None:
 def test_the_log_is_told_nothing_of_the_content() -> None:
     error = ProviderAuthentication("Jane's key is wrong", loggable="HTTP 401")
     for result in (failed(error), read('{"a": "Jane"}', Contract.from_schema({"required": ["b"]}))):
-        disposition = decide(known(result, sent=True, heard=AnswerSent.ALL))
+        disposition = decide(known(result, sent=True, answer_sent=AnswerSent.ALL))
         assert isinstance(disposition, GiveUp)
         assert "Jane" not in disposition.why
 
@@ -398,15 +398,17 @@ def row(rule: Rule) -> str:
 
     cells = [
         "anything"
-        if len(rule.came) == len(StepResult)
-        else "; ".join(c for c in StepResult if c in rule.came),
+        if len(rule.step_results) == len(StepResult)
+        else "; ".join(c for c in StepResult if c in rule.step_results),
         either(rule.sent),
         either(rule.ending),
         either(rule.persistent, "persistent", "non-persistent"),
-        "" if len(rule.heard) == len(AnswerSent) else " or ".join(h for h in AnswerSent if h in rule.heard),
+        ""
+        if len(rule.answer_sent) == len(AnswerSent)
+        else " or ".join(h for h in AnswerSent if h in rule.answer_sent),
         rule.unusable or "",
         either(rule.another_try),
-        rule.then.words,
+        rule.action.description,
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -416,17 +418,17 @@ def test_the_page_shows_the_table() -> None:
 
 
 def test_a_worker_without_a_descriptor_had_a_defect() -> None:
-    disposition = decide(known(FULL, heard=AnswerSent.SOME))
+    disposition = decide(known(FULL, answer_sent=AnswerSent.SOME))
     assert isinstance(disposition, GiveUp)
     assert "out of file descriptors" in disposition.why
     assert "out of file descriptors" in disposition.error.message
 
 
-def test_why_a_model_is_away_is_told_once() -> None:
+def test_why_a_model_is_outage_is_told_once() -> None:
     async def main() -> None:
         circuit = Circuit()
         circuit.open(ProviderAuthentication("no", loggable="HTTP 401"))
-        gone = decide(known(failed(ProviderAway(circuit)), sent=True, heard=AnswerSent.ALL))
+        gone = decide(known(failed(ProviderAway(circuit)), sent=True, answer_sent=AnswerSent.ALL))
         assert isinstance(gone, GiveUp)
         assert gone.error.message == "the model is away: provider_authentication: HTTP 401"
         assert gone.why == "provider_authentication: HTTP 401"

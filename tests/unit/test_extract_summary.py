@@ -1,4 +1,4 @@
-"""What an extraction adds up to."""
+"""Counts the results of an extraction, and summarises them for people and for programs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import pytest
 
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.contract import Contract, Format
+from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.extraction.results import FoundObject, Job, Result
 from trustgraph_prompt.reader import CallReport, read
-from trustgraph_prompt.worker.messages.answer import Answer
+from trustgraph_prompt.worker.messages.answer_record import Answer
 from trustgraph_prompt.worker.messages.request import Request
 
 JOB = Job(0, "r", "define", "a.txt", 1, "text")
 
 
-def tally(text: str, format: Format, failure: str | None = None) -> ExtractSummary:
+def summary(text: str, format: Format, failure: str | None = None) -> ExtractSummary:
     outcome = read(text, Contract.from_schema({"required": ["n"]}, format=format))
     answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
     counted = ExtractSummary([JOB])
@@ -36,7 +37,7 @@ def cut(text: str, **usage: int) -> ExtractSummary:
 
 
 def test_refused_objects_are_counted_and_told() -> None:
-    counted = tally('{"n": 1}\n{"m": 1}\n{"m": 2}', "jsonl")
+    counted = summary('{"n": 1}\n{"m": 1}\n{"m": 2}', "jsonl")
     assert counted.refused_count == 2
     assert [str(remark) for remark in counted.refused] == [
         'a.txt chunk 1, define, object 2: "n" is missing',
@@ -45,7 +46,7 @@ def test_refused_objects_are_counted_and_told() -> None:
 
 
 def test_a_refused_value_is_a_failure_and_told_once() -> None:
-    counted = tally('{"m": 1}', "json", '"n" is missing')
+    counted = summary('{"m": 1}', "json", '"n" is missing')
     assert (counted.refused_count, counted.refused) == (0, [])
     assert [str(remark) for remark in counted.failed] == ['a.txt chunk 1, define: "n" is missing']
 
@@ -53,36 +54,37 @@ def test_a_refused_value_is_a_failure_and_told_once() -> None:
 @pytest.mark.parametrize(
     ("completion_tokens", "where"),
     [
-        (100, "at the prompt's max-tokens, 100"),
-        (40, "after 40 tokens by the server's own limit or its context"),
+        (100, "at the prompt's max-tokens of 100"),
+        (40, "after 40 tokens by the server's own limit or its context size"),
     ],
 )
 def test_an_answer_that_was_cut_says_at_which_limit_and_what_helps(
     completion_tokens: int, where: str
 ) -> None:
-    told = cut('{"n": 1}\n{"n"', completion_tokens=completion_tokens).summary().splitlines()
-    at = told.index("cut off for good: 1 answer")
+    told = cut('{"n": 1}\n{"n"', completion_tokens=completion_tokens).text().splitlines()
+    at = told.index("truncated: 1 answer")
     assert told[at + 1 : at + 3] == [
         f"  a.txt chunk 1, define: {where}",
-        "  more room: a larger `model: max-tokens` in the prompt file, or smaller chunks (--chunk-size)",
+        "  to allow longer answers, set a larger `model: max-tokens` in the prompt file, "
+        "or use smaller chunks (--chunk-size)",
     ]
 
 
 def test_an_answer_that_was_cut_before_its_first_object_came_to_nothing() -> None:
     counted = cut("Let me think about", completion_tokens=100)
-    assert "without use: 1 answer\n  a.txt chunk 1, define: the answer ends" in counted.summary()
+    assert "without use: 1 answer\n  a.txt chunk 1, define: the answer ends" in counted.text()
     assert counted.came_to_nothing
 
 
 def test_a_cut_answer_with_an_object_has_come_to_something() -> None:
     counted = cut('{"n": 1}\n{"n"', completion_tokens=100)
-    assert "without" not in counted.summary()
+    assert "without" not in counted.text()
     assert not counted.came_to_nothing
 
 
 def test_an_answer_that_says_that_there_is_no_object_is_told_and_is_no_failure() -> None:
-    counted = tally("[]", "jsonl")
-    assert "without any object: 1 answer\n  a.txt chunk 1, define" in counted.summary()
+    counted = summary("[]", "jsonl")
+    assert "without any object: 1 answer\n  a.txt chunk 1, define" in counted.text()
     assert counted.as_json()["without_objects"] == ["a.txt chunk 1, define"]
     assert counted.as_json()["without_use"] == []
     assert not counted.came_to_nothing
@@ -102,9 +104,50 @@ def test_an_answer_that_says_that_there_is_no_object_is_told_and_is_no_failure()
 def test_an_answer_that_has_no_object_and_does_not_say_so_is_told_with_its_reason(
     text: str, format: Format, told: str
 ) -> None:
-    counted = tally(text, format)
-    assert f"without use: 1 answer\n  a.txt chunk 1, define: {told}" in counted.summary()
+    counted = summary(text, format)
+    assert f"without use: 1 answer\n  a.txt chunk 1, define: {told}" in counted.text()
     assert counted.as_json()["without_use"] == [f"a.txt chunk 1, define: {told}"]
     assert counted.as_json()["without_objects"] == []
     assert counted.line().endswith(", 1 answer without use")
     assert counted.came_to_nothing
+
+
+def test_failures_with_the_same_cause_share_a_line() -> None:
+    jobs = [replace(JOB, position=position, chunk=position + 1) for position in range(3)]
+    counted = ExtractSummary(jobs)
+    for job, why in zip(jobs, ["HTTP 500: request 17", "no route", "HTTP 500: request 18"], strict=True):
+        counted.add(Result(job, failure=why))
+    assert counted.text().splitlines()[-3:] == [
+        "failed: 3 questions",
+        "  2 × HTTP 500: request 17 (first: a.txt chunk 1, define)",
+        "  a.txt chunk 2, define: no route",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failure", "setting"),
+    [
+        ("provider_authentication: HTTP 401", "OPENAI_API_KEY"),
+        ("provider_invalid_model: HTTP 404", "--model"),
+        ("provider_invalid_request: HTTP 404", "--base-url"),
+        ("provider_unavailable: HTTP 503", ""),
+    ],
+)
+def test_a_failure_that_would_come_again_names_the_setting_to_change(failure: str, setting: str) -> None:
+    counted = ExtractSummary([JOB])
+    counted.add(Result(JOB, failure=failure))
+    named = "".join(counted.settings_to_change())
+    assert setting in named if setting else not named
+
+
+def test_what_the_model_is_told_to_do_is_left_out() -> None:
+    schema = {"properties": {"n": {"type": "string", "x-from": "text"}}}
+    contract = Contract.from_schema(schema, format="jsonl")
+    outcome = read('{"n": "Nile"}', grounded(contract, {"text": "Chalk is soft."}))
+    answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
+    counted = ExtractSummary([JOB])
+    counted.add(Result(JOB, (), answer))
+    assert counted.as_json()["refusals"] == [
+        'a.txt chunk 1, define, object 1: /n: "Nile" is not in the passage'
+    ]
+    assert "leave" not in counted.text()

@@ -329,17 +329,22 @@ async def test_what_an_array_is_said_to_be_is_in_the_question() -> None:
 @pytest.mark.parametrize(
     ("type", "message"),
     [
-        (complex, "this type has no JSON"),
+        (complex, "not a type with a JSON Schema"),
         ({"type": "objekt"}, "unknown type"),
         ({"properties": {"a": {"x-from": ["text", "page"]}}}, "/properties/a: .*found 'page', expected text"),
-        (Quote, "Quote /properties/words: the value is said to be from a term .*found 'chapter', expected"),
+        (
+            Quote,
+            "Quote /properties/words: the value is marked to be from an unknown term .*found 'chapter'",
+        ),
         ({"type": "array", "items": {"type": "objekt"}}, "/items/type: unknown type"),
         ({"type": "array", "items": {"x-from": "page"}}, "/items: the value"),
         ({"type": "array", "items": {"$ref": "#/nowhere"}}, "unknown reference|does not exist"),
-        (Contract.from_schema(None, format="text"), "a text has no instances"),
-        (list[Sea | Lake], "nothing tells two classes of this union apart"),
-        ([River], "this type has no JSON"),
-        (River("Rhine"), "this type has no JSON"),
+        (Contract.from_schema(None, format="text"), "a text contract has nothing to extract"),
+        (list[Sea | Lake], "two classes of this union have the same schema"),
+        ([River], "not a type with a JSON Schema"),
+        ("River", "a string is not a type .*expected the type itself, without quotes"),
+        (list["River"], "a string is not a type"),
+        (River("Rhine"), "not a type with a JSON Schema"),
     ],
 )
 async def test_a_type_that_cannot_be_asked_for_is_refused_before_anything_is_asked(
@@ -399,7 +404,7 @@ class Stuck(Scripted):
 
 def test_closing_that_fails_costs_no_answer_and_hides_no_error() -> None:
     assert extract(TEXT, River, Stuck(RHINE)).instances == [River("Rhine", "North Sea")]
-    with pytest.raises(ContractError, match="has no JSON") as error:
+    with pytest.raises(ContractError, match="not a type with a JSON Schema") as error:
         extract(TEXT, complex, Stuck())
     assert error.value.__context__ is None
 

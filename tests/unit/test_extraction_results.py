@@ -10,7 +10,7 @@ import pytest
 
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.extraction.results import FoundObject, Job, ObjectsFile, Result, ResultCollector
-from trustgraph_prompt.worker.messages.answer import Answer
+from trustgraph_prompt.worker.messages.answer_record import Answer
 
 
 def job(position: int, id: str = "", file: str = "a.txt") -> Job:

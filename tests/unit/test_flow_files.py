@@ -12,7 +12,7 @@ from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.worker import flow_file
 from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
-from trustgraph_prompt.worker.required_topics import layout
+from trustgraph_prompt.worker.required_topics import required_topics
 
 MINIMAL = """
 name: f
@@ -68,7 +68,7 @@ def test_answers_of_a_flow_in_another_tenant_stood_in_tg(tmp_path: Path, source:
     [flow] = flow_file.load(written(tmp_path, text))
 
     assert flow.outputs.answers == answers
-    topics = layout([flow], "persistent://acme/config/prompt").namespaces
+    topics = required_topics([flow], "persistent://acme/config/prompt").namespaces
     assert {name.partition("/")[0] for name in topics} == {"acme"}
 
 
@@ -176,7 +176,7 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
         ),
         (
             COMPLETIONS + "provider: {request: 'flow:tg:in', response: 'flow:tg:r'}\n",
-            ["/provider/request", "hear itself", "/input/topic"],
+            ["/provider/request", "two topics of the flow are the same", "/input/topic"],
         ),
         *(
             (COMPLETIONS + f"provider: {{request: 'flow:tg:{a}', response: 'flow:tg:{b}'}}\n", says)
@@ -204,11 +204,11 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
         ),
         (MINIMAL + "concurency: 4\n", ["/concurency", "unknown key", "did you mean 'concurrency'?"]),
         (MINIMAL + "concurrency: 0\n", ["/concurrency", "0"]),
-        (MINIMAL + "concurrency: many\n", ["/concurrency", "'many'", "a whole number"]),
+        (MINIMAL + "concurrency: many\n", ["/concurrency", "'many'", "an integer"]),
         (MINIMAL + "budget: {attempt: 2}\n", ["/budget/attempt", "did you mean 'attempts'?"]),
         (MINIMAL.replace("flow:tg:in", "in"), ["/input/topic", "'in'", "persistent://tenant/namespace/name"]),
         (MINIMAL.replace("flow:tg:in", "queue:tg:in"), ["queue:tg:in"]),
-        (MINIMAL + "prompt: p\n", ["/prompt: the key `prompt` does not belong here", "unless input.kind is"]),
+        (MINIMAL + "prompt: p\n", ["/prompt: the key `prompt` is not allowed here", "unless input.kind is"]),
         (
             MINIMAL.replace("input:", "input:\n  kind: chunks") + "prompt: p\n",
             ["/input/kind", "did you mean 'chunk'? (found 'chunks', expected one of prompt-request, chunk"],
@@ -234,7 +234,7 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
         (MINIMAL + "terms: {x: !!binary aGk=}\n", ["binary"]),
         (MINIMAL.replace("input:", "input:\n  kind: chunk"), ["the key `prompt` is missing", "found '"]),
         ("just text", ["'just text'"]),
-        ("", ["found None, expected keys with values"]),
+        ("", ["found None, expected a mapping"]),
         ("nam: f\n", ["/nam", "did you mean 'name'?"]),
         ("a: [", [":1", "not YAML"]),
         ("a: !!python/object/apply:os.system [echo]", ["not YAML"]),
@@ -258,7 +258,7 @@ def test_two_flows_of_one_name_are_refused(tmp_path: Path) -> None:
     written(tmp_path, MINIMAL, "a.yaml")
     written(tmp_path, MINIMAL, "b.yaml")
 
-    with pytest.raises(FlowError, match="two flows of one name"):
+    with pytest.raises(FlowError, match="two flows have the same name"):
         flow_file.load(tmp_path)
 
 
@@ -281,7 +281,7 @@ def test_two_flows_on_one_subscription_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_flows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FlowError, match="no flows here"):
+    with pytest.raises(FlowError, match="no flow files"):
         flow_file.load(tmp_path)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.ask.messages import putting_right
+from trustgraph_prompt.ask.messages import object_correction
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.instructions import MAX_SAID
+from trustgraph_prompt.contract.instructions import MAX_TEXT
 from trustgraph_prompt.prompts import Question
 from trustgraph_prompt.reader import read
 
@@ -264,7 +264,7 @@ def test_what_is_not_in_the_passage_is_not_asked_for_again_as_it_was() -> None:
 
     def asked(answer: str) -> str:
         refused = read(answer, contract, terms={"text": "The Rhine."}).rejected
-        return putting_right(Question("", "Which?"), refused, contract)[-1].text
+        return object_correction(Question("", "Which?"), refused, contract)[-1].text
 
     assert "with that put right" not in asked('{"name": "Nile"}')
     assert "as the passage has it" in asked('{"name": "Nile"}')
@@ -338,7 +338,7 @@ WIDE: dict[str, Any] = {
 )
 @pytest.mark.parametrize("options", [{}, LINES], ids=["json", "jsonl"])
 def test_the_instructions_are_bounded(schema: Any, options: Any) -> None:
-    assert 100 < len(told(schema, **options)) < 2 * MAX_SAID + 2_000
+    assert 100 < len(told(schema, **options)) < 2 * MAX_TEXT + 2_000
 
 
 def test_of_too_many_keys_the_first_are_told() -> None:

@@ -15,8 +15,9 @@ import pytest
 import yaml
 
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.contract import ContractOptions
 from trustgraph_prompt.language import parse
-from trustgraph_prompt.prompts.entry import SCHEMA
+from trustgraph_prompt.prompts.entry_schema import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "interfaces.md"
@@ -80,6 +81,13 @@ def set_by(owner: Any) -> Iterator[str]:
                 yield from re.findall(r"self\.(\w+)", line)
 
 
+def parameters_of(thing: Any) -> set[str]:
+    """The names of its parameters, with those that `**options: Unpack[ContractOptions]` stands for."""
+    parameters = inspect.signature(thing).parameters
+    unpacked = any(each.annotation == "Unpack[ContractOptions]" for each in parameters.values())
+    return {*parameters, *(ContractOptions.__annotations__ if unpacked else ())}
+
+
 def headings(page: Path) -> set[str]:
     """The anchors of a page."""
     prose = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -93,8 +101,7 @@ def test_every_name_is_where_the_page_says(span: str) -> None:
     assert match is not None
     thing = found(match[1])
     if match[2]:
-        parameters = inspect.signature(thing).parameters
-        assert [name for name in match[2].split(", ") if name not in parameters] == []
+        assert [name for name in match[2].split(", ") if name not in parameters_of(thing)] == []
 
 
 @pytest.mark.parametrize("target", LINKS)

@@ -25,23 +25,23 @@ async def test_what_was_paid_for_is_known_when_it_comes_again() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
-        assert entry.asked is None
-        entry.asked = PROMPT, answer()
+        assert entry.result is None
+        entry.result = PROMPT, answer()
 
     async with known.entry("f", "r", b"x") as entry:
-        assert entry.asked is not None
-        assert entry.asked[1].value == "hi"
+        assert entry.result is not None
+        assert entry.result[1].value == "hi"
 
 
 async def test_another_flow_or_id_or_content_is_another_entry() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
-        entry.asked = PROMPT, answer()
+        entry.result = PROMPT, answer()
 
     for flow, request, data in (("f", "s", b"x"), ("g", "r", b"x"), ("f", "r", b"y")):
         async with known.entry(flow, request, data) as entry:
-            assert entry.asked is None
+            assert entry.result is None
 
 
 async def test_a_redelivery_waits_for_the_run_that_is_under_way() -> None:
@@ -50,9 +50,9 @@ async def test_a_redelivery_waits_for_the_run_that_is_under_way() -> None:
 
     async def deliver(name: str, work: asyncio.Event) -> None:
         async with known.entry("f", "r", b"x") as entry:
-            order.append(f"{name} {'again' if entry.asked else 'first'}")
+            order.append(f"{name} {'again' if entry.result else 'first'}")
             await work.wait()
-            entry.asked = PROMPT, answer()
+            entry.result = PROMPT, answer()
 
     go = asyncio.Event()
     runs = [asyncio.create_task(deliver(name, go)) for name in ("one", "two")]
@@ -71,12 +71,12 @@ async def test_what_was_not_paid_for_or_is_forgotten_is_asked_anew() -> None:
     async with known.entry("f", "r", b"x"):
         pass
     async with known.entry("f", "s", b"x") as entry:
-        entry.asked = PROMPT, answer()
+        entry.result = PROMPT, answer()
         entry.forget()
 
     for request in ("r", "s"):
         async with known.entry("f", request, b"x") as entry:
-            assert entry.asked is None
+            assert entry.result is None
 
 
 async def test_it_keeps_no_more_text_than_it_may() -> None:
@@ -85,12 +85,12 @@ async def test_it_keeps_no_more_text_than_it_may() -> None:
 
     for n in range(10):
         async with known.entry("f", str(n), b"x") as entry:
-            entry.asked = PROMPT, answer(long)
+            entry.result = PROMPT, answer(long)
 
     kept = 0
     for n in range(10):
         async with known.entry("f", str(n), b"x") as entry:
-            kept += entry.asked is not None
+            kept += entry.result is not None
             entry.forget()
     assert 1 <= kept < 4
 
@@ -100,21 +100,21 @@ async def test_an_answer_of_a_cache_is_kept_only_until_it_went_out() -> None:
     hit = Outcome("hi", Reason.SUCCESS, Contract.from_schema(None, format="text"), cached=True)
 
     async with known.entry("f", "r", b"x") as entry:
-        entry.asked = PROMPT, hit
+        entry.result = PROMPT, hit
 
     async with known.entry("f", "r", b"x") as entry:
-        assert entry.asked is not None
+        assert entry.result is not None
         entry.answered = True
 
     async with known.entry("f", "r", b"x") as entry:
-        assert entry.asked is None
+        assert entry.result is None
 
 
 async def test_an_answer_too_long_to_keep_is_let_go() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
-        entry.asked = PROMPT, answer("x" * (journal.MAX_WEIGHT + 1))
+        entry.result = PROMPT, answer("x" * (journal.MAX_WEIGHT + 1))
 
     async with known.entry("f", "r", b"x") as entry:
-        assert entry.asked is None
+        assert entry.result is None

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.steps import is_linear
-from trustgraph_prompt.json_text import locate
-from trustgraph_prompt.json_text.locate import LineColumn, Span, State
+from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.positions import LineColumn, Span, State
 
 NESTED = '{"a": {"b": [1, {"c/d": "x"}]}, "~": [true], "a b": null}'
 
@@ -29,7 +29,7 @@ NESTED = '{"a": {"b": [1, {"c/d": "x"}]}, "~": [true], "a b": null}'
     ],
 )
 def test_a_pointer_leads_to_its_member(path: str, found: str) -> None:
-    span = locate.member(NESTED, path)
+    span = positions.member(NESTED, path)
     assert NESTED[span.start : span.end] == found
 
 
@@ -50,13 +50,13 @@ def test_a_pointer_leads_to_its_member(path: str, found: str) -> None:
 def test_where_there_is_no_such_member_it_is_the_innermost_on_the_way(
     text: str, path: str, found: str
 ) -> None:
-    span = locate.member(text, path)
+    span = positions.member(text, path)
     assert text[span.start : span.end] == found
 
 
 def test_of_duplicate_keys_the_last_is_meant() -> None:
     text = '{"a": {"b": 1}, "a": {"b": 22}, "\\u0061": [3]}'
-    assert locate.member(text, "/a") == Span(text.index("[3]"), text.index("[3]") + 3)
+    assert positions.member(text, "/a") == Span(text.index("[3]"), text.index("[3]") + 3)
 
 
 BROKEN = [
@@ -86,23 +86,23 @@ BROKEN = [
 @pytest.mark.parametrize("marked", BROKEN)
 def test_what_is_no_json_breaks_where_the_grammar_does(marked: str) -> None:
     text = marked.replace("▸", "")
-    assert locate.breaks(text, 200) == marked.index("▸")
+    assert positions.breaks(text, 200) == marked.index("▸")
 
 
 @pytest.mark.parametrize("text", ["{}", " [1, 2.5e3, -0] ", '"x"', "null", NESTED])
 def test_sound_json_breaks_nowhere(text: str) -> None:
-    assert locate.breaks(text, 200) is None
+    assert positions.breaks(text, 200) is None
 
 
 def test_a_contract_may_allow_more_levels() -> None:
     text = "[" * 300 + "]" * 300
-    assert locate.breaks(text, 200) == 200
-    assert locate.breaks(text, depth=300) is None
+    assert positions.breaks(text, 200) == 200
+    assert positions.breaks(text, depth=300) is None
 
 
 def test_values_are_found_in_prose_and_behind_thinking() -> None:
     text = 'perhaps {"draft": 1}</think>See [1]: {"a": [{}]}, {"b": oops} and {"c": [1, {"d": "x'
-    assert [(text[v.start : v.end], v.state, v.path) for v in locate.values(text)] == [
+    assert [(text[v.start : v.end], v.state, v.path) for v in positions.values(text)] == [
         ("[1]", State.WHOLE, ""),
         ('{"a": [{}]}', State.WHOLE, ""),
         ('{"b": ', State.BROKEN, "/b"),
@@ -112,7 +112,7 @@ def test_values_are_found_in_prose_and_behind_thinking() -> None:
 
 def test_keys_that_stand_twice_are_named_as_the_reader_sees_them() -> None:
     text = 'So: {"a": 1, "b": {"a": 2}, "\\u0061": 3} [{"c": 1, "c": 2}] {"d": 1, "d": oops}'
-    assert [(twice.key, text[twice.start :][:4]) for twice in locate.duplicates(text)] == [
+    assert [(twice.key, text[twice.start :][:4]) for twice in positions.duplicates(text)] == [
         ("a", '"\\u0'),
         ("c", '"c":'),
     ]
@@ -120,7 +120,7 @@ def test_keys_that_stand_twice_are_named_as_the_reader_sees_them() -> None:
 
 def test_lines_end_with_a_newline_and_nothing_else() -> None:
     text = "a\u2028b\rc\r\nd\n\ne"
-    lines = locate.Lines(text)
+    lines = positions.Lines(text)
     assert [lines.at(text.index(letter)) for letter in "abcde"] == [
         LineColumn(1, 1),
         LineColumn(1, 3),
@@ -133,7 +133,7 @@ def test_lines_end_with_a_newline_and_nothing_else() -> None:
 
 @given(st.text())
 def test_lines_count_as_counting_does(text: str) -> None:
-    lines = locate.Lines(text)
+    lines = positions.Lines(text)
     for offset in range(len(text) + 1):
         before = text[:offset]
         assert lines.at(offset) == (before.count("\n") + 1, offset - before.rfind("\n"))
@@ -148,9 +148,9 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from([None, 2]), st.booleans())
 def test_every_member_of_every_value_is_found(value: Any, indent: int | None, escaped: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=escaped)
-    assert locate.breaks(text, 200) is None
+    assert positions.breaks(text, 200) is None
     for path, expected in _members(value):
-        span = locate.member(text, path)
+        span = positions.member(text, path)
         assert json.loads(text[span.start : span.end]) == expected
 
 
@@ -158,18 +158,18 @@ def test_every_member_of_every_value_is_found(value: Any, indent: int | None, es
 def test_a_cut_value_ends_with_its_text(value: Any, data: st.DataObject) -> None:
     text = json.dumps([value])
     cut = text[: data.draw(st.integers(1, len(text) - 1))]
-    assert locate.breaks(cut, 200) == len(cut)
-    [found] = locate.values(cut)
+    assert positions.breaks(cut, 200) == len(cut)
+    [found] = positions.values(cut)
     assert (found.start, found.end, found.state) == (0, len(cut), State.CUT)
 
 
 @given(st.text(alphabet='{}[]",:\\ 01e.-truefalsn\n\x00ü</think>', max_size=200), st.text())
 def test_no_text_is_too_much(text: str, path: str) -> None:
-    locate.breaks(text, 200)
-    list(locate.duplicates(text))
-    start, end = locate.member(text, path)
+    positions.breaks(text, 200)
+    list(positions.duplicates(text))
+    start, end = positions.member(text, path)
     assert 0 <= start <= end <= len(text)
-    ends = [end for value in locate.values(text) for end in (value.start, value.end)]
+    ends = [end for value in positions.values(text) for end in (value.start, value.end)]
     assert ends == sorted(ends)
 
 
@@ -179,9 +179,9 @@ def test_no_text_is_too_much(text: str, path: str) -> None:
 def test_time_grows_with_the_text_and_no_faster(token: str) -> None:
     def look(length: int) -> None:
         text = (token * length)[:length]
-        locate.breaks(text, 200)
-        locate.member(text, "/a/a")
-        for _ in (*locate.values(text), *locate.duplicates(text)):
+        positions.breaks(text, 200)
+        positions.member(text, "/a/a")
+        for _ in (*positions.values(text), *positions.duplicates(text)):
             pass
 
     assert is_linear(look, 1_000)

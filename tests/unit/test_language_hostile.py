@@ -88,3 +88,10 @@ def test_lark_is_imported_when_a_text_is_read_and_not_before() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("type_", [{}, [{}], [["string"]]])
+def test_a_literal_of_a_type_that_is_no_name_is_a_language_error(type_: object) -> None:
+    schema = {"type": "object", "properties": {"a": {"const": 1, "type": type_}}, "required": ["a"]}
+    with pytest.raises(LanguageError, match="/properties/a/type"):
+        from_json_schema(schema, "X")

@@ -273,12 +273,12 @@ def test_types_from_elsewhere_bring_their_definitions() -> None:
     assert schema["properties"]["s"] == {"type": "array", "items": {"$ref": "#/$defs/Shape"}}
     assert schema["$defs"] == {"Shape": {"enum": ["round"]}}
     file = parse("schema A:\n  s: shape\n  t: Shape\nschema Shape:\n  a: int", types=types)
-    with pytest.raises(LanguageError, match="two definitions of Shape"):
+    with pytest.raises(LanguageError, match="Shape is defined twice"):
         to_json_schema(file, "A", types=types)
 
 
 def test_a_name_that_nothing_has_is_an_error() -> None:
-    with pytest.raises(LanguageError, match="no schema B"):
+    with pytest.raises(LanguageError, match="unknown schema B"):
         to_json_schema(parse("schema A:\n  a: int"), "B")
 
 
@@ -337,39 +337,39 @@ def _with(part: dict[str, Any] | bool, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("schema", "path", "message"),
     [
-        (STRING, "", "only an object with properties is a schema"),
-        (_with(STRING, additionalProperties=STRING), "/additionalProperties", "other keys have no type"),
-        (_with(STRING, additionalProperties=0), "/additionalProperties", "other keys have no type"),
-        (_with(STRING, minProperties=1), "/minProperties", "no word for this"),
+        (STRING, "", "the root must be an object with properties"),
+        (_with(STRING, additionalProperties=STRING), "/additionalProperties", "cannot give a type to keys"),
+        (_with(STRING, additionalProperties=0), "/additionalProperties", "cannot give a type to keys"),
+        (_with(STRING, minProperties=1), "/minProperties", "cannot express this keyword"),
         (_with(STRING, required=["b"]), "/required", "these are not properties"),
         (_with(STRING, required=[["a"]]), "/required", "these are not properties"),
         (_with({"type": "number", "default": math.nan}, required=[]), "", "this is not JSON"),
         (_with({"const": "\ud800"}), "", "this is not JSON"),
         (_with({"const": object()}), "", "this is not JSON"),
-        (_with(False), "/properties/a", "no word"),
-        (_with({"not": {}}), "/properties/a/not", "no word"),
-        (_with({"allOf": [STRING]}), "/properties/a/allOf", "no word"),
-        (_with({"minimum": 1}), "/properties/a/minimum", "without a type"),
+        (_with(False), "/properties/a", "cannot express"),
+        (_with({"not": {}}), "/properties/a/not", "cannot express"),
+        (_with({"allOf": [STRING]}), "/properties/a/allOf", "cannot express"),
+        (_with({"minimum": 1}), "/properties/a/minimum", "needs a type"),
         (_with({"type": "text"}), "/properties/a/type", "not a type"),
-        (_with({"type": "string", "minimum": 1}), "/properties/a/minimum", "no word"),
-        (_with({"type": "string", "default": "x"}), "/properties/a/default", "what has a default may be missing"),
-        (_with({"type": "string", "contentEncoding": "base16"}), "/properties/a/contentEncoding", "no word"),
-        (_with({"type": "array", "prefixItems": []}), "/properties/a/prefixItems", "no word"),
+        (_with({"type": "string", "minimum": 1}), "/properties/a/minimum", "cannot express"),
+        (_with({"type": "string", "default": "x"}), "/properties/a/default", "a field with a default cannot be required"),
+        (_with({"type": "string", "contentEncoding": "base16"}), "/properties/a/contentEncoding", "cannot express"),
+        (_with({"type": "array", "prefixItems": []}), "/properties/a/prefixItems", "cannot express"),
         (_with({"type": "array", "items": {**STRING, "description": 1}}), "/properties/a/items/description", "not a description"),
-        (_with({"type": "array", "items": {**STRING, "minimum": 1}}), "/properties/a/items/minimum", "no word"),
-        (_with({"type": "string", "minLength": -1}), "/properties/a/minLength", "@length cannot say this"),
-        (_with({"oneOf": [{"type": "integer"}, {"type": "number"}]}), "/properties/a/oneOf", "may meet several"),
-        (_with({"oneOf": [{"$ref": "#"}, {"$ref": "#/$defs/B"}]}, **{"$defs": {"B": _with(STRING)}}), "/properties/a/oneOf", "may meet several"),
+        (_with({"type": "array", "items": {**STRING, "minimum": 1}}), "/properties/a/items/minimum", "cannot express"),
+        (_with({"type": "string", "minLength": -1}), "/properties/a/minLength", "@length cannot express this"),
+        (_with({"oneOf": [{"type": "integer"}, {"type": "number"}]}), "/properties/a/oneOf", "alternatives of oneOf overlap"),
+        (_with({"oneOf": [{"$ref": "#"}, {"$ref": "#/$defs/B"}]}, **{"$defs": {"B": _with(STRING)}}), "/properties/a/oneOf", "alternatives of oneOf overlap"),
         (_with({"enum": []}), "/properties/a/enum", "not values"),
         (_with({"enum": [[1]]}), "/properties/a/enum", "not a literal"),
         (_with({"enum": ["x"], "type": "integer"}), "/properties/a/type", "none of these"),
-        (_with({"$ref": "#/$defs/B"}), "/properties/a/$ref", "leads to no definition"),
-        ({"$ref": "#/$defs/B"}, "/$ref", "leads to no definition"),
-        ({"$ref": "#/$defs/B", "$defs": {"B": STRING}}, "/$defs/B", "only an object with properties"),
-        (_with({"$ref": "http://a/b"}), "/properties/a/$ref", "leads to no definition"),
-        (_with({"$ref": "#/$defs/a b"}, **{"$defs": {"a b": _with(STRING)}}), "/$defs/a b", "no schema can have this name"),
-        (_with({"$ref": "#/$defs/B"}, **{"$defs": {"B": {"anyOf": [{"$ref": "#/$defs/B"}]}}}), "/$defs/B", "leads to itself"),
-        (_with({"$ref": "#/$defs/A"}, **{"$defs": {"A": _with({"type": "null"})}}), "/$defs/A", "the root has this name"),
+        (_with({"$ref": "#/$defs/B"}), "/properties/a/$ref", "has no definition"),
+        ({"$ref": "#/$defs/B"}, "/$ref", "has no definition"),
+        ({"$ref": "#/$defs/B", "$defs": {"B": STRING}}, "/$defs/B", "must be an object with properties"),
+        (_with({"$ref": "http://a/b"}), "/properties/a/$ref", "has no definition"),
+        (_with({"$ref": "#/$defs/a b"}, **{"$defs": {"a b": _with(STRING)}}), "/$defs/a b", "invalid name of a schema"),
+        (_with({"$ref": "#/$defs/B"}, **{"$defs": {"B": {"anyOf": [{"$ref": "#/$defs/B"}]}}}), "/$defs/B", "refers to itself"),
+        (_with({"$ref": "#/$defs/A"}, **{"$defs": {"A": _with({"type": "null"})}}), "/$defs/A", "the root has the same name"),
     ],
 )  # fmt: skip
 def test_what_has_no_word_is_refused_with_its_place(schema: dict[str, Any], path: str, message: str) -> None:

@@ -80,11 +80,11 @@ class TestTypes:
         assert type_expr_to_python_type(type_of(text)) == expected
 
     def test_a_name_that_nothing_has_is_no_string(self) -> None:
-        with pytest.raises(LanguageError, match="there is no such type"):
+        with pytest.raises(LanguageError, match="unknown type"):
             type_expr_to_python_type(Name("strng"))
 
     def test_what_is_no_type_is_said_to_be_none(self) -> None:
-        with pytest.raises(LanguageError, match="this is no type"):
+        with pytest.raises(LanguageError, match="not a type"):
             type_expr_to_python_type("string")  # type: ignore[arg-type]
 
     def test_a_new_type_is_one_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ class TestModels:
             SchemaDef(f"S{n}", (SchemaField("next", Optional(Name(f"S{(n + 1) % 500}"))),))
             for n in range(500)
         )
-        with pytest.raises(ConfigError, match="Pydantic makes no models of these schemas"):
+        with pytest.raises(ConfigError, match="Pydantic cannot make models of these schemas"):
             schema_to_pydantic(first, others)
 
     async def test_only_the_models_need_pydantic(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +345,7 @@ class TestByHand:
             _schemas = {"Review": Review}  # noqa: RUF012
             _prompts = {"p": PromptSpec(body=str, schema="Reviews")}  # noqa: RUF012
 
-        with pytest.raises(PromptError, match="prompt p: there is no schema of this name, did you mean"):
+        with pytest.raises(PromptError, match="prompt p: unknown schema, did you mean"):
             Wrong(Script())
 
 
@@ -353,6 +353,8 @@ def test_the_errors_are_made_as_the_seed_makes_them() -> None:
     parse_error = JSONParseError(raw_response="x", parse_error="no JSON")
     assert (parse_error.raw_response, parse_error.parse_error) == ("x", "no JSON")
     assert str(parse_error) == "Failed to parse JSON from response: no JSON"
+    cause = StructuredOutputInvalid("no JSON", output_content="the whole answer")
+    assert JSONParseError("x", "no JSON", cause=cause).output_content == "the whole answer"
     invalid = SchemaValidationError(schema_name="M", errors=["a", "b"], raw_response="{}")
     assert (invalid.schema_name, invalid.errors, invalid.raw_response) == ("M", ["a", "b"], "{}")
     assert str(invalid) == "Schema validation failed for 'M': a; b"

@@ -293,7 +293,7 @@ class TestFormatSection:
 
     def test_is_nobody_elses(self) -> None:
         own = MarkdownSection(title="Response format", template="As you like.")
-        with pytest.raises(PromptValidationError, match="two sections of one path") as refused:
+        with pytest.raises(PromptValidationError, match="two sections have the same path") as refused:
             prompt(own)
         assert refused.value.section == ("response-format",)
         assert undeclared(own).paths == (("response-format",),)
@@ -319,19 +319,19 @@ class TestSections:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"title": " "}, "no title"),
-            ({"title": "!?"}, "no title"),
-            ({"key": ""}, "no title"),
+            ({"title": " "}, "needs a title"),
+            ({"title": "!?"}, "needs a title"),
+            ({"key": ""}, "needs a title"),
             ({"key": "a/b"}, "a key has letters"),
             ({"key": "-a"}, "a key has letters"),
-            ({"title": None}, "the title is no text but None"),
-            ({"template": 5}, "the template is no text but 5"),
-            ({"key": 5}, "the key is no text but 5"),
-            ({"template": "${nope}"}, r"`\$\{nope\}` is no field"),
-            ({"template": "costs $5"}, r"write `\$\$`"),
-            ({"template": "${}"}, r"write `\$\$`"),
-            ({"template": "${a.b}"}, r"write `\$\$`"),
-            ({"template": "at the end $"}, r"write `\$\$`"),
+            ({"title": None}, "the title is None, expected"),
+            ({"template": 5}, "the template is 5, expected"),
+            ({"key": 5}, "the key is 5, expected"),
+            ({"template": "${nope}"}, r"`\$\{nope\}` is not a field"),
+            ({"template": "costs $5"}, r"or `\$\$`"),
+            ({"template": "${}"}, r"or `\$\$`"),
+            ({"template": "${a.b}"}, r"or `\$\$`"),
+            ({"template": "at the end $"}, r"or `\$\$`"),
             ({"default_params": Guidance("x")}, "of another type"),
             ({"default_params": Style}, "of another type"),
         ],
@@ -345,18 +345,18 @@ class TestSections:
         assert refused.value.dataclass_type is Style
 
     def test_without_parameters_have_no_names(self) -> None:
-        with pytest.raises(PromptValidationError, match="no field"):
+        with pytest.raises(PromptValidationError, match="not a field"):
             MarkdownSection(title="T", template="${topic}")
 
     @pytest.mark.parametrize("params", [int, "Guidance", Guidance("x"), list[Guidance], Report, None])
     def test_have_parameters_that_are_a_dataclass(self, params: Any) -> None:
-        with pytest.raises(PromptValidationError, match="no dataclass") as refused:
+        with pytest.raises(PromptValidationError, match="not a dataclass") as refused:
             MarkdownSection[params]
         assert refused.value.dataclass_type == params
 
     def test_have_a_path_each(self) -> None:
         twice = [MarkdownSection(title="B", template=""), MarkdownSection(title="b", template="")]
-        with pytest.raises(PromptValidationError, match="two sections of one path") as refused:
+        with pytest.raises(PromptValidationError, match="two sections have the same path") as refused:
             prompt(MarkdownSection(title="A", template="", children=twice))
         assert refused.value.section == ("a", "b")
         assert str(refused.value).startswith("a/b:")
@@ -373,7 +373,7 @@ class TestSections:
 
     @pytest.mark.parametrize("wrong", ["text", None, Guidance("x"), MarkdownSection])
     def test_are_sections(self, wrong: Any) -> None:
-        with pytest.raises(PromptValidationError, match="no section"):
+        with pytest.raises(PromptValidationError, match="expected a section"):
             prompt(wrong)
 
 

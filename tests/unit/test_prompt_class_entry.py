@@ -161,10 +161,10 @@ def always(_: object) -> bool:
 @pytest.mark.parametrize(
     ("sections", "message", "path"),
     [
-        ([section("a", enabled=always)], "no entry can say when", ("task",)),
+        ([section("a", enabled=always)], "an entry cannot express when", ("task",)),
         (
             [section("", key="a", children=[section("", key="b", enabled=always)])],
-            "no entry can say when",
+            "an entry cannot express when",
             ("a", "b"),
         ),
         (

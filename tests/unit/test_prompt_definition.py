@@ -140,7 +140,7 @@ def test_an_entry_asks_for_a_list_and_says_which_fences_count() -> None:
 @pytest.mark.parametrize("key", ["many", "fences"])
 def test_what_is_about_one_value_is_refused_beside_lines(key: str) -> None:
     said = {"many": True, "fences": "one"}
-    with pytest.raises(PromptError, match=f"`{key}` says nothing about an answer of type jsonl"):
+    with pytest.raises(PromptError, match=f"`{key}` does not apply to an answer of type jsonl"):
         ours(response_type="jsonl", schema=OBJECT, **{key: said[key]})
 
 
@@ -183,11 +183,11 @@ def test_entries_of_trustgraph_say_nothing_of_how_they_are_judged() -> None:
             "invariants",
             ["a > 1"],
             "/invariants/0",
-            "it is of the wrong type (found 'a > 1', expected keys with values)",
+            "it is of the wrong type (found 'a > 1', expected a mapping)",
         ),
         ("versions", {"one": True}, "/versions", 'expected such as "1.0"'),
         ("versions", {"1.0": {"type": "int"}}, "/versions/1.0/type", "did you mean 'integer'?"),
-        ("extra", "drop", "/extra", "none of the allowed values (found 'drop', expected one of "),
+        ("extra", "drop", "/extra", "not one of the allowed values (found 'drop', expected one of "),
         ("coerce", "yes", "/coerce", "it is of the wrong type (found 'yes', expected true or false)"),
         ("schema", {"requird": ["a"]}, "/schema/requird", "did you mean 'required'?"),
     ],
@@ -208,14 +208,14 @@ def test_the_version_does_not_change_with_what_is_for_people() -> None:
     ("entry", "kind", "path", "said"),
     [
         ({}, PromptError, "", "the key `prompt` is missing (found 'dialect, aliases', expected `prompt`"),
-        ({"prompt": None}, PromptError, "/prompt", "it is of the wrong type (found None, expected a text)"),
+        ({"prompt": None}, PromptError, "/prompt", "it is of the wrong type (found None, expected a string)"),
         ({"prompt": ""}, PromptError, "/prompt", "the prompt has no text"),
         ({"prompt": " \n", "dialect": "jinja"}, PromptError, "/prompt", "the prompt has no text"),
         (
             {"prompt": "x", "response-type": "xml"},
             PromptError,
             "/response-type",
-            "none of the allowed values (found 'xml', expected one of ",
+            "not one of the allowed values (found 'xml', expected one of ",
         ),
         ({"prompt": "x{% if %}"}, TemplateError, "/prompt", "line 1: "),
         (
@@ -236,8 +236,8 @@ def test_the_version_does_not_change_with_what_is_for_people() -> None:
             "/schema",
             "it is of the wrong type (found []",
         ),
-        ([], PromptError, "", "it is of the wrong type (found [], expected keys with values)"),
-        ("x", PromptError, "", "it is of the wrong type (found 'x', expected keys with values)"),
+        ([], PromptError, "", "it is of the wrong type (found [], expected a mapping)"),
+        ("x", PromptError, "", "it is of the wrong type (found 'x', expected a mapping)"),
     ],
 )
 def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
@@ -257,10 +257,10 @@ def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
             "dialect",
             "mustache",
             "/dialect",
-            "none of the allowed values (found 'mustache', expected one of jinja, ibis)",
+            "not one of the allowed values (found 'mustache', expected one of jinja, ibis)",
         ),
         ("attempts", 0, "/attempts", "it is too small (found 0, expected at least 1)"),
-        ("attempts", "2", "/attempts", "it is of the wrong type (found '2', expected a whole number)"),
+        ("attempts", "2", "/attempts", "it is of the wrong type (found '2', expected an integer)"),
         ("model", {"temprature": 1}, "/model/temprature", "did you mean 'temperature'?"),
         (
             "model",
@@ -268,18 +268,18 @@ def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
             "/model/temperature",
             "it is of the wrong type (found 'hot', expected a number)",
         ),
-        ("aliases", ["a", "a"], "/aliases", "something stands in it twice"),
-        ("terms", [], "/terms", "it is of the wrong type (found [], expected keys with values)"),
+        ("aliases", ["a", "a"], "/aliases", "it has duplicate items"),
+        ("terms", [], "/terms", "it is of the wrong type (found [], expected a mapping)"),
         ("system", "{{ _x }}", "/system", "line 1: `_x`"),
         (
             "schema",
             {"type": "object"},
             "/response-type",
-            "`schema` says nothing about an answer of type text",
+            "`schema` does not apply to an answer of type text",
         ),
-        ("object-schema", {"type": "object"}, "/response-type", "`object-schema` says nothing"),
-        ("coerce", True, "/response-type", "`coerce` says nothing about an answer of type text"),
-        ("repair-by-model", True, "/response-type", "`repair-by-model` says nothing about an answer"),
+        ("object-schema", {"type": "object"}, "/response-type", "`object-schema` does not apply"),
+        ("coerce", True, "/response-type", "`coerce` does not apply to an answer of type text"),
+        ("repair-by-model", True, "/response-type", "`repair-by-model` does not apply to an answer"),
         (
             "escalate",
             {"op": "=", "value": "x"},
@@ -296,9 +296,9 @@ def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
             "escalate",
             {"op": "==", "value": ""},
             "/escalate/value",
-            "it is empty (found '', expected something in it)",
+            "it is empty (found '', expected at least 1 character)",
         ),
-        ("model", {"name": ""}, "/model/name", "it is empty (found '', expected something in it)"),
+        ("model", {"name": ""}, "/model/name", "it is empty (found '', expected at least 1 character)"),
     ],
 )
 def test_a_bad_entry_of_ours_names_the_key(key: str, value: Any, path: str, said: str) -> None:

@@ -67,60 +67,60 @@ def test_an_example_that_holds_says_nothing(tmp_path: Path, prompt: str, clauses
         (
             ITEMS,
             [f"answer: '{STRAY}'", "reads: [{name: b, size: 1}]"],
-            ["2:24 /reads/0/name something else was read (found 'a', expected \"b\")"],
+            ["2:24 /reads/0/name the value differs (found 'a', expected \"b\")"],
         ),
         (
             ITEMS,
             [f"answer: '{STRAY}'", "reads: [{name: a}]"],
-            ["2:17 /reads/0/size this was read, too (found 1, expected no such key)"],
+            ["2:17 /reads/0/size this was not expected (found 1, expected no such key)"],
         ),
         (
             ITEMS,
             [f"answer: '{STRAY}'", "reads: [{name: a, size: 1, more: true}]"],
-            ["2:42 /reads/0/more this was not read (found ['name', 'size'], expected true)"],
+            ["2:42 /reads/0/more this is missing (found ['name', 'size'], expected true)"],
         ),
         (
             ITEMS,
             [f"answer: '{STRAY}'", "reads: []"],
-            ["2:16 /reads/0 this was read, too (found {'name': 'a', 'size': 1}, expected 0 in all)"],
+            ["2:16 /reads/0 this was not expected (found {'name': 'a', 'size': 1}, expected 0 in all)"],
         ),
         (
             ITEMS,
             ["answer: '[]'", "reads: [{name: a, size: 1}]"],
-            ['2:17 /reads/0 this was not read (found \'0 in all\', expected {"name": "a", "size": 1})'],
+            ['2:17 /reads/0 this is missing (found \'0 in all\', expected {"name": "a", "size": 1})'],
         ),
         (
             ITEMS,
             [f"answer: '{STRAY}'", "reads: [{name: a, size: true}]"],
-            ["2:33 /reads/0/size something else was read (found 1, expected true)"],
+            ["2:33 /reads/0/size the value differs (found 1, expected true)"],
         ),
         (
             ITEMS,
             [f"answer: '{CUT}'", "reads: [{name: a, size: 1}]"],
-            ["0:5 whether the answer is cut off (found True, expected false)"],
+            ["0:5 whether the answer is truncated (found True, expected false)"],
         ),
         (
             ITEMS,
             [f"answer: '{STRAY}'", "reads: [{name: a, size: 1}]", "refuses: 2", "stage: repaired"],
             [
-                "3:18 /refuses how many objects are refused (found 0, expected 2)",
-                "4:16 /stage what it takes to read it (found 'direct', expected repaired)",
+                "3:18 /refuses the number of rejected objects differs (found 0, expected 2)",
+                "4:16 /stage the reading stage differs (found 'direct', expected repaired)",
             ],
         ),
         (
             ITEM,
             ["answer: '{}'", "reads: {}"],
-            ['2:16 /reads the answer is refused (found \'schema_missing_field: "name" is missing'],
+            ['2:16 /reads the answer is rejected (found \'schema_missing_field: "name" is missing'],
         ),
         (
             ITEM,
             [f"answer: '{STRAY}'", "reason: truncated"],
-            ["2:17 /reason the answer is not refused (found 'success', expected truncated)"],
+            ["2:17 /reason the answer is accepted (found 'success', expected truncated)"],
         ),
         (
             ITEM,
             ["answer: 'no'", "reason: truncated"],
-            ["2:17 /reason the answer is refused for another reason (found 'extraction_failed"],
+            ["2:17 /reason the answer is rejected for another reason (found 'extraction_failed"],
         ),
         (
             TEXT,
@@ -141,7 +141,7 @@ def test_an_example_that_does_not_hold_says_where_what_and_what_not(
 def test_terms_that_the_template_cannot_take_are_told(tmp_path: Path) -> None:
     prompt = 'prompt items: "{% for a in text %}{{ text|join }}{% endfor %}"\n'
     [told] = tried(tmp_path, prompt, 'answer: "a"', 'reads: "a"', f'terms: {{text: "{"x" * 5000}"}}')
-    assert "the question cannot be written" in told
+    assert "the question cannot be rendered" in told
 
 
 def test_an_example_may_be_made_without_a_file() -> None:
@@ -149,7 +149,7 @@ def test_an_example_may_be_made_without_a_file() -> None:
     prompt = PromptDefinition.from_entry("p", entry)
     try_example(prompt, Example("p", "[1, 2]", reads=[1, 2]))
     try_example(prompt, Example("p", "[1, ", reason=Reason.TRUNCATED))
-    with pytest.raises(PromptError, match="p: an example: something else was read") as raised:
+    with pytest.raises(PromptError, match="p: an example: the value differs") as raised:
         try_example(prompt, Example("p", "[1, 2]", reads=[1, 3]))
     assert raised.value.where is None
 

@@ -12,7 +12,7 @@ from trustgraph_prompt import language, package_data
 from trustgraph_prompt.ask import try_example
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.prompts import Example, PromptSet, files
-from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.reader import read
 
 GOOD = "dialect: jinja\nprompt: |\n  Hello {{ name }}\n"
@@ -68,8 +68,8 @@ def test_a_folder_has_files_of_both_kinds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("again", "said"),
     [
-        ('prompt greet: "Hi"\n', "greet.yaml: the prompt is there twice"),
-        ('\nsystem: "x"\n', "system.yaml: the system message is there twice"),
+        ('prompt greet: "Hi"\n', "greet.yaml: the prompt is defined twice"),
+        ('\nsystem: "x"\n', "system.yaml: the system message is defined twice"),
     ],
 )
 def test_two_files_with_one_prompt_are_an_error_that_names_both(
@@ -81,7 +81,7 @@ def test_two_files_with_one_prompt_are_an_error_that_names_both(
     with pytest.raises(ConfigError) as raised:
         files.load(tmp_path)
     assert said in str(raised.value)
-    assert f"no other than that of {tmp_path / 'a.prompt'}:" in str(raised.value)
+    assert f"only the definition in {tmp_path / 'a.prompt'}:" in str(raised.value)
 
 
 def test_bad_entries_of_an_export_are_left_to_the_snapshot(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_bad_entries_of_an_export_are_left_to_the_snapshot(tmp_path: Path) -> No
         (
             "p.yaml",
             GOOD + "attempts: many\n",
-            "/attempts: it is of the wrong type (found 'many', expected a whole number)",
+            "/attempts: it is of the wrong type (found 'many', expected an integer)",
         ),
         (
             "p.yaml",
@@ -116,14 +116,14 @@ def test_bad_entries_of_an_export_are_left_to_the_snapshot(tmp_path: Path) -> No
             "/schema/type: unknown type, did you mean 'object'?",
         ),
         ("p.yaml", "a: [", "not YAML"),
-        ("p.yaml", GOOD + "prompt: twice\n", ":4: not YAML: the key 'prompt' stands twice"),
+        ("p.yaml", GOOD + "prompt: twice\n", ":4: not YAML: duplicate key 'prompt'"),
         ("p.yaml", "dialect: &x jinja\nprompt: *x\n", ":2: not YAML: aliases are not allowed"),
-        ("p.yaml", "", "found None, expected keys with values"),
+        ("p.yaml", "", "found None, expected a mapping"),
         ("system.yaml", GOOD + "attempts: 2\n", "/attempts: unknown key"),
         ("export.json", "{", "not JSON"),
-        ("export.json", "[]", "no prompts here"),
-        ("export.json", '{"prompt": {}}', "no prompts here"),
-        ("export.json", '{"flow": {"template.x": "{}"}}', "no prompts here"),
+        ("export.json", "[]", "contains no prompts"),
+        ("export.json", '{"prompt": {}}', "contains no prompts"),
+        ("export.json", '{"flow": {"template.x": "{}"}}', "contains no prompts"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name_and_key(tmp_path: Path, name: str, text: str, said: str) -> None:
@@ -135,7 +135,7 @@ def test_a_wrong_file_is_refused_by_name_and_key(tmp_path: Path, name: str, text
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no prompts here"):
+    with pytest.raises(ConfigError, match="contains no prompts"):
         files.load(tmp_path)
     for name in ("gone.yaml", "gone.json"):
         with pytest.raises(ConfigError, match="No such file"):

@@ -287,7 +287,7 @@ async def test_no_response_is_an_error() -> None:
 @pytest.mark.parametrize("response_type", ["text", "json", "jsonl"])
 @pytest.mark.parametrize("answer", [5, b"{}", {"text": "{}"}, ["{}"]], ids=["int", "bytes", "dict", "list"])
 async def test_a_response_that_is_no_text_is_an_error(response_type: str, answer: Any) -> None:
-    with pytest.raises(RuntimeError, match=rf"^LLM returned no text but {type(answer).__name__}$"):
+    with pytest.raises(RuntimeError, match=rf"^LLM returned {type(answer).__name__}, expected str$"):
         await asked(response_type, answer)
 
 
@@ -303,9 +303,9 @@ async def test_the_ontology_prompt_answers_to_both_its_names() -> None:
         ('{"prompt": "{% if %}"}', "line 1"),
         ('{"prompt": "{{ x.__class__ }}"}', "`__class__`"),
         ('{"prompt": "x", "dialect": "jinja", "typo": 1}', "unknown key"),
-        ('{"prompt": 5}', "the entry is no prompt"),
+        ('{"prompt": 5}', "the entry is not a prompt"),
         ('{"prompt": " "}', "the prompt has no text"),
-        ("[]", "the entry is no prompt"),
+        ("[]", "the entry is not a prompt"),
         ("{", "unexpected end"),
     ],
 )

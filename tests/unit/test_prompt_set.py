@@ -64,7 +64,7 @@ def test_a_missing_term_is_an_error_of_the_request_that_names_it(system: str) ->
 
 def test_who_needs_a_missing_term_is_named() -> None:
     prompts = PromptSet.build({"system": entry("Hello {{ name }}."), "template.a": entry("{{ text }}")})
-    system = "the system message of the workspace, under which `a` is asked, needs the term name"
+    system = "the system message of the workspace, which `a` uses, needs the term name"
     with pytest.raises(RequestError) as raised:
         prompts.question("a", {"text": "hi"})
     assert str(raised.value) == f"{system}; given: text"
@@ -108,11 +108,11 @@ def test_terms_that_do_not_do_are_a_render_error() -> None:
     ("text", "said"),
     [
         ('{"prompt": "x", "dialect": "jinja", "terms": {"a": ' + "[" * 300 + "]" * 300 + "}}", "/terms"),
-        ("{", "the entry is no JSON"),
-        ("[" * 100_000, "the entry is no JSON"),
-        (b"\xff", "the entry is no JSON"),
-        ("null", "found None, expected keys with values"),
-        ('"x"', "found 'x', expected keys with values"),
+        ("{", "the entry is not JSON"),
+        ("[" * 100_000, "the entry is not JSON"),
+        (b"\xff", "the entry is not JSON"),
+        ("null", "found None, expected a mapping"),
+        ('"x"', "found 'x', expected a mapping"),
         (entry("x" * 600_000), "the entry is too long"),
         (entry("x" * 200_000), "the template is too long"),
         (BAD, "{% set %}"),
@@ -231,7 +231,7 @@ def test_a_workspace_that_is_nearly_full_is_noted_before_it_is() -> None:
     many = {f"template.p{number:04}": entry("same") for number in range(901)}
     full = PromptSet.build(many)
     assert not full.refused
-    assert "a workspace has 1,000 prompts at most" in full.notes["template.*"]
+    assert "a workspace has at most 1,000" in full.notes["template.*"]
     assert PromptSet.build(dict(list(many.items())[1:]), full).notes == {}
 
 

@@ -54,7 +54,7 @@ def test_no_permission_is_not_a_broker_that_may_come_back() -> None:
 
 def test_a_topic_that_is_not_found_may_be_one_whose_namespace_is_not() -> None:
     with (
-        pytest.raises(TopicInvalid, match=r"tenant or namespace is not there .*`topics create`"),
+        pytest.raises(TopicInvalid, match=r"tenant or its namespace does not exist .*`topics create`"),
         translating("persistent://nosuch/work/x"),
     ):
         raise PulsarException(Result.__members__["TopicNotFound"])

@@ -30,11 +30,11 @@ class Guests:
         await self._settle()
 
     async def _stay(self, name: str, size: int) -> None:
-        await self._in_flight.enter(size)
+        await self._in_flight.acquire(size)
         self.inside.append(name)
         await self._ends[name].wait()
         self.inside.remove(name)
-        self._in_flight.leave(size)
+        self._in_flight.release(size)
 
     async def _settle(self) -> None:
         for _ in range(10):
@@ -86,13 +86,13 @@ async def test_who_gives_up_waiting_is_passed_over() -> None:
 
 async def test_who_gives_up_in_the_moment_in_which_another_leaves_takes_no_room_along() -> None:
     in_flight = SendLimit(1, 100)
-    await in_flight.enter(1)
-    waiting = [asyncio.create_task(in_flight.enter(1)) for _ in range(3)]
+    await in_flight.acquire(1)
+    waiting = [asyncio.create_task(in_flight.acquire(1)) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()
-    in_flight.leave(1)
+    in_flight.release(1)
     waiting[1].cancel()
     await asyncio.wait_for(waiting[2], 30)
     assert all(task.cancelled() for task in waiting[:2])
-    in_flight.leave(1)
-    await asyncio.wait_for(in_flight.enter(1), 30)
+    in_flight.release(1)
+    await asyncio.wait_for(in_flight.acquire(1), 30)

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.reader.repair import Edit, RepairedValue, Unrepairable, readings, repair
+from trustgraph_prompt.outcome import Edit
+from trustgraph_prompt.reader.repair import RepairedValue, Unrepairable, readings
+
+
+def repair(text: str, start: int = 0, **options: Any) -> RepairedValue | None:
+    """The likeliest reading."""
+    return next(readings(text, start, **options), None)
+
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "quotes of other kinds": {
@@ -225,17 +232,17 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "value"), CASES)
 def test_broken_json_is_read_as_what_was_meant(text: str, value: Any) -> None:
-    mended = repair(text)
-    assert mended is not None
-    assert (mended.value, mended.end, mended.cut) == (value, len(text), False)
-    assert mended.edits
+    repaired = repair(text)
+    assert repaired is not None
+    assert (repaired.value, repaired.end, repaired.truncated) == (value, len(text), False)
+    assert repaired.edits
 
 
 @pytest.mark.parametrize(("text", "value"), CUT.items(), ids=CUT)
 def test_cut_text_keeps_what_it_says(text: str, value: Any) -> None:
-    mended = repair(text)
-    assert mended is not None
-    assert (mended.value, mended.end, mended.cut) == (value, len(text), True)
+    repaired = repair(text)
+    assert repaired is not None
+    assert (repaired.value, repaired.end, repaired.truncated) == (value, len(text), True)
 
 
 @pytest.mark.parametrize("text", NOT_MEANT)
@@ -259,9 +266,9 @@ def test_prose_is_no_value(text: str) -> None:
     ],
 )
 def test_a_value_ends_at_its_border(text: str, value: Any, rest: str) -> None:
-    mended = repair(text)
-    assert mended is not None
-    assert (mended.value, text[mended.end :], mended.cut) == (value, rest, False)
+    repaired = repair(text)
+    assert repaired is not None
+    assert (repaired.value, text[repaired.end :], repaired.truncated) == (value, rest, False)
 
 
 def test_a_value_may_begin_anywhere_in_the_text() -> None:
@@ -272,9 +279,9 @@ def test_a_value_may_begin_anywhere_in_the_text() -> None:
 
 
 def test_edits_say_where() -> None:
-    mended = repair("""{"a": 'x' "b": 01, c: 1,}""")
-    assert mended is not None
-    assert [(edit.offset, edit.what) for edit in mended.edits] == [
+    repaired = repair("""{"a": 'x' "b": 01, c: 1,}""")
+    assert repaired is not None
+    assert [(edit.offset, edit.what) for edit in repaired.edits] == [
         (6, "other quotes than JSON's"),
         (10, "a missing comma"),
         (15, "a number that is not JSON"),

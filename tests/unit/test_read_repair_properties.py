@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trustgraph_prompt.reader.repair import readings, repair
+from trustgraph_prompt.reader.repair import RepairedValue, readings
+
+
+def repair(text: str, start: int = 0) -> RepairedValue | None:
+    """The likeliest reading."""
+    return next(readings(text, start), None)
+
 
 MARKS = [
     *"\"'`“”{}[]():,;=+\\\n #/-.%a1",
@@ -49,20 +55,20 @@ layouts = st.fixed_dictionaries(
 @given(documents, layouts, st.sampled_from(["", " ", "\n", "\n```", "\nand more"]))
 def test_sound_json_keeps_its_value(value: Any, layout: dict[str, Any], rest: str) -> None:
     text = json.dumps(value, **layout)
-    mended = repair(text + rest)
-    assert mended is not None
-    assert json.dumps(mended.value) == json.dumps(json.loads(text))
-    assert (mended.end, mended.edits, mended.cut) == (len(text), (), False)
+    repaired = repair(text + rest)
+    assert repaired is not None
+    assert json.dumps(repaired.value) == json.dumps(json.loads(text))
+    assert (repaired.end, repaired.edits, repaired.truncated) == (len(text), (), False)
 
 
 @pytest.mark.parametrize(
     "text", ['{"a": 1, "a": [2], "b": 3, "a": 4}', f'{{"a": {"9" * 300}, "b": 1e5}}', '["\\ud800"]']
 )
 def test_sound_json_is_read_as_the_standard_decoder_does(text: str) -> None:
-    mended = repair(text)
-    assert mended is not None
-    assert list(mended.value) == list(json.loads(text))
-    assert mended.value == json.loads(text)
+    repaired = repair(text)
+    assert repaired is not None
+    assert list(repaired.value) == list(json.loads(text))
+    assert repaired.value == json.loads(text)
 
 
 words = st.text(st.sampled_from("ab é,.-'\"\\\n😀"), max_size=8)
@@ -93,11 +99,11 @@ def is_part(value: Any, whole: Any) -> bool:
 )
 def test_cut_json_is_a_part_of_the_whole(whole: Any, layout: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(whole, **layout)
-    mended = repair(text[: data.draw(st.integers(1, len(text) - 1))])
-    assert mended is not None
-    assert mended.cut
-    assert mended.edits == ()
-    assert is_part(mended.value, whole)
+    repaired = repair(text[: data.draw(st.integers(1, len(text) - 1))])
+    assert repaired is not None
+    assert repaired.truncated
+    assert repaired.edits == ()
+    assert is_part(repaired.value, whole)
 
 
 @given(

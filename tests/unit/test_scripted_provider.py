@@ -143,9 +143,12 @@ class TestRecordings:
         ("line", "complaint"),
         [
             ("{", r"answers.jsonl:2: not JSON"),
-            ("[]", r"answers.jsonl:2: .*expected keys with values"),
+            ("[]", r"answers.jsonl:2: .*expected a mapping"),
             ('{"prompt": "define"}', r"answers.jsonl:2: .*answer"),
-            ('{"answer": 1}', r"answers.jsonl:2 /answer: .*found 1, expected a text; or a list of its lines"),
+            (
+                '{"answer": 1}',
+                r"answers.jsonl:2 /answer: .*found 1, expected a string; or a list of its lines",
+            ),
             ('{"anwser": "x"}', r"answers.jsonl:2 /anwser: unknown key, did you mean 'answer'"),
             ('{"answer": "", "match": "("}', r"answers.jsonl:2 /match: not a regular expression"),
             ('{"answer": "", "chunk": 0}', r"answers.jsonl:2 /chunk"),

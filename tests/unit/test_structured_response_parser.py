@@ -132,10 +132,10 @@ def test_where_there_is_no_response_it_says_why(text: str, why: str) -> None:
 def test_no_text_at_all_is_a_failure_like_others() -> None:
     nothing: Any = None
 
-    assert parse(nothing) == (None, "parse_failed: the answer is no text but NoneType")
+    assert parse(nothing) == (None, "parse_failed: the answer is NoneType, expected a string")
     assert ResponseParser.extract_json(nothing) is ResponseParser.repair_json(nothing) is None
     response, errors, _ = ResponseValidator.parse_and_validate(nothing)
-    assert (response, errors) == (None, ["Invalid JSON: the answer is no text but NoneType"])
+    assert (response, errors) == (None, ["Invalid JSON: the answer is NoneType, expected a string"])
 
 
 def test_what_was_extracted_is_the_whole_object_however_deep_it_is() -> None:

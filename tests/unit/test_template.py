@@ -236,9 +236,19 @@ def test_what_is_no_template_is_refused_with_its_line(source: str) -> None:
         ("a\n{% if b %}\nc\n", "line 2: `{% if %}` is not closed by `{% endif %}`"),
         ("{% for a in b %}\n{% if a %}\n{% endfor %}", "line 2: `{% if %}` is not closed by `{% endif %}`"),
         ("{% if a %}{% endif %}\n{% for a in b %}\n{{ a }}", "line 2: `{% for %}` is not closed"),
-        ('{% raw %}{{ {% endraw %}{{ "{{" }}\n{{ a b }}', "line 2: expected token 'end of print statement'"),
+        ('{% raw %}{{ {% endraw %}{{ "{{" }}\n{{ a b }}', "line 2: found `b`, expected `}}`"),
         ("{% if a %}\n{% endfor %}{% endif %}", "line 1: `{% if %}` is not closed by"),
-        ("a\n{% endif %}", "line 2: Encountered unknown tag 'endif'"),
+        ("a\n{% endif %}", "line 2: unexpected `{% endif %}`"),
+        (
+            "{% if a %}{% nope %}{% endif %}",
+            "line 1: found `{% nope %}`, expected `{% elif %}` or `{% else %}`",
+        ),
+        ("{% set a %}", "line 1: found the end of the template, expected `{% endset %}`"),
+        ("{{ a }}\n{{ a }}{{ }}", "line 2: `{{ }}` is empty, expected something like `{{ text }}`"),
+        ("{% %}", "line 1: `{% %}` is empty, expected something like `{% if text %}`"),
+        ("{{ a + }}", "line 1: unexpected `}}`"),
+        ("{{ a | }}", "line 1: found `}}`, expected a name"),
+        ("{{ a? }}", "line 1: unexpected character '?'"),
     ],
 )
 def test_what_was_left_open_was_told_lines_further_where_jinja_noticed(source: str, said: str) -> None:

@@ -52,7 +52,7 @@ DIALECTS: tuple[Dialect, ...] = ("jinja", "ibis")
         ("{% block b %}{{ self.b() }}{% endblock %}", "{% block %}"),
         ("{% with a = x %}{% endwith %}", "{% with %}"),
         ("{% autoescape true %}{% endautoescape %}", "{% autoescape %}"),
-        ("{% do x %}", "unknown tag 'do'"),
+        ("{% do x %}", "unexpected `{% do %}`"),
         ("{{ self }}", "the name `self`"),
         ("{{ x ~ x }}", "concatenation"),
         ("{{ x + x }}", "arithmetic"),

@@ -29,7 +29,8 @@ from trustgraph_prompt.llm import (
 )
 from trustgraph_prompt.llm.records import ImageBlock, TextBlock
 from trustgraph_prompt.worker.telemetry.spans import Spans
-from trustgraph_prompt.worker.telemetry.tracing import Tracing, from_environment
+from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.tracing_setup import from_environment
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 QUESTION = [Message("system", "Be brief."), Message("user", "Say it.")]
@@ -108,7 +109,7 @@ class TestTheEnvironmentDecides:
     def test_without_them_nothing_of_an_extra_is_imported(self) -> None:
         code = (
             "import sys, trustgraph_prompt.cli.run, trustgraph_prompt.worker, trustgraph_prompt.ask\n"
-            "from trustgraph_prompt.worker.telemetry.tracing import from_environment\n"
+            "from trustgraph_prompt.worker.telemetry.tracing_setup import from_environment\n"
             "from_environment({})\n"
             "print([name for name in sys.modules if name.startswith(('opentelemetry', 'redis'))])"
         )

@@ -13,7 +13,7 @@ import pytest
 from tests.support.asking import Script
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.contract import Contract, Limits
-from trustgraph_prompt.contract.judging_meter import JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import StepMeter, TooCostly
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.prompts import PromptDefinition, Question
@@ -161,14 +161,14 @@ def test_many_values_are_judged_in_several_calls_of_native_code() -> None:
 
 
 def test_a_meter_says_what_was_found_and_what_is_allowed() -> None:
-    meter = JudgingMeter("claims", 100)
+    meter = StepMeter("claims", 100)
     meter.spend(90)
-    with pytest.raises(TooMuchError) as caught:
+    with pytest.raises(TooCostly) as caught:
         meter.spend(300)
     assert str(caught.value) == (
         "judging the answer by the contract 'claims' takes 390 steps or more, and 100 are allowed"
     )
-    with pytest.raises(TooMuchError, match="390"):
+    with pytest.raises(TooCostly, match="390"):
         meter.spend(1)
 
 

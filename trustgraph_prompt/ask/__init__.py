@@ -1,4 +1,4 @@
-"""How an answer is got: the loop of attempts, feedback and continuation, within a budget."""
+"""Asks a model: attempts, feedback and continuation, within a budget, and with a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a budget while a question is being asked."""
+"""Measures what a question has used of its budget."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from trustgraph_prompt.llm.token_estimates import estimate_messages, estimate_us
 
 
 class BudgetSpent(Exception):
-    """Nothing is left for another call; the message says of what."""
+    """The budget allows no other call; the message says what is used up."""
 
 
 class BudgetMeter:
-    """Counts what calls cost against a budget. Tokens that a provider does not report are estimated.
+    """Counts the time, tokens and money of calls. Tokens that a provider does not report are estimated.
 
-    Without a price no money is spent.
+    Without a price no money is counted. `published` (seconds since the epoch, as `clock`) is when the seconds
+    of the budget began; None: now.
     """
 
     def __init__(
@@ -39,15 +40,15 @@ class BudgetMeter:
         self._money = 0.0
 
     def answer_tokens(self, conversation: Sequence[Message]) -> int | None:
-        """How many tokens the answer to a conversation may have at most; None where nothing limits it.
+        """How many tokens the answer to a conversation may have; None without a limit.
 
-        Raises `BudgetSpent` where the seconds are over, or the conversation alone takes all that is left.
+        Raises `BudgetSpent` where the time is over, or the conversation alone exceeds what is left.
         """
         question = Usage(estimate_messages(conversation), 0)
         if spent := self.spent():
             raise BudgetSpent(spent)
         if self._seconds_of_work() <= 0:
-            raise BudgetSpent(f"the {self._budget.work_seconds:g} seconds of work are over")
+            raise BudgetSpent(f"the {self._budget.work_seconds:g} seconds of work (work_seconds) are over")
         if spent := self.spent(question):
             raise BudgetSpent(f"{spent} with a question of about {question.tokens} tokens")
         limits = []
@@ -59,7 +60,7 @@ class BudgetMeter:
         return min(limits, default=None)
 
     def spent(self, more: Usage = Usage()) -> str | None:
-        """What of the budget is used up, in words, once `more` is spent; None where something is left."""
+        """What of the budget is used up once `more` is spent, as a message; None if nothing is."""
         budget = self._budget
         if (left := self._seconds_to_wait()) <= 0:
             ended = "are over" if left > -2 else f"ended {-left:.0f} seconds ago"
@@ -73,7 +74,7 @@ class BudgetMeter:
         return None
 
     def seconds_left(self) -> float | None:
-        """Until the budget's seconds, or those of work, are over; None where it has no end."""
+        """Until the seconds of the budget, or those of work, are over; None without such a limit."""
         left = min(self._seconds_to_wait(), self._seconds_of_work())
         return None if left == inf else left
 
@@ -85,10 +86,10 @@ class BudgetMeter:
         return inf if limit is None else self._asked + limit - self._clock()
 
     def pay(self, call: Call, usage: Usage, written: str, *, failed: bool) -> float | None:
-        """Count a call that was made, and say what it cost; None without a price.
+        """Count a call and return its cost; None without a price.
 
-        Counted is what the provider reported, the rest by what was said and `written`. One that `failed`
-        before anything came is free.
+        What the provider did not report is estimated from the call and from `written`, its answer. A call
+        that `failed` before anything came is free.
         """
         if failed and not written and usage == Usage():
             return 0.0 if self._is_priced else None

@@ -1,4 +1,4 @@
-"""Where answers are kept that a prompt lets others have again: the interface, and a cache in this process."""
+"""Caches for the answers of prompts that allow it: the interface, and a cache in memory."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from cachetools import TLRUCache
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 128 * 1024 * 1024
-"""What a cache in memory holds at most, about."""
+"""The approximate size of a cache in memory."""
 
 ENTRY_BYTES = 1024
-"""What an entry takes beside its answer, about."""
+"""The approximate overhead of an entry."""
 
 
 class Cache(ABC):
-    """Keeps answers under keys that hash all that decides them (docs/caching.md).
+    """Stores answers under keys that hash everything that determines them (docs/caching.md).
 
-    A cache is a help and never a reason to fail: where `get` raises there is nothing, where `set` raises
-    nothing is kept. They end within a time of their own. `in_flight` are the answers that are being had in
-    this process: what to keep, or None for nothing.
+    A failing cache never fails a request: an exception of `get` counts as a miss, one of `set` is logged.
+    Both must return within a bounded time. `in_flight` has the answers that this process is waiting for, by
+    key; their result is the value to store, or None.
     """
 
     def __init__(self) -> None:
@@ -33,27 +33,27 @@ class Cache(ABC):
 
     @abstractmethod
     async def get(self, key: str) -> bytes | None:
-        """What was kept under the key, None where there is nothing."""
+        """Return the value of the key, None without one."""
 
     @abstractmethod
     async def set(self, key: str, value: bytes, seconds: float) -> None:
-        """Keep it so long, or shorter where there is no room."""
+        """Store a value for so many seconds, or fewer if space is needed."""
 
     async def close(self) -> None:
-        """Wait for what is being kept; who has connections gives them back then. Idempotent."""
+        """Wait for values that are being stored, then close connections. Idempotent."""
         if self._keeping:
             await asyncio.wait(self._keeping)
 
     async def look_up(self, key: str) -> bytes | None:
-        """What `get` gives; None where it raises."""
+        """Return the result of `get`; None where it raises."""
         try:
             return await self.get(key)
         except Exception:
-            log.warning("the cache failed, and everything is asked", exc_info=True)
+            log.warning("the cache failed; the question goes to the model", exc_info=True)
             return None
 
     def keep(self, key: str, value: bytes, seconds: float) -> asyncio.Task[None]:
-        """Begin to `set`; the task never raises, and nobody but `close` has to wait for it."""
+        """Start a task that calls `set`. It never raises; `close` waits for it."""
         task = asyncio.create_task(self._keep(key, value, seconds))
         self._keeping.add(task)
         task.add_done_callback(self._keeping.discard)
@@ -63,11 +63,11 @@ class Cache(ABC):
         try:
             await self.set(key, value, seconds)
         except Exception:
-            log.warning("the cache failed, and an answer is not kept", exc_info=True)
+            log.warning("the cache failed; an answer was not stored", exc_info=True)
 
 
 class MemoryCache(Cache):
-    """In this process, bounded in bytes; what was used least recently goes first."""
+    """A cache in memory, limited in bytes; evicts the least recently used entry."""
 
     def __init__(self, max_bytes: int = MAX_BYTES, *, clock: Callable[[], float] = monotonic) -> None:
         super().__init__()

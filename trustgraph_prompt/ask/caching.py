@@ -1,4 +1,4 @@
-"""Asking with a cache: the same content is answered from there, and while it is being asked, asked once."""
+"""Answers a question from the cache, and asks equal questions that run at the same time only once."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any
 
 from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.call_stream import Listen, Piece
-from trustgraph_prompt.background import beside
+from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.json_text.encoding import canonical, encode
 from trustgraph_prompt.llm import Identity
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome, Stage
 from trustgraph_prompt.reader.decode import NotJson, decode
 from trustgraph_prompt.reader.reading import steps
-from trustgraph_prompt.wire import canonical, encode
 
 MOST_WAITS = 2
-"""How often a question waits for the answer to another of the same content. Two that could not be kept are
-no accident, and whoever has waited for them asks itself, so that nothing is asked in single file."""
+"""How often a question waits for the answer to an equal one. If two answers could not be stored, the next may
+not be either, so the question is asked, instead of all equal questions being asked one after the other."""
 
 PIECE = 100_000
-"""Characters of a piece of text: each may become a message of its own, and brokers bound those."""
+"""Characters of a piece of text, each of which may become a message; brokers limit their size."""
 
-_FORM = 1  # of what is stored, and of keys; another form is another key
+_FORMAT = 1  # of stored values; it is part of the key
 
 
 async def cached(
-    asking: Callable[[], Awaitable[Outcome]],
+    ask: Callable[[], Awaitable[Outcome]],
     prompt: PromptDefinition,
     question: Question,
     identity: Identity,
@@ -42,39 +42,44 @@ async def cached(
     seconds_left: Callable[[], float | None],
     clock: Callable[[], float],
 ) -> Outcome:
-    """What `asking` would give, or has given to the same content within the seconds of the prompt.
+    """Return the cached answer to an equal question, from within the cache seconds of the prompt, or `ask`.
 
-    `seconds_left` bounds how long it is waited for somebody else's answer. `clock` is in seconds since the
-    epoch: answers outlive processes.
+    `seconds_left` limits the wait for the answer to an equal question. `clock` is in seconds since the epoch,
+    as answers outlive processes.
     """
     left = seconds_left()
-    is_too_late = left is not None and left <= 0  # and `asking` refuses it
-    if is_too_late or not _is_known(identity):
-        return await asking()
+    is_too_late = left is not None and left <= 0  # and `ask` says so
+    # behind a topic without a model there may be another model tomorrow
+    is_unknown = identity.system == "topic" and identity.model == ""
+    if is_too_late or is_unknown:
+        return await ask()
     key = _key(prompt, question, identity)
     waits = 0
     while waits < MOST_WAITS and (flight := cache.in_flight.get(key)):
         waits += 1
         try:
             async with asyncio.timeout(seconds_left()):
-                kept = await asyncio.shield(flight)
+                stored = await asyncio.shield(flight)
         except TimeoutError:
-            return _too_late(prompt.contract)
-        if outcome := await _opened(kept, prompt, clock()):
-            await _tell(outcome, listen)
+            message = "the seconds of the budget ended while waiting for the answer to an equal question"
+            value: list[Any] | None = [] if prompt.contract.format == "jsonl" else None
+            issue = Issue(Reason.BUDGET_SPENT, message)
+            return Outcome(value, Reason.BUDGET_SPENT, prompt.contract, issues=(issue,))
+        if outcome := await _opened(stored, prompt, clock()):
+            await _notify(outcome, listen)
             return outcome
-    return await _fly(asking, key, prompt, cache, listen, clock)
+    return await _look_up_or_ask(ask, key, prompt, cache, listen, clock)
 
 
-async def _fly(
-    asking: Callable[[], Awaitable[Outcome]],
+async def _look_up_or_ask(
+    ask: Callable[[], Awaitable[Outcome]],
     key: str,
     prompt: PromptDefinition,
     cache: Cache,
     listen: Listen | None,
     clock: Callable[[], float],
 ) -> Outcome:
-    """The answer from the cache or from `asking`, for whoever waits for it, too."""
+    """The answer from the cache or from `ask`, which equal questions wait for."""
     assert prompt.cache is not None
     flight = asyncio.get_running_loop().create_future()
     cache.in_flight.setdefault(key, flight)
@@ -83,33 +88,32 @@ async def _fly(
         if cache.in_flight.get(key) is flight:
             del cache.in_flight[key]
 
-    keeping: asyncio.Task[None] | None = None
+    storing: asyncio.Task[None] | None = None
     try:
-        kept = await cache.look_up(key)
-        if outcome := await _opened(kept, prompt, clock()):
-            flight.set_result(kept)
-            await _tell(outcome, listen)
+        stored = await cache.look_up(key)
+        if outcome := await _opened(stored, prompt, clock()):
+            flight.set_result(stored)
+            await _notify(outcome, listen)
             return outcome
-        outcome = await asking()
-        kept = _pack(outcome, clock())
-        flight.set_result(kept)
-        if kept is not None:
-            keeping = cache.keep(key, kept, prompt.cache)
+        outcome = await ask()
+        stored = _pack(outcome, clock())
+        flight.set_result(stored)
+        if stored is not None:
+            storing = cache.keep(key, stored, prompt.cache)
         return outcome
     finally:
         if not flight.done():
             flight.set_result(None)
-        if keeping:
-            keeping.add_done_callback(land)  # until then the flight has what the cache has not yet
+        if storing:
+            storing.add_done_callback(land)  # until then the flight has the answer, and the cache does not
         else:
             land()
 
 
 def is_worth_keeping(outcome: Outcome) -> bool:
-    """Whether others may have the answer: complete, and valid as it was written, every object of it.
+    """Whether the answer may be stored: it is complete, and valid as it was written, with every object.
 
-    Not what is empty or may be cut, what a cut value was closed up for, what lost an object on the way, what
-    somebody else is to deal with.
+    Not stored are answers that are empty, may be truncated, were salvaged, lost an object or were escalated.
     """
     return (
         outcome.ok
@@ -121,34 +125,33 @@ def is_worth_keeping(outcome: Outcome) -> bool:
     )
 
 
-def _is_known(identity: Identity) -> bool:
-    """Whether it is said who answers: behind a topic alone there may be another model tomorrow."""
-    return identity.system != "topic" or identity.model != ""
-
-
 def _key(prompt: PromptDefinition, question: Question, identity: Identity) -> str:
-    """A hash of all that decides the answer; the prompt's version covers contract and settings."""
-    who = [identity.system, identity.model, identity.place]
-    parts = [_FORM, prompt.version, question.system, question.prompt, who]
+    """A hash of everything that determines the answer; the prompt's version covers contract and settings."""
+    model = [identity.system, identity.model, identity.place]
+    parts = [_FORMAT, prompt.version, question.system, question.prompt, model]
     return hashlib.sha256(canonical(parts)).hexdigest()
 
 
 def _pack(outcome: Outcome, made: float) -> bytes | None:
-    """What is kept of an outcome, None where nothing is."""
+    """The value to store for an outcome, None if it is not to be stored."""
     if not is_worth_keeping(outcome):
         return None
     model = outcome.calls[-1].model if outcome.calls else outcome.model
     return encode({"value": outcome.value, "stage": outcome.stage, "model": model, "made": made})
 
 
-async def _opened(kept: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:
-    """As `_open`; a long answer is read beside the event loop."""
-    return await beside(partial(_open, kept, prompt, now), steps(len(kept or b""), prompt.contract))
+async def _opened(stored: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:
+    """Call `_open`, in a thread for a long answer."""
+    return await beside(partial(_open, stored, prompt, now), steps(len(stored or b""), prompt.contract))
 
 
-def _open(kept: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:
-    """The outcome that was kept; None where what is there is broken, too old, or not accepted any more."""
-    match _decoded(kept):
+def _open(stored: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:
+    """The outcome that was stored; None if it is malformed, expired, or no longer valid."""
+    try:
+        entry = None if stored is None else decode(stored.decode())
+    except (NotJson, UnicodeDecodeError):
+        return None
+    match entry:
         case {
             "value": value,
             "stage": int(stage),
@@ -159,7 +162,7 @@ def _open(kept: bytes | None, prompt: PromptDefinition, now: float) -> Outcome |
         case _:
             return None
     assert prompt.cache is not None
-    is_timely = now - prompt.cache <= made <= now + prompt.cache  # clocks differ; what comes is any number
+    is_timely = now - prompt.cache <= made <= now + prompt.cache  # in the future where clocks differ
     if _is_empty(value) or not is_timely or not Stage.NATIVE <= stage < Stage.SALVAGED:
         return None
     outcome = Outcome(
@@ -168,15 +171,8 @@ def _open(kept: bytes | None, prompt: PromptDefinition, now: float) -> Outcome |
     return outcome.without_terms()
 
 
-def _decoded(kept: bytes | None) -> Any:
-    try:
-        return None if kept is None else decode(kept.decode())
-    except (NotJson, UnicodeDecodeError):
-        return None
-
-
 def _accepted(value: Any, contract: Contract) -> Any:
-    """The value as the contract makes it, None where it is refused."""
+    """The value as the contract converts it, None if it is rejected."""
     match contract.format, value:
         case "text", str():
             return value
@@ -192,8 +188,8 @@ def _is_empty(value: Any) -> bool:
     return not value.strip() if isinstance(value, str) else value in (None, [], {})
 
 
-async def _tell(outcome: Outcome, listen: Listen | None) -> None:
-    """The pieces, as if they had just come."""
+async def _notify(outcome: Outcome, listen: Listen | None) -> None:
+    """Pass the pieces of an answer to the listener, as if they had just come."""
     if listen is None:
         return
     if outcome.contract.format == "text":
@@ -202,11 +198,5 @@ async def _tell(outcome: Outcome, listen: Listen | None) -> None:
     elif outcome.contract.format == "json":
         await listen(Piece(objects=(outcome.value,), grounding=outcome.grounding))
     else:
-        for value, found in zip(outcome.value, outcome.grounding or repeat(None), strict=False):
-            await listen(Piece(objects=(value,), grounding=None if found is None else (found,)))
-
-
-def _too_late(contract: Contract) -> Outcome:
-    issue = Issue(Reason.BUDGET_SPENT, "the seconds of the budget ended while others asked the same")
-    value: list[Any] | None = [] if contract.format == "jsonl" else None
-    return Outcome(value, Reason.BUDGET_SPENT, contract, issues=(issue,))
+        for value, grounding in zip(outcome.value, outcome.grounding or repeat(None), strict=False):
+            await listen(Piece(objects=(value,), grounding=None if grounding is None else (grounding,)))

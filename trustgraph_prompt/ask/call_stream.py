@@ -1,4 +1,4 @@
-"""Listening to one call: what came, what of it stands already, and how it ended."""
+"""Receives one call: passes on what is final as it comes, and reads the whole text at the end."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 
 from trustgraph_prompt.ask.deadline import Deadline, DeadlinePassed
 from trustgraph_prompt.ask.step import Reply, Step
-from trustgraph_prompt.background import AT_ONCE, beside
+from trustgraph_prompt.compute_thread import AT_ONCE, beside
 from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable
+from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
 from trustgraph_prompt.reader.reading import steps
 from trustgraph_prompt.reader.scanner import SLICE
-from trustgraph_prompt.wire import canonical
 
-#: The part of its room that an answer takes which filled it: servers do not count all alike.
+#: The part of the token limit from which an answer counts as having filled it: servers count differently.
 _FULL = 0.9
 
 _UNLIMITED = 2**62
@@ -31,9 +31,9 @@ _UNLIMITED = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Something of an answer that stands: text as it comes where text was asked for, else valid values.
+    """A final part of an answer: text as it arrives if text was asked for, else valid values.
 
-    `grounding` says of each of the `objects` where it stands, as `Outcome.grounding`.
+    `grounding` is that of each of the `objects`, as in `Outcome.grounding`.
     """
 
     text: str = ""
@@ -42,14 +42,14 @@ class Piece:
 
 
 Listen = Callable[[Piece], Awaitable[None]]
-"""Awaited with each piece of an answer that stands, in order."""
+"""Awaited with each final piece of an answer, in order."""
 
 
 class CallStream:
-    """One call while it is under way. `new` gives those objects that no earlier call brought.
+    """One call while it runs. `new` filters out objects that earlier calls brought.
 
-    What `step` goes on from has been heard before, and is only read. What takes long to read is read beside
-    the event loop, a slice at a time. Of more than so many `characters` the first are heard, and no more.
+    The prefill of `step` was passed on before, and is only read. What takes long to read is read in a thread,
+    a slice at a time. An answer is received up to its limit of `characters`.
     """
 
     def __init__(
@@ -65,42 +65,42 @@ class CallStream:
         self._new = new
         self._listen = listen
         self._reader = StreamReader(contract)
-        self._heard = DeltaAccumulator()
+        self._answer = DeltaAccumulator()
         self._most = _UNLIMITED if characters is None else characters
-        self._characters = len(step.begun)
-        # so many never take long to read
+        self._characters = len(step.prefill)
+        # an answer of up to so many characters is never long
         self._few = min(AT_ONCE // max(steps(1, contract), 1), self._most)
         self._given: list[Any] = []
         self._read_seconds = 0.0
 
     @property
     def text(self) -> str:
-        """What the call has brought so far, byte for byte."""
-        return self._heard.text
+        """The text of the answer so far, byte for byte."""
+        return self._answer.text
 
     @property
     def written(self) -> str:
-        """All that the model has written so far, its thinking first."""
-        return self._heard.thinking + self.text
+        """The thinking and the text so far."""
+        return self._answer.thinking + self.text
 
-    async def hear(self, deltas: AsyncGenerator[Delta, None], seconds: float | None = None) -> None:
-        """Take in the whole stream.
+    async def receive(self, deltas: AsyncGenerator[Delta, None], seconds: float | None = None) -> None:
+        """Receive the whole stream.
 
-        Raises the provider's errors, one too when the seconds end before it, or it has too many characters.
+        Raises the provider's errors, also on timeout and for an answer with too many characters.
         """
-        self._given = await self._feed_slices(self._step.begun)
-        if not await self._hear_out(deltas, seconds):
-            raise ProviderUnavailable("the seconds of the budget ended before the answer")
-        if self._heard.finish_reason == "error" and not self.text:
+        self._given = await self._feed_slices(self._step.prefill)
+        if not await self._receive_within(deltas, seconds):
+            raise ProviderUnavailable("the seconds of the budget ended before the answer did")
+        if self._answer.finish_reason == "error" and not self.text:
             raise ProviderUnavailable("the provider ended the answer with an error before it began")
 
-    async def _hear_out(self, deltas: AsyncGenerator[Delta, None], seconds: float | None) -> bool:
-        """Whether the stream ended in time. Waiting is what time ends: the listener is not interrupted."""
-        with Deadline(seconds) as alarm:
+    async def _receive_within(self, deltas: AsyncGenerator[Delta, None], seconds: float | None) -> bool:
+        """Whether the stream ended in time. The timeout does not interrupt the listener."""
+        with Deadline(seconds) as deadline:
             async with aclosing(deltas):
-                while not alarm.has_rung:
+                while not deadline.has_passed:
                     try:
-                        delta = await alarm.wait(anext(deltas))
+                        delta = await deadline.wait(anext(deltas))
                     except StopAsyncIteration:
                         return True
                     except DeadlinePassed:
@@ -109,9 +109,9 @@ class CallStream:
         return False
 
     async def reply(self, report: CallReport, broken: ProviderError | None, *, room: int | None) -> Reply:
-        """What the text as a whole says, once the stream has ended; what stands only now is given now.
+        """Read the whole text, once the stream has ended, and pass on what is final only now.
 
-        `room` is how many tokens the prompt had left the answer, None where something else limited it.
+        `room` is the token limit of the prompt, None where something else limited the answer.
         """
         effort = steps(self._characters, self._contract)
         outcome = self._native(await beside(self._close, effort))
@@ -119,59 +119,54 @@ class CallStream:
             report = replace(report, read=ReadReport(outcome.stage, outcome.reason, self._read_seconds))
         if self._contract.format == "jsonl":
             missing = partial(_missing, outcome.value, self._given, outcome.retracted)
-            await self._give(await beside(missing, effort))
+            await self._pass_on(await beside(missing, effort))
         return Reply(
             self._step,
             outcome,
             report,
-            self._step.begun + self.text,
-            None if self._heard.has_ended else broken,
-            filled=self._heard.finish_reason == "length" and self._fills(room),
+            self._step.prefill + self.text,
+            None if self._answer.has_ended else broken,
+            filled=self._answer.finish_reason == "length" and self._fills(room),
         )
 
     def report(self, why: str, error: ProviderError | None, cost: float | None) -> CallReport:
-        """The call as it stands in an outcome."""
-        return self._heard.report(why, f"{error.category}: {error}" if error else None, cost)
+        """The report of the call for the outcome."""
+        return self._answer.report(why, f"{error.category}: {error}" if error else None, cost)
 
     @property
     def usage(self) -> Usage:
-        """What the provider reported."""
-        return self._heard.usage
+        """The tokens that the provider reported."""
+        return self._answer.usage
 
     def _native(self, outcome: Outcome) -> Outcome:
-        held = self._heard.schema_path in ("strict", "native") and not self._step.begun
-        if held and outcome.ok and outcome.stage is Stage.DIRECT:
+        was_enforced = self._answer.schema_path in ("strict", "native") and not self._step.prefill
+        if was_enforced and outcome.ok and outcome.stage is Stage.DIRECT:
             return replace(outcome, stage=Stage.NATIVE)
         return outcome
 
     def _fills(self, room: int | None) -> bool:
-        """Whether the answer took `room`; one that is much shorter was cut by a limit of the server's own."""
-        reported = self._heard.usage.completion_tokens
+        """Whether the answer took `room`; a much shorter one was truncated by a limit of the server's own."""
+        reported = self._answer.usage.completion_tokens
         return room is not None and (reported is None or reported >= room * _FULL)
 
     async def _take(self, delta: Delta) -> None:
         self._characters += len(delta.text) + len(delta.thinking)
         is_long = self._characters > self._few
         if is_long and self._characters > self._most:
-            delta = _cut(delta, self._characters - self._most)
-        self._heard.take(delta)
+            delta = _shortened(delta, self._characters - self._most)
+        self._answer.take(delta)
         if text := delta.text:
-            if is_long and not self._is_short(text):
-                objects = await self._feed_slices(text)
-            else:
-                objects = self._feed(text)
+            is_quick = not is_long or (len(text) <= SLICE and self._reader.due(text) <= AT_ONCE)
+            objects = self._feed(text) if is_quick else await self._feed_slices(text)
             if self._contract.format == "text":
-                await self._tell(Piece(text=text))
+                await self._notify(Piece(text=text))
             elif objects and self._contract.format == "jsonl":
                 self._given += objects
-                await self._give(objects)
+                await self._pass_on(objects)
         if is_long and self._characters > self._most:
             raise ProviderInvalidResponse(
                 f"the answer has more than the {self._most:,} characters that the budget allows"
             )
-
-    def _is_short(self, text: str) -> bool:
-        return len(text) <= SLICE and self._reader.due(text) <= AT_ONCE
 
     def _feed(self, text: str) -> list[Any]:
         began = perf_counter()
@@ -180,7 +175,7 @@ class CallStream:
         return objects
 
     async def _feed_slices(self, text: str) -> list[Any]:
-        """The objects that stand now, read in slices, so that others have their turn between two."""
+        """The objects that are final now, read in slices, so that other tasks run in between."""
         objects: list[Any] = []
         for start in range(0, len(text), SLICE):
             part = text[start : start + SLICE]
@@ -189,35 +184,35 @@ class CallStream:
 
     def _close(self) -> Outcome:
         began = perf_counter()
-        outcome = self._reader.close(self._heard.finish_reason)
+        outcome = self._reader.close(self._answer.finish_reason)
         self._read_seconds += perf_counter() - began
         return outcome
 
-    async def _give(self, objects: list[Any]) -> None:
+    async def _pass_on(self, objects: list[Any]) -> None:
         if new := self._new(objects):
-            await self._tell(Piece(objects=tuple(new), grounding=self._contract.grounding(new)))
+            await self._notify(Piece(objects=tuple(new), grounding=self._contract.grounding(new)))
 
-    async def _tell(self, piece: Piece) -> None:
+    async def _notify(self, piece: Piece) -> None:
         if self._listen is not None:
             await self._listen(piece)
 
 
-def _cut(delta: Delta, characters: int) -> Delta:
-    """A delta without its last characters; its thinking came before its text."""
+def _shortened(delta: Delta, characters: int) -> Delta:
+    """The delta without its last characters; its thinking precedes its text."""
     text = delta.text[: max(len(delta.text) - characters, 0)]
     left = max(characters - len(delta.text), 0)
     return replace(delta, text=text, thinking=delta.thinking[: len(delta.thinking) - left])
 
 
 def _missing(final: list[Any], given: list[Any], retracted: tuple[Any, ...]) -> list[Any]:
-    """What the whole text says and the stream has not given yet."""
+    """The objects of the whole text that were not given while it arrived."""
     if len(final) == len(given) and not retracted:
         return []
-    standing = Counter(map(canonical, given)) - Counter(map(canonical, retracted))
+    counts = Counter(map(canonical, given)) - Counter(map(canonical, retracted))
     missing = []
     for value in final:
-        if standing[canonical(value)] > 0:
-            standing[canonical(value)] -= 1
+        if counts[canonical(value)] > 0:
+            counts[canonical(value)] -= 1
         else:
             missing.append(value)
     return missing

@@ -1,4 +1,4 @@
-"""Collects what the calls of a request have brought: objects, refused objects, text."""
+"""Collects what the calls of a request have brought: objects, rejected objects, text."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from trustgraph_prompt.ask.repetition import repeats_objects, repeats_text
 from trustgraph_prompt.ask.step import ATTEMPTS, Reply
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import ProviderError
+from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.wire import canonical
 
 
-def still_refused(reply: Reply, is_new: Callable[[Any], bool]) -> list[Rejected]:
-    """Those that were asked for and have not been put right, as far as that is known.
+def still_rejected(reply: Reply, is_new: Callable[[Any], bool]) -> list[Rejected]:
+    """The objects that were to be corrected and were not, as far as that is known.
 
-    The model is asked to keep the order, so where as many come as were asked for, each takes the place of
-    one: a valid one puts it right, a refused one stands for it. So it is where they are as many without the
-    objects that were there already. Otherwise nobody knows which were put right, and all remain.
+    The model is asked to keep the order. If as many objects come as were to be corrected, with or without
+    those that were there already, each replaces one: a valid object corrects it, a rejected one takes its
+    index. Otherwise they cannot be matched, and all remain.
     """
-    asked = reply.step.refused
+    requested = reply.step.rejected
     for came in (_in_order(reply.outcome), _in_order(reply.outcome, is_new)):
-        if len(came) == len(asked):
-            pairs = zip(asked, came, strict=True)
-            return [_instead_of(old, new) for old, new in pairs if new is not None]
-    return list(asked)
+        if len(came) == len(requested):
+            return [
+                old if new.raw == old.raw else replace(new, index=old.index)
+                for old, new in zip(requested, came, strict=True)
+                if new is not None
+            ]
+    return list(requested)
 
 
 def _in_order(outcome: Outcome, counts: Callable[[Any], bool] = lambda value: True) -> list[Rejected | None]:
-    """The objects of an answer in its order: the refused ones, None for each valid one that `counts`."""
+    """The objects of an answer in their order: the rejected ones, None for each valid one that `counts`."""
     refused = {rejected.index: rejected for rejected in outcome.rejected}
     valid = iter(outcome.value)
     came: list[Rejected | None] = []
@@ -43,19 +46,15 @@ def _in_order(outcome: Outcome, counts: Callable[[Any], bool] = lambda value: Tr
     return came
 
 
-def _instead_of(old: Rejected, new: Rejected) -> Rejected:
-    return old if new.raw == old.raw else replace(new, index=old.index)
-
-
-#: Calls that go on with cut answers at most, whatever the budget: a model that invents new objects without
-#: end must end somewhere.
+#: Continuations of truncated answers, whatever the budget, so that a model that invents objects without end
+#: is stopped.
 MOST_CONTINUATIONS = 50
 
 
 class Collected:
-    """Collects what calls bring: objects from all of them, the one value of another answer from the best.
+    """Collects objects from all calls, and a single value from the best one.
 
-    `calls` are all that were made. `last` is what the last step brought that was not about refused objects.
+    `calls` are all that were made. `last` is the reply to the last step that did not correct objects.
     """
 
     def __init__(self, prompt: PromptDefinition) -> None:
@@ -63,159 +62,158 @@ class Collected:
         self.contract = prompt.contract
         self.calls: list[CallReport] = []
         self.objects: list[Any] = []
-        self.grounding: list[Mapping[str, Grounding | None]] = []  # of each object, where that is looked for
+        self.grounding: list[Mapping[str, Grounding | None]] = []  # of each object
         self.rejected: list[Rejected] = []
         self.repaired: list[Repaired] = []
         self.retracted: list[Any] = []
-        self.stage: Stage | None = None  # of what brought objects
-        self.dead_end: str | None = None  # why the rest of a cut answer is not to be had, in words
-        self.is_over = False  # whether asking for anything more would be paid for nothing
+        self.stage: Stage | None = None  # the worst of the calls that brought objects
+        self.dead_end: str | None = None  # why the rest of a truncated answer cannot be had
+        self.is_over = False  # whether further calls would be pointless
         self.broken: ProviderError | None = None  # why the last call did not end by itself
         self._last: Reply | None = None
         self._salvaged: Reply | None = None
         self._keys: set[bytes] = set()
-        self._keyed = 0  # how many objects have their keys there
-        self._fresh = 0  # objects of the last call that no earlier one brought
+        self._keyed = 0  # how many objects have their keys in `_keys`
+        self._fresh = 0  # how many objects of the last call are new
         self._continuations = 0
         self._seen = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether no step brought anything."""
+        """Whether no step has brought a reply."""
         return self._last is None
 
     @property
     def last(self) -> Reply:
-        """What the last step brought. There has to be one."""
+        """The last reply; there must be one."""
         assert self._last is not None
         return self._last
 
     @property
     def best(self) -> Reply:
-        """What the value is taken from: a cut value that was closed up, only where none came whole."""
-        return self.last if self._salvaged is None or self.last.is_whole else self._salvaged
+        """The reply that the value is taken from: a salvaged one only if none is complete."""
+        return self.last if self._salvaged is None or self.last.is_complete else self._salvaged
 
     @property
     def has_all(self) -> bool:
-        """Whether there is what was asked for, or as much of it as a text or objects ever have."""
+        """Whether there is what was asked for, as far as that can be known of text or objects."""
         if self.contract.format == "json":
-            return self.last.is_whole
+            return self.last.is_complete
         return bool(self.objects) or self.last.outcome.ok
 
     @property
     def is_escalated(self) -> bool:
-        """Whether the last answer is one that the prompt wants somebody else to deal with."""
+        """Whether the last answer meets the escalation condition of the prompt."""
         condition, outcome = self.prompt.escalation, self.last.outcome
         is_string = outcome.ok and isinstance(outcome.value, str)
-        said = outcome.value if is_string else self.last.text
-        return condition is not None and condition.holds(said, cut=self.last.is_cut)
+        text = outcome.value if is_string else self.last.text
+        return condition is not None and condition.holds(text, cut=self.last.is_truncated)
 
     @property
     def may_have_more_objects(self) -> bool:
-        """Whether the last call was cut and brought objects that are new."""
-        return self.last.is_cut and self._fresh > 0
+        """Whether the last answer was truncated and brought new objects."""
+        return self.last.is_truncated and self._fresh > 0
 
     def new(self, values: Iterable[Any]) -> list[Any]:
-        """Those of the objects that no earlier call brought."""
+        """The objects that no earlier call brought."""
         return [value for value in values if self.is_new(value)] if self.objects else list(values)
 
     def is_new(self, value: Any) -> bool:
-        """Whether no earlier call brought the same object."""
+        """Whether no earlier call brought an equal object."""
         return canonical(value) not in self._known()
 
     def add(self, reply: Reply) -> None:
-        """Take in what a step brought.
+        """Add a reply.
 
-        Raises its error where there was an answer before, and it failed for good without bringing another.
+        Raises its error if it failed for good without an answer, and there was an answer before.
         """
         if reply.failure is not None and not self.is_empty:
             raise reply.failure
         self.broken = reply.broken
-        if reply.step.refused:
-            self._put_right(reply)
+        if reply.step.rejected:
+            self._replace_rejected(reply)
             return
-        forgotten = self._forget_the_attempt() if reply.step.why in ATTEMPTS else []
+        discarded = self._discard_attempt() if reply.step.why in ATTEMPTS else []
         self._last = reply
         if self.contract.format == "json":
-            self._keep_the_salvaged(reply)
-        goes_round = reply.is_cut and self._goes_round(reply)  # before its objects are among the known
+            self._keep_longest_salvaged(reply)
+        is_repetition = reply.is_truncated and self._is_repetition(reply)  # before its objects are known
         if self.contract.format == "jsonl":
-            twice = {rejected.raw for rejected in self.rejected}
+            known = {rejected.raw for rejected in self.rejected}
             self.rejected += [
                 replace(rejected, index=rejected.index + self._seen)
                 for rejected in reply.outcome.rejected
-                if rejected.raw not in twice
+                if rejected.raw not in known
             ]
-            self._fresh = self._take_in(reply)
-            self.rejected = self.rejected or ([] if self.objects else forgotten)
-        self._look_ahead(reply, goes_round)
+            self._fresh = self._add_objects(reply)
+            self.rejected = self.rejected or ([] if self.objects else discarded)
+        self._find_dead_end(reply, is_repetition)
 
-    def _look_ahead(self, reply: Reply, goes_round: bool) -> None:
-        """Whether there is a way on from here."""
+    def _find_dead_end(self, reply: Reply, is_repetition: bool) -> None:
+        """Set `dead_end` and `is_over`."""
         self._continuations += reply.step.why == "continue"
         capped = self._continuations >= MOST_CONTINUATIONS
         self.dead_end = None
-        if not reply.is_cut or (self.contract.format == "json" and reply.is_whole):
-            self.is_over = reply.is_refusal or reply.is_beyond_effort
+        if not reply.is_truncated or (self.contract.format == "json" and reply.is_complete):
+            self.is_over = reply.is_refusal or reply.exceeds_validation
             return
-        if reply.is_lost and reply.broken is not None:
-            self.dead_end = f"the answer was cut by {reply.broken.category}: {reply.broken}"
-        elif goes_round:
-            self.dead_end = "the answer was cut, and only repeated itself"
+        if reply.has_failed_for_good and reply.broken is not None:
+            self.dead_end = f"the answer was truncated by {reply.broken.category}: {reply.broken}"
+        elif is_repetition:
+            self.dead_end = "the answer was truncated, and only repeated itself"
         elif capped:
-            self.dead_end = f"the answer was still cut after {self._continuations} continuations"
-        elif (self.objects and not self._fresh) or (reply.step.begun and not reply.may_go_on):
-            self.dead_end = "the answer was cut, and going on brought nothing new"
-        self.is_over = reply.is_lost or goes_round or capped or reply.is_beyond_effort
+            self.dead_end = f"the answer was still truncated after {self._continuations} continuations"
+        elif (self.objects and not self._fresh) or (reply.step.prefill and not reply.may_continue):
+            self.dead_end = "the answer was truncated, and its continuation brought nothing new"
+        self.is_over = reply.has_failed_for_good or is_repetition or capped or reply.exceeds_validation
 
-    def _goes_round(self, reply: Reply) -> bool:
+    def _is_repetition(self, reply: Reply) -> bool:
         if repeats_text(reply.text, reply.report.text):
             return True
         if self.contract.format != "jsonl":
             return False
         return repeats_objects([canonical(value) for value in reply.outcome.value], self._known())
 
-    def _take_in(self, reply: Reply) -> int:
-        """Keep the objects of a call that no earlier one brought; how many they are."""
-        said = reply.outcome
-        new = self.new(said.value)
-        self.repaired += (replace(r, index=r.index + self._seen) for r in said.repaired)
-        self.retracted += self.new(said.retracted)
+    def _add_objects(self, reply: Reply) -> int:
+        """Add the new objects of a reply and return how many they are."""
+        outcome = reply.outcome
+        new = self.new(outcome.value)
+        self.repaired += (replace(r, index=r.index + self._seen) for r in outcome.repaired)
+        self.retracted += self.new(outcome.retracted)
         self.objects += new
-        if said.grounding is not None:
-            of = dict(zip(map(id, said.value), said.grounding, strict=True))
-            self.grounding += (of[id(value)] for value in new)
-        self._seen += len(said.value) + len(said.rejected)
-        if said.ok:
-            self.stage = said.stage if self.stage is None else max(self.stage, said.stage)
+        if outcome.grounding is not None:
+            by_id = dict(zip(map(id, outcome.value), outcome.grounding, strict=True))
+            self.grounding += (by_id[id(value)] for value in new)
+        self._seen += len(outcome.value) + len(outcome.rejected)
+        if outcome.ok:
+            self.stage = outcome.stage if self.stage is None else max(self.stage, outcome.stage)
         return len(new)
 
-    def _put_right(self, reply: Reply) -> None:
-        """Take in what came for objects that had been refused; it ends where nothing comes of it."""
-        asked = set(reply.step.refused)
-        remain = still_refused(reply, self.is_new)
-        untouched = [rejected for rejected in self.rejected if rejected not in asked]
-        fresh = self._take_in(reply)
-        in_vain = not fresh and {r.raw for r in remain} == {r.raw for r in asked}
-        stuck = in_vain and reply.step.why != "repair"  # which the question itself may still help
-        self.is_over = stuck or reply.is_lost or reply.is_refusal
-        # those that were asked for come last, so that the next attempt is about the others first
-        self.rejected = untouched + remain
+    def _replace_rejected(self, reply: Reply) -> None:
+        """Add the reply to a request to correct objects; there is no further one if it changed nothing."""
+        requested = set(reply.step.rejected)
+        remaining = still_rejected(reply, self.is_new)
+        others = [rejected for rejected in self.rejected if rejected not in requested]
+        fresh = self._add_objects(reply)
+        in_vain = not fresh and {r.raw for r in remaining} == {r.raw for r in requested}
+        stuck = in_vain and reply.step.why != "repair"  # after which the question itself may still help
+        self.is_over = stuck or reply.has_failed_for_good or reply.is_refusal
+        self.rejected = others + remaining  # so that the next attempt begins with the others
 
-    def _keep_the_salvaged(self, reply: Reply) -> None:
+    def _keep_longest_salvaged(self, reply: Reply) -> None:
         longest = -1 if self._salvaged is None else len(self._salvaged.text)
-        if reply.outcome.ok and not reply.is_whole and len(reply.text) > longest:
+        if reply.outcome.ok and not reply.is_complete and len(reply.text) > longest:
             self._salvaged = reply
 
     def _known(self) -> set[bytes]:
-        """The keys of all objects so far, made when first needed: most answers come in one call."""
+        """The keys of all objects so far, computed when needed: most answers come in one call."""
         self._keys.update(map(canonical, self.objects[self._keyed :]))
         self._keyed = len(self.objects)
         return self._keys
 
-    def _forget_the_attempt(self) -> list[Rejected]:
-        """What it refused, which still says why there is nothing if the next attempt brings nothing."""
-        refused, self.rejected = self.rejected, []
+    def _discard_attempt(self) -> list[Rejected]:
+        """Return its rejected objects, which explain the lack of objects if the next attempt brings none."""
+        rejected, self.rejected = self.rejected, []
         self.repaired.clear()
         self._seen = 0
-        return refused
+        return rejected

@@ -1,4 +1,4 @@
-"""An end to waiting, for many waits at the price of one timer."""
+"""A deadline for many waits that needs only one timer."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ T = TypeVar("T")
 
 
 class DeadlinePassed(Exception):
-    """The alarm has rung."""
+    """The deadline passed during a wait."""
 
 
 class Deadline:
-    """Rings after so many seconds, once, if ever; only what is waited for with `wait` is interrupted.
+    """Passes after so many seconds (None: never), and interrupts `wait`, nothing else.
 
-    `asyncio.timeout` around each wait does the same, and takes as long as all else that a token needs.
+    `asyncio.timeout` around each wait would do the same, but takes as long as everything else that is done
+    for a token.
     """
 
     def __init__(self, seconds: float | None) -> None:
-        self.has_rung = False
+        self.has_passed = False
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: asyncio.Task[object] | None = None
@@ -28,22 +29,22 @@ class Deadline:
 
     def __enter__(self) -> Deadline:
         if self._seconds is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._ring)
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._pass)
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def wait(self, coming: Awaitable[T]) -> T:
-        """What is coming. Raises `DeadlinePassed` when the alarm rings before it has come."""
+    async def wait(self, awaitable: Awaitable[T]) -> T:
+        """Await and return the result. Raises `DeadlinePassed` when the deadline passes before."""
         task = self._waiting = asyncio.current_task()
         assert task is not None
-        cancelled_by_others = task.cancelling()
+        earlier_cancellations = task.cancelling()
         try:
-            return await coming
+            return await awaitable
         except asyncio.CancelledError:
-            if self._has_interrupted and task.cancelling() == cancelled_by_others + 1:
+            if self._has_interrupted and task.cancelling() == earlier_cancellations + 1:
                 raise DeadlinePassed from None
             raise
         finally:
@@ -51,8 +52,8 @@ class Deadline:
             if self._has_interrupted:
                 task.uncancel()
 
-    def _ring(self) -> None:
-        self.has_rung = True
+    def _pass(self) -> None:
+        self.has_passed = True
         if self._waiting is not None:
             self._has_interrupted = True
             self._waiting.cancel()

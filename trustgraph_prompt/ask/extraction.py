@@ -1,4 +1,4 @@
-"""`extract`: a type and a text, and what the text says as instances of the type. The prompt is our own."""
+"""`extract`: instances of a type from a text, with a built-in prompt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trustgraph_prompt.reader import Outcome
 T = TypeVar("T")
 
 ATTEMPTS = 2
-"""How often the question is put in all: what is refused is asked for once more."""
+"""How often the question is asked in all: what was rejected is asked for once more."""
 
 _TERM = "text"
 _DEFINITIONS = (("$defs",), ("definitions",))
@@ -55,20 +55,21 @@ async def aextract(text: str, type: object, provider: Provider, *, instruction: 
 
 
 async def aextract(text: str, type: Any, provider: Provider, *, instruction: str = "") -> Outcome[Any]:
-    """Ask the model for what `text` says, as instances of `type`.
+    """Ask a model for the instances of `type` that a text describes.
 
-    `type` is a dataclass, a Pydantic model, any other type that has JSON, a union of them (`River | Sea`), or
-    a list of any of these, which asks for as many as there are; a JSON Schema, where one of an array does the
-    same; or a contract of JSON, as it is. Keys that the type does not know are dropped, scalars converted
-    where nothing is lost, and what the class itself refuses is refused: it is made more than once of the same
-    value, and must not depend on what it has seen before. What was cut is continued, what was refused is
-    asked for once more. Keys that are marked to be from the term `text` must stand in the text, and the
-    outcome says where. `instruction` is a sentence or two of your own.
+    `type` is a dataclass, a Pydantic model, any other type with a JSON representation, a union of them
+    (`River | Sea`), or a list of any of these, which asks for as many as there are. It may also be a JSON
+    Schema, where one of an array asks for many as well, or a JSON contract, which is used as it is. Unknown
+    keys are dropped, scalars converted where nothing is lost, and values that the class rejects are rejected;
+    the class is instantiated more than once from the same value, and must not depend on state. Truncated
+    answers are continued, and rejected objects are asked for once more. Keys that are marked to be from the
+    term `text` must occur in the text, and the outcome says where. `instruction` is a sentence or two to add
+    to the prompt.
 
-    The provider stays open. Raises `ContractError` for a type that has no JSON, or keys that are to be from
-    another term, `RenderTooLong` for a text of more than some 4 million characters, and `TypeError` for what
-    is no text, no instruction or no provider. Nothing is raised for an answer that is no good, or for a
-    provider that raises a `ProviderError`: see `Outcome`.
+    The provider stays open. Raises `ContractError` for a type without a JSON representation, or keys that are
+    to be from another term, `RenderTooLong` for a text of more than some 4 million characters, and
+    `TypeError` for arguments of another type. Unusable answers and errors of the provider are not raised: see
+    `Outcome`.
     """
     _check_arguments(text, provider, instruction)
     contract = _contract(type)
@@ -81,9 +82,9 @@ async def aextract(text: str, type: Any, provider: Provider, *, instruction: str
         answer_format="append",
     )
     array = type if contract.many and isinstance(type, Mapping) else {}
-    remarks = [array.get("description") or array.get("title", ""), instruction]
-    said = " ".join(filter(None, map(str.strip, remarks)))
-    terms = {_TERM: text, "wanted": _wanted(contract), "instruction": said}
+    instructions = [array.get("description") or array.get("title", ""), instruction]
+    joined = " ".join(filter(None, map(str.strip, instructions)))
+    terms = {_TERM: text, "wanted": _wanted(contract), "instruction": joined}
     return await ask(prompt, prompt.question(terms), provider)
 
 
@@ -100,17 +101,17 @@ def extract(text: str, type: object, provider: Provider, *, instruction: str = "
 
 
 def extract(text: str, type: Any, provider: Provider, *, instruction: str = "") -> Outcome[Any]:
-    """`aextract` for a program without an event loop: one runs for as long as it takes, and is closed.
+    """Run `aextract` in an event loop of its own, for programs without one.
 
-    So are the connections of the provider, which opens new ones when it is used again. Raises `RuntimeError`
-    where a loop is running, and as `aextract`.
+    The provider is closed, and opens new connections when it is used again. Raises `RuntimeError` where a
+    loop is running, and what `aextract` raises.
     """
 
-    async def alone() -> Outcome[Any]:
+    async def extract_and_close() -> Outcome[Any]:
         try:
             return await aextract(text, type, provider, instruction=instruction)
         finally:
-            with suppress(Exception):  # which would hide the answer, or what went wrong before
+            with suppress(Exception):  # which would hide the answer, or an earlier error
                 await provider.close()  # connections do not outlive their loop
 
     try:
@@ -118,8 +119,8 @@ def extract(text: str, type: Any, provider: Provider, *, instruction: str = "") 
     except RuntimeError:
         pass
     else:
-        raise RuntimeError("extract() would hold up the event loop that is running: await aextract() instead")
-    return asyncio.run(alone())
+        raise RuntimeError("extract() would block the running event loop: await aextract() instead")
+    return asyncio.run(extract_and_close())
 
 
 def _check_arguments(text: object, provider: object, instruction: object) -> None:
@@ -131,7 +132,7 @@ def _check_arguments(text: object, provider: object, instruction: object) -> Non
 
 
 def _contract(wanted: Any) -> Contract:
-    """The contract of an answer: many objects come one a line, so that a cut one keeps those before."""
+    """The contract of an answer: many objects come one a line, which truncation leaves usable."""
     if isinstance(wanted, Contract):
         return _checked(wanted)
     kind = Contract.from_schema if isinstance(wanted, Mapping) else Contract.of
@@ -144,18 +145,19 @@ def _contract(wanted: Any) -> Contract:
 
 
 def _checked(contract: Contract) -> Contract:
-    """The same contract. Raises `ContractError` for one that no answer about a text alone can meet."""
+    """Return the contract. Raises `ContractError` for one that no answer about a single text can satisfy."""
     if contract.format == "text":
-        raise ContractError("a text has no instances", found="text", expected="a json or jsonl contract")
+        problem = "a text contract has nothing to extract"
+        raise ContractError(problem, found="text", expected="a json or jsonl contract")
     for path, (terms, _) in contract.sources.said if contract.sources else ():
         if unknown := ", ".join(term for term in terms if term != _TERM):
-            problem = "the value is said to be from a term that is not there"
+            problem = "the value is marked to be from an unknown term"
             raise ContractError(problem, where=contract.name, path=path, found=unknown, expected=_TERM)
     return contract
 
 
 def _item(array: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema of an array's elements, where the array says nothing else, and it means the same alone."""
+    """The schema of an array's items, if the array has no other constraints, and it means the same alone."""
     items = array.get("items")
     if array.get("type") != "array" or not isinstance(items, Mapping) or not array.keys() <= _OF_ARRAYS:
         return None
@@ -174,13 +176,13 @@ def _is_of_objects(contract: Contract) -> bool:
 
 
 def _wanted(contract: Contract) -> str:
-    """What to find, as its author calls it: by a title, the class, or the classes of a union."""
+    """What to find, by the title, the name of the class, or the names of a union."""
     schema = contract.schema if isinstance(contract.schema, dict) else {}
     references = References(schema)
 
     def name_of(part: Any) -> str:
-        said = {**(references.followed(part) or {}), **part} if isinstance(part, dict) else {}
-        return str(said.get("title") or said.get("$ref", "").partition("#/$defs/")[2])
+        schema = {**(references.followed(part) or {}), **part} if isinstance(part, dict) else {}
+        return str(schema.get("title") or schema.get("$ref", "").partition("#/$defs/")[2])
 
     name = name_of(schema) or contract.name
     branches = [branch for branch in schema.get("anyOf", ()) if branch != {"type": "null"}]

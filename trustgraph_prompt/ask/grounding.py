@@ -1,4 +1,4 @@
-"""What an answer is judged by beside its form: the terms of its question, and the examples in it."""
+"""Validation of an answer against its question: the terms, and the examples in the prompt."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from trustgraph_prompt.contract.grounding import Echoes, grounded
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import read
 
-_KEPT = 512  # prompts whose examples are known
+_MOST_PROMPTS = 512  # whose examples are remembered
 
 
 def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefinition:
-    """The prompt, with a contract that knows the terms of the question."""
+    """The prompt with a contract that checks values against the terms of the question."""
     contract = grounded(prompt.contract, question.terms, echoes_of(prompt))
-    return prompt if contract is prompt.contract else prompt.judging(contract)
+    return prompt if contract is prompt.contract else prompt.with_contract(contract)
 
 
 def echoes_of(prompt: PromptDefinition) -> Echoes | None:
-    """The examples in the texts of a prompt that are refused as answers; None where there are none."""
+    """The examples in the texts of a prompt, which are rejected as answers; None without any."""
     contract = prompt.contract
     is_judged = contract.format == "jsonl" or contract.sources is not None
     if prompt.keeps_echoes or not is_judged:
@@ -29,14 +29,14 @@ def echoes_of(prompt: PromptDefinition) -> Echoes | None:
 
 
 def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
-    """The objects written out in the texts of a prompt that its contract would take for an answer."""
+    """The examples in the texts of a prompt that its contract would accept as answers."""
     if prompt.contract.format != "jsonl" or prompt.keeps_echoes:
         return []
     written = _examples(prompt.template.source, prompt.system.source)
     return list(filter(prompt.contract.accepts, written))
 
 
-@lru_cache(_KEPT)
+@lru_cache(_MOST_PROMPTS)
 def _echoes(template: str, system: str, contract: Contract) -> Echoes | None:
     objects = _examples(template, system)
     return Echoes(objects, contract) if objects else None
@@ -44,4 +44,4 @@ def _echoes(template: str, system: str, contract: Contract) -> Echoes | None:
 
 def _examples(*texts: str) -> list[Any]:
     found = [read(text, "jsonl") for text in texts]
-    return [one for outcome in found for one in (*outcome.value, *outcome.retracted)]
+    return [value for outcome in found for value in (*outcome.value, *outcome.retracted)]

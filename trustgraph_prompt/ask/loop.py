@@ -1,4 +1,4 @@
-"""The loop: put the question, keep what stands, ask for the rest or ask again, until there is an outcome."""
+"""`ask`: the loop of calls from a question to its outcome."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.grounding import judging_by_terms
 from trustgraph_prompt.ask.merge_calls import verdict
 from trustgraph_prompt.ask.messages import Feedback
-from trustgraph_prompt.ask.plan import Plan
+from trustgraph_prompt.ask.next_step import Plan
 from trustgraph_prompt.ask.step import Reply, Step
-from trustgraph_prompt.background import beside
-from trustgraph_prompt.contract.server_schema import held_to
+from trustgraph_prompt.compute_thread import beside
+from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, ProviderPaused, Reason, without_frames
 from trustgraph_prompt.llm import Call, Provider, RetryPolicy
@@ -44,29 +44,29 @@ async def ask(
     cache: Cache | None = None,
     feedback: Feedback | None = None,
 ) -> Outcome:
-    """What came of a question: always an outcome, with every call that was made, why, and what it cost.
+    """Ask a question and return its outcome, with every call that was made, its reason and its cost.
 
-    A call that failed for the moment is sent again as `retry` says; an answer that was cut is continued; what
-    is no good is asked for again with what is wrong with it, up to the attempts of prompt and budget
-    (docs/asking.md). `published` and `clock` are in seconds since the epoch; without `published` the seconds
-    of the budget count from now. `price` turns tokens into the money of the budget. `listen` is awaited with
-    each piece of the answer as soon as it stands; what it raises ends the asking. `cache` keeps the answers
-    of prompts that let it (docs/caching.md). `feedback` says in its own words what was wrong with an answer
-    that is asked for again; then it is the question that tells the model of the schema.
+    After a transient error a call is retried as `retry` says; a truncated answer is continued; an invalid
+    answer is asked for again, with feedback, up to the attempts of prompt and budget (docs/asking.md).
+    `published` and `clock` are in seconds since the epoch; without `published` the seconds of the budget
+    count from now. `price` converts tokens into the money of the budget. `listen` is awaited with each piece
+    of the answer as soon as it is final; its exceptions are raised. `cache` stores the answers of prompts
+    that allow it (docs/caching.md). `feedback` replaces our words about what is wrong with an answer; then
+    the question itself must describe the schema to the model.
 
-    Raises `ValueError` where `retry` has a deadline or tokens: they are the budget's; and where the budget
-    has money and there is no price.
+    Raises `ValueError` if `retry` has a deadline or tokens, which belong in the budget, or if the budget has
+    money and there is no price.
     """
     if retry.deadline is not None or retry.tokens is not None:
-        raise ValueError("ask() has a budget for a retry's deadline and tokens")
+        raise ValueError("retry has a deadline or tokens: ask() takes both from the budget")
     if budget.money is not None and price is None:
-        raise ValueError("a budget of money needs a price: nobody knows what the tokens cost")
+        raise ValueError("a budget of money needs a price of the tokens")
     prompt = judging_by_terms(prompt, question)
-    allowance = BudgetMeter(budget, clock=clock, published=published, price=price)
+    meter = BudgetMeter(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
     plan = Plan(prompt, question, provider, attempts, feedback)
-    asking = _Asking(prompt, provider, allowance, retry, listen, sleep, budget.characters)
-    converse = partial(_converse, plan, asking)
+    calls = _Calls(prompt, provider, meter, retry, listen, sleep, budget.characters)
+    converse = partial(_converse, plan, calls)
     if cache is None or prompt.cache is None:
         return await converse()
     return await cached(
@@ -76,43 +76,43 @@ async def ask(
         provider.identity,
         cache,
         listen=listen,
-        seconds_left=allowance.seconds_left,
+        seconds_left=meter.seconds_left,
         clock=clock,
     )
 
 
-async def _converse(plan: Plan, asking: _Asking) -> Outcome:
-    """Put one step after the other, for as long as the plan has a next one and the budget pays for it."""
-    collected, end, cause = asking.collected, None, None
+async def _converse(plan: Plan, calls: _Calls) -> Outcome:
+    """Make one step after the other, for as long as the plan has a next one and the budget allows it."""
+    collected, end, cause = calls.collected, None, None
     try:
         step: Step | None = plan.first()
         while step is not None:
-            reply = await asking.put(step)
-            consider = partial(_consider, plan, collected, reply)
-            step = await beside(consider, steps(len(reply.text), collected.contract))
+            reply = await calls.make(step)
+            next_step = partial(_next_step, plan, collected, reply)
+            step = await beside(next_step, steps(len(reply.text), collected.contract))
     except BudgetSpent as spent:
         end = Issue(Reason.BUDGET_SPENT, str(spent))
     except ProviderError as error:
-        end, cause = asking.end_by(error), without_frames(error)
+        end, cause = calls.end_by(error), without_frames(error)
     outcome = verdict(collected, end, cause)
-    await asking.tell_value(outcome)
+    await calls.pass_on_value(outcome)
     return outcome
 
 
-def _consider(plan: Plan, collected: Collected, reply: Reply) -> Step | None:
-    """Take in what a step brought, and say which comes next."""
+def _next_step(plan: Plan, collected: Collected, reply: Reply) -> Step | None:
+    """Add a reply and return the next step."""
     collected.add(reply)
     return plan.next(collected)
 
 
-class _Asking:
-    """Puts one question to one provider, as often as it takes."""
+class _Calls:
+    """Makes the calls of one question, within its budget, and collects what they bring."""
 
     def __init__(
         self,
         prompt: PromptDefinition,
         provider: Provider,
-        allowance: BudgetMeter,
+        meter: BudgetMeter,
         retry: RetryPolicy,
         listen: Listen | None,
         sleep: Sleep,
@@ -121,17 +121,17 @@ class _Asking:
         self.collected = Collected(prompt)
         self._prompt = prompt
         self._provider = provider
-        self._allowance = allowance
+        self._meter = meter
         self._retry = retry
         self._listen = listen
         self._sleep = sleep
         self._characters = characters
 
-    async def put(self, step: Step) -> Reply:
-        """What came back; tried again after failures that pass, unless some text had been given.
+    async def make(self, step: Step) -> Reply:
+        """Make a step and return the reply; retried after transient errors, unless some text had arrived.
 
-        Raises the `ProviderError` of the last try, or of the step before where it is to be left alone for too
-        long, and `BudgetSpent` where a call cannot be paid for.
+        Raises the `ProviderError` of the last attempt, or of the step before if the wait after it would be
+        too long, and `BudgetSpent` if the budget does not allow a call.
         """
         await self._recover()
         reasons = iter((step.why,))
@@ -139,11 +139,11 @@ class _Asking:
         async def attempt() -> Reply:
             return await self._call(next(reasons, "transient"), step)
 
-        return await self._retry.run(attempt, sleep=self._sleep, seconds_left=self._allowance.seconds_left)
+        return await self._retry.run(attempt, sleep=self._sleep, seconds_left=self._meter.seconds_left)
 
     async def _recover(self) -> None:
-        """Wait, where the last call broke, as before another try. Raises its error where that is too long."""
-        broken, left = self.collected.broken, self._allowance.seconds_left()
+        """Back off if the last call broke off. Raises its error where the wait would be too long."""
+        broken, left = self.collected.broken, self._meter.seconds_left()
         if broken is None:
             return
         seconds = max(broken.retry_after or 0.0, self._retry.backoff(0))
@@ -152,44 +152,45 @@ class _Asking:
         await self._sleep(seconds)
 
     def end_by(self, error: ProviderError) -> Issue:
-        """What to say where a failure ended the asking: what the budget has run out of, if it has."""
-        if spent := self._allowance.spent():
+        """The issue of an error that ended the loop: what of the budget is used up, if anything."""
+        if spent := self._meter.spent():
             return Issue(Reason.BUDGET_SPENT, spent)
         if isinstance(error, ProviderAway):
-            return Issue(Reason.PROVIDER_ERROR, str(error))  # which names the category of what went wrong
+            return Issue(Reason.PROVIDER_ERROR, str(error))  # which names the category of the cause
         return Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}")
 
-    async def tell_value(self, outcome: Outcome) -> None:
-        """Give the value of a json answer, now that no better one comes; all else was given as it came."""
+    async def pass_on_value(self, outcome: Outcome) -> None:
+        """Pass the value of a json answer to the listener, which received everything else as it came."""
         if self._listen is not None and outcome.ok and outcome.contract.format == "json":
             await self._listen(Piece(objects=(outcome.value,), grounding=outcome.grounding))
 
     async def _call(self, why: str, step: Step) -> Reply:
         contract, messages = self._prompt.contract, step.messages
-        allowed, wanted = self._allowance.answer_tokens(messages), step.config.answer_limit
+        allowed, wanted = self._meter.answer_tokens(messages), step.config.answer_limit
         if allowed is not None and allowed <= step.more_than:
-            raise BudgetSpent(f"the budget leaves {allowed} tokens for an answer that took {step.more_than}")
+            found = f"the budget leaves {allowed} tokens for an answer"
+            raise BudgetSpent(f"{found}, which was truncated at {step.more_than}")
         call = Call(
             messages,
             config=step.config.at_most(allowed),
-            response_schema=held_to(contract, items=self._prompt.native_items),
+            response_schema=server_schema(contract, items=self._prompt.native_items),
             schema_in_words=step.schema_in_words,
             labels={"prompt": self._prompt.id, "call": str(len(self.collected.calls) + 1), "why": why},
         )
-        hearing = CallStream(step, contract, self.collected.new, self._listen, self._characters)
+        stream = CallStream(step, contract, self.collected.new, self._listen, self._characters)
         broken: ProviderError | None = None
         try:
-            await hearing.hear(self._provider.stream(call), self._allowance.seconds_left())
+            await stream.receive(self._provider.stream(call), self._meter.seconds_left())
         except (ProviderPaused, ProviderAway):
-            raise  # no call was made, or none that counts, and none is reported
+            raise  # no call was made, or none that counts, so none is reported
         except ProviderError as error:
             broken = without_frames(error)
-        cost = self._allowance.pay(call, hearing.usage, hearing.written, failed=broken is not None)
-        report = hearing.report(why, broken, cost)
+        cost = self._meter.pay(call, stream.usage, stream.written, failed=broken is not None)
+        report = stream.report(why, broken, cost)
         self.collected.calls.append(report)
-        if broken and not hearing.text:
+        if broken and not stream.text:
             raise broken
-        is_ours = wanted is not None and (allowed is None or wanted <= allowed)
-        reply = await hearing.reply(report, broken, room=wanted if is_ours else None)
+        is_the_prompts = wanted is not None and (allowed is None or wanted <= allowed)
+        reply = await stream.reply(report, broken, room=wanted if is_the_prompts else None)
         self.collected.calls[-1] = reply.report
         return reply

@@ -1,4 +1,4 @@
-"""What a harvest comes to: one outcome of the reader's verdicts on all its calls."""
+"""Merges the calls of a request into one `Outcome`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trustgraph_prompt.reader import Outcome
 
 
 def verdict(collected: Collected, end: Issue | None = None, cause: ProviderError | None = None) -> Outcome:
-    """The outcome. `end` is what ended the asking before the answer did: the budget, or for a `cause`."""
+    """Merge the calls. `end` says what ended the loop early: the budget, or an error (`cause`)."""
     ends = () if end is None else (end,)
     calls = tuple(collected.calls)
     if collected.is_empty:
@@ -44,9 +44,9 @@ def verdict(collected: Collected, end: Issue | None = None, cause: ProviderError
 
 
 def _reason(collected: Collected, end: Issue | None, cause: ProviderError | None) -> Reason:
-    """What the last answer says, though a later call failed; the failure's reason where there is none.
+    """The reason of the last answer, even if a later call failed; that of the failure if there is none.
 
-    A failure that passes goes before an answer that is no good: later, the same question may find another.
+    A transient failure takes precedence over an invalid answer: the same question may be answered later.
     """
     best = collected.best
     if collected.objects:
@@ -57,18 +57,18 @@ def _reason(collected: Collected, end: Issue | None, cause: ProviderError | None
         return Reason.SUCCESS
     failure = Reason.PROVIDER_ERROR if end is None else end.reason
     error = cause or best.broken
-    passes = error is not None and error.transient and failure is Reason.PROVIDER_ERROR
+    is_transient = error is not None and error.transient and failure is Reason.PROVIDER_ERROR
     no_answer = best.broken is not None and not best.outcome.rejected
-    return failure if passes or no_answer else best.outcome.reason
+    return failure if is_transient or no_answer else best.outcome.reason
 
 
 def _escalated(
     collected: Collected, reason: Reason, end: Issue | None
 ) -> Literal["condition", "attempts"] | None:
-    """Why somebody else is to deal with it.
+    """Why the outcome is escalated.
 
-    Attempts are spent where a prompt has several, or says `escalate`, and asking came to its end by itself
-    without anything to use.
+    The reason is "attempts" where a prompt has several, or an escalation condition, and the loop came to its
+    regular end without a usable answer.
     """
     if collected.is_escalated:
         return "condition"
@@ -78,9 +78,9 @@ def _escalated(
 
 
 def _issues(collected: Collected) -> tuple[Issue, ...]:
-    """Those of the answer, and why the rest was not to be had.
+    """The issues of the answer, and why the rest of it could not be had.
 
-    That a continuation brought no object says nothing about the objects that stand.
+    The issues of a continuation that brought no object do not concern the objects of earlier calls.
     """
     best = collected.best.outcome
     issues = best.issues if best.ok or not collected.objects else ()
@@ -90,10 +90,10 @@ def _issues(collected: Collected) -> tuple[Issue, ...]:
 
 
 def _truncated(collected: Collected) -> bool | None:
-    """Whether something is missing at the end; None where neither wire nor text tells."""
+    """Whether the end is missing; None where neither finish reason nor text tells."""
     best = collected.best
-    if best.is_cut and not best.is_whole:
+    if best.is_truncated and not best.is_complete:
         return True
     if collected.objects and best.outcome.reason is Reason.EXTRACTION_FAILED:
-        return None  # asked for the rest, it said something else, and who knows?
+        return None  # the continuation had no JSON, which may mean that nothing was left
     return best.outcome.truncated

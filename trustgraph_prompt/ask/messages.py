@@ -1,4 +1,7 @@
-"""What is said to the model: the question, what was wrong with its answer, where to go on."""
+"""The messages to the model: question, feedback on invalid answers, continuation.
+
+Their texts are measured behaviour: a change of wording needs the benchmarks (docs/decisions/0010 and 0031).
+"""
 
 from __future__ import annotations
 
@@ -6,59 +9,61 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.server_schema import held_to
+from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import Reason, excerpt
-from trustgraph_prompt.json_text import locate
+from trustgraph_prompt.json_text import positions
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
 from trustgraph_prompt.reader import Outcome, Rejected
-from trustgraph_prompt.wire import encode
 
-#: What the model is told of an answer that is no good, in somebody's own words.
+#: Returns what the model is told of an invalid answer.
 Feedback = Callable[[Outcome], str]
 
-#: How many objects of a cut answer are shown, so that the model finds its place again. All of them would
-#: make the tokens of a long answer grow with the square of its length.
+#: How many objects of a truncated answer are shown, so that the model knows where to continue. With all of
+#: them the tokens of a long answer would grow with the square of its length.
 OBJECTS_SHOWN = 5
 
-#: How many characters are shown of values that were refused: the model has to put them right.
+#: How many characters are shown of rejected values, which the model has to correct.
 VALUES_SHOWN = 10_000
 
-#: How many characters are shown of an answer without any: it only has to see what it did.
+#: How many characters are shown of an answer without such values, as a reminder.
 HEAD_SHOWN = 400
 
-#: How many refused objects are asked for again in one call, of `VALUES_SHOWN` characters in all.
+#: How many rejected objects one call corrects, of `VALUES_SHOWN` characters in all.
 MOST_REFUSED_SHOWN = 50
 
-#: How many characters are shown before the place where JSON breaks, and after it.
+#: How many characters are shown before and after the position where the JSON is broken.
 _BEFORE, _AFTER = 80, 40
 
-#: How many of the issues of one object are told, and how many characters of each.
+#: How many issues of an object are listed, and how many characters of each.
 _ISSUES_TOLD, _ISSUE_TOLD = 3, 200
 
-_AGAIN = "That answer cannot be used: {problem}. Answer the question again, completely, with that put right."
+_ANSWER_AGAIN = (
+    "That answer cannot be used: {problem}. Answer the question again, completely, with that put right."
+)
 _BREAKS = "{problem}. The JSON breaks first where `{before}` is followed by `{after}`"
-_CUT = "it ends before it is complete"
+_INCOMPLETE = "it ends before it is complete"
 _WITHOUT_OBJECTS = (Reason.EMPTY, Reason.EXTRACTION_FAILED)
 _OR_NOTHING = " If there is nothing to give, answer with []."
 _EMPTY = "An earlier answer to this was empty. Give the answer itself."
-_REST = (
+_CONTINUE = (
     "Your answer was cut off after {objects}; the end of it stands above. Go on with the object that comes "
     "next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
     "nothing else. If there are no more, answer with []."
 )
-_PUT_RIGHT = (
+_CORRECT_OBJECTS = (
     "Of your answer, the {objects} above cannot be used; the others are fine, do not repeat them. What is "
     "wrong:\n{problems}\nGive the {objects} again, with that put right, in the same order: whole JSON "
     "objects, one per line, and nothing else."
 )
-_NOT_THERE = (
+_CORRECT_UNGROUNDED = (
     "Of your answer, the {objects} above cannot be used; the others are fine, do not repeat them. What is "
     "wrong:\n{problems}\nGive again only what is in the passage, as the passage has it, in the same order: "
     "whole JSON objects, one per line, and nothing else. Leave out what is not there; if nothing is left, "
     "answer with []."
 )
-_UNTRUE = frozenset((Reason.UNGROUNDED, Reason.ECHOED))
+_UNGROUNDED = frozenset((Reason.UNGROUNDED, Reason.ECHOED))
 _REPAIR = (
     "An answer that somebody gave is not in the form that was asked for. What is wrong: {problem}\n\n"
     "<answer>\n{answer}\n</answer>\n\n"
@@ -68,113 +73,111 @@ _REPAIR = (
 
 
 def opening(question: Question) -> list[Message]:
-    """The question itself."""
+    """The messages of the question."""
     system = [Message("system", question.system)] if question.system.strip() else []
     return [*system, Message("user", question.prompt)]
 
 
 def correction(
-    question: Question, answer: str, said: Outcome, feedback: Feedback | None = None
+    question: Question, answer: str, outcome: Outcome, feedback: Feedback | None = None
 ) -> list[Message]:
-    """The question, the answer that was no good, and why. Earlier ones than the last are not carried.
+    """The question, the invalid answer and what is wrong with it, without earlier attempts.
 
-    Shown are the values that were refused, or the beginning of an answer without any that can be read; where
-    somebody else gives the `feedback`, what it is about: the answer.
+    Of the answer, the rejected values are shown, or its beginning if there are none; the whole answer where
+    the caller gives the `feedback`.
     """
     *system, user = opening(question)
-    form = "" if feedback else _form(said.contract)
-    may_mean_nothing = said.contract.format == "jsonl" and said.reason in _WITHOUT_OBJECTS
+    form = "" if feedback else _form(outcome.contract)
+    may_mean_nothing = outcome.contract.format == "jsonl" and outcome.reason in _WITHOUT_OBJECTS
     or_nothing = _OR_NOTHING if may_mean_nothing else ""
     if not answer.strip():
-        # an assistant has to have said something, and some servers want the roles to alternate
+        # servers reject empty assistant messages, and some want the roles to alternate
         form = "" if form.strip() in user.text else form
-        problem = feedback(said) if feedback else _EMPTY + or_nothing
+        problem = feedback(outcome) if feedback else _EMPTY + or_nothing
         return [*system, Message("user", f"{user.text}\n\n{problem}{form}")]
-    shown = excerpt(answer, VALUES_SHOWN) if feedback else _shown_of(answer, said)
-    problem = feedback(said) if feedback else _AGAIN.format(problem=_problem(said).rstrip(".")) + or_nothing
+    if feedback:
+        shown, problem = excerpt(answer, VALUES_SHOWN), feedback(outcome)
+    else:
+        shown = _shown_of(answer, outcome)
+        problem = _ANSWER_AGAIN.format(problem=_problem(outcome).rstrip(".")) + or_nothing
     return [*system, user, Message("assistant", shown), Message("user", f"{problem}{form}")]
 
 
 def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:
-    """The question, the last objects of a cut answer, and the demand for the rest."""
+    """The question, the last objects of a truncated answer, and the request for the rest."""
     shown = b"\n".join(encode(value) for value in objects[-OBJECTS_SHOWN:]).decode()
     return [
         *opening(question),
         Message("assistant", shown),
-        Message("user", _REST.format(objects=_number(objects))),
+        Message("user", _CONTINUE.format(objects=_number(objects))),
     ]
 
 
-def shown(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
-    """Of the refused objects those that one call asks for again: the first, as many as there is room for."""
-    kept: list[Rejected] = []
+def select_rejected(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
+    """The rejected objects that one call corrects: the first ones that fit."""
+    selected: list[Rejected] = []
     room = VALUES_SHOWN
-    for one in rejected:
-        if len(one.raw) <= room and len(kept) < MOST_REFUSED_SHOWN:
-            kept.append(one)
-            room -= len(one.raw)
-    return tuple(kept)
+    for candidate in rejected:
+        if len(candidate.raw) <= room and len(selected) < MOST_REFUSED_SHOWN:
+            selected.append(candidate)
+            room -= len(candidate.raw)
+    return tuple(selected)
 
 
-def putting_right(question: Question, refused: Sequence[Rejected], contract: Contract) -> list[Message]:
-    """The question, objects of the answer that were refused, and why."""
-    reasons = {issue.reason for one in refused for issue in one.issues}
-    wording = _NOT_THERE if reasons and reasons <= _UNTRUE else _PUT_RIGHT
-    demand = wording.format(objects=_number(refused), problems=_problems(refused))
+def object_correction(question: Question, rejected: Sequence[Rejected], contract: Contract) -> list[Message]:
+    """The question, objects of the answer that were rejected, and what is wrong with them."""
+    reasons = {issue.reason for item in rejected for issue in item.issues}
+    wording = _CORRECT_UNGROUNDED if reasons and reasons <= _UNGROUNDED else _CORRECT_OBJECTS
+    request = wording.format(objects=_number(rejected), problems=_problems(rejected))
     return [
         *opening(question),
-        Message("assistant", _raw(refused)),
-        Message("user", f"{demand}{_form(contract)}"),
+        Message("assistant", _raw(rejected)),
+        Message("user", f"{request}{_form(contract)}"),
     ]
 
 
-def repair(answer: str, said: Outcome, refused: Sequence[Rejected]) -> list[Message]:
-    """An answer that is no good, or what was `refused` of it, and what it must be; not the question."""
-    problem = f"\n{_problems(refused)}" if refused else _problem(said)
-    return [
-        Message(
-            "user",
-            _REPAIR.format(
-                problem=problem,
-                answer=_raw(refused) if refused else answer,
-                form=said.contract.instructions(),
-            ),
-        )
-    ]
+def repair(answer: str, outcome: Outcome, rejected: Sequence[Rejected]) -> list[Message]:
+    """An invalid answer, or the `rejected` objects of it, and the form to write it in; not the question."""
+    text = _REPAIR.format(
+        problem=f"\n{_problems(rejected)}" if rejected else _problem(outcome),
+        answer=_raw(rejected) if rejected else answer,
+        form=outcome.contract.instructions(),
+    )
+    return [Message("user", text)]
 
 
 def _form(contract: Contract) -> str:
-    """What the answer must be, unless its provider is told the schema: that tells the model, if need be."""
-    instructions = contract.instructions() if held_to(contract) is None else ""
+    """The form of the answer, unless the provider receives the schema and tells the model if need be."""
+    instructions = contract.instructions() if server_schema(contract) is None else ""
     return f"\n\n{instructions}" if instructions else ""
 
 
-def _raw(refused: Sequence[Rejected]) -> str:
-    return "\n".join(one.raw for one in refused)
+def _raw(rejected: Sequence[Rejected]) -> str:
+    return "\n".join(item.raw for item in rejected)
 
 
-def _problems(refused: Sequence[Rejected]) -> str:
-    """What is wrong with each, in a line of its own."""
+def _problems(rejected: Sequence[Rejected]) -> str:
+    """What is wrong with each object, on a line of its own."""
     return "\n".join(
-        f"{number}. {'; '.join(excerpt(str(issue), _ISSUE_TOLD) for issue in one.issues[:_ISSUES_TOLD])}"
-        for number, one in enumerate(refused, 1)
+        f"{number}. {'; '.join(excerpt(str(issue), _ISSUE_TOLD) for issue in item.issues[:_ISSUES_TOLD])}"
+        for number, item in enumerate(rejected, 1)
     )
 
 
-def _shown_of(answer: str, said: Outcome) -> str:
-    if not said.rejected or said.reason is Reason.INVALID_JSON:
+def _shown_of(answer: str, outcome: Outcome) -> str:
+    if not outcome.rejected or outcome.reason is Reason.INVALID_JSON:
         return excerpt(answer, HEAD_SHOWN)
-    return excerpt("\n".join(rejected.raw for rejected in said.rejected), VALUES_SHOWN)
+    return excerpt(_raw(outcome.rejected), VALUES_SHOWN)
 
 
-def _problem(said: Outcome) -> str:
-    if said.ok:
-        return _CUT
-    problem = said.explain()
-    if said.reason is not Reason.INVALID_JSON:
+def _problem(outcome: Outcome) -> str:
+    if outcome.ok:
+        return _INCOMPLETE
+    problem = outcome.explain()
+    if outcome.reason is not Reason.INVALID_JSON:
         return problem
-    raw = said.rejected[0].raw
-    breaks = locate.breaks(raw, said.contract.limits.depth) or 0
+    raw = outcome.rejected[0].raw
+    breaks = positions.breaks(raw, outcome.contract.limits.depth) or 0
     before, after = raw[max(breaks - _BEFORE, 0) : breaks], raw[breaks : breaks + _AFTER]
     return _BREAKS.format(problem=problem, before=before, after=after)
 

@@ -1,4 +1,4 @@
-"""A cache in a Redis, which several workers share (the extra `redis`)."""
+"""A cache in Redis, which several workers can share (needs the extra `redis`)."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ PREFIX = "trustgraph-prompt:answer:"
 CONNECTIONS = 16
 
 SECONDS_LEFT_ALONE = 5.0
-"""A Redis that failed or was slow is not asked so long, so that not every request waits for it."""
+"""How long a Redis that failed or was slow is not used, so that not every request waits for it."""
 
 SECONDS_OF_SILENCE = 60.0
-"""Between two lines of the log about a Redis that fails."""
+"""The least time between two log lines about a Redis that fails."""
 
 SCHEMES = ("redis", "rediss", "unix")
 
 OPTIONS = ("db", "protocol", "client_name")
-"""What may stand behind the `?` of a URL, beside what begins with `ssl_`."""
+"""The options of a URL, besides those that begin with `ssl_`."""
 
 
 class RedisCache(Cache):
-    """`url` is redis://, rediss:// or unix://; no `get` and no `set` takes longer than `timeout` seconds.
+    """Stores answers in Redis.
 
-    Whatever goes wrong is a miss. A Redis that fails, or takes more than half of the time, is left alone for
-    a while; then one request tries it, and the others do not wait for that. How much it holds is for Redis
-    itself to bound (`maxmemory` with an LRU policy). Raises `ConfigError` for a URL that is none, and where
-    the extra is not installed.
+    `url` is redis://, rediss:// or unix://; `get` and `set` take at most `timeout` seconds. Every failure is
+    a miss. A Redis that fails, or takes more than half of the timeout, is not used for a while; then one
+    request tries it, and the others do not wait for that. Limit its size in Redis (`maxmemory` with an LRU
+    policy). Raises `ConfigError` for an invalid URL, and where the extra is not installed.
     """
 
     def __init__(self, url: str, *, timeout: float = 0.5, clock: Callable[[], float] = monotonic) -> None:
@@ -66,7 +66,7 @@ class RedisCache(Cache):
         await self._redis.aclose()
 
     async def _try(self, command: Callable[[], Awaitable[T]]) -> T | None:
-        """What Redis answers, None where it does not."""
+        """Return the result of a command, None where it fails."""
         began = self._clock()
         if began < self._left_alone_until:
             return None
@@ -75,7 +75,7 @@ class RedisCache(Cache):
         try:
             async with asyncio.timeout(self._timeout), self._turns:
                 answer = await command()
-        except Exception as error:  # a server that is no Redis makes the library raise what it likes
+        except Exception as error:  # a server that is not Redis makes the library raise anything
             self._leave_alone(str(error) or f"no answer within {self._timeout:g} s")
             return None
         if (seconds := self._clock() - began) > self._timeout / 2:
@@ -89,16 +89,16 @@ class RedisCache(Cache):
         self._has_failed, self._left_alone_until = True, now + SECONDS_LEFT_ALONE
         if now >= self._silent_until:
             self._silent_until = now + SECONDS_OF_SILENCE
-            log.warning("the cache is away, and everything is asked: %s", why)
+            log.warning("the cache is unavailable; questions go to the model: %s", why)
 
 
 def _client(url: str) -> Redis:
-    """Not yet connected. Raises `ConfigError`, without quoting what may be a password."""
+    """Make a client, which connects later. Raises `ConfigError`, without quoting what may be a password."""
     try:
         from redis import asyncio as redis
     except ImportError:
         raise ConfigError(
-            "a cache in a Redis needs the extra `redis`: pip install 'trustgraph-prompt[redis]'"
+            "a cache in Redis needs the extra `redis`: pip install 'trustgraph-prompt[redis]'"
         ) from None
     wrong = ""
     try:
@@ -111,8 +111,8 @@ def _client(url: str) -> Redis:
         pool = redis.ConnectionPool.from_url(url, max_connections=CONNECTIONS)
         connection = pool.make_connection()  # type: ignore[no-untyped-call]
         if isinstance(connection, redis.SSLConnection):
-            connection.ssl_context.get()  # reads its files
-    except Exception:  # of a library that looks at each option in a way of its own
+            connection.ssl_context.get()  # reads the certificate files
+    except Exception:  # of any kind: the library checks each option differently
         wrong = wrong or "its host, its port or one of its options cannot be used"
     if wrong:
         raise ConfigError(

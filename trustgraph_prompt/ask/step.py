@@ -1,4 +1,4 @@
-"""One step of an asking: what is put to the model, and what came of it."""
+"""One step of `ask`: what is sent to the model, and the reply."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from trustgraph_prompt.json_text.grammar import before_half_escape
 from trustgraph_prompt.llm import Message, RuntimeConfig
 from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Stage
 
-#: Why a step is another attempt at an answer that was no good.
+#: The reasons (`Step.why`) of another attempt after an invalid answer.
 ATTEMPTS = ("invalid", "repair")
 
-#: What is wrong with an answer that says what was asked for, perhaps, and is not written as it should be.
+#: Reasons that concern the form of an answer, whose content may be right.
 _FORM = frozenset(
     {
         Reason.INVALID_JSON,
@@ -29,7 +29,7 @@ _FORM = frozenset(
     }
 )
 
-#: What is said of a text in which the value, or the first object, has not ended yet.
+#: Reasons that a text may have in which the value, or the first object, has not ended.
 _UNFINISHED = frozenset(
     {Reason.EMPTY, Reason.TRUNCATED, Reason.EXTRACTION_FAILED, Reason.REPAIR_FAILED, Reason.SUCCESS}
 )
@@ -37,33 +37,35 @@ _UNFINISHED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is put to the model, and `why` (see `CallReport`).
+    """What is sent to the model, and `why` (see `CallReport`).
 
-    `begun` is the text that the answer goes on from. `refused` are the objects that are asked for again,
-    alone. With room for no more than `more_than` tokens it would be the same call again, and is not put.
-    `schema_in_words`: the model is told the schema, where its server does not hold it to that.
+    `prefill` is the beginning of the answer, to be continued. `rejected` are the objects to be corrected, if
+    only these are asked for. `more_than` is the token limit at which the answer was truncated: without a
+    higher one the call would be the same, and is not made. `schema_in_words`: the provider puts the schema
+    into the prompt if the server does not enforce it.
     """
 
     why: str
     conversation: Sequence[Message]
     config: RuntimeConfig
-    begun: str = ""
-    refused: tuple[Rejected, ...] = ()
+    prefill: str = ""
+    rejected: tuple[Rejected, ...] = ()
     more_than: int = 0
     schema_in_words: bool = False
 
     @property
     def messages(self) -> Sequence[Message]:
-        """All that is said, the beginning of the answer included."""
-        return [*self.conversation, Message("assistant", self.begun)] if self.begun else self.conversation
+        """The messages of the call, with the prefill."""
+        return [*self.conversation, Message("assistant", self.prefill)] if self.prefill else self.conversation
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a step that brought some text, or ended by itself.
+    """The answer to a step that brought some text, or ended by itself.
 
-    `text` is the answer so far, with what the step went on from; `outcome` is what that says. `broken` is why
-    the call did not end by itself. `filled` says that the answer took all the room the prompt gives it.
+    `text` is the answer so far, including the prefill of the step; `outcome` is what was read from it.
+    `broken` is the error that broke off the call. `filled`: the answer has reached the token limit of the
+    prompt.
     """
 
     step: Step
@@ -74,83 +76,84 @@ class Reply:
     filled: bool = False
 
     @property
-    def is_cut(self) -> bool:
-        """Whether there was more to come; the text decides where the wire does not say, or of one value."""
-        ended, said = self.report.finish_reason, self.outcome
-        if said.contract.format == "json" and said.truncated is not None:
-            return said.truncated and ended != "content_filter"
-        if ended is None:
-            return self.broken is not None or said.truncated is True
-        return ended in ("length", "error")
+    def is_truncated(self) -> bool:
+        """Whether the answer was truncated; the text decides for a json value, or without a finish reason."""
+        finish_reason, outcome = self.report.finish_reason, self.outcome
+        if outcome.contract.format == "json" and outcome.truncated is not None:
+            return outcome.truncated and finish_reason != "content_filter"
+        if finish_reason is None:
+            return self.broken is not None or outcome.truncated is True
+        return finish_reason in ("length", "error")
 
     @property
-    def is_lost(self) -> bool:
-        """Whether it broke in a way that does not pass."""
+    def has_failed_for_good(self) -> bool:
+        """Whether it broke off with an error that is not transient."""
         return self.broken is not None and not self.broken.transient
 
     @property
     def failure(self) -> ProviderError | None:
-        """The error that ended it for good, where it brought nothing to keep."""
-        said = self.outcome
-        brought = said.ok or said.value or said.rejected or said.retracted
-        return self.broken if self.is_lost and not brought else None
+        """The error that is not transient, if the reply brought nothing to keep."""
+        outcome = self.outcome
+        has_result = outcome.ok or outcome.value or outcome.rejected or outcome.retracted
+        return self.broken if self.has_failed_for_good and not has_result else None
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the model, or a filter, would not answer; a refusal reads well as a text."""
+        """Whether the model or a content filter refused to answer. As a text, any refusal is readable."""
         usable = self.outcome.ok and self.outcome.contract.format != "text"
         return self.report.finish_reason == "content_filter" and not usable
 
     @property
-    def is_beyond_effort(self) -> bool:
-        """Whether it takes more to judge it than its contract allows, as it would again."""
+    def exceeds_validation(self) -> bool:
+        """Whether validation takes more steps than the contract allows, as another answer would."""
         return any(issue.reason is Reason.EFFORT_SPENT for issue in self.outcome.issues)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether there is a value with nothing missing; a number under a cut may be half of another."""
+    def is_complete(self) -> bool:
+        """Whether the value is complete; a number at the end of a truncated text may lack digits."""
         if not self.outcome.ok or self.outcome.stage is Stage.SALVAGED:
             return False
         closed = isinstance(self.outcome.value, (dict, list, str))
-        return not self.is_cut or (self.outcome.contract.format == "json" and closed)
+        return not self.is_truncated or (self.outcome.contract.format == "json" and closed)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it was cut before anything that was asked for had ended."""
-        said = self.outcome
-        if said.contract.format == "jsonl" and (said.value or said.rejected or said.retracted):
+        """Whether it was truncated before the value, or the first object, had ended."""
+        outcome = self.outcome
+        has_objects = outcome.value or outcome.rejected or outcome.retracted
+        if outcome.contract.format == "jsonl" and has_objects:
             return False
-        return self.is_cut and not self.is_whole and said.reason in _UNFINISHED
+        return self.is_truncated and not self.is_complete and outcome.reason in _UNFINISHED
 
     @property
     def is_malformed(self) -> bool:
-        """Whether it is whole, and refused for nothing but its form."""
-        said = self.outcome
-        refused = [issue for rejected in said.rejected for issue in rejected.issues]
-        return not self.is_cut and said.reason in _FORM and is_about_form([*said.issues, *refused])
+        """Whether it is complete, and was rejected only for its form."""
+        outcome = self.outcome
+        issues = [*outcome.issues, *(issue for rejected in outcome.rejected for issue in rejected.issues)]
+        return not self.is_truncated and outcome.reason in _FORM and is_about_form(issues)
 
     @property
-    def beginning(self) -> str:
-        """What the same answer may go on from."""
+    def next_prefill(self) -> str:
+        """The text that a continuation of this answer begins with."""
         return self.text if self.outcome.contract.format == "text" else before_half_escape(self.text)
 
     @property
-    def may_go_on(self) -> bool:
-        """Whether going on may help: not where that brought nothing, or words before any object even then."""
-        begun = self.beginning
-        if not self.step.begun:
-            return bool(begun.strip())
-        has_begun = "{" in begun or "[" in begun or not _has_brackets(self.outcome.contract)
-        return has_begun and begun != self.step.begun
+    def may_continue(self) -> bool:
+        """Whether a continuation may help: not if this one brought nothing, or still only prose."""
+        text = self.next_prefill
+        if not self.step.prefill:
+            return bool(text.strip())
+        has_value = "{" in text or "[" in text or not _has_brackets(self.outcome.contract)
+        return has_value and text != self.step.prefill
 
 
 def is_about_form(issues: Iterable[Issue]) -> bool:
-    """Whether all that is wrong is how something is written."""
+    """Whether all issues concern the form."""
     return all(issue.reason in _FORM for issue in issues)
 
 
 def _has_brackets(contract: Contract) -> bool:
-    """Whether every value that is asked for is an object or an array."""
+    """Whether every value of the contract is an object or an array."""
     if contract.format == "json" and not contract.many:
         return isinstance(contract.schema, dict) and contract.schema.get("type") in ("object", "array")
     return contract.format != "text"

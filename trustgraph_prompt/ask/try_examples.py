@@ -1,4 +1,4 @@
-"""The examples of prompts, tried: no model is asked, the answers are there already."""
+"""Checks the examples of prompts: their answers are read as the prompt reads them, without a model."""
 
 from __future__ import annotations
 
@@ -16,34 +16,38 @@ _MAX_SHOWN = 120  # characters of a value in a message
 
 
 class _Difference(NamedTuple):
-    """Something that is other than an example says, and under which of its clauses that stands."""
+    """A difference from what an example says, and the path of the clause that says it."""
 
     path: str
     message: str
     found: Any
     expected: str
 
+    @property
+    def clause(self) -> str:
+        return "/".join(self.path.split("/")[:2])
+
 
 def try_example(prompt: PromptDefinition, example: Example) -> None:
-    """Read the answer of an example as the prompt does, and write its question where it has terms.
+    """Read the answer of an example as the prompt does, and render its question if it has terms.
 
-    Raises `PromptError` for what is other than the example says, with the place where it says so; what else
-    is, are its `others`.
+    Raises `PromptError` for the first difference from what the example says, with its position; the error's
+    `others` are the rest.
     """
     raise_first(
         PromptError(
-            f"{example}: {found.message}",
-            where=example.places.of(found.path),
-            path=found.path if _clause(found.path) in example.places.parts else "",
-            found=found.found,
-            expected=found.expected,
+            f"{example}: {difference.message}",
+            where=example.places.of(difference.path),
+            path=difference.path if difference.clause in example.places.parts else "",
+            found=difference.found,
+            expected=difference.expected,
         )
-        for found in (*_of_question(prompt, example), *_of_answer(prompt, example))
+        for difference in (*_of_question(prompt, example), *_of_answer(prompt, example))
     )
 
 
 def try_examples(prompts: PromptSet, examples: Iterable[Example]) -> list[PromptError]:
-    """What is wrong with examples of these prompts, in their order; those of other prompts are left out."""
+    """The errors of the examples of these prompts, in order; examples of other prompts are skipped."""
     wrong: list[PromptError] = []
     for example in examples:
         try:
@@ -52,10 +56,6 @@ def try_examples(prompts: PromptSet, examples: Iterable[Example]) -> list[Prompt
         except PromptError as error:
             wrong.append(error)
     return wrong
-
-
-def _clause(path: str) -> str:
-    return "/".join(path.split("/")[:2])
 
 
 def _of_question(prompt: PromptDefinition, example: Example) -> Iterator[_Difference]:
@@ -67,7 +67,9 @@ def _of_question(prompt: PromptDefinition, example: Example) -> Iterator[_Differ
     try:
         prompt.question(example.terms)
     except RenderError as error:
-        yield _Difference("/terms", "the question cannot be written", str(error), "terms that do")
+        yield _Difference(
+            "/terms", "the question cannot be rendered", str(error), "terms that can be rendered"
+        )
 
 
 def _of_answer(prompt: PromptDefinition, example: Example) -> Iterator[_Difference]:
@@ -79,21 +81,21 @@ def _of_answer(prompt: PromptDefinition, example: Example) -> Iterator[_Differen
         yield from islice(_differences(outcome.value, example.reads, ("reads",)), 1)
     refused = len(outcome.rejected)
     if example.refuses not in (None, refused):
-        told = f"{refused}: {outcome.explain(1)}" if refused else 0
-        yield _Difference("/refuses", "how many objects are refused", told, str(example.refuses))
+        found = f"{refused}: {outcome.explain(1)}" if refused else 0
+        yield _Difference("/refuses", "the number of rejected objects differs", found, str(example.refuses))
     if example.truncated not in (None, bool(outcome.truncated)):
         expected = str(example.truncated).lower()
-        yield _Difference("/truncated", "whether the answer is cut off", bool(outcome.truncated), expected)
+        yield _Difference("/truncated", "whether the answer is truncated", bool(outcome.truncated), expected)
     if example.stage not in (None, stage := outcome.stage.name.lower()):
-        yield _Difference("/stage", "what it takes to read it", stage, str(example.stage))
+        yield _Difference("/stage", "the reading stage differs", stage, str(example.stage))
 
 
 def _of_reason(outcome: Outcome, example: Example) -> _Difference:
     found = outcome.reason.value if outcome.ok else f"{outcome.reason.value}: {outcome.explain(1)}"
     if example.reason is Reason.SUCCESS:
-        expected = f"an answer to read, or `reason: {outcome.reason.value}`"
-        return _Difference("/reads", "the answer is refused", found, expected)
-    message = "the answer is not refused" if outcome.ok else "the answer is refused for another reason"
+        expected = f"a valid answer, or `reason: {outcome.reason.value}`"
+        return _Difference("/reads", "the answer is rejected", found, expected)
+    message = "the answer is accepted" if outcome.ok else "the answer is rejected for another reason"
     return _Difference("/reason", message, found, example.reason.value)
 
 
@@ -104,24 +106,22 @@ def _differences(read: Any, expected: Any, path: tuple[str | int, ...]) -> Itera
             if key in read:
                 yield from _differences(read[key], expected[key], (*path, key))
             else:
-                yield _Difference(
-                    pointer((*path, key)), "this was not read", list(read), _shown(expected[key])
-                )
+                yield _Difference(pointer((*path, key)), "this is missing", list(read), _shown(expected[key]))
         for key in read:
             if key not in expected:
-                yield _Difference(pointer((*path, key)), "this was read, too", read[key], "no such key")
+                yield _Difference(pointer((*path, key)), "this was not expected", read[key], "no such key")
     elif isinstance(read, list) and isinstance(expected, list):
-        for index, (one, other) in enumerate(zip(read, expected, strict=False)):
-            yield from _differences(one, other, (*path, index))
+        for index, (item, expected_item) in enumerate(zip(read, expected, strict=False)):
+            yield from _differences(item, expected_item, (*path, index))
         if len(read) != len(expected):
             at = min(len(read), len(expected))
             more = len(read) > at
-            message = "this was read, too" if more else "this was not read"
+            message = "this was not expected" if more else "this is missing"
             ended = f"{len(expected)} in all" if more else _shown(expected[at])
             found = read[at] if more else f"{len(read)} in all"
             yield _Difference(pointer((*path, at)), message, found, ended)
     elif isinstance(read, bool) is not isinstance(expected, bool) or read != expected:
-        yield _Difference(pointer(path), "something else was read", read, _shown(expected))
+        yield _Difference(pointer(path), "the value differs", read, _shown(expected))
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""How messages move: the protocol, and its implementations."""
+"""The message broker: its protocol, the embedded implementation and Pulsar."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Pulsar's client is slow to import, and whoever uses the embedded broker does not need it."""
+    """Import `PulsarBroker` on first use: Pulsar's client is slow to import."""
     if name == "PulsarBroker":
         from trustgraph_prompt.broker.pulsar.broker import PulsarBroker
 

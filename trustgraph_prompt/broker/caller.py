@@ -1,4 +1,4 @@
-"""Request and response by id, over any broker's consumer and producer (TrustGraph's RPC)."""
+"""Matches requests and responses by id, over a producer and a consumer of any broker (TrustGraph's RPC)."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from itertools import count
 from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.liveness import listen
+from trustgraph_prompt.broker.listen import listen
 from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
-from trustgraph_prompt.broker.shutdown import Shutdown, each, farewell
+from trustgraph_prompt.broker.shutdown import Shutdown, run_all, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
 
 
 class TopicCaller:
-    """Sends on one topic, hears on another, and gives each call the responses with its id."""
+    """Sends requests on one topic, receives on another, and gives each call the responses with its id."""
 
-    def __init__(self, producer: Producer, responses: Consumer | Reader) -> None:
+    def __init__(self, producer: Producer, responses: Consumer | Reader, address: str) -> None:
         self._producer = producer
         self._responses = responses
+        self._address = address
         self._name = uuid4().hex
         self._numbers = count(1)
         self._calls: dict[str, _Mailbox] = {}
-        self._ended: BrokerError | None = None
-        self._ending = Shutdown(lambda: each([self._stop_hearing, producer.close]))
-        self._hearing = asyncio.create_task(self._hear(), name=f"responses to {producer.topic}")
+        self._failure: BrokerError | None = None
+        self._shutdown = Shutdown(lambda: run_all([self._stop_receiving, producer.close]))
+        self._receiving = asyncio.create_task(self._receive(), name=f"responses to {producer.topic}")
 
     @classmethod
     async def open(cls, broker: Broker, request: str, response: str) -> TopicCaller:
-        """Hears before it returns, so that no response can come too early."""
+        """Open a caller. Subscribes to the responses before it returns, so none can arrive too early."""
         responses: Consumer | Reader
         if topics.is_persistent(response):
             responses = await broker.reader(response, start="latest")
@@ -39,15 +40,15 @@ class TopicCaller:
             name = f"rr-{uuid4().hex[:12]}"
             responses = await broker.consumer(response, name, type="exclusive")
         try:
-            return cls(await broker.producer(request), responses)
+            return cls(await broker.producer(request), responses, broker.address)
         except BaseException:
             await responses.close()
             raise
 
     @property
     def closed(self) -> bool:
-        """Whether nobody hears any more."""
-        return self._ended is not None
+        """Whether no more responses are received."""
+        return self._failure is not None
 
     async def call(
         self,
@@ -58,33 +59,36 @@ class TopicCaller:
         again: float | None = None,
         failed: Callable[[bytes], bool] | None = None,
     ) -> AsyncGenerator[Message, None]:
-        ends = asyncio.get_running_loop().time() + timeout
-        deadline = [timeout] if again is None or again >= timeout else [again, timeout - again]
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + timeout
+        waits = [timeout] if again is None or again >= timeout else [again, timeout - again]
         responses = _Mailbox()
         ids: list[str] = []
         try:
             response = None
-            while response is None and deadline:
+            while response is None and waits:
                 ids.append(self._register(responses))
                 await self._send(data, {**(properties or {}), "id": ids[-1]})
-                response = await responses.next(deadline.pop(0))
+                response = await responses.next(waits.pop(0))
             if response is not None and len(ids) > 1 and failed is not None and failed(response.data):
-                left = ends - asyncio.get_running_loop().time()
-                response = await responses.next(left) or response
+                response = await responses.next(deadline - clock()) or response
             answered = response and response.properties["id"]
             while response is not None:
                 if response.properties["id"] == answered:
                     yield response
                 response = await responses.next(timeout)
-            raise CallTimeout(f"no response from {self._producer.topic} in {timeout:g} s")
+            raise CallTimeout(
+                f"{self._address}: no response from {self._producer.topic} in {timeout:g} s; "
+                "check /readyz of the worker that should answer"
+            )
         finally:
             for id in ids:
                 del self._calls[id]
 
     def _register(self, responses: _Mailbox) -> str:
-        """The id of a request that the responses are to; raises `BrokerClosed`."""
-        if self._ended:
-            raise BrokerClosed(str(self._ended))
+        """Return a new request id, whose responses go to `responses`. Raises `BrokerClosed`."""
+        if self._failure:
+            raise BrokerClosed(str(self._failure))
         id = f"{self._name}-{next(self._numbers)}"
         self._calls[id] = responses
         return id
@@ -93,49 +97,51 @@ class TopicCaller:
         try:
             await self._producer.send(data, properties=properties)
         except BrokerClosed as error:
-            self._end(error)  # nobody who calls later can be heard either
+            self._fail(error)  # later calls could not be sent either
             raise
 
     async def close(self) -> None:
-        self._end(BrokerClosed("the caller has been closed"))
-        await farewell(self._ending.reach())
+        self._fail(BrokerClosed(f"the caller of {self._producer.topic} has been closed"))
+        await wait_for_close(self._shutdown.run())
 
-    async def _stop_hearing(self) -> None:
+    async def _stop_receiving(self) -> None:
         await self._responses.close()
-        await self._hearing
+        await self._receiving
 
-    async def _hear(self) -> None:
+    async def _receive(self) -> None:
         try:
             async with aclosing(listen(self._responses)) as messages:
                 async for message in messages:
                     if call := self._calls.get(message.properties.get("id", "")):
                         call.put(message)
         except BrokerError as error:
-            self._end(error)
-        except Exception as error:  # whatever it was: nobody hears any more, and the calls must not wait on
-            self._end(BrokerError(f"responses can no longer be heard: {error!r}"))
+            self._fail(error)
+        except Exception as error:  # the calls must end whatever the cause
+            self._fail(
+                BrokerError(f"responses to {self._producer.topic} can no longer be received: {error!r}")
+            )
         else:
-            self._end(BrokerClosed("the caller has been closed"))
+            self._fail(BrokerClosed(f"the caller of {self._producer.topic} has been closed"))
 
-    def _end(self, error: BrokerError) -> None:
-        self._ended = self._ended or error
+    def _fail(self, error: BrokerError) -> None:
+        self._failure = self._failure or error
         for call in self._calls.values():
-            call.put(self._ended)
+            call.put(self._failure)
 
 
 class _Mailbox:
-    """What comes for one call; an error is the last of it."""
+    """The responses to one call; an error is the last. Faster than a queue with a timer for each message."""
 
     def __init__(self) -> None:
         self._unread: deque[Message | BrokerError] = deque()
-        self._news: asyncio.Future[None] | None = None
+        self._arrival: asyncio.Future[None] | None = None
 
     def put(self, response: Message | BrokerError) -> None:
         self._unread.append(response)
         self._wake()
 
     async def next(self, seconds: float) -> Message | None:
-        """None where nothing came in so many seconds. Raises what ended the caller."""
+        """Return the next response, None after so many seconds. Raises the error that ended the caller."""
         if not self._unread:
             await self._wait(seconds)
         response = self._unread.popleft() if self._unread else None
@@ -145,14 +151,14 @@ class _Mailbox:
 
     async def _wait(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        self._news = loop.create_future()
+        self._arrival = loop.create_future()
         timer = loop.call_later(seconds, self._wake)
         try:
-            await self._news
+            await self._arrival
         finally:
             timer.cancel()
-            self._news = None
+            self._arrival = None
 
     def _wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)

@@ -1,4 +1,4 @@
-"""The callers of a process: one for each pair of topics."""
+"""Shares the callers of a process: one for each pair of topics."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
 
 class CallerPool:
-    """Opened when first called, and anew after one broke: its calls fail, later ones do not.
+    """Opens each caller on first use, and again after it has failed.
 
-    `broker` may be set later; until then there is nobody to call, nor once they are closed.
+    `broker` may be set later. Without one, and after `close`, calls raise `BrokerUnavailable`.
     """
 
     def __init__(self, broker: Broker | None = None) -> None:
         self.broker = broker
-        self._pairs: dict[tuple[str, str], _Pair] = {}
+        self._callers: dict[tuple[str, str], _PooledCaller] = {}
 
     def between(self, request: str, response: str) -> Caller:
-        """The caller that asks on one topic and hears on the other."""
-        return self._pairs.setdefault((request, response), _Pair(self, request, response))
+        """Return the caller that sends on one topic and receives on the other."""
+        return self._callers.setdefault((request, response), _PooledCaller(self, request, response))
 
     async def forget(self, request: str, response: str) -> None:
-        """Nobody calls between these any more."""
-        if pair := self._pairs.pop((request, response), None):
-            await pair.close()
+        """Close and forget the caller of two topics."""
+        if caller := self._callers.pop((request, response), None):
+            await caller.close()
 
     async def close(self) -> None:
-        """Close them all for good; calls under way raise `BrokerClosed`."""
+        """Close all callers for good; calls in progress raise `BrokerClosed`."""
         self.broker = None
-        await asyncio.gather(*(pair.close() for pair in self._pairs.values()))
+        await asyncio.gather(*(caller.close() for caller in self._callers.values()))
 
 
-class _Pair:
-    def __init__(self, callers: CallerPool, request: str, response: str) -> None:
-        self._callers = callers
+class _PooledCaller:
+    def __init__(self, pool: CallerPool, request: str, response: str) -> None:
+        self._pool = pool
         self._request = request
         self._response = response
         self._opened: Caller | None = None
         self._opening = asyncio.Lock()
 
-    def call(self, data: bytes, **how: Any) -> AsyncGenerator[Message, None]:
+    def call(self, data: bytes, **options: Any) -> AsyncGenerator[Message, None]:
         if self._opened is not None and not self._opened.closed:
-            return self._opened.call(data, **how)
-        return self._call_anew(data, **how)
+            return self._opened.call(data, **options)
+        return self._open_and_call(data, **options)
 
     @property
     def closed(self) -> bool:
-        return False  # it opens another
+        return False  # the next call opens another
 
     async def close(self) -> None:
         caller, self._opened = self._opened, None
@@ -59,9 +59,9 @@ class _Pair:
             with suppress(BrokerError):
                 await caller.close()
 
-    async def _call_anew(self, data: bytes, **how: Any) -> AsyncGenerator[Message, None]:
+    async def _open_and_call(self, data: bytes, **options: Any) -> AsyncGenerator[Message, None]:
         caller = await self._open()
-        async with aclosing(caller.call(data, **how)) as responses:
+        async with aclosing(caller.call(data, **options)) as responses:
             async for response in responses:
                 yield response
 
@@ -70,7 +70,7 @@ class _Pair:
             if self._opened is not None and self._opened.closed:
                 await self.close()
             if self._opened is None:
-                if self._callers.broker is None:
-                    raise BrokerUnavailable("there is no broker to call over")
-                self._opened = await self._callers.broker.caller(self._request, self._response)
+                if self._pool.broker is None:
+                    raise BrokerUnavailable(f"{self._request}: cannot call without a connection to a broker")
+                self._opened = await self._pool.broker.caller(self._request, self._response)
             return self._opened

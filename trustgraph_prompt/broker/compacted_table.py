@@ -1,16 +1,16 @@
-"""A compacted topic as a table, over any broker's reader."""
+"""Reads a compacted topic as a table, over the reader of any broker."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
-from trustgraph_prompt.broker.liveness import listen
+from trustgraph_prompt.broker.listen import listen
 from trustgraph_prompt.broker.protocol import Message, Reader
 
 
 class ReaderTable:
-    """The last message of each key, then every change. Messages without a key do not concern a table."""
+    """The last message of each key, and all changes after that. Ignores messages without a key."""
 
     def __init__(self, reader: Reader, entries: Mapping[str, Message]) -> None:
         self.entries = entries
@@ -18,7 +18,7 @@ class ReaderTable:
 
     @classmethod
     async def open(cls, reader: Reader) -> ReaderTable:
-        """Read through what stands on the topic now. Closes the reader when that fails."""
+        """Read all messages that are on the topic now. Closes the reader on failure."""
         entries: dict[str, Message] = {}
         try:
             while await reader.behind() and (message := await reader.receive()):

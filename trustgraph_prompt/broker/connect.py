@@ -1,4 +1,4 @@
-"""Connects to the broker that a URL names."""
+"""Connects to the broker at a URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trustgraph_prompt.errors import ConfigError, excerpt
 async def connect(url: str) -> Broker:
     """Connect to `pulsar://host:port`, `pulsar+ssl://…`, `embedded:` (memory) or `embedded:PATH` (a file).
 
-    Raises `ConfigError` for any other URL, `BrokerUnavailable` when the broker cannot be reached.
+    Raises `ConfigError` for any other URL, `BrokerUnavailable` if the broker cannot be reached.
     """
     scheme, _, rest = url.partition(":")
     if scheme == "embedded":
@@ -21,8 +21,7 @@ async def connect(url: str) -> Broker:
 
         return await PulsarBroker.connect(url)
     raise ConfigError(
-        "the broker's URL is not valid: "
-        + (f"there is no broker of the kind {excerpt(scheme, 40)}" if rest else "it names no kind of broker"),
+        f"not a broker URL: {f'unknown scheme {excerpt(scheme, 40)!r}' if rest else 'it has no scheme'}",
         found=address(url) if may_hold_a_secret(url) else url,
         expected="pulsar://HOST:PORT, pulsar+ssl://HOST:PORT, embedded: or embedded:PATH",
     )

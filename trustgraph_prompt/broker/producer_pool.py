@@ -1,4 +1,4 @@
-"""The producers of a process: one for each topic, made when first needed."""
+"""Shares the producers of a process: one for each topic."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Collection, Iterable, Mapping
 from time import monotonic, time
 
 from trustgraph_prompt.broker import Broker, Producer
-from trustgraph_prompt.broker.shutdown import ended_badly
+from trustgraph_prompt.broker.shutdown import has_failed
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable, MessageTooLarge
 
 SECONDS_FOR_A_RECEIPT = 10.0
-"""A broker that takes longer to say that it has a message is as good as away."""
+"""A broker that takes longer to confirm a message is reported as unavailable."""
 
 
 class ProducerPool:
-    """Whoever publishes in a process does it here. What was opened is kept until it is forgotten or broke.
+    """Opens each producer on first use, and again after it was closed.
 
-    `refused` says why the broker did not take what was last published on a topic, until it does.
+    `refused` has the error of the last message on a topic, until one is accepted there.
     """
 
     def __init__(self, broker: Broker) -> None:
         self.refused: dict[str, str] = {}
         self.last_published = 0.0
-        """In seconds since the epoch."""
+        """When the broker last confirmed a message, in seconds since the epoch."""
         self._broker = broker
         self._openings: dict[str, asyncio.Future[Producer]] = {}
-        self._under_way: dict[object, tuple[str, float]] = {}
+        self._in_flight: dict[object, tuple[str, float]] = {}
 
     async def send(
         self,
@@ -39,9 +39,9 @@ class ProducerPool:
     ) -> None:
         """Publish on a topic; durable on return. Raises `BrokerError`.
 
-        `batch` counts when the producer of the topic is made. One that turns out to be closed is replaced.
+        Only the first call for a topic can set `batch`. A producer that was closed is replaced.
         """
-        self._under_way[ticket := object()] = (topic, monotonic())
+        self._in_flight[ticket := object()] = (topic, monotonic())
         try:
             try:
                 await self._send(topic, data, key, properties, batch)
@@ -53,31 +53,34 @@ class ProducerPool:
             self.refused[topic] = str(error)
             raise
         finally:
-            del self._under_way[ticket]
+            del self._in_flight[ticket]
         self.last_published = time()
         self.refused.pop(topic, None)
 
     @property
     def waiting(self) -> float:
-        """For how many seconds the longest of all that are under way has been waiting for its receipt."""
-        return monotonic() - next(iter(self._under_way.values()))[1] if self._under_way else 0.0
+        """How many seconds the oldest message in flight has been waiting for its confirmation."""
+        return monotonic() - next(iter(self._in_flight.values()))[1] if self._in_flight else 0.0
 
     async def check(self) -> None:
-        """Raises `BrokerUnavailable` where a receipt is overdue."""
+        """Raise `BrokerUnavailable` if a confirmation is overdue."""
         if (seconds := self.waiting) > SECONDS_FOR_A_RECEIPT:
-            topic, _ = next(iter(self._under_way.values()))
-            raise BrokerUnavailable(f"{topic}: what was published {seconds:.0f} s ago has no receipt yet")
+            topic, _ = next(iter(self._in_flight.values()))
+            raise BrokerUnavailable(
+                f"{topic}: a message published {seconds:.0f} s ago is not confirmed, "
+                f"expected within {SECONDS_FOR_A_RECEIPT:g} s"
+            )
 
     async def forget(self, topics: Collection[str]) -> None:
-        """Nobody publishes there any more."""
+        """Close and forget the producers of some topics."""
         for topic in topics:
             self.refused.pop(topic, None)
-        await _end(self._openings.pop(topic) for topic in topics if topic in self._openings)
+        await _close_all(self._openings.pop(topic) for topic in topics if topic in self._openings)
 
     async def close(self) -> None:
-        """Flush and close all of them."""
+        """Flush and close all producers."""
         openings, self._openings = self._openings, {}
-        await _end(openings.values())
+        await _close_all(openings.values())
 
     async def _send(
         self, topic: str, data: bytes, key: str | None, properties: Mapping[str, str] | None, batch: bool
@@ -90,16 +93,16 @@ class ProducerPool:
             producer = await asyncio.shield(opening)
             await producer.send(data, key=key, properties=properties)
         except BrokerError as error:
-            of_no_use = isinstance(error, BrokerClosed) or ended_badly(opening)
-            if of_no_use and self._openings.get(topic) is opening:  # unless another has begun to replace it
+            unusable = isinstance(error, BrokerClosed) or has_failed(opening)
+            if unusable and self._openings.get(topic) is opening:  # not yet replaced by another task
                 del self._openings[topic]
             raise
 
 
-async def _end(openings: Iterable[asyncio.Future[Producer]]) -> None:
-    """Close what was opened; one that will not be closed is left to its broker."""
-    opened = [opening.result() for opening in openings if opening.done() and not ended_badly(opening)]
-    ends = await asyncio.gather(*(producer.close() for producer in opened), return_exceptions=True)
-    for error in ends:
+async def _close_all(openings: Iterable[asyncio.Future[Producer]]) -> None:
+    """Close the open producers. Ignores broker errors: the connection closes what is left."""
+    opened = [opening.result() for opening in openings if opening.done() and not has_failed(opening)]
+    results = await asyncio.gather(*(producer.close() for producer in opened), return_exceptions=True)
+    for error in results:
         if isinstance(error, BaseException) and not isinstance(error, BrokerError):
             raise error

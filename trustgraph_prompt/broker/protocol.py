@@ -1,19 +1,19 @@
-"""How messages move: what every broker promises. `tests/contract` states it, over all implementations.
+"""The protocol that every broker implements; `tests/contract` tests it over all implementations.
 
-A topic is `persistent://tenant/namespace/name` or `non-persistent://…` (`topics.py` knows TrustGraph's
-`class:space:name` too). The two lose messages in opposite ways:
+A topic is `persistent://tenant/namespace/name` or `non-persistent://…`; `topics.py` also accepts TrustGraph's
+`class:space:name`. The two lose messages in opposite ways:
 
-- *persistent*: every named subscription keeps what it has not acknowledged, across closes and crashes.
-  A consumer holds few messages, so that no replica hoards; what it held and did not acknowledge is
-  delivered again, to itself or to another, when it closes or dies.
-- *non-persistent*: who is subscribed and has room gets a message, nobody else ever does. A consumer
-  takes in eagerly and buffers, so that the broker drops nothing; nothing comes twice.
+- *persistent*: every named subscription keeps its unacknowledged messages, across closes and crashes. A
+consumer prefetches few messages, so that no replica hoards them. Its unacknowledged messages are redelivered,
+to any consumer, when it closes or dies. - *non-persistent*: only subscriptions with a consumer that has room
+receive a message. A consumer prefetches eagerly into a buffer, so that the broker drops nothing. Nothing is
+delivered twice.
 
-Whatever is closed says farewell to the broker, and waits a second at most for an answer: one that is away
-must not keep a process from ending. (The embedded one is a file, and is waited for where that is locked.)
+Closing waits at most a second for the broker to confirm: a broker that is away must not keep a process from
+ending. (The embedded broker waits for as long as its file is locked.)
 
-A message is at most 5,000,000 bytes of payload, key and properties together. Delays are as coarse as a
-second, and only shared subscriptions of persistent topics know them: to others a message comes at once.
+A message has at most 5,000,000 bytes of payload, key and properties together. Delays are accurate to about a
+second and apply to shared subscriptions of persistent topics only; others get the message at once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
-#: How long a broker may take to say that a consumer's place still stands.
+#: Seconds that a broker may take to answer the check of a consumer or reader.
 CHECK_SECONDS: Final = 10.0
 
-#: What messages may take that wait in the buffer of a non-persistent consumer, all together, in bytes.
+#: Bytes of payload that the buffer of a non-persistent consumer may hold.
 MAX_BUFFERED: Final = 64_000_000
 
 SubscriptionType = Literal["shared", "exclusive"]
@@ -33,13 +33,13 @@ SubscriptionType = Literal["shared", "exclusive"]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as it was received.
+    """A received message.
 
-    `data` is empty for a deletion of its key; an empty key is none. `topic` is the full name it was first
-    published on, also when it comes back from a retry topic. `id` is the broker's, and stays the same over
-    redeliveries and retries. `deliveries` counts how often it was put to the subscription by `publish` or by
-    `retry`: 1 at first. `published` is in seconds since the epoch (of the first publication). `receipt` is
-    the implementation's own.
+    Empty `data` deletes the key. An empty key counts as None. `topic` is the URI of the topic that the
+    message was first published on, also if it was received from a retry topic. `id` is assigned by the broker
+    and stays the same over redeliveries and retries. `deliveries` counts publications and retries, starting
+    at 1; redeliveries do not count. `published` is the time of the first publication in seconds since the
+    epoch. `receipt` is for the broker.
     """
 
     data: bytes
@@ -53,60 +53,59 @@ class Message:
 
 
 class Consumer(Protocol):
-    """A place in a subscription. One task receives; any number settle what was received."""
+    """A consumer of a subscription. One task receives; any number acknowledge, retry or bury."""
 
     topic: str
     subscription: str
 
     async def receive(self) -> Message | None:
-        """The next message; None once the consumer was stopped (and its buffer is empty) or closed.
+        """Wait for the next message. Returns None after `close`, or after `stop` once the buffer is empty.
 
-        Waits without polling. To end a wait, stop the consumer: what a cancelled `receive` was about to
-        give may be held until the consumer closes.
+        To end a wait, stop the consumer: the message of a cancelled `receive` may be held until the consumer
+        closes.
         """
 
     async def acknowledge(self, message: Message) -> None:
-        """The subscription is done with the message. On a non-persistent topic there is nothing to do."""
+        """Remove the message from the subscription. Does nothing on a non-persistent topic."""
 
     async def retry(
         self, message: Message, after: float, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Deliver the message once more to this subscription, `after` seconds from now, then acknowledge it.
+        """Publish the message again for this subscription, delayed by `after` seconds, then acknowledge it.
 
-        By way of the subscription's own `<topic>-<subscription>-RETRY`, which every consumer of the
-        subscription reads beside the topic; durable before the acknowledgement. Persistent topics only:
-        raises `TopicInvalid` on others.
+        It goes to the subscription's own `<topic>-<subscription>-RETRY`, which all its consumers read as
+        well; it is durable before the acknowledgement. Raises `TopicInvalid` on non-persistent topics.
         """
 
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
-        """Put the message on the subscription's `<topic>-<subscription>-DLQ` with `reason`, then acknowledge.
+        """Publish the message on the dead-letter topic `<topic>-<subscription>-DLQ`, then acknowledge it.
 
-        The dead-letter topic is persistent, also for a topic that is not, and keeps its messages for the
-        subscription `dead`. Received from there they are as they were (topic, id, deliveries), with
-        `reason`, `subscription` and what is given here, cut to 4,096 characters, among the properties.
+        That topic is persistent even if `topic` is not, and retains its messages for the subscription `dead`.
+        A dead letter has the topic, id and deliveries of the message. Its properties include `reason`,
+        `subscription` and the given ones, each truncated to 4,096 characters.
         """
 
     async def check(self) -> None:
-        """Ask the broker whether this place still stands; being connected does not prove it.
+        """Ask the broker whether it still knows this consumer; a live connection does not prove it.
 
-        Raises `BrokerClosed` when it is gone or was given up (open another), `BrokerUnavailable` when there
-        is no connection, or no answer within ten seconds (it may come back by itself). For use by any number
-        of tasks.
+        Raises `BrokerClosed` if not, or after `close` (open another consumer). Raises `BrokerUnavailable`
+        without a connection, or without an answer in ten seconds (the client reconnects by itself). Any
+        number of tasks may call it.
         """
 
     async def stop(self) -> None:
-        """Take in nothing more.
+        """Stop receiving; received messages can still be acknowledged.
 
-        Non-persistent: closed on the wire, and `receive()` gives what the buffer still holds, then None.
-        Persistent: `receive()` gives nothing more (None), what was received can still be acknowledged.
+        Non-persistent: leaves the subscription; `receive()` returns the rest of the buffer, then None.
+        Persistent: `receive()` returns None.
         """
 
     async def close(self) -> None:
-        """Give up the place. Never unsubscribes. What was not acknowledged goes to others. Idempotent."""
+        """Leave the subscription, which goes on. Unacknowledged messages go to others. Idempotent."""
 
 
 class Producer(Protocol):
-    """Publishes on one topic. For use by any number of tasks."""
+    """Publishes on one topic. Any number of tasks may use it."""
 
     topic: str
 
@@ -118,67 +117,64 @@ class Producer(Protocol):
         properties: Mapping[str, str] | None = None,
         deliver_after: float | None = None,
     ) -> str:
-        """Publish; returns the message id once the broker has it (persistent: durably).
+        """Publish; returns the message id once the broker has the message (durably if persistent).
 
-        Empty `data` with a key deletes the key from a compacted topic. `deliver_after` seconds delay it
+        Empty `data` with a key deletes the key from a compacted topic. `deliver_after` is a delay in seconds
         for shared subscriptions. Raises `MessageTooLarge` before anything is sent, `BrokerUnavailable`.
         """
 
     async def close(self) -> None:
-        """Flush and end. Idempotent."""
+        """Flush and close. Idempotent."""
 
 
 class Reader(Protocol):
-    """Follows a topic without a subscription: nothing is kept for it, nothing is acknowledged."""
+    """Reads a topic without a subscription: nothing is kept for it, nothing is acknowledged."""
 
     async def receive(self) -> Message | None:
-        """The next message in the order of publication; None once closed.
+        """Wait for the next message in the order of publication. Returns None after `close`.
 
-        One whose key or properties are no text comes without them.
+        A key or properties that are not text are left out.
         """
 
     async def behind(self) -> bool:
-        """Whether there are messages that were published and not yet received."""
+        """Return whether published messages have not been received yet."""
 
     async def check(self) -> None:
-        """Ask the broker whether it still knows the reader; raises as a consumer's `check` does."""
+        """Ask the broker whether it still knows this reader. As `Consumer.check`."""
 
     async def close(self) -> None:
-        """End. A pending `receive()` gives None. Idempotent."""
+        """Close; a pending `receive()` returns None. Idempotent."""
 
 
 class Table(Protocol):
-    """A compacted topic as a table: the last message of each key.
-
-    `entries` is what stood on the topic when the table was opened, read through, deletions applied.
-    """
+    """A compacted topic as a table. `entries` has the last message of each key when the table was opened."""
 
     entries: Mapping[str, Message]
 
     def changes(self) -> AsyncGenerator[Message, None]:
-        """What is published from then on, key by key, in order; an empty `data` is a deletion.
+        """Yield later messages in order; one with empty `data` deletes its key.
 
-        Raises `BrokerClosed` where a change may have been missed (the connection was lost, or, within a
-        minute, the broker has forgotten who reads): open another table.
+        Raises `BrokerClosed` if a change may have been missed, because the connection was lost or the broker
+        has forgotten the reader (noticed within a minute): open another table.
         """
 
     async def check(self) -> None:
-        """Ask the broker whether it still answers here. As `Consumer.check`."""
+        """Ask the broker whether it still knows this table. As `Consumer.check`."""
 
     async def close(self) -> None:
-        """End; `changes()` ends too. Idempotent."""
+        """Close; `changes()` ends. Idempotent."""
 
 
 class Caller(Protocol):
-    """Request and response by id: asks over one topic and hears on another (TrustGraph's RPC).
+    """Sends requests on one topic and receives the responses on another, matched by id (TrustGraph's RPC).
 
-    One for each pair of topics, for any number of calls at a time. Responses of others pass by. Where the
-    broker has forgotten who hears, calls raise `BrokerClosed` within a minute: open another caller.
+    Any number of calls may run at once. Responses to other callers are ignored. If the broker forgets the
+    caller, calls raise `BrokerClosed` within a minute: open another caller.
     """
 
     @property
     def closed(self) -> bool:
-        """Whether nobody hears any more, closed or broken: a call would raise `BrokerClosed` unsent."""
+        """Whether the caller was closed or has failed, so that calls raise `BrokerClosed` without sending."""
 
     def call(
         self,
@@ -189,21 +185,24 @@ class Caller(Protocol):
         again: float | None = None,
         failed: Callable[[bytes], bool] | None = None,
     ) -> AsyncGenerator[Message, None]:
-        """Send with a fresh property `id`; gives each response that echoes it, in order.
+        """Send `data` with a new property `id`; yields the responses with the same `id`, in order.
 
-        The caller decides which response is the last and leaves the iteration (`aclosing`). Where nothing
-        came for `again` seconds it is sent once more, under another id: the first may be lost or only be
-        slow, and the responses are those of whichever is answered first. One that has `failed`, as its data
-        say, leaves the other the rest of the time. Raises `CallTimeout` when nothing came for `timeout`
-        seconds.
+        The caller decides which response is the last and leaves the iteration (`aclosing`). Without a
+        response in `again` seconds, the request is sent once more under another id, as it may be lost or
+        slow; the responses are those of the request that is answered first. If `failed` is true for the data
+        of that response, the other request gets the rest of the time. Raises `CallTimeout` after `timeout`
+        seconds without a response.
         """
 
     async def close(self) -> None:
-        """End; calls under way raise `BrokerClosed`. Idempotent."""
+        """Close; calls in progress raise `BrokerClosed`. Idempotent."""
 
 
 class Broker(Protocol):
-    """A connection. An asynchronous context manager that closes itself."""
+    """A connection to a broker, and an asynchronous context manager that closes it."""
+
+    address: str
+    """The URL of the broker without secrets, for messages."""
 
     async def consumer(
         self,
@@ -213,39 +212,37 @@ class Broker(Protocol):
         type: SubscriptionType = "shared",
         buffer: int = 1000,
     ) -> Consumer:
-        """Subscribe, from the earliest message where the subscription is new and the topic persistent.
+        """Subscribe. A new subscription of a persistent topic starts at the earliest message.
 
-        `buffer` is how many messages a non-persistent consumer has room for before any is dropped, as long
-        as their data are no more than 64 MB; it holds at most twice as many, and of a topic with partitions
-        as many again for each further one.
-        Raises `SubscriptionBusy` when an exclusive subscription is taken, `TopicInvalid`,
-        `BrokerUnavailable`.
+        A non-persistent consumer has room for `buffer` messages of at most 64 MB together before messages are
+        dropped. It holds at most twice as many, and as many again for each further partition.
+        Raises `SubscriptionBusy` if an exclusive subscription is taken, `TopicInvalid`, `BrokerUnavailable`.
         """
 
     async def producer(self, topic: str, *, batch: bool = False) -> Producer:
-        """A producer; `batch` only for topics whose messages are cheap to handle, never towards requests."""
+        """Open a producer. Use `batch` only if messages are cheap to handle, never for requests."""
 
     async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
-        """Follow a persistent topic; from the earliest, a compacted topic is read compacted."""
+        """Open a reader of a persistent topic. With "earliest", it reads a compacted topic compacted."""
 
     async def table(self, topic: str) -> Table:
-        """Read a compacted topic through, then follow it; raises `BrokerError` where that was cut off."""
+        """Read a compacted topic to its end, then follow it. Raises `BrokerError` if that is interrupted."""
 
     async def caller(self, request: str, response: str) -> Caller:
-        """A caller that hears on `response` before this returns."""
+        """Open a caller, subscribed to `response` before this returns."""
 
     async def bury_unreceivable(
         self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
     ) -> Sequence[str]:
-        """Bury, by their ids, the first messages of a subscription that kill whoever receives them.
+        """Bury, by id, the first messages of a subscription that kill every process that receives them.
 
-        Nothing is looked for while so many consumers are there, as then none has died. The dead letters have
-        `properties` and no payload. Returns the ids. Raises `BrokerError`, and `ConfigError` where there is
-        nobody to ask.
+        Does nothing while the subscription has so many `consumers`, as none has died then. The dead letters
+        have `properties` and no payload. Returns the ids. Raises `BrokerError`, and `ConfigError` without an
+        admin API.
         """
 
     async def close(self) -> None:
-        """Close whatever was opened here. Idempotent."""
+        """Close the connection and all that was opened on it. Idempotent."""
 
     async def __aenter__(self) -> Broker: ...
 

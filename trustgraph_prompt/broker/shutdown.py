@@ -1,4 +1,4 @@
-"""Ending things for certain: whoever is cancelled, whatever fails, and however often it is asked for."""
+"""Closes connections, consumers and producers reliably: once, despite cancellation, and despite failures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakSet
 
-#: How long to wait for what nobody wants any more to end; it is milliseconds where all is well.
+#: Seconds to wait for tasks that nobody needs any more; they normally end within milliseconds.
 GRACE_SECONDS: Final = 2.0
-#: How long a broker may take to answer a farewell.
-FAREWELL_SECONDS: Final = 1.0
+#: Seconds to wait for the broker when something is closed.
+CLOSE_SECONDS: Final = 1.0
 
 
 class Closeable(Protocol):
-    """What a broker opens: a consumer, a producer, a reader, a table, a caller."""
+    """Anything that a broker opens: a consumer, a producer, a reader, a table, a caller."""
 
     async def close(self) -> None: ...
 
@@ -24,42 +24,41 @@ H = TypeVar("H", bound=Closeable)
 
 
 class Shutdown:
-    """An end that is reached once: everybody who awaits `reach()` waits for the same task.
+    """Runs `close` once: every `run()` waits for the same task, and cancelling one does not interrupt it.
 
-    Who is cancelled while waiting does not interrupt it. An end that failed raises its error to who waited,
-    and is tried again when it is asked for again, so `end` must be repeatable.
+    If `close` fails, `run()` raises the error, and the next `run()` calls it again, so it must be repeatable.
     """
 
-    def __init__(self, end: Callable[[], Awaitable[None]]) -> None:
-        self._end = end
+    def __init__(self, close: Callable[[], Awaitable[None]]) -> None:
+        self._close = close
         self._task: asyncio.Task[None] | None = None
 
-    async def reach(self) -> None:
-        if self._task is None or ended_badly(self._task):
+    async def run(self) -> None:
+        if self._task is None or has_failed(self._task):
             self._task = asyncio.create_task(self._run())
-            self._task.add_done_callback(ended_badly)
+            self._task.add_done_callback(has_failed)
         await asyncio.shield(self._task)
 
     async def _run(self) -> None:
-        await self._end()
+        await self._close()
 
 
 class Handles:
-    """What was opened and is still in use; forgotten by itself when nobody refers to it any more."""
+    """Whatever is open. Holds weak references, so unused handles are forgotten."""
 
     def __init__(self) -> None:
         self._open: WeakSet[Closeable] = WeakSet()
-        self._unwanted: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Task[None]] = set()
 
     async def open(self, opening: Coroutine[Any, Any, H]) -> H:
-        """Await what opens something; who is cancelled meanwhile leaves nothing that would hold messages."""
+        """Await `opening` and keep its result. If cancelled, closes it once open: it would hold messages."""
         task = asyncio.create_task(opening)
         try:
             return self.keep(await asyncio.shield(task))
         except asyncio.CancelledError:
-            unwanted = asyncio.create_task(_close_when_open(task))
-            self._unwanted.add(unwanted)
-            unwanted.add_done_callback(self._unwanted.discard)
+            abandoned = asyncio.create_task(_close_when_open(task))
+            self._abandoned.add(abandoned)
+            abandoned.add_done_callback(self._abandoned.discard)
             raise
 
     def keep(self, handle: H) -> H:
@@ -67,33 +66,33 @@ class Handles:
         return handle
 
     async def close(self) -> None:
-        """Close them all at once, also when some fail; raises an error of theirs at the end."""
-        ends = await asyncio.gather(*(handle.close() for handle in self._open), return_exceptions=True)
-        if self._unwanted:
-            await asyncio.wait(self._unwanted, timeout=GRACE_SECONDS)
-        for error in ends:
+        """Close all handles at once, even if some fail, then raise one of their errors."""
+        results = await asyncio.gather(*(handle.close() for handle in self._open), return_exceptions=True)
+        if self._abandoned:
+            await asyncio.wait(self._abandoned, timeout=GRACE_SECONDS)
+        for error in results:
             if error is not None:
                 raise error
 
 
-async def farewell(end: Coroutine[Any, Any, None]) -> None:
-    """Await what the broker must answer; not long, for it may be away, and hears of it in time all the same.
+async def wait_for_close(closing: Coroutine[Any, Any, None]) -> None:
+    """Wait at most `CLOSE_SECONDS`, as a broker that is away must not keep the process from ending.
 
-    What is late goes on by itself, until the connection ends.
+    After that `closing` continues in the background until the connection ends.
     """
-    task = asyncio.create_task(end)
-    task.add_done_callback(ended_badly)
-    ended, _ = await asyncio.wait({task}, timeout=FAREWELL_SECONDS)
-    if ended:
+    task = asyncio.create_task(closing)
+    task.add_done_callback(has_failed)
+    done, _ = await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+    if done:
         task.result()
 
 
-async def each(ends: Iterable[Callable[[], Awaitable[None]]]) -> None:
-    """Await one after the other, whatever the others did; raises the first error at the end."""
+async def run_all(steps: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """Run the steps in order, even if some fail, then raise the first error."""
     first: Exception | None = None
-    for end in ends:
+    for step in steps:
         try:
-            await end()
+            await step()
         except Exception as error:
             first = first or error
     if first is not None:
@@ -101,11 +100,11 @@ async def each(ends: Iterable[Callable[[], Awaitable[None]]]) -> None:
 
 
 async def _close_when_open(opening: asyncio.Task[H]) -> None:
-    with suppress(Exception):  # nobody is left to be told
+    with suppress(Exception):
         handle = await opening
         await handle.close()
 
 
-def ended_badly(task: asyncio.Future[Any]) -> bool:
-    """Whether the task ended badly. Having looked, asyncio no longer complains that nobody did."""
+def has_failed(task: asyncio.Future[Any]) -> bool:
+    """Return whether the task failed or was cancelled; asyncio then no longer logs its error as unseen."""
     return task.done() and (task.cancelled() or task.exception() is not None)

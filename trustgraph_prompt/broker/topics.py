@@ -1,4 +1,4 @@
-"""Names of topics: TrustGraph's `class:space:name`, Pulsar's URIs, and a subscription's own topics.
+"""Topic names: TrustGraph's `class:space:name`, Pulsar's URIs, and the topics that a subscription owns.
 
 `flow:tg:x` is `persistent://tg/flow/x`; the classes `request`, `response` and `notify` are non-persistent.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 from trustgraph_prompt.errors import TopicInvalid
 
-#: The subscription that keeps dead letters on their topic until somebody has dealt with them.
+#: The subscription that retains dead letters until an operator handles them.
 DEAD_LETTER_SUBSCRIPTION: Final = "dead"
 
 _PERSISTENCE: Final = {
@@ -26,26 +26,28 @@ _URI: Final = re.compile(
     re.ASCII,
 )
 _SUBSCRIPTION: Final = re.compile(r"[^\s/\x00-\x1f\x7f\ud800-\udfff]+")
-_LONGEST: Final = 512
+_MAX_LENGTH: Final = 512
 
 
 @lru_cache(1024)
 def resolve(topic: str) -> str:
-    """The full name: a URI stays as it is, `class:space:name` becomes one. Raises `TopicInvalid`."""
+    """Return the URI of a topic given as a URI or as `class:space:name`. Raises `TopicInvalid`."""
     if "://" not in topic:
         topic = _from_queue_name(topic)
-    if len(topic) > _LONGEST:
-        raise TopicInvalid(f"the topic name is {len(topic)} characters long, {_LONGEST} are allowed")
+    if len(topic) > _MAX_LENGTH:
+        raise TopicInvalid(
+            f"{topic[:80]}…: found a topic name of {len(topic)} characters, expected at most {_MAX_LENGTH}"
+        )
     if not _URI.fullmatch(topic):
         raise TopicInvalid(
-            f"{topic!r} is no topic: expected persistent://tenant/namespace/name, "
+            f"not a topic name: found {topic!r}, expected persistent://tenant/namespace/name, "
             "non-persistent://tenant/namespace/name or class:space:name"
         )
     return topic
 
 
 def queue_name(topic: str) -> str:
-    """TrustGraph's `class:space:name` of a topic; the URI where its class does not imply the persistence."""
+    """Return the `class:space:name` of a topic, or its URI if that class has another persistence."""
     match = _URI.fullmatch(resolve(topic))
     if match is None or _PERSISTENCE.get(match["namespace"]) != match["persistence"]:
         return topic
@@ -53,57 +55,60 @@ def queue_name(topic: str) -> str:
 
 
 def namespace_of(topic: str) -> str:
-    """The `tenant/namespace` of a topic's full name."""
+    """Return the `tenant/namespace` of a topic's URI."""
     return topic.partition("://")[2].rpartition("/")[0]
 
 
 def is_persistent(topic: str) -> bool:
-    """Whether the topic keeps messages for who is not there."""
+    """Return whether the topic keeps messages for subscriptions without consumers."""
     return resolve(topic).startswith("persistent://")
 
 
 def check_subscription(name: str) -> str:
-    """The name, where it may be part of a topic name; raises `TopicInvalid`."""
-    if len(name) > _LONGEST or not _SUBSCRIPTION.fullmatch(name):
-        raise TopicInvalid(f"{name[:_LONGEST]!r} is no subscription name: no blanks, no slashes, not empty")
+    """Return the name if it can be part of a topic name, else raise `TopicInvalid`."""
+    if len(name) > _MAX_LENGTH or not _SUBSCRIPTION.fullmatch(name):
+        raise TopicInvalid(
+            f"not a subscription name: found {name[:_MAX_LENGTH]!r}, "
+            f"expected 1 to {_MAX_LENGTH} characters without spaces or slashes"
+        )
     return name
 
 
-def check_place(topic: str, subscription: str) -> None:
-    """Raise `TopicInvalid` where the names of the subscription's own topics are too long."""
-    if not is_letter_topic(topic):
+def check_own_topics(topic: str, subscription: str) -> None:
+    """Raise `TopicInvalid` if the names of the subscription's own topics would be too long."""
+    if not is_retry_or_dead_letter(topic):
         dead_letter_topic(topic, subscription)
     if is_persistent(topic):
         retry_topic(topic, subscription)
 
 
 def retry_topic(topic: str, subscription: str) -> str:
-    """Where a subscription puts what it wants to see again later; for dead letters, where they are."""
+    """Return the topic for messages to retry later; for dead letters the dead-letter topic itself."""
     if not is_persistent(topic):
-        raise no_retry(topic)
+        raise not_retryable(topic)
     if topic.endswith("-DLQ") and subscription == DEAD_LETTER_SUBSCRIPTION:
         return resolve(topic)
     return resolve(f"{resolve(topic)}-{check_subscription(subscription)}-RETRY")
 
 
-def no_retry(topic: str) -> TopicInvalid:
-    """Why nothing received from a topic that is not persistent has a retry topic to go to."""
-    return TopicInvalid(f"{topic} is not persistent: what was received from it cannot come again later")
+def not_retryable(topic: str) -> TopicInvalid:
+    """Return the error of a retry on a non-persistent topic."""
+    return TopicInvalid(f"{topic}: messages of a topic that is not persistent cannot be retried")
 
 
 def dead_letter_topic(topic: str, subscription: str) -> str:
-    """Where a subscription puts what cannot be served; persistent, also beside a topic that is not."""
+    """Return the topic for messages that cannot be handled; persistent even if the topic is not."""
     persistent = "persistent://" + resolve(topic).partition("://")[2]
     return resolve(f"{persistent}-{check_subscription(subscription)}-DLQ")
 
 
-def in_work_topic(topic: str, subscription: str) -> str:
-    """A table of what the workers of a subscription have in work."""
+def in_progress_topic(topic: str, subscription: str) -> str:
+    """Return the compacted topic that lists the messages in progress at the workers of a subscription."""
     return resolve(f"{resolve(topic)}-{check_subscription(subscription)}-WORK")
 
 
-def is_letter_topic(topic: str) -> bool:
-    """Whether the topic holds retry or dead letters, whose properties tell where they came from."""
+def is_retry_or_dead_letter(topic: str) -> bool:
+    """Return whether the topic holds retries or dead letters, whose properties contain their origin."""
     return topic.endswith(("-RETRY", "-DLQ"))
 
 
@@ -112,6 +117,7 @@ def _from_queue_name(name: str) -> str:
     space, _, local = rest.partition(":")
     if kind not in _PERSISTENCE or not space or not local:
         raise TopicInvalid(
-            f"{name[:_LONGEST]!r} is no topic: expected class:space:name with class {', '.join(_PERSISTENCE)}"
+            f"not a topic name: found {name[:_MAX_LENGTH]!r}, expected class:space:name, "
+            f"where class is one of {', '.join(_PERSISTENCE)}"
         )
     return f"{_PERSISTENCE[kind]}://{space}/{kind}/{local}"

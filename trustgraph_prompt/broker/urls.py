@@ -1,4 +1,4 @@
-"""URLs of brokers: what they name, and how they are shown without secrets."""
+"""Parses URLs of brokers, and shows them without secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PULSAR_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
 def address(url: str) -> str:
-    """Which broker a URL is of, for others to see: without user, password and options."""
+    """Return the URL without user, password and options, for messages."""
     scheme, _, rest = url.partition(":")
     if scheme == "embedded":
         return url
@@ -20,37 +20,37 @@ def address(url: str) -> str:
 
 
 def pulsar_hosts(url: str) -> list[tuple[str, int]]:
-    """Host and port of each broker that a Pulsar's URL names. Raises `ConfigError`, without secrets."""
+    """Return host and port of each broker in a Pulsar URL. Raises `ConfigError`, which shows no secrets."""
     scheme, _, hosts = address(url).partition("://")
     try:
         if may_hold_a_secret(url):
             raise ValueError
-        found = [_host(host, _PULSAR_PORTS[scheme]) for host in hosts.split(",")]
+        hosts_and_ports = [_host(host, _PULSAR_PORTS[scheme]) for host in hosts.split(",")]
     except (KeyError, ValueError) as error:
         raise ConfigError(
-            f"the URL of the Pulsar is not valid: {_wrong(url, scheme, hosts)}",
+            f"not a Pulsar URL: {_problem(url, scheme, hosts)}",
             found=address(url),
             expected="pulsar://HOST:PORT or pulsar+ssl://HOST:PORT",
         ) from (None if may_hold_a_secret(url) else error)
-    return found
+    return hosts_and_ports
 
 
 def may_hold_a_secret(url: str) -> bool:
-    """Whether it may hold a secret: a user, a password, options."""
+    """Return whether a URL has a user, a password or options."""
     return "@" in url or "?" in url
 
 
-def _wrong(url: str, scheme: str, hosts: str) -> str:
+def _problem(url: str, scheme: str, hosts: str) -> str:
     if may_hold_a_secret(url):
-        return "it may hold no user, password or options; who we are comes from the environment"
+        return "it must not contain a user, a password or options (credentials come from the environment)"
     if scheme not in _PULSAR_PORTS:
-        return f"it begins with neither {' nor '.join(f'{known}://' for known in _PULSAR_PORTS)}"
-    return "a host is missing" if "" in hosts.split(",") else "a host or its port cannot be read"
+        return "it begins with neither pulsar:// nor pulsar+ssl://"
+    return "a host is missing" if "" in hosts.split(",") else "a host or port is invalid"
 
 
 def _host(text: str, default: int) -> tuple[str, int]:
     parts = urlsplit(f"//{text}")
     if not parts.hostname or parts.port == 0:
         raise ValueError(text)
-    parts.hostname.encode("idna")  # what no resolver could be asked for: a..b
+    parts.hostname.encode("idna")  # raises for names that no resolver accepts, such as a..b
     return parts.hostname, parts.port or default

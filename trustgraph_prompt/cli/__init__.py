@@ -1,4 +1,4 @@
-"""The command line: parses, calls, prints."""
+"""The command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command; exit codes are 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted."""
+    """Run the command. Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupted."""
     from trustgraph_prompt.cli.app import app
     from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
@@ -16,23 +16,25 @@ def main() -> None:
     try:
         app(prog_name="trustgraph-prompt")
     except ConfigError as error:
-        sys.exit(_complain(error, 2))
+        sys.exit(_report(error, 2))
     except TrustgraphPromptError as error:
-        sys.exit(_complain(error, 1))
-    except OSError as error:  # what is ours is mapped where it appears; left is standard output: a full disk
-        with open(os.devnull, "w") as nowhere:  # Python writes the rest of its buffer when it ends
+        sys.exit(_report(error, 1))
+    except OSError as error:
+        # All other OSErrors are mapped where they occur, so this is standard output, perhaps on a full disk.
+        # Python flushes it again at exit, and would print a second error.
+        with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        sys.exit(_complain(error.strerror or error, 1))
+        sys.exit(_report(error.strerror or error, 1))
 
 
-def _complain(error: Exception | str, code: int) -> int:
+def _report(error: Exception | str, code: int) -> int:
     from trustgraph_prompt.terminal import harmless
 
     sys.stderr.write(f"error: {harmless(str(error))}\n")
-    said = [*getattr(error, "__notes__", ())]
+    notes = [*getattr(error, "__notes__", ())]
     if others := getattr(error, "others", ()):
         more = f"{len(others):,} more error{'' if len(others) == 1 else 's'}"
-        said.append(f"`trustgraph-prompt check` shows {more}")
-    if said:
-        sys.stderr.write(f"{'; '.join(said)}\n")
+        notes.append(f"`trustgraph-prompt check` shows {more}")
+    if notes:
+        sys.stderr.write(f"{'; '.join(notes)}\n")
     return code

@@ -1,4 +1,4 @@
-"""An answer on standard output as it comes, and on standard error what there is to say about it."""
+"""Prints an answer on standard output as it arrives, and remarks about it on standard error."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trustgraph_prompt.cli import output, truncation_advice
-from trustgraph_prompt.errors import ProviderAuthentication, Reason
-from trustgraph_prompt.llm import api_key
-from trustgraph_prompt.wire import canonical
+from trustgraph_prompt.cli import failure_advice, output
+from trustgraph_prompt.errors import ProviderError, Reason
+from trustgraph_prompt.json_text.encoding import canonical
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Piece
@@ -20,25 +19,25 @@ if TYPE_CHECKING:
 
 
 class AnswerPrinter:
-    """Prints text and objects at once, and a json value at the end.
+    """Prints text and objects as they arrive, and a JSON value at the end.
 
-    `begin` is called before the first of them. An object that is printed already waits for the end, when it
-    is known whether it stands twice, or was a draft before.
+    `begin` is called before the first of them. An object that equals a printed one is held back until the
+    end: only then is it known whether it is a second one, or the first was part of a draft.
     """
 
     def __init__(self, prompt: PromptDefinition, begin: Callable[[], None]) -> None:
         self._prompt = prompt
         self._begin = begin
         self._printed: dict[bytes, Any] = {}
-        self._text_ends = ""  # with what
+        self._last_character = ""
 
     async def listen(self, piece: Piece) -> None:
-        """Print what has come. Raises `BrokenPipeError` where nobody reads any more."""
+        """Print a piece of the answer. Raises `BrokenPipeError` if the reader of standard output is gone."""
         match self._prompt.contract.format:
             case "text":
                 self._begin()
-                typer.echo(piece.text, nl=False)  # which flushes
-                self._text_ends = piece.text[-1:]
+                typer.echo(piece.text, nl=False)  # flushes
+                self._last_character = piece.text[-1:]
             case "jsonl":
                 self._begin()
                 for value in piece.objects:
@@ -47,17 +46,17 @@ class AnswerPrinter:
                         output.print_object(value)
 
     def finish(self, outcome: Outcome) -> None:
-        """Print what is left, and tell what there is to tell."""
+        """Print the rest of the answer, and the remarks."""
         if self._prompt.contract.format == "jsonl":
-            self._settle(outcome.value)
-        elif self._text_ends:
-            typer.echo("", nl=self._text_ends != "\n")
+            self._print_rest(outcome.value)
+        elif self._last_character:
+            typer.echo("", nl=self._last_character != "\n")
         else:
             output.print_value(outcome)
         self._explain(outcome)
 
-    def _settle(self, objects: Iterable[Any]) -> None:
-        """Print the objects that are not printed yet; name those that are printed and do not stand."""
+    def _print_rest(self, objects: Iterable[Any]) -> None:
+        """Print the objects that are not printed yet; report those that turned out to be drafts."""
         drafts = self._printed.copy()
         for value in objects:
             if drafts.pop(canonical(value), None) is None:
@@ -69,23 +68,22 @@ class AnswerPrinter:
         objects = outcome.rejected if outcome.contract.format == "jsonl" else ()
         for rejected in objects:
             for issue in rejected.issues:
-                output.note(f"refused object {rejected.index + 1}: {issue}")
+                output.note(f"refused object {rejected.index + 1}: {output.without_advice(str(issue))}")
         if outcome.truncated:
-            self._explain_the_cut(outcome)
+            issues = [output.issue_as_json(issue) for issue in (outcome.issues if outcome.ok else ())]
+            calls = [asdict(call) for call in outcome.calls]
+            why, lacked_room = failure_advice.truncation(issues, calls, self._prompt.config.answer_limit)
+            output.note(f"truncated: {why}")
+            if lacked_room:
+                output.note(f"{failure_advice.LONGER_ANSWERS} shorter terms")
         if outcome.escalated == "condition":
-            output.note("escalated: the prompt leaves an answer like this to somebody else")
+            output.note("escalated: the answer matches `escalate`, for another model or a person")
         if outcome.cause is not None:
             output.note(f"error: {outcome.cause}")
-        if isinstance(outcome.cause, ProviderAuthentication):
-            output.note(api_key.about())
+        if isinstance(outcome.cause, ProviderError) and (
+            setting := failure_advice.failed_call(f"{outcome.cause.category}: {outcome.cause}")
+        ):
+            output.note(setting)
         if not outcome.ok and outcome.reason is not Reason.PROVIDER_ERROR:
             why = f"error: {outcome.reason.value}"
-            output.note(why if objects else f"{why}: {outcome.explain()}")
-
-    def _explain_the_cut(self, outcome: Outcome) -> None:
-        issues = map(output.issue_as_json, outcome.issues if outcome.ok else ())
-        calls = map(asdict, outcome.calls)
-        why, lacked_room = truncation_advice.explain([*issues], [*calls], self._prompt.config.answer_limit)
-        output.note(f"cut off: {why}")
-        if lacked_room:
-            output.note(f"{truncation_advice.MORE_ROOM} shorter terms")
+            output.note(why if objects else f"{why}: {output.without_advice(outcome.explain())}")

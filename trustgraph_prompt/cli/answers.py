@@ -1,4 +1,4 @@
-"""`answers`: what came of requests, as the flows that keep a record of it know."""
+"""`answers`: lists answers without objects, from the answer records of flows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trustgraph_prompt.cli import inspect_broker, options, output
-from trustgraph_prompt.cli.lazy_commands import Command, Group
+from trustgraph_prompt.cli.lazy_commands import Command, group
 from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import Reason
 
@@ -15,18 +15,12 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker import Answer
 
-app = typer.Typer(
-    cls=Group,
-    help="Answer records: what came of requests, where a flow keeps a record of it.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = group("List answers without objects, each with the reason.", "answers list --flow chunks")
 
 
 @app.callback()
 def _root() -> None:
-    """Holds its one command: a group of one would be that command."""
+    """Keep `list` a subcommand: typer would merge a group of one command with that command."""
 
 
 def _reason(name: str | None) -> str | None:
@@ -42,65 +36,62 @@ def list_(
         typer.Option(
             "--reason",
             metavar="REASON",
-            help="Only those of this reason; success: where the model says that there is nothing.",
+            help="Only this reason; `success`: the model says that there are no objects.",
             callback=_reason,
         ),
     ] = None,
-    prompt: Annotated[
-        str | None, typer.Option("--prompt", metavar="ID", help="Only answers to this prompt.")
-    ] = None,
+    prompt: options.PromptFilterOption = None,
     flows: inspect_broker.FlowsOption = None,
     flow: inspect_broker.FlowOption = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print the answers of flows that gave nothing, oldest first, each with its reason. Makes no topic.
+    """List answers without objects, oldest first, each with the reason.
 
-    With --json, each on a line. Says where a flow keeps no answers.
+    Only flows that set `outputs.answers` keep records of their answers. Creates no topic. With --json, prints
+    one object per line.
     """
-    from trustgraph_prompt.worker.messages.answer_topic import AnswerFilter, look
+    from trustgraph_prompt.worker.messages.answer_record import AnswerFilter, search
 
-    chosen, whose = inspect_broker.flows_of(flows, flow)
+    chosen, description = inspect_broker.flows_of(flows, flow)
+    recorded = {flow.name: topic for flow in chosen if (topic := flow.outputs.answers)}
+    if others := ", ".join(flow.name for flow in chosen if flow.name not in recorded):
+        output.note(f"without answer records, as `outputs.answers` is not set: {others}")
 
-    async def tell_all(sight: BrokerView) -> int:
+    async def print_all(view: BrokerView) -> int:
         count = 0
-        for each in chosen:
-            topic = each.outputs.answers
-            if topic is None:
-                output.note(
-                    f"the flow {each.name} keeps no answers: nothing is known of what came of its requests"
-                )
-            elif not await sight.has(topic):
-                output.note(f"the flow {each.name} has no answers yet: there is no topic {topic}")
-            else:
-                found = await look(sight.broker, topic, AnswerFilter(each.name, reason, prompt))
-                count += len(found)
-                if found and not as_json:
-                    typer.echo(visible(f"{topic}, flow {each.name}"))
-                for published, answer in found:
-                    _tell(published, answer, as_json=as_json)
+        for name, topic in recorded.items():
+            if not await view.has(topic):
+                output.note(f"flow {name}: no answers yet, the topic {topic} does not exist")
+                continue
+            found = await search(view.broker, topic, AnswerFilter(name, reason, prompt))
+            count += len(found)
+            if found and not as_json:
+                typer.echo(visible(f"{topic}, flow {name}"))
+            for published, answer in found:
+                _print(published, answer, as_json=as_json)
         return count
 
-    count = inspect_broker.look(broker, admin_url, tell_all)
-    if any(each.outputs.answers for each in chosen):
-        what = "answer that gave nothing" if count == 1 else "answers that gave nothing"
-        output.note(f"{f'{count:,}' if count else 'no'} {what} {whose}")
+    count = inspect_broker.look(broker, admin_url, print_all)
+    if recorded:
+        noun = "answer" if count == 1 else "answers"
+        output.note(f"{f'{count:,}' if count else 'no'} {noun} without objects {description}")
 
 
-def _tell(published: float, answer: Answer, *, as_json: bool) -> None:
+def _print(published: float, answer: Answer, *, as_json: bool) -> None:
     if as_json:
         output.print_object(_facts(published, answer))
         return
-    said = (
+    columns = (
         f"  {output.time(published)}  {answer.request}",
         answer.source.get("chunk") or "-",
         answer.prompt,
         answer.reason,
         output.counted(len(answer.calls), "call"),
-        output.shortened(answer.why or "the model says that there is nothing"),
+        output.shortened(output.without_advice(answer.why) or "the model says that there is nothing"),
     )
-    typer.echo(visible("  ".join(said)))
+    typer.echo(visible("  ".join(columns)))
 
 
 def _facts(published: float, answer: Answer) -> dict[str, Any]:

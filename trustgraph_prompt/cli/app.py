@@ -1,4 +1,4 @@
-"""The commands, put together."""
+"""The program: its commands and global options."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import trustgraph_prompt
 from trustgraph_prompt.cli.lazy_commands import Group, LazyCommand
 
 COMMANDS: Final = {
-    "extract": "Ask prompts about text files, and write what is valid to OUT.jsonl.",
-    "ask": "Ask one prompt and print the answer.",
-    "read": "Read a model's answer and print what in it is valid.",
-    "render": "Print the texts that a prompt makes of its terms.",
-    "check": "Check flows, prompts and workspace exports, and try examples.",
-    "format": "Lay out prompt files in one way.",
-    "run": "Serve prompt requests from the topics of flows until SIGTERM.",
-    "complete": "Serve TrustGraph's text-completion topics until SIGTERM.",
-    "config": "The prompts on the config topic, which workers follow.",
-    "dead": "Requests that could not be served, each with its reason.",
-    "answers": "What came of requests: which answers gave nothing, and why.",
-    "topics": "What workers need on a Pulsar, looked at and prepared.",
+    "extract": "Run prompts on text files and write the valid objects as JSON lines.",
+    "ask": "Send one prompt to the model and print the answer.",
+    "read": "Parse a saved answer of a model and print what in it is valid.",
+    "render": "Render a prompt with the given terms and print it.",
+    "check": "Validate flows, prompts and workspace exports, and test the examples of prompts.",
+    "format": "Format prompt files in place.",
+    "run": "Run a worker that serves prompt requests from the topics of flows.",
+    "complete": "Run a worker that serves TrustGraph's text-completion topics.",
+    "config": "Publish, list and watch the prompts on the config topic.",
+    "dead": "List, show and replay dead letters: requests that could not be served.",
+    "answers": "List answers without objects, each with the reason.",
+    "topics": "Check and create the namespaces, topics and subscriptions that workers need on Pulsar.",
 }
-"""The commands as a list shows them; each has a module of its name."""
+"""One line of help for each command; a module of the same name implements it."""
 
 
 class Program(Group):
-    """All commands, each loaded when it is called: a list of them takes a moment, not a second."""
+    """Lists all commands without importing them, which takes a second."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -37,8 +37,9 @@ class Program(Group):
 
 app = typer.Typer(
     cls=Program,
-    help="Asks language models, reads their answers however they come, and gives typed, validated objects.",
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.",
+    help="Call language models, parse their answers, and return validated, typed objects.",
+    epilog="Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupted.\n\n"
+    "Example:  trustgraph-prompt extract report.txt --base-url http://localhost:11434/v1 --model qwen3",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -55,8 +56,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Holds the options that come before a command."""
+    """Declare the options that come before a command."""

@@ -1,4 +1,4 @@
-"""`ask`: put one prompt to a model."""
+"""`ask`: sends one prompt to a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLE = (
 
 
 def command(
-    prompt: Annotated[str, typer.Argument(metavar="ID", help="The prompt to ask.")],
+    prompt: Annotated[str, typer.Argument(metavar="ID", help="The prompt to send.")],
     term: options.TermOption = None,
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
@@ -31,10 +31,12 @@ def command(
     templates: options.TemplatesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Ask one prompt and print the answer: a text as it comes, one object a line, or a JSON value at the end.
+    """Send one prompt to the model and print the answer.
 
-    What was refused or cut goes to standard error. With --json the whole outcome is printed, at the end:
-    value, refused objects with reasons, calls, tokens.
+    Text is printed as it arrives, objects one per line as soon as each is complete, a JSON value at the end.
+    Rejected objects and truncation are reported on standard error. With --json, the whole outcome is printed
+    at the end: the value, rejected objects with the reasons, calls and tokens. Exits with 1 if there is no
+    usable answer.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""`check`: what authors wrote, judged before a worker sees it."""
+"""`check`: validates flow files, prompt files and exports before a worker loads them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,15 @@ if TYPE_CHECKING:
 EXAMPLE = "Example:  trustgraph-prompt check templates/ flows/ export.json"
 
 MAX_ERRORS = 20
-"""How many errors of one file are told."""
+"""How many errors of one file are printed."""
 
 MAX_KEYS = 5
-"""How many keys a warning names."""
+"""How many keys a warning lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """About one file, or one entry of an export; good where there are no errors.
-
-    `warnings` say what somebody should look at all the same.
-    """
+    """The result for one file, or for one entry of an export. It is valid if there are no errors."""
 
     place: str
     what: str
@@ -45,15 +42,19 @@ class Verdict:
 def command(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH…", help="Flow files, prompt files, folders of them, exports (.json)."),
+        typer.Argument(
+            metavar="PATH…",
+            help="Flow files, prompt files, folders of both, and exports of a workspace (.json).",
+        ),
     ],
     as_json: options.JsonOption = False,
 ) -> None:
-    """Check flows, prompts and workspace exports, and try the examples of prompts. No model is asked.
+    """Validate flows, prompts and workspace exports, and test the examples of prompts.
 
-    Each error says file and place, what was found and what was expected.
+    No model is called. Each error names the file, the position or key, what was found and what was expected.
+    Exits with 2 if there are errors.
     """
-    verdicts = [verdict for path in paths for verdict in _judge(path)]
+    verdicts = [verdict for path in paths for verdict in _check(path)]
     if as_json:
         output.print_json([_as_json(verdict) for verdict in verdicts])
     else:
@@ -76,12 +77,12 @@ def _print(verdict: Verdict) -> None:
         typer.echo(f"OK     {verdict.place} ({what}{examples})")
 
 
-def _judge(path: Path) -> Iterator[Verdict]:
+def _check(path: Path) -> Iterator[Verdict]:
     from trustgraph_prompt.prompts.files import SUFFIXES, PromptFiles
     from trustgraph_prompt.worker.flow import Flow
 
     if path.suffix == ".json":
-        yield from _judge_export(path)
+        yield from _check_export(path)
         return
     paths = [path]
     if path.is_dir():
@@ -94,21 +95,21 @@ def _judge(path: Path) -> Iterator[Verdict]:
         yield Verdict(str(path), "folder", (error,))
     read = {file: _read(file) for file in paths}
     prompts = [found for _, found in read.values() if isinstance(found, PromptFiles)]
-    systems = [one.entries["system"] for one in prompts if "system" in one.entries]
+    systems = [file.entries["system"] for file in prompts if "system" in file.entries]
     for file, (what, found) in read.items():
         if isinstance(found, PromptFiles):
-            yield _judge_prompts(file, found, {"system": systems[0]} if systems else {})
+            yield _check_prompts(file, found, {"system": systems[0]} if systems else {})
         else:
-            errors = (found, *found.others) if isinstance(found, ConfigError) else ()
+            errors = _all(found) if isinstance(found, ConfigError) else ()
             yield Verdict(str(file), what, errors)
-    yield from _judge_flows_together(
+    yield from _check_flows_together(
         {file: found for file, (_, found) in read.items() if isinstance(found, Flow)}
     )
-    yield from _judge_prompts_together(prompts)
+    yield from _check_prompts_together(prompts)
 
 
 def _read(path: Path) -> tuple[str, Flow | PromptFiles | ConfigError]:
-    """What a file is, and what it says, or what is wrong with it."""
+    """The kind of a file, and its content or its errors."""
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import flow_file
 
@@ -120,14 +121,14 @@ def _read(path: Path) -> tuple[str, Flow | PromptFiles | ConfigError]:
         return what, error
 
 
-def _judge_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> Verdict:
-    """The prompts of one file, under the system message of their folder."""
+def _check_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> Verdict:
+    """Check the prompts of one file under the system message of their folder."""
     from trustgraph_prompt.ask import try_examples
     from trustgraph_prompt.prompts import PromptSet
 
     prompts = PromptSet.build({**system, **read.entries})
     wrong = try_examples(prompts, read.examples)
-    errors = tuple(one for error in wrong for one in (error, *error.others))
+    errors = tuple(one for error in wrong for one in _all(error))
     count = sum(key.startswith("template.") for key in read.entries)
     what = "prompt" if count else "system message" if read.entries else "no prompts"
     warnings = tuple(
@@ -143,14 +144,14 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
 
     if keys := prompt.unnamed_keys:
         yield (
-            f"{place}: {prompt.id} never names {_quoted(keys)}, so its question ends with what the answer "
-            "must be; write {{ answer_format }} where that is to stand"
+            f"{place}: {prompt.id} does not name {_quoted(keys)}, so the description of the answer is "
+            "appended to it; write {{ answer_format }} to place it elsewhere"
         )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))
         yield (
-            f"{place}: {prompt.id} has an example that could be taken for an answer: {first}; "
-            "small models give it back, which is refused where no term speaks of it"
+            f"{place}: {prompt.id} contains an example that looks like an answer: {first}; "
+            "small models repeat it, and it is rejected unless a term mentions it"
         )
 
 
@@ -160,43 +161,51 @@ def _quoted(keys: list[str]) -> str:
     return f"{'its key' if len(keys) == 1 else 'its keys'} {named}{more}"
 
 
-def _judge_flows_together(flows: Mapping[Path, Flow]) -> Iterator[Verdict]:
-    """What is wrong with good flows only because they are in one folder."""
+def _check_flows_together(flows: Mapping[Path, Flow]) -> Iterator[Verdict]:
+    """Find valid flows that conflict with others of their folder."""
     names: dict[str, Path] = {}
     for path, found in flows.items():
         if found.name in names:
             other = f"no name of another flow ({names[found.name]} has it)"
             error = ConfigError(
-                "two flows of one name", where=str(path), path="/name", found=found.name, expected=other
+                "two flows have the same name",
+                where=str(path),
+                path="/name",
+                found=found.name,
+                expected=other,
             )
             yield Verdict(str(path), "flow", (error,))
         names.setdefault(found.name, path)
 
 
-def _judge_prompts_together(prompts: list[PromptFiles]) -> Iterator[Verdict]:
-    """What is wrong with good prompts only because they are of one workspace."""
+def _check_prompts_together(prompts: list[PromptFiles]) -> Iterator[Verdict]:
+    """Find valid prompts that conflict with others of their folder."""
     from trustgraph_prompt.prompts import files
 
     try:
         files.together(prompts).build()
     except ConfigError as error:
-        yield Verdict(error.where or "", "prompt", (error, *error.others))
+        yield Verdict(error.where or "", "prompt", _all(error))
 
 
-def _judge_export(path: Path) -> Iterator[Verdict]:
+def _check_export(path: Path) -> Iterator[Verdict]:
     from trustgraph_prompt.prompts import PromptSet, files
 
     try:
         entries = files.load(path)
     except ConfigError as error:
-        yield Verdict(str(path), "export", (error,))
+        yield Verdict(str(path), "export", _all(error))
         return
     built = PromptSet.build(entries)
     for key in entries:
         refusal, prompt = built.refused.get(key), built.prompts.get(key.removeprefix("template."))
-        errors = () if refusal is None else (_in_file(refusal, str(path)),)
+        errors = () if refusal is None else tuple(_in_file(error, str(path)) for error in _all(refusal))
         warnings = () if prompt is None else tuple(_warnings(f"{path} {key}", prompt))
         yield Verdict(f"{path} {key}", "entry", errors, warnings=warnings)
+
+
+def _all(error: ConfigError) -> tuple[ConfigError, ...]:
+    return (error, *error.others)
 
 
 def _in_file(error: ConfigError, path: str) -> ConfigError:
@@ -222,16 +231,7 @@ def _as_json(verdict: Verdict) -> dict[str, Any]:
     if verdict.warnings:
         result["warnings"] = verdict.warnings
     if verdict.errors:
-        errors = [_error_as_json(error) for error in verdict.errors]
+        fields = ("message", "where", "path", "found", "expected")
+        errors = [{name: getattr(error, name) for name in fields} for error in verdict.errors]
         result |= {"error": errors[0], "others": errors[1:]}
     return result
-
-
-def _error_as_json(error: ConfigError) -> dict[str, Any]:
-    return {
-        "message": error.message,
-        "where": error.where,
-        "path": error.path,
-        "found": error.found,
-        "expected": error.expected,
-    }

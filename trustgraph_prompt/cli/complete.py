@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trustgraph_prompt.cli import options
 from trustgraph_prompt.errors import FlowError
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm import Provider
 
 EXAMPLE = (
     "Example:  trustgraph-prompt complete --broker pulsar://localhost:6650 "
@@ -29,31 +34,34 @@ def command(
     prefill: options.PrefillOption = None,
     native_schema: options.NativeSchemaOption = None,
 ) -> None:
-    """Serve TrustGraph's text-completion topics with a model until SIGTERM.
+    """Run a worker that serves TrustGraph's text-completion topics.
 
-    Takes the place of a text-completion service: by default for the workspace and the flow `default`, with
-    --trustgraph for all flows that TrustGraph's config service has for this --id. The first SIGTERM or Ctrl-C
-    finishes what is under way, a second one quits at once.
+    It replaces TrustGraph's text-completion service: by default for the workspace `default` and the flow
+    `default`, with --trustgraph for all flows in which TrustGraph's config service names this --id. The first
+    SIGTERM or Ctrl-C stops it after the requests in progress; a second one stops it at once.
     """
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.worker import Prompts, Service, flow_file, process
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
 
-    processor = None
     options.check_trustgraph(flows, trustgraph=trustgraph)
-    provider = options.providers(script, base_url, model, prefill, native_schema)
+
+    def provider(named: str | None) -> Provider:
+        return options.provider(script, base_url, named or model, prefill, native_schema)
+
+    processor = None
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         processor = Processor(id, "text-completion", concurrency, asks_topics=False, space=space)
-        provider(model or "each flow's")  # who answers is known
+        provider(model or "each flow's")  # reject bad options before the worker starts
         served = []
     else:
         served = flow_file.load(flows or package_data.flows() / "completion", processor=id)
     for other in served:
         if other.input.kind != "text-completion":
             raise FlowError(
-                "not for this worker, but for `run`",
+                "`complete` does not serve this kind of flow; `run` does",
                 where=f"flow {other.name}",
                 path="/input/kind",
                 found=other.input.kind,

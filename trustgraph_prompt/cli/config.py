@@ -1,4 +1,4 @@
-"""`config`: the prompts on the config topic, changed while workers run."""
+"""`config`: publishes, lists and watches the prompts on the config topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import inspect_broker, options, output
-from trustgraph_prompt.cli.lazy_commands import Command, Group
+from trustgraph_prompt.cli.lazy_commands import Command, group
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
@@ -20,16 +20,13 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker.config.report_topic import Announcement, ReportListener
 
-app = typer.Typer(
-    cls=Group,
-    help="The prompts on the config topic, which workers follow while they run.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+app = group(
+    "Publish, list and watch the prompts on the config topic, which workers follow while they run.",
+    "config push templates/ --broker embedded:broker.db",
 )
 
 SECONDS_BETWEEN_LOOKS = 1.0
-"""At a topic that nobody has made yet."""
+"""How often to look whether a missing topic exists."""
 
 
 def _workspace(name: str | None) -> str | None:
@@ -44,7 +41,12 @@ def _workspace(name: str | None) -> str | None:
 WorkspaceOption = Annotated[
     str,
     typer.Option(
-        "--workspace", "-w", metavar="NAME", help="Whose prompts.", show_default=True, callback=_workspace
+        "--workspace",
+        "-w",
+        metavar="NAME",
+        help="The workspace of the prompts.",
+        show_default=True,
+        callback=_workspace,
     ),
 ]
 
@@ -53,7 +55,7 @@ WorkspaceOption = Annotated[
     cls=Command, epilog="Example:  trustgraph-prompt config push templates/ --broker embedded:broker.db"
 )
 def push(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of prompt files, or one of them.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A prompt file, or a folder of them.")],
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
@@ -63,14 +65,14 @@ def push(
             "--wait",
             metavar="SECONDS",
             min=0,
-            help="Wait until all workers that have announced themselves for the workspace have taken the "
-            "prompts; exit with 1 if one has not, and at once if there is none.",
+            help="Wait up to this long until all running workers of the workspace have applied the prompts; "
+            "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
         ),
     ] = None,
 ) -> None:
-    """Publish prompts; workers swap all of them in as one.
+    """Publish prompts; workers apply all of them at once.
 
-    What does not compile is refused here, as is a prompt whose example fails, and nothing is published.
+    Prompts that do not compile or whose examples fail are rejected, and then nothing is published.
     """
     from trustgraph_prompt.ask import try_examples
     from trustgraph_prompt.prompts import files
@@ -82,12 +84,14 @@ def push(
         raise_first(try_examples(read.build(), read.examples))
         entries = read.entries
         if not entries:
-            raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
+            raise ConfigError(
+                "there are no prompts", where=str(path), found="only schemas", expected="prompts"
+            )
     except ConfigError as error:
         error.add_note("nothing was pushed")
         raise
     count = output.counted(len(entries), "entry", "entries")
-    told = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
+    pushed = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
 
     async def publish(connected: Broker) -> bool:
         present = await config.entries(connected, workspace, topic=topic)
@@ -95,13 +99,13 @@ def push(
         _warn({key.removeprefix(f"{workspace}/"): data for key, data in present.items()}, entries)
         if wait is None:
             await config.push(connected, workspace, entries, topic=topic)
-            typer.echo(told)
+            typer.echo(pushed)
             return True
         listener = await ReportListener.open(connected, topic, workspace)
         try:
             id = await config.push(connected, workspace, entries, topic=topic)
-            typer.echo(told)
-            return _tell(listener, await listener.answers(id, wait), workspace, wait)
+            typer.echo(pushed)
+            return _print_acknowledgements(listener, await listener.answers(id, wait), workspace, wait)
         finally:
             await listener.close()
 
@@ -113,20 +117,29 @@ def push(
 def list_(
     workspace: Annotated[
         str | None,
-        typer.Option("--workspace", "-w", metavar="NAME", help="Of one workspace only.", callback=_workspace),
+        typer.Option(
+            "--workspace",
+            "-w",
+            metavar="NAME",
+            help="Only this workspace. Default: all.",
+            callback=_workspace,
+        ),
     ] = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print the keys of what stands on the topic; with --json, the entries too.
+    """Print the keys of the entries on the config topic; with --json, the entries, too.
 
-    With --workspace and --json it is an export, as `check` and --templates take it.
+    With --workspace and --json, the output is an export that `check` and --templates accept.
     """
-    entries = inspect_broker.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
+    entries = inspect_broker.look(broker, admin_url, lambda view: _entries(view, workspace, topic))
     if not entries:
-        output.note(f"nothing on the topic {topic}" + (f" for workspace {workspace}" if workspace else ""))
+        output.note(
+            f"there are no entries on the topic {topic}"
+            + (f" for workspace {workspace}" if workspace else "")
+        )
     if as_json:
         prefix = f"{workspace}/" if workspace else ""
         output.print_json({key.removeprefix(prefix): _value(data) for key, data in sorted(entries.items())})
@@ -137,15 +150,17 @@ def list_(
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt config get template.extract-definitions")
 def get(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="system, or template.<id>.")],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="`system`, or `template.` and the id of a prompt.")
+    ],
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     admin_url: inspect_broker.AdminUrlOption = None,
 ) -> None:
-    """Print one entry, as JSON. Exits with 1 where there is none."""
-    workspace, key = _place(workspace, key)
-    entries = inspect_broker.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
+    """Print one entry as JSON. Exits with 1 if it does not exist."""
+    workspace, key = _split_key(workspace, key)
+    entries = inspect_broker.look(broker, admin_url, lambda view: _entries(view, workspace, topic))
     data = entries.get(f"{workspace}/{key}")
     if data is None:
         output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")
@@ -155,15 +170,17 @@ def get(
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt config delete template.extract-topics")
 def delete(
-    keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="system, or template.<id>.")],
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY…", help="`system`, or `template.` and the id of a prompt.")
+    ],
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
 ) -> None:
-    """Delete entries; where a worker has a file for one, that serves again."""
+    """Delete entries. A worker that has a prompt of that id in a file uses that one again."""
     from trustgraph_prompt.worker.config import config_topic as config
 
-    keys = [key.removeprefix(f"{workspace}/") for key in keys]  # as `list` prints them
+    keys = [key.removeprefix(f"{workspace}/") for key in keys]  # `list` prints keys with their workspace
 
     async def delete_known(connected: Broker) -> list[str]:
         entries = await config.entries(connected, workspace, topic=topic)
@@ -187,13 +204,13 @@ def watch(
     admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print each change of the topic, and what workers take and refuse, as it comes, until Ctrl-C."""
+    """Print changes of the config topic, and the reports of workers about them, until Ctrl-C."""
     import asyncio
 
-    async def follow(sight: BrokerView) -> None:
+    async def follow(view: BrokerView) -> None:
         output.note(f"watching {topic}")
         await asyncio.gather(
-            _print_changes(sight, topic, as_json=as_json), _print_reports(sight, topic, as_json=as_json)
+            _print_changes(view, topic, as_json=as_json), _print_reports(view, topic, as_json=as_json)
         )
 
     try:
@@ -202,49 +219,49 @@ def watch(
         raise typer.Exit from None
 
 
-async def _entries(sight: BrokerView, workspace: str | None, topic: str) -> dict[str, bytes]:
+async def _entries(view: BrokerView, workspace: str | None, topic: str) -> dict[str, bytes]:
     from trustgraph_prompt.worker.config import config_topic as config
 
-    return await config.entries(sight.broker, workspace, topic=topic) if await sight.has(topic) else {}
+    return await config.entries(view.broker, workspace, topic=topic) if await view.has(topic) else {}
 
 
-async def _print_changes(sight: BrokerView, topic: str, *, as_json: bool) -> None:
-    async with aclosing(_changes(sight, topic)) as changes:
+async def _print_changes(view: BrokerView, topic: str, *, as_json: bool) -> None:
+    async with aclosing(_changes(view, topic)) as changes:
         async for message in changes:
-            told = f"{'changed' if message.data else 'deleted'} {message.key}"
-            _print(message, topic, [told], as_json=as_json)
+            line = f"{'changed' if message.data else 'deleted'} {message.key}"
+            _print(message, topic, [line], as_json=as_json)
 
 
-async def _print_reports(sight: BrokerView, config_topic: str, *, as_json: bool) -> None:
-    """What workers refuse, and what each worker says of itself that it has not said before."""
+async def _print_reports(view: BrokerView, config_topic: str, *, as_json: bool) -> None:
+    """Print what workers reject, and each announcement of a worker that differs from its last one."""
     from trustgraph_prompt.worker.config.report_topic import REPORT, Announcement
 
     topic = config_topic + REPORT
     workers: dict[str | None, Announcement] = {}
-    async with aclosing(_changes(sight, topic)) as changes:
+    async with aclosing(_changes(view, topic)) as changes:
         async for message in changes:
             if (announcement := Announcement.decode(message)) is None:
-                told = [_refusal(message) if message.data else f"mended {message.key}"]
+                lines = [_refusal(message) if message.data else f"mended {message.key}"]
             elif announcement == (before := workers.get(message.key)):
                 continue
             else:
                 workers[message.key] = announcement
-                told = _news(_worker(message.key or ""), announcement, before)
-            _print(message, topic, told, as_json=as_json)
+                lines = _announcement_changes(_worker(message.key or ""), announcement, before)
+            _print(message, topic, lines, as_json=as_json)
 
 
 def _refusal(message: Message) -> str:
-    """In the words of `check`; as it is where somebody else put something on the topic."""
+    """Render a report as `check` prints errors; anything else on the topic as it is."""
     match _value(message.data):
-        case {"message": str(said), "where": str(where), "path": str(path), **more}:
+        case {"message": str(text), "where": str(where), "path": str(path), **more}:
             expected = None if more.get("expected") is None else str(more["expected"])
-            error = ConfigError(said, where=where, path=path, found=more.get("found"), expected=expected)
+            error = ConfigError(text, where=where, path=path, found=more.get("found"), expected=expected)
             return f"refused {error}"
         case _:
             return f"refused {message.key} {message.data.decode(errors='replace')}"
 
 
-def _news(worker: str, now: Announcement, before: Announcement | None) -> list[str]:
+def _announcement_changes(worker: str, now: Announcement, before: Announcement | None) -> list[str]:
     if not now.workspaces:
         return [f"ended {worker}"]
     if before is None:
@@ -253,16 +270,16 @@ def _news(worker: str, now: Announcement, before: Announcement | None) -> list[s
     return [f"refused by {worker}: {', '.join(each)}" if each else f"taken by {worker}" for each in answers]
 
 
-async def _changes(sight: BrokerView, topic: str) -> AsyncGenerator[Message, None]:
-    """What is published from now on. Where nobody has made the topic yet, that is all that will be on it."""
+async def _changes(view: BrokerView, topic: str) -> AsyncGenerator[Message, None]:
+    """Yield what is published from now on; if the topic does not exist yet, everything published on it."""
     import asyncio
 
-    there = await sight.has(topic)
+    there = await view.has(topic)
     if not there:
-        output.note(f"waiting: nobody has made the topic {topic} yet")
-        while not await sight.has(topic):  # noqa: ASYNC110 - no event tells of it
+        output.note(f"waiting: the topic {topic} does not exist yet")
+        while not await view.has(topic):  # noqa: ASYNC110 - no broker reports new topics
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-    table = await sight.broker.table(topic)
+    table = await view.broker.table(topic)
     if not there:
         for message in table.entries.values():
             yield message
@@ -271,18 +288,18 @@ async def _changes(sight: BrokerView, topic: str) -> AsyncGenerator[Message, Non
             yield message
 
 
-def _print(message: Message, topic: str, told: Iterable[str], *, as_json: bool) -> None:
+def _print(message: Message, topic: str, lines: Iterable[str], *, as_json: bool) -> None:
     if as_json:
         entry = _value(message.data) if message.data else None
         typer.echo(output.json_text({"topic": topic, "key": message.key, "value": entry}))
     else:
-        for line in told:
+        for line in lines:
             typer.echo(harmless(line))
     sys.stdout.flush()
 
 
 def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
-    """Warn of what these entries bring about together with those that stand on the topic."""
+    """Warn of problems that the new entries cause together with those on the topic."""
     from trustgraph_prompt.prompts import PromptSet
 
     before = PromptSet.build(present)
@@ -294,14 +311,14 @@ def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
         output.note(f"warning: workers will refuse {after.refused[key]}")
 
 
-def _tell(
+def _print_acknowledgements(
     listener: ReportListener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
 ) -> bool:
-    """Say what the workers made of a push; whether all of them took all of it."""
+    """Print what the workers did with a push; return whether all of them applied all of it."""
     if not answers:
         served = sorted({name for names in listener.others.values() for name in names})
-        which = f"; those that have serve {', '.join(served)}" if served else ""
-        output.note(f"error: no worker that serves workspace {workspace} has announced itself{which}")
+        which = f"; workers run for: {', '.join(served)}" if served else ""
+        output.note(f"error: no running worker is known for workspace {workspace}{which}")
         return False
     taken = [name for name, refused in answers.items() if refused is not None and not refused]
     if taken:
@@ -317,22 +334,24 @@ def _tell(
 
 
 def _since(announced: float) -> str:
-    """How long a worker has been silent, which may have been killed."""
+    """How long a worker, which may have been killed, has been silent."""
     from time import time
 
-    from trustgraph_prompt.worker.config.report_topic import SECONDS_TO_BELIEVE_THEM
+    from trustgraph_prompt.worker.config.report_topic import ANNOUNCEMENT_LIFETIME
 
     ago = max(0, time() - announced)
-    until = SECONDS_TO_BELIEVE_THEM / 60
-    return f"it last announced itself {ago:.0f} s ago, and is waited for until {until:g} minutes after that"
+    until = ANNOUNCEMENT_LIFETIME / 60
+    return (
+        f"it last announced itself {ago:.0f} s ago; workers count as running for {until:g} minutes after that"
+    )
 
 
 def _worker(key: str) -> str:
     return harmless(key.partition(":")[2])
 
 
-def _place(workspace: str, key: str) -> tuple[str, str]:
-    """Workspace and key of an entry; a key may name its workspace, as `list` prints it."""
+def _split_key(workspace: str, key: str) -> tuple[str, str]:
+    """Split a key that names its workspace, as `list` prints it."""
     named, _, rest = key.partition("/")
     return (named, rest) if rest == "system" or rest.startswith("template.") else (workspace, key)
 
@@ -342,7 +361,7 @@ def _hint(key: str) -> str:
 
 
 def _value(data: bytes) -> object:
-    """An entry as JSON; as text where somebody put something else on the topic."""
+    """Decode an entry as JSON, or as text if it is not JSON."""
     import json
 
     try:

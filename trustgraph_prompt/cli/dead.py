@@ -1,4 +1,4 @@
-"""`dead`: what could not be served, and why; and served again after a mend."""
+"""`dead`: lists, shows and replays dead letters."""
 
 from __future__ import annotations
 
@@ -11,64 +11,50 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trustgraph_prompt.cli import inspect_broker, options, output
-from trustgraph_prompt.cli.lazy_commands import Command, Group
+from trustgraph_prompt.cli.lazy_commands import Command, group
 from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterTopic
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
+    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
-app = typer.Typer(
-    cls=Group,
-    help="Dead letters: requests that could not be served, each with its reason.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+app = group(
+    "List, show and replay dead letters: requests that could not be served.", "dead list --flows flows/"
 )
 
-IdOption = Annotated[
-    str,
-    typer.Option(
-        "--id",
-        metavar="NAME",
-        help="The id of the worker, as `run` has it.",
-        rich_help_panel=inspect_broker.WHERE,
-    ),
-]
 TopicOption = Annotated[
     str | None,
-    typer.Option(
+    inspect_broker.where_option(
         "--topic",
         metavar="TOPIC",
-        help="The request topic of a subscription that no flow file names.",
-        rich_help_panel=inspect_broker.WHERE,
+        help="With --subscription: the request topic of a subscription that no flow file names.",
     ),
 ]
 SubscriptionOption = Annotated[
     str | None,
-    typer.Option(
-        "--subscription", metavar="NAME", help="That subscription.", rich_help_panel=inspect_broker.WHERE
+    inspect_broker.where_option(
+        "--subscription", metavar="NAME", help="With --topic: the name of the subscription."
     ),
 ]
 EverywhereOption = Annotated[
     bool,
-    typer.Option(
+    inspect_broker.where_option(
         "--all",
-        help="Also every other dead-letter topic: in the namespaces of the flows, of an embedded broker all.",
-        rich_help_panel=inspect_broker.WHERE,
+        help="Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
+        "on an embedded broker all of them.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """The subscriptions that the options name, and in words whose they are."""
+class Subscriptions:
+    """The subscriptions that the options name, and a description of them."""
 
-    places: list[LetterTopic]
-    whose: str
+    subscriptions: list[LetterSource]
+    description: str
     bundled: bool = False
     everywhere: bool = False
 
@@ -76,36 +62,37 @@ class Where:
     def namespaces(self) -> list[str]:
         from trustgraph_prompt.broker.topics import namespace_of
 
-        return sorted({namespace_of(place.topic) for place in self.places})
+        return sorted({namespace_of(place.topic) for place in self.subscriptions})
 
-    def told(self, broker: str) -> str:
-        """Where was looked on the broker of that URL."""
+    def described(self, broker: str) -> str:
+        """Describe what was searched on the broker at the URL."""
         if not self.everywhere:
-            return self.whose + ("; --flows names others" if self.bundled else "")
+            return self.description + ("; use --flows for others" if self.bundled else "")
         within = broker if broker.startswith("embedded:") else ", ".join(self.namespaces)
-        return f"{self.whose}, and of all other dead-letter topics of {within}"
+        return f"{self.description}, and of all other dead-letter topics of {within}"
 
-    def in_vain(self, broker: str) -> str:
-        """Where nothing was found: by the names of the subscriptions too, of which one may be wrong."""
-        names = sorted({place.subscription for place in self.places})
-        return f"{self.told(broker)} (subscription{'s' if len(names) > 1 else ''} {', '.join(names)})"
+    def described_in_full(self, broker: str) -> str:
+        """Describe what was searched, with the subscriptions: a wrong --id shows in their names."""
+        names = sorted({place.subscription for place in self.subscriptions})
+        return f"{self.described(broker)} (subscription{'s' if len(names) > 1 else ''} {', '.join(names)})"
 
-    async def look(self, sight: BrokerView, choice: LetterFilter) -> AsyncGenerator[DeadLetter, None]:
-        """The chosen letters. Raises `BrokerError`, `ConfigError`.
+    async def look(self, view: BrokerView, choice: DeadLetterFilter) -> AsyncGenerator[DeadLetter, None]:
+        """Yield the chosen dead letters. Raises `BrokerError`, `ConfigError`.
 
-        Nobody has buried anything where there is no subscription `dead` that keeps it.
+        Skips topics without the subscription `dead`: it exists as soon as there is a dead letter, and looking
+        would create it.
         """
         from trustgraph_prompt.broker.topics import DEAD_LETTER_SUBSCRIPTION
-        from trustgraph_prompt.worker.dead_letters.replay import look_at
+        from trustgraph_prompt.worker.dead_letters.browse_and_replay import browse_topic
 
-        wanted = [place.letters for place in self.places]
+        wanted = [place.dead_letter_topic for place in self.subscriptions]
         if self.everywhere:
-            names = await sight.topics(self.namespaces)
+            names = await view.topics(self.namespaces)
             wanted += sorted(name for name in names if name.endswith("-DLQ"))
-        there = await sight.subscriptions(dict.fromkeys(wanted))
-        for topic, subscriptions in there.items():
+        existing = await view.subscriptions(dict.fromkeys(wanted))
+        for topic, subscriptions in existing.items():
             if DEAD_LETTER_SUBSCRIPTION in subscriptions:
-                async with aclosing(look_at(sight.broker, topic, choice)) as letters:
+                async with aclosing(browse_topic(view.broker, topic, choice)) as letters:
                     async for letter in letters:
                         yield letter
 
@@ -117,21 +104,17 @@ def _error(type: str | None) -> str | None:
 
 
 ErrorOption = Annotated[
-    str | None,
-    typer.Option("--error", metavar="TYPE", help="Only those that died of this error.", callback=_error),
-]
-PromptOption = Annotated[
-    str | None, typer.Option("--prompt", metavar="ID", help="Only those that ask for this prompt.")
+    str | None, typer.Option("--error", metavar="TYPE", help="Only this error type.", callback=_error)
 ]
 
 
 @app.command("list", cls=Command, epilog="Example:  trustgraph-prompt dead list --flows flows/ --json")
 def list_(
     error: ErrorOption = None,
-    prompt: PromptOption = None,
+    prompt: options.PromptFilterOption = None,
     flows: inspect_broker.FlowsOption = None,
     flow: inspect_broker.FlowOption = None,
-    id: IdOption = "prompt",
+    id: options.IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
     everywhere: EverywhereOption = False,
@@ -139,38 +122,39 @@ def list_(
     admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print the dead letters of flows, oldest first; they stay. Says where it looked, and makes no topic.
+    """List the dead letters of flows, oldest first, without removing them.
 
-    With --json, each on a line, with its whole reason.
+    Creates no topic. With --json, prints one object per line, with the full reason.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
 
-    place: LetterTopic | None = None
+    place: LetterSource | None = None
 
-    def tell(letter: DeadLetter) -> None:
+    def show_one(letter: DeadLetter) -> None:
         nonlocal place
         if as_json:
             output.print_object(_facts(letter))
             return
-        if place != letter.place:
-            place = letter.place
+        if place != letter.source:
+            place = letter.source
             typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
-    where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
-    choice = LetterFilter(error=error, prompt=prompt)
-    count = _tell_each(broker, admin_url, where, choice, tell)
-    output.note(f"{_counted(count)} {where.told(broker) if count else where.in_vain(broker)}")
+    scope = _scope(flows, flow, id, topic, subscription, everywhere=everywhere)
+    choice = DeadLetterFilter(error=error, prompt=prompt)
+    count = _print_each(broker, admin_url, scope, choice, show_one)
+    output.note(f"{_counted(count)} {scope.described(broker) if count else scope.described_in_full(broker)}")
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt dead show 1042 --broker embedded:broker.db")
 def show(
     letter: Annotated[
-        str, typer.Argument(metavar="ID", help="The id of a letter, as `list` prints it, or of its request.")
+        str,
+        typer.Argument(metavar="ID", help="The id of a dead letter, as `list` prints it, or of its request."),
     ],
     flows: inspect_broker.FlowsOption = None,
     flow: inspect_broker.FlowOption = None,
-    id: IdOption = "prompt",
+    id: options.IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
     everywhere: EverywhereOption = False,
@@ -178,22 +162,22 @@ def show(
     admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print a dead letter whole: why it died, its properties, its payload, the terms in it decoded.
+    """Print one dead letter in full: its reason, properties and decoded payload.
 
-    Exits with 1 where there is none.
+    Exits with 1 if it does not exist.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
 
-    def tell(found: DeadLetter) -> None:
+    def show_one(found: DeadLetter) -> None:
         if as_json:
             output.print_json(_whole(found))
         else:
             _print_whole(found)
 
-    where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
-    choice = LetterFilter(frozenset([letter]))
-    if not _tell_each(broker, admin_url, where, choice, tell):
-        output.note(f"error: there is no dead letter {letter} {where.in_vain(broker)}")
+    scope = _scope(flows, flow, id, topic, subscription, everywhere=everywhere)
+    choice = DeadLetterFilter(frozenset([letter]))
+    if not _print_each(broker, admin_url, scope, choice, show_one):
+        output.note(f"error: there is no dead letter {letter} {scope.described_in_full(broker)}")
         raise typer.Exit(1)
 
 
@@ -205,45 +189,47 @@ def show(
 def replay_(
     letters: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID…]", help="Ids of letters, as `list` prints them, or of their requests."),
+        typer.Argument(
+            metavar="[ID…]", help="Ids of dead letters, as `list` prints them, or of their requests."
+        ),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="All that `list` prints with the same options.")
+        bool, typer.Option("--all", help="All dead letters that `list` prints with the same options.")
     ] = False,
     error: ErrorOption = None,
-    prompt: PromptOption = None,
+    prompt: options.PromptFilterOption = None,
     flows: inspect_broker.FlowsOption = None,
     flow: inspect_broker.FlowOption = None,
-    id: IdOption = "prompt",
+    id: options.IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
 ) -> None:
-    """Put dead letters back, to be served again by the flow they died in, as if they came for the first time.
+    """Put dead letters back, so that the subscription they died in gets them again as new requests.
 
-    Letters of a non-persistent topic go to whoever is subscribed to it now: without a running worker they
-    stay, and those of other flows are replayed; more at a time than it has room for are lost. Exits with 1
-    where nobody is there, or a letter that is named is not, or was too large to be kept whole.
+    Requests of a persistent topic wait until a worker runs. A non-persistent topic stores nothing: its dead
+    letters are replayed only while the worker runs, to all subscriptions, and those beyond its buffer are
+    lost. Exits with 1 if no worker runs there, or if a named dead letter does not exist or is not complete.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter, replay
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, replay
 
     if letters and all_:
-        raise ConfigError("ids and --all: say one of them")
+        raise ConfigError("give either ids or --all, not both")
     if not letters and not all_:
-        raise ConfigError("which letters? name them, or say --all")
-    choice = LetterFilter(frozenset(letters or ()), error, prompt)
-    where = _where(flows, flow, id, topic, subscription)
-    unmet, replayed, staying = set(choice.ids), 0, 0
+        raise ConfigError("no dead letters are selected: give their ids, or --all")
+    choice = DeadLetterFilter(frozenset(letters or ()), error, prompt)
+    scope = _scope(flows, flow, id, topic, subscription)
+    missing, replayed, kept = set(choice.ids), 0, 0
 
     async def put_back(connected: Broker) -> None:
-        nonlocal replayed, staying
-        async with aclosing(replay(connected, where.places, choice)) as done:
+        nonlocal replayed, kept
+        async with aclosing(replay(connected, scope.subscriptions, choice)) as done:
             async for letter, why in done:
-                unmet.difference_update((letter.id, letter.request))
+                missing.difference_update((letter.id, letter.request))
                 if why is None:
                     replayed += 1
                 else:
-                    staying += 1
+                    kept += 1
                     output.note(f"{letter.id} cannot be replayed: {why}")
 
     try:
@@ -252,16 +238,18 @@ def replay_(
     finally:
         typer.echo(f"replayed {_counted(replayed)}")
         if replayed:
-            output.note("`dead list` shows what died again")
-    if unmet:
-        output.note(f"error: there is no dead letter {', '.join(sorted(unmet))} {where.in_vain(broker)}")
-    elif not replayed and not staying:
-        output.note(f"looked at those {where.in_vain(broker)}")
-    if unmet or (staying and not all_):
+            output.note("they wait until a worker serves them; `dead list` shows those that fail again")
+    if missing:
+        output.note(
+            f"error: there is no dead letter {', '.join(sorted(missing))} {scope.described_in_full(broker)}"
+        )
+    elif not replayed and not kept:
+        output.note(f"searched the dead letters {scope.described_in_full(broker)}")
+    if missing or (kept and not all_):
         raise typer.Exit(1)
 
 
-def _where(
+def _scope(
     flows: list[Path] | None,
     flow: str | None,
     id: str,
@@ -269,55 +257,55 @@ def _where(
     subscription: str | None,
     *,
     everywhere: bool = False,
-) -> Where:
-    """The subscriptions that the options name. Raises `ConfigError`."""
+) -> Subscriptions:
+    """Return the subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.dead_letters.record import LetterTopic
+    from trustgraph_prompt.worker.dead_letters.record import LetterSource
 
     if everywhere and (flow is not None or topic is not None):
-        raise ConfigError("looks everywhere: leave out --flow and --topic", where="--all")
+        raise ConfigError("cannot be combined with --flow or --topic", where="--all")
     if topic is not None and subscription is not None:
         if flows or flow is not None:
-            raise ConfigError("names a place, as flows do: say one of them", where="--topic")
+            raise ConfigError("cannot be combined with --flows or --flow", where="--topic")
         try:
-            place = LetterTopic(topics.resolve(topic), topics.check_subscription(subscription))
+            place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
         except TopicInvalid as error:
             raise ConfigError(str(error), where="--topic, --subscription") from error
-        return Where([place], f"of {place.topic}")
+        return Subscriptions([place], f"of {place.topic}")
     if topic is not None or subscription is not None:
-        raise ConfigError("--topic and --subscription belong together")
-    chosen, whose = inspect_broker.flows_of(flows, flow, processor=id)
-    places = list(dict.fromkeys(map(LetterTopic.of, chosen)))
-    return Where(places, whose, bundled=not flows, everywhere=everywhere)
+        raise ConfigError("--topic and --subscription must be given together")
+    chosen, description = inspect_broker.flows_of(flows, flow, processor=id)
+    places = list(dict.fromkeys(map(LetterSource.of, chosen)))
+    return Subscriptions(places, description, bundled=not flows, everywhere=everywhere)
 
 
-def _tell_each(
+def _print_each(
     broker: str,
     admin_url: str | None,
-    where: Where,
-    choice: LetterFilter,
-    tell: Callable[[DeadLetter], None],
+    scope: Subscriptions,
+    choice: DeadLetterFilter,
+    show_one: Callable[[DeadLetter], None],
 ) -> int:
-    """Tell of the chosen letters, and how many they are."""
+    """Show the chosen letters; return how many there are."""
 
-    async def tell_all(sight: BrokerView) -> int:
+    async def print_all(view: BrokerView) -> int:
         count = 0
-        async with aclosing(where.look(sight, choice)) as letters:
+        async with aclosing(scope.look(view, choice)) as letters:
             async for letter in letters:
                 count += 1
-                tell(letter)
+                show_one(letter)
         return count
 
-    return inspect_broker.look(broker, admin_url, tell_all)
+    return inspect_broker.look(broker, admin_url, print_all)
 
 
 def _facts(letter: DeadLetter) -> dict[str, Any]:
-    """What a list says of a letter, for programs."""
+    """The fields of a letter in a list, for programs."""
     return {
         "id": letter.id,
         "request": letter.request,
-        "topic": letter.place.topic,
-        "subscription": letter.place.subscription,
+        "topic": letter.source.topic,
+        "subscription": letter.source.subscription,
         "published": output.time(letter.message.published),
         "died": None if letter.died is None else output.time(letter.died),
         "flow": letter.flow,
@@ -326,12 +314,12 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
         "reason": letter.reason,
         "deliveries": letter.message.deliveries,
         "bytes": letter.size,
-        "cut": letter.cut,
+        "cut": letter.truncated,
     }
 
 
 def _whole(letter: DeadLetter) -> dict[str, Any]:
-    """All there is, for programs; `content` is None where it is no text."""
+    """All fields of a letter, for programs; `content` is None if it is not text."""
     properties = dict(letter.message.properties)
     return {
         **_facts(letter),
@@ -342,8 +330,8 @@ def _whole(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _line(letter: DeadLetter) -> str:
-    size = f"{letter.size:,} B{' (cut)' if letter.cut else ''}"
-    said = (
+    size = f"{letter.size:,} B{' (cut)' if letter.truncated else ''}"
+    columns = (
         f"  {output.time(letter.message.published)}  {letter.id}",
         letter.error or "-",
         letter.prompt or "-",
@@ -351,7 +339,7 @@ def _line(letter: DeadLetter) -> str:
         size,
         output.shortened(letter.reason),
     )
-    return visible("  ".join(said))
+    return visible("  ".join(columns))
 
 
 def _print_whole(letter: DeadLetter) -> None:
@@ -359,16 +347,12 @@ def _print_whole(letter: DeadLetter) -> None:
         if name == "content":
             break
         if value not in (None, {}, False):
-            typer.echo(visible(f"{name:13}{_plain(value)}"))
+            typer.echo(visible(f"{name:13}{value if isinstance(value, str) else output.json_text(value)}"))
     content = letter.content()
     text = content if isinstance(content, str) else output.json_text(content, pretty=True)
     typer.echo()
-    for line in text.splitlines() if content is not None else ["(no text)"]:
+    for line in text.splitlines() if content is not None else ["(not text)"]:
         typer.echo(visible(line))
-
-
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else output.json_text(value)
 
 
 def _counted(count: int) -> str:

@@ -1,4 +1,4 @@
-"""`extract`: documents in, objects out."""
+"""`extract`: runs prompts on text files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import options, output, progress
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.llm import Provider
 
 HOPELESS = 20
-"""So many failures in a row, and nothing more is asked: the server is down, the key is wrong."""
+"""After this many failures in a row the run stops: the server is down, or the key is wrong."""
 
 DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
 
@@ -32,13 +32,13 @@ EXAMPLE = (
 
 
 def command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Text files in UTF-8.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="UTF-8 text files.")],
     prompt: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help=f"A prompt to ask about each chunk; {' and '.join(DEFAULT_PROMPTS)} unless given. "
-            "May be given several times.",
+            help=f"A prompt to run on each chunk; may be given several times. Default: "
+            f"{' and '.join(DEFAULT_PROMPTS)}.",
             show_default=False,
         ),
     ] = None,
@@ -48,7 +48,7 @@ def command(
             "--output",
             "-o",
             metavar="OUT.jsonl",
-            help="Where the objects go. A file that extract has not written is not overwritten.",
+            help="The file of objects. A file that `extract` did not write is never overwritten.",
         ),
     ] = Path("extracted.jsonl"),
     script: options.ProviderOption = None,
@@ -59,41 +59,46 @@ def command(
     templates: options.TemplatesOption = None,
     term: options.TermOption = None,
     chunk_size: Annotated[
-        int, typer.Option(metavar="N", min=100, help="Characters of a chunk at most.")
+        int, typer.Option(metavar="N", min=100, help="Maximum size of a chunk, in characters.")
     ] = 2000,
-    concurrency: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Questions at once.")] = 8,
+    concurrency: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of concurrent model calls.")
+    ] = 8,
     bare: Annotated[
-        bool, typer.Option("--bare", help="Write the objects alone, without where they are from.")
+        bool, typer.Option("--bare", help="Write the objects only, without their origin.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for programs.")] = False,
 ) -> None:
-    """Ask prompts about every chunk of some text files, and write each valid object as a line of OUT.jsonl.
+    """Run prompts on text files and write the valid objects as JSON lines.
 
-    A line says where its object is from: {"prompt", "file", "chunk", "object"}. Lines gather in
-    OUT.jsonl.part, which takes the place of OUT.jsonl at the end. What was answered is kept in
-    OUT.jsonl.state: after an interruption, run the same command again, and only the rest is asked.
-    Exits with 1 where a question failed, where a file was skipped because it is empty or no text, and where
-    answers were cut or without use and not one object came.
+    Each file is split into chunks, and each prompt runs on each chunk. An output line is {"prompt", "file",
+    "chunk", "object", "grounding"}: the object and its origin. `grounding` gives the positions of the
+    object's values in the chunk, if the prompt's schema requires them to occur there. With --bare, a line is
+    the object only.
+
+    Objects are collected in OUT.jsonl.part, which replaces OUT.jsonl at the end. Answers are kept in
+    OUT.jsonl.state: the same command run again calls the model only for those that are missing. Exits with 1
+    if a call failed, if a file was skipped because it is empty or not text, or if there are no objects and
+    some answers were truncated or without use.
     """
     import asyncio
 
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
     from trustgraph_prompt.cli.output_file import OutputFile
-    from trustgraph_prompt.cli.progress import Progress
     from trustgraph_prompt.extraction import results, run
 
     prompts = options.prompts(templates)
     if not prompt and not any(map(prompts.find, DEFAULT_PROMPTS)):
         there = ", ".join(sorted(prompts.prompts)) or "none"
         raise ConfigError(
-            f"which prompt? say --prompt ID; there are no {' and '.join(DEFAULT_PROMPTS)}, but: {there}",
+            f"no default prompts ({', '.join(DEFAULT_PROMPTS)}) here; give --prompt ID, one of: {there}",
             where=str(templates),
         )
     found = [options.prompt(prompts, id) for id in prompt or DEFAULT_PROMPTS]
     asked = list({definition.id: definition for definition in found}.values())
     terms = options.terms(term)
     if "text" in terms:
-        raise ConfigError("is the chunk that is asked about, and cannot be given", where="--term text")
+        raise ConfigError("is reserved for the chunk", where="--term text")
     provider = options.provider(script, base_url, model, prefill, native_schema)
     jobs, skipped = run.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
     for definition in asked:
@@ -102,16 +107,16 @@ def command(
         raise skipped[0]
     destination = OutputFile(out, files)
     limits = {definition.id: definition.config.answer_limit for definition in asked}
-    tally = ExtractSummary(jobs, limits, skipped=[str(error) for error in skipped])
-    with Progress(tally) as progress:
+    summary = ExtractSummary(jobs, limits, skipped=[str(error) for error in skipped])
+    with progress.shown(summary) as update:
         lines = results.ObjectsFile(destination.write, bare=bare)
 
         def listen(result: results.Result) -> None:
             lines.add(result)
-            tally.add(result)
-            progress.update()
-            if tally.failed_in_a_row == HOPELESS:
-                output.note(f"giving up: {HOPELESS} failures in a row")
+            summary.add(result)
+            update()
+            if summary.failed_in_a_row == HOPELESS:
+                output.note(f"stopping after {HOPELESS} failures in a row")
                 extraction.stop()
 
         extraction = run.Extraction(
@@ -125,30 +130,34 @@ def command(
         )
         interrupted = asyncio.run(_run(extraction, provider))
         lines.finish()
-    if tally.answered:
+    if summary.answered:
         destination.replace()
     else:
         destination.discard()
     if as_json:
-        output.print_json({"output": str(out), **tally.as_json()})
+        output.print_json({"output": str(out), **summary.as_json()})
     else:
-        ended = f"-> {out}" if tally.answered else f"nothing was written to {out}"
-        typer.echo(harmless(f"{tally.summary()}\n{ended}"))
+        ended = f"-> {out}" if summary.answered else f"nothing was written to {out}"
+        typer.echo(harmless(f"{summary.text()}\n{ended}"))
     if interrupted:
-        output.note("interrupted; run the same command again for the rest")
+        output.note("interrupted: run the same command again for the rest")
         raise typer.Exit(130)
-    if tally.failed:
-        output.note("run the same command again to ask once more what failed or was not asked")
-    if tally.came_to_nothing:
-        output.note("error: not one object came, and answers were cut off or without use")
-    if tally.failed or tally.came_to_nothing or skipped:
+    if summary.failed:
+        settings = summary.settings_to_change()
+        for setting in settings:
+            output.note(setting)
+        then = "then run the same command again" if settings else "run the same command again"
+        output.note(f"{then}: it only repeats the calls that failed or were not made")
+    if summary.came_to_nothing:
+        output.note("error: no objects were extracted, as answers were truncated or without use")
+    if summary.failed or summary.came_to_nothing or skipped:
         raise typer.Exit(1)
     if script is not None and not as_json:
-        typer.echo(_the_same_with_a_model(script))
+        typer.echo(_command_with_a_model(script))
 
 
 async def _run(extraction: Extraction, provider: Provider) -> bool:
-    """Run to the end, or until a signal; returns whether there was one."""
+    """Run to the end or until a signal; return whether there was one."""
     import asyncio
 
     interrupted = False
@@ -156,7 +165,7 @@ async def _run(extraction: Extraction, provider: Provider) -> bool:
     def stop() -> None:
         nonlocal interrupted
         if not interrupted:
-            output.note("stopping: what is under way is finished; interrupt again to leave it")
+            output.note("stopping after the calls in progress; interrupt again to stop at once")
         interrupted = True
         extraction.stop()
 
@@ -171,17 +180,17 @@ async def _run(extraction: Extraction, provider: Provider) -> bool:
 
 
 def _identity(script: str | None, model: str | None) -> str:
-    """Who answers, as far as an answer of an earlier run still counts: another recording is somebody else."""
+    """What answers of an earlier run depend on: the model, or the content of the recording."""
     if script is None:
         return model or ""
     return f"scripted:{hashlib.sha256(options.recording(script).read_bytes()).hexdigest()}"
 
 
-def _the_same_with_a_model(script: str) -> str:
+def _command_with_a_model(script: str) -> str:
     program = "trustgraph-prompt" if shutil.which("trustgraph-prompt") else sys.argv[0]
-    typed = [word for word in sys.argv[1:] if word not in ("--provider", script, f"--provider={script}")]
-    command = shlex.join([program, *typed])
+    arguments = [word for word in sys.argv[1:] if word not in ("--provider", script, f"--provider={script}")]
+    command = shlex.join([program, *arguments])
     return (
-        "\nThese answers were recorded. The same with a real model, on any OpenAI-compatible server:\n"
+        "\nThese answers were recorded. To call a real model on any OpenAI-compatible server:\n"
         f"  {command} --base-url http://localhost:11434/v1 --model NAME"
     )

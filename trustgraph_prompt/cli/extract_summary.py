@@ -1,26 +1,29 @@
-"""What an extraction adds up to."""
+"""Counts the results of an extraction, and summarises them for people and for programs."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trustgraph_prompt.cli import truncation_advice
-from trustgraph_prompt.cli.output import counted
+from trustgraph_prompt.cli import failure_advice
+from trustgraph_prompt.cli.output import counted, without_advice
 from trustgraph_prompt.errors import Reason
 
 if TYPE_CHECKING:
     from trustgraph_prompt.extraction.results import Job, Result
 
 MAX_EXAMPLES = 10
-"""How many refusals, cuts and failures are told one by one; all are counted."""
+"""How many lines a section of the summary has; `--json` lists everything."""
+
+_NUMBER = re.compile(r"\d+")
 
 
 class JobRemark(NamedTuple):
-    """Something to say about one job; remarks sort in the order of the jobs."""
+    """A remark about one job; remarks sort in the order of the jobs."""
 
     position: int
     place: str
@@ -32,11 +35,10 @@ class JobRemark(NamedTuple):
 
 @dataclass
 class ExtractSummary:
-    """Counts the results of some jobs as they come in. Tokens are those that this run paid for.
+    """Counts results as they arrive. Tokens are those of this run.
 
-    `max_tokens` is how long each prompt lets an answer be. `barren` are answers that say that there is no
-    object, `unusable` those that have none and do not say so, each with its reason. `skipped` says of each
-    file of no use why it is none.
+    `max_tokens` is the limit of an answer by prompt. `barren` are answers that say there are no objects,
+    `unusable` those without an object that do not say so. `skipped` has the reason for each skipped file.
     """
 
     jobs: Sequence[Job]
@@ -66,36 +68,36 @@ class ExtractSummary:
 
     @property
     def chunks_done(self) -> int:
-        """Chunks about which every prompt was answered."""
+        """Chunks that every prompt has an answer for."""
         return self.chunks - len(self._jobs_of_chunk)
 
     @property
     def answered(self) -> int:
-        """Jobs that have an answer; a failure is none."""
+        """Jobs with an answer; a failure is not one."""
         return self.done - len(self.failed)
 
     @property
     def open(self) -> int:
-        """Jobs that have no result yet."""
+        """Jobs without a result."""
         return len(self.jobs) - self.done
 
     @property
     def came_to_nothing(self) -> bool:
-        """Whether answers were cut or without use, and there is not one object."""
+        """Whether there are no objects, and answers were truncated or without use."""
         return bool(self.truncated or self.unusable) and not self.objects.total()
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self.started
 
     @property
     def tokens(self) -> int:
-        """Paid for in this run, questions and answers."""
+        """Tokens of this run, in prompts and answers."""
         return self.tokens_in + self.tokens_out
 
     def add(self, result: Result) -> None:
-        """One more result."""
+        """Count a result."""
         job, answer = result.job, result.answer
         self.done += 1
         self.earlier += result.earlier
@@ -103,13 +105,16 @@ class ExtractSummary:
         place = f"{job.file} chunk {job.chunk}, {job.prompt}"
         if result.failure is None:
             self.failed_in_a_row = 0
-            self._one_less_for((job.file, job.chunk))
+            self._jobs_of_chunk[job.file, job.chunk] -= 1
+            if not self._jobs_of_chunk[job.file, job.chunk]:
+                del self._jobs_of_chunk[job.file, job.chunk]
         else:
             self.failed_in_a_row += 1
             self.failed.append(JobRemark(job.position, place, result.failure))
         if answer is None:
             return
-        if not any(rejected["issues"][0] in answer.issues for rejected in answer.rejected):  # one value
+        # The issues of a rejected json value are also those of the answer; it is no rejected object.
+        if not any(rejected["issues"][0] in answer.issues for rejected in answer.rejected):
             self.refused_count += answer.rejected_count
             self.refused += (
                 JobRemark(job.position, f"{place}, object {rejected['index'] + 1}", _why(rejected))
@@ -117,10 +122,12 @@ class ExtractSummary:
             )
         if not result.objects and result.failure is None:
             unusable = answer.reason != Reason.SUCCESS
-            (self.unusable if unusable else self.barren).append(JobRemark(job.position, place, answer.why))
+            (self.unusable if unusable else self.barren).append(
+                JobRemark(job.position, place, without_advice(answer.why))
+            )
         if answer.truncated:
             issues = answer.issues if answer.reason == Reason.SUCCESS else ()
-            why, lacked_room = truncation_advice.explain(
+            why, lacked_room = failure_advice.truncation(
                 issues, answer.calls, self.max_tokens.get(job.prompt)
             )
             self.truncated.append(JobRemark(job.position, place, why))
@@ -133,7 +140,7 @@ class ExtractSummary:
             self.tokens_out += answer.usage.get("completion_tokens") or 0
 
     def line(self) -> str:
-        """How far it is, in one line."""
+        """Describe the progress in one line."""
         objects = self.objects.total()
         rate = objects / max(self.seconds, 0.001)
         unusable = f", {counted(len(self.unusable), 'answer')} without use" if self.unusable else ""
@@ -144,7 +151,7 @@ class ExtractSummary:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The whole of it, for programs."""
+        """Return the summary for programs."""
         return {
             "objects": dict(self.objects),
             "chunks": self.chunks,
@@ -162,8 +169,13 @@ class ExtractSummary:
             "seconds": round(self.seconds, 3),
         }
 
-    def summary(self) -> str:
-        """The whole of it, for people."""
+    def settings_to_change(self) -> list[str]:
+        """Name the settings without which the failed calls would fail again."""
+        named = (failure_advice.failed_call(remark.text) for remark in sorted(self.failed))
+        return list(dict.fromkeys(filter(None, named)))
+
+    def text(self) -> str:
+        """Return the summary for people: remarks with the same cause share a line."""
         files = len({job.file for job in self.jobs})
         lines = [
             f"{counted(self.objects.total(), 'object')} from {counted(self.chunks, 'chunk')} of "
@@ -174,42 +186,47 @@ class ExtractSummary:
         if self.earlier:
             lines.append(f"{counted(self.earlier, 'answer')} kept from earlier runs, not paid again")
         lines += _section("skipped", len(self.skipped), "file", self.skipped)
-        lines += _section("refused", self.refused_count, "object", _told(self.refused))
-        lines += _section("cut off, then completed", len(self.completed), "answer", _told(self.completed))
-        lines += _section("cut off for good", len(self.truncated), "answer", _told(self.truncated))
+        lines += _section("refused", self.refused_count, "object", _grouped(self.refused))
+        lines += _section("truncated, then completed", len(self.completed), "answer", _told(self.completed))
+        lines += _section("truncated", len(self.truncated), "answer", _grouped(self.truncated))
         if self._lacked_room:
-            lines.append(f"  {truncation_advice.MORE_ROOM} smaller chunks (--chunk-size)")
+            lines.append(f"  {failure_advice.LONGER_ANSWERS} smaller chunks (--chunk-size)")
         lines += _section("without any object", len(self.barren), "answer", _told(self.barren))
-        lines += _section("without use", len(self.unusable), "answer", _told(self.unusable))
-        reasons = Counter(remark.text for remark in self.failed).most_common()
-        failures = [f"{count:,} × {reason}" for reason, count in reasons]
-        lines += _section("failed", len(self.failed), "question", failures)
+        lines += _section("without use", len(self.unusable), "answer", _grouped(self.unusable))
+        lines += _section("failed", len(self.failed), "question", _grouped(self.failed))
         if self.open:
             chunks = counted(self.chunks - self.chunks_done, "chunk")
             lines.append(f"not asked: {counted(self.open, 'question')}; {chunks} not answered whole")
         return "\n".join(lines)
 
-    def _one_less_for(self, chunk: tuple[str, int]) -> None:
-        self._jobs_of_chunk[chunk] -= 1
-        if not self._jobs_of_chunk[chunk]:
-            del self._jobs_of_chunk[chunk]
-
 
 def _why(rejected: Mapping[str, Any]) -> str:
-    return "; ".join(
+    issues = (
         f"{issue['path']}: {issue['message']}" if issue["path"] else issue["message"]
         for issue in rejected["issues"]
     )
+    return without_advice("; ".join(issues))
 
 
 def _told(remarks: Iterable[JobRemark]) -> list[str]:
     return [str(remark) for remark in sorted(remarks)]
 
 
-def _section(title: str, count: int, noun: str, examples: Sequence[str]) -> list[str]:
-    """Lines under a title; none where there is nothing to tell."""
+def _grouped(remarks: Iterable[JobRemark]) -> list[str]:
+    """One line per cause, the most frequent first. Causes that differ only in numbers count as the same."""
+    groups: dict[str, list[JobRemark]] = {}
+    for remark in sorted(remarks):
+        groups.setdefault(_NUMBER.sub("#", remark.text), []).append(remark)
+    return [
+        str(first) if not others else f"{len(others) + 1:,} × {first.text} (first: {first.place})"
+        for first, *others in sorted(groups.values(), key=len, reverse=True)
+    ]
+
+
+def _section(title: str, count: int, noun: str, remarks: Sequence[str]) -> list[str]:
+    """A title with the first remarks below it; no lines if there is nothing to report."""
     if not count:
         return []
-    shown = [f"  {example}" for example in examples[:MAX_EXAMPLES]]
-    more = len(examples) - len(shown)
+    shown = [f"  {remark}" for remark in remarks[:MAX_EXAMPLES]]
+    more = len(remarks) - len(shown)
     return [f"{title}: {counted(count, noun)}", *shown, *([f"  and {more:,} more"] if more else [])]

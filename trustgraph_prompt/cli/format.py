@@ -1,4 +1,4 @@
-"""`format`: files of the schema language, laid out in one way."""
+"""`format`: formats prompt files."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ EXAMPLE = "Example:  trustgraph-prompt format prompts/ --check"
 
 def command(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH…", help="Files *.prompt, and folders of them.")
+        list[Path], typer.Argument(metavar="PATH…", help="*.prompt files, and folders of them.")
     ],
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; end with 1 where something would change.")
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
     ] = False,
 ) -> None:
-    """Lay out prompt files in the one layout; what they say stays the same, and so do their comments.
+    """Format prompt files in place.
 
-    All of them are read before the first is written: where one cannot be read, none is changed.
+    Only the layout changes; comments stay. If one of the files cannot be parsed, none is changed.
     """
     from trustgraph_prompt import language
     from trustgraph_prompt.config_files import read_text
 
-    laid_out = {}
+    formatted = {}
     files = [file for path in paths for file in _files(path)]
     for file in files:
         source = read_text(file)
-        formatted = language.format(source, where=str(file))
-        if formatted != source:
-            laid_out[file] = formatted
-    for file, text in laid_out.items():
+        text = language.format(source, where=str(file))
+        if text != source:
+            formatted[file] = text
+    for file, text in formatted.items():
         if not check:
             file.write_bytes(text.encode())
         typer.echo(f"{'would change' if check else 'changed'} {file}")
-    output.note(f"{output.counted(len(files) - len(laid_out), 'file')} in the one layout already")
-    if check and laid_out:
+    output.note(f"{output.counted(len(files) - len(formatted), 'file')} already formatted")
+    if check and formatted:
         raise typer.Exit(1)
 
 
@@ -50,6 +50,6 @@ def _files(path: Path) -> list[Path]:
     files = sorted(path.glob("*.prompt"))
     if not files:
         raise ConfigError(
-            "nothing to lay out here", where=str(path), found="no *.prompt file", expected="some"
+            "no files to format", where=str(path), found="no *.prompt file", expected="at least one"
         )
     return files

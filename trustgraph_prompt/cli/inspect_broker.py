@@ -1,10 +1,11 @@
-"""Looking at a broker without making anything there: whoever opens a topic that is missing creates it."""
+"""Reads a broker without creating topics: opening a missing topic would create it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -20,33 +21,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-WHERE = "Where to look"
+where_option = partial(typer.Option, rich_help_panel="Flows and subscriptions")
+"""Declares an option that says where to look."""
 
 FlowsOption = Annotated[
     list[Path] | None,
-    typer.Option(
+    where_option(
         "--flows",
         metavar="PATH",
-        help="A flow file, or a folder of them, instead of the bundled. May be given several times.",
-        rich_help_panel=WHERE,
+        help="A flow file, or a folder of them, instead of the bundled ones. May be given several times.",
     ),
 ]
-FlowOption = Annotated[
-    str | None, typer.Option("--flow", metavar="NAME", help="One of the flows only.", rich_help_panel=WHERE)
-]
+FlowOption = Annotated[str | None, where_option("--flow", metavar="NAME", help="Only this flow.")]
 AdminUrlOption = Annotated[
     str | None,
     typer.Option(
         "--admin-url",
         metavar="URL",
         envvar="TRUSTGRAPH_PROMPT_ADMIN_URL",
-        help="Pulsar's admin API; unless given, port 8080 of the broker's host (8443 of pulsar+ssl).",
+        help="URL of Pulsar's admin API. Default: port 8080 of the broker's host, 8443 with pulsar+ssl://.",
     ),
 ]
 
 
 def known(name: str | None, names: Sequence[str], option: str) -> str | None:
-    """The name that an option `--NOUN` has, if any. Raises `ConfigError` where it is none of the known."""
+    """Return the value of an option `--NOUN`. Raises `ConfigError` if it is not one of `names`."""
     from trustgraph_prompt.errors import suggestion
 
     if name is None or name in names:
@@ -60,38 +59,40 @@ def known(name: str | None, names: Sequence[str], option: str) -> str | None:
 def flows_of(
     flows: list[Path] | None, name: str | None, *, processor: str = "prompt"
 ) -> tuple[list[Flow], str]:
-    """The flows that the options name, else the bundled ones; and in words whose they are.
+    """Load the flows that the options name, else the bundled ones; also describe them for a message.
 
     Raises `ConfigError`.
     """
     from trustgraph_prompt import package_data
     from trustgraph_prompt.worker.flow_file import load
 
-    served = [each for path in flows or [package_data.flows()] for each in load(path, processor=processor)]
-    chosen = [each for each in served if name in (None, each.name)]
+    served = [flow for path in flows or [package_data.flows()] for flow in load(path, processor=processor)]
+    chosen = [flow for flow in served if name in (None, flow.name)]
     if not chosen:
-        known = ", ".join(sorted(each.name for each in served))
+        known = ", ".join(sorted(flow.name for flow in served))
         raise ConfigError("there is no such flow", where="--flow", found=name, expected=f"one of {known}")
-    names = ", ".join(dict.fromkeys(each.name for each in chosen))
+    names = ", ".join(dict.fromkeys(flow.name for flow in chosen))
     given = f" in {', '.join(map(str, flows))}" if flows else ""
-    whose = f"of the {'' if flows else 'bundled '}{'flow' if len(chosen) == 1 else 'flows'} {names}{given}"
-    return chosen, whose
+    description = (
+        f"of the {'' if flows else 'bundled '}{'flow' if len(chosen) == 1 else 'flows'} {names}{given}"
+    )
+    return chosen, description
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """A broker, and what is on it. All raise `BrokerError` and `ConfigError`."""
+    """A broker and what exists on it. All methods raise `BrokerError` and `ConfigError`."""
 
     broker: Broker
     url: str
     _admin_url: str | None
 
     async def has(self, topic: str) -> bool:
-        """Whether there is such a persistent topic."""
+        """Whether the persistent topic exists."""
         return topic in await self.subscriptions([topic])
 
     async def subscriptions(self, topics: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """Those of the persistent topics that there are, with their subscriptions."""
+        """Return those of the persistent topics that exist, with their subscriptions."""
         from trustgraph_prompt.broker import EmbeddedBroker
         from trustgraph_prompt.broker.pulsar.admin import subscriptions_of
 
@@ -102,7 +103,7 @@ class BrokerView:
             return await subscriptions_of(asked, topics)
 
     async def topics(self, namespaces: Iterable[str]) -> Collection[str]:
-        """The persistent topics of these `tenant/namespace`; of a broker in a file, all."""
+        """Return the persistent topics of these `tenant/namespace`; on an embedded broker, all topics."""
         from trustgraph_prompt.broker import EmbeddedBroker
         from trustgraph_prompt.broker.pulsar.admin import topics_in
 
@@ -113,7 +114,7 @@ class BrokerView:
 
 
 def look(url: str, admin_url: str | None, action: Callable[[BrokerView], Awaitable[T]]) -> T:
-    """What the action gives on the broker of that URL. Raises `ConfigError`, `BrokerError`."""
+    """Run the action on the broker at the URL and return its result. Raises `ConfigError`, `BrokerError`."""
     return options.on_broker(
         options.existing(url), lambda connected: action(BrokerView(connected, url, admin_url))
     )
@@ -121,7 +122,7 @@ def look(url: str, admin_url: str | None, action: Callable[[BrokerView], Awaitab
 
 @asynccontextmanager
 async def admin(broker: str, url: str | None) -> AsyncIterator[PulsarAdmin]:
-    """The admin API beside that broker, or at that URL. Raises `ConfigError`, and `BrokerUnavailable`."""
+    """Open the admin API at the URL, or beside the broker. Raises `ConfigError`, `BrokerUnavailable`."""
     from trustgraph_prompt.broker.pulsar.admin import admin_of, admin_url
     from trustgraph_prompt.broker.pulsar.credentials import Credentials
 
@@ -133,5 +134,5 @@ async def admin(broker: str, url: str | None) -> AsyncIterator[PulsarAdmin]:
         if url is not None:
             raise
         raise BrokerUnavailable(
-            f"{error} (looked for beside the broker; --admin-url says where the admin API is)"
+            f"{error} (this is the default address; set another with --admin-url)"
         ) from error

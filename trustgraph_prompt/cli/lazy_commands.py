@@ -1,4 +1,4 @@
-"""Commands as they are shown: sections by who is asked, switches without a type; and loaded when called."""
+"""How commands and groups of commands show their help, and how they are imported only when called."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import typer.main
 
 
 class _Shown:
-    """How the help of a command and of a group of commands looks."""
+    """Formats the help of a command or group: options by panel, switches without a metavar."""
 
     def get_params(self, context: Any) -> list[Any]:
-        """All parameters, those included that typer adds by itself."""
+        """All parameters, including those that typer adds."""
         parameters: list[Any] = super().get_params(context)  # type: ignore[misc]
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
-                parameter.metavar = ""  # there is nothing to write behind a switch
+                parameter.metavar = ""
         return parameters
 
     def format_options(self, context: Any, formatter: Any) -> None:
-        """The parameters under their headings, then the commands, if there are any."""
+        """Write the parameters under the headings of their panels."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(context):
             if shown := parameter.get_help_record(context):
@@ -35,26 +35,38 @@ class _Shown:
 
 
 class Command(_Shown, typer.core.TyperCommand):
-    """One command."""
+    """A command."""
 
     def get_short_help_str(self, limit: int = 0) -> str:
-        """What a list of commands says of it: its first sentence, wrapped and not cut."""
+        """Return the first sentence of the help, for a list of commands; click would truncate it."""
         return super().get_short_help_str(limit=1000)
 
 
 class Group(_Shown, typer.core.TyperGroup):
-    """A command of commands."""
+    """A command with subcommands."""
 
     def format_options(self, context: Any, formatter: Any) -> None:
         super().format_options(context, formatter)
         self.format_commands(context, formatter)
 
 
+def group(help: str, example: str) -> typer.Typer:
+    """Return an app for a command with subcommands."""
+    return typer.Typer(
+        cls=Group,
+        help=help,
+        epilog=f"Example:  trustgraph-prompt {example}",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
+
+
 class LazyCommand(Command):
-    """What stands for a command until it is called: only then its module is imported."""
+    """Stands for a command, and imports its module only when it is called."""
 
     def load(self) -> Any:
-        """The command itself."""
+        """Import the command and return it."""
         module = import_module(f"trustgraph_prompt.cli.{self.name}")
         app = getattr(module, "app", None)
         if app is None:
@@ -63,5 +75,5 @@ class LazyCommand(Command):
         return typer.main.get_command(app)
 
     def make_context(self, *arguments: Any, **extra: Any) -> Any:
-        """The context of the command itself, with which everything that is called begins."""
+        """Return the context of the loaded command: every call begins with this."""
         return self.load().make_context(*arguments, **extra)

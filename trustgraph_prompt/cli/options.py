@@ -1,10 +1,11 @@
-"""Options that several commands share. What is heavy is imported only when it is used."""
+"""Options that several commands share, and what they give. Heavy modules are imported only when used."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
@@ -21,40 +22,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+DEFAULT_BROKER = "pulsar://localhost:6650"
+DEFAULT_CONFIG_TOPIC = "persistent://tg/config/prompt"
+DEFAULT_DRAIN = 30.0
+
+_model_option = partial(typer.Option, rich_help_panel="Model")
+
 ProviderOption = Annotated[
     str | None,
-    typer.Option(
+    _model_option(
         "--provider",
         metavar="scripted:PATH",
-        help="Answer from a recording instead of a model.",
-        rich_help_panel="Who answers",
+        help="Replay recorded answers from a file instead of calling a model.",
     ),
 ]
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option(
+    _model_option(
         "--base-url",
         metavar="URL",
         envvar="TRUSTGRAPH_PROMPT_BASE_URL",
-        help="An OpenAI-compatible server, such as http://localhost:11434/v1. "
-        "Its key comes from OPENAI_API_KEY, or the file that OPENAI_API_KEY_FILE names.",
-        rich_help_panel="Who answers",
+        help="Base URL of an OpenAI-compatible server, such as http://localhost:11434/v1. "
+        "The API key comes from OPENAI_API_KEY, or from the file that OPENAI_API_KEY_FILE names.",
     ),
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        envvar="TRUSTGRAPH_PROMPT_MODEL",
-        help="The model that is asked.",
-        rich_help_panel="Who answers",
-    ),
+    _model_option("--model", metavar="NAME", envvar="TRUSTGRAPH_PROMPT_MODEL", help="The model to call."),
 ]
 
 
 class Prefill(StrEnum):
-    """How a server is told that the last message begins its answer: as `OpenAIProvider` has it."""
+    """How a server continues a partial answer; the values of `OpenAIProvider`'s `prefill`."""
 
     assistant = "assistant"
     vllm = "vllm"
@@ -63,27 +62,28 @@ class Prefill(StrEnum):
 
 PrefillOption = Annotated[
     Prefill | None,
-    typer.Option(
+    _model_option(
         "--prefill",
         envvar="TRUSTGRAPH_PROMPT_PREFILL",
-        help="How the server takes the beginning of its answer, so that it can go on with one that was cut: "
-        "as it is (assistant: llama.cpp), by switches (vllm), by a mark (prefix: Mistral, DeepSeek).",
-        rich_help_panel="Who answers",
+        help="Have the server continue a truncated text or JSON value, which is sent back as it is "
+        "(assistant: llama.cpp), with switches (vllm) or with a marker (prefix: Mistral, DeepSeek). "
+        "Default: off.",
     ),
 ]
 NativeSchemaOption = Annotated[
     bool | None,
-    typer.Option(
+    _model_option(
         "--native-schema/--no-native-schema",
         envvar="TRUSTGRAPH_PROMPT_NATIVE_SCHEMA",
-        help="Whether the server is sent the schema of an answer; unless given, that is found out.",
-        rich_help_panel="Who answers",
+        help="Whether to send the JSON Schema of the answer to the server. By default, this is detected.",
         show_default=False,
     ),
 ]
 TemplatesOption = Annotated[
     Path | None,
-    typer.Option("--templates", metavar="PATH", help="Prompt files to use instead of the bundled ones."),
+    typer.Option(
+        "--templates", metavar="PATH", help="A prompt file, or a folder of them, instead of the bundled ones."
+    ),
 ]
 TermOption = Annotated[
     list[str] | None,
@@ -91,7 +91,7 @@ TermOption = Annotated[
         "--term",
         "-t",
         metavar="NAME=VALUE",
-        help="A term of the template: a text; NAME=@FILE for the text of a file; NAME:=JSON or "
+        help="A term of the prompt's template: NAME=TEXT, NAME=@FILE for the text of a file, NAME:=JSON or "
         "NAME:=@FILE for a JSON value. May be given several times.",
     ),
 ]
@@ -101,7 +101,7 @@ BrokerOption = Annotated[
         "--broker",
         metavar="URL",
         envvar="TRUSTGRAPH_PROMPT_BROKER",
-        help="pulsar://HOST:PORT, or embedded:PATH for a broker in a file.",
+        help="URL of the broker: pulsar://HOST:PORT, or embedded:PATH for a broker in a file.",
     ),
 ]
 CacheOption = Annotated[
@@ -110,10 +110,9 @@ CacheOption = Annotated[
         "--cache",
         metavar="URL",
         envvar="TRUSTGRAPH_PROMPT_CACHE",
-        help="Where answers of prompts with a `cache` are kept: memory:, or redis://HOST:PORT/0.",
+        help="Where to cache the answers of prompts that set `cache`: memory:, or redis://HOST:PORT/0.",
     ),
 ]
-DEFAULT_BROKER = "pulsar://localhost:6650"
 
 
 def _topic(name: str) -> str:
@@ -130,21 +129,22 @@ ConfigTopicOption = Annotated[
     typer.Option(
         "--topic",
         metavar="TOPIC",
-        help="The config topic.",
+        help="The config topic, which carries prompts.",
         envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC",
         callback=_topic,
     ),
 ]
-DEFAULT_CONFIG_TOPIC = "persistent://tg/config/prompt"
 FlowsOption = Annotated[
     Path | None,
-    typer.Option("--flows", metavar="PATH", help="A flow file, or a folder of them, instead of the bundled."),
+    typer.Option(
+        "--flows", metavar="PATH", help="A flow file, or a folder of them, instead of the bundled ones."
+    ),
 ]
 TrustGraphOption = Annotated[
     bool,
     typer.Option(
         "--trustgraph",
-        help="Take the place of TrustGraph's own service: serve the flows that its config service has.",
+        help="Replace TrustGraph's own service: serve the flows that its config service defines.",
     ),
 ]
 
@@ -164,12 +164,15 @@ SpaceOption = Annotated[
     typer.Option(
         "--space",
         metavar="NAME",
-        help="With --trustgraph, the topic space of its config service.",
+        help="With --trustgraph: the topic space of TrustGraph's config service.",
         callback=_space,
     ),
 ]
 IdOption = Annotated[
-    str, typer.Option("--id", metavar="NAME", help="The id of this processor; its subscriptions carry it.")
+    str,
+    typer.Option(
+        "--id", metavar="NAME", help="Processor id of the worker; subscription names begin with it."
+    ),
 ]
 ConcurrencyOption = Annotated[
     int | None,
@@ -177,37 +180,53 @@ ConcurrencyOption = Annotated[
         "--concurrency",
         metavar="N",
         min=1,
-        help="Calls to models at once, over all flows; not bounded unless given, with --trustgraph 64.",
+        help="Maximum number of concurrent model calls over all flows. Default: no limit beyond that of each "
+        "flow; 64 with --trustgraph.",
     ),
 ]
 HttpOption = Annotated[
     str | None,
-    typer.Option("--http", metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics."),
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve /livez, /readyz and /metrics on this address. Default: off.",
+    ),
 ]
 ReadyOption = Annotated[
     bool,
     typer.Option(
-        "--ready-without-model", help="/readyz says 200 also while a model is away that requests wait for."
+        "--ready-without-model", help="Keep /readyz at 200 while requests wait for an unavailable model."
     ),
 ]
 DrainOption = Annotated[
     float,
     typer.Option(
-        "--drain-timeout", min=0, metavar="SECONDS", help="What is under way may take so long to finish."
+        "--drain-timeout",
+        min=0,
+        metavar="SECONDS",
+        help="How long requests in progress may take to finish after SIGTERM.",
     ),
 ]
-DEFAULT_DRAIN = 30.0
 RequestsPerMinuteOption = Annotated[
     int | None,
     typer.Option(
-        "--requests-per-minute", metavar="N", min=1, help="Calls to models in any minute, over all flows."
+        "--requests-per-minute",
+        metavar="N",
+        min=1,
+        help="Maximum number of model calls per minute over all flows. Default: no limit.",
     ),
 ]
 TokensPerMinuteOption = Annotated[
     int | None,
     typer.Option(
-        "--tokens-per-minute", metavar="N", min=1, help="Tokens of models in any minute, over all flows."
+        "--tokens-per-minute",
+        metavar="N",
+        min=1,
+        help="Maximum number of tokens per minute over all flows. Default: no limit.",
     ),
+]
+PromptFilterOption = Annotated[
+    str | None, typer.Option("--prompt", metavar="ID", help="Only requests for this prompt.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -219,16 +238,20 @@ def provider(
     prefill: Prefill | None,
     native_schema: bool | None,
 ) -> Provider:
-    """The provider that the options name. Raises `ConfigError`."""
+    """Return the provider that the options name. Raises `ConfigError`."""
     if script is not None:
+        from trustgraph_prompt.llm import ScriptedProvider
+
         for option in ("--base-url", "--model", "--prefill", "--native-schema", "--no-native-schema"):
             if _typed(option):
-                raise ConfigError(f"is about a server, and --provider {script} is none", where=option)
-        return _scripted(script)
+                raise ConfigError(
+                    f"has no effect with --provider {script}, which calls no server", where=option
+                )
+        return ScriptedProvider.load(recording(script))
     if base_url is None or model is None:
         raise ConfigError(
-            "who answers? say --base-url URL and --model NAME, or --provider scripted:PATH "
-            "(or set TRUSTGRAPH_PROMPT_BASE_URL and TRUSTGRAPH_PROMPT_MODEL)"
+            "no model to call: give --base-url URL and --model NAME "
+            "(or set TRUSTGRAPH_PROMPT_BASE_URL and TRUSTGRAPH_PROMPT_MODEL), or --provider scripted:PATH"
         )
     from trustgraph_prompt.llm import OpenAIProvider, api_key
 
@@ -237,29 +260,22 @@ def provider(
     return OpenAIProvider(base_url, model, api_key=key, prefill=kind, native_schema=native_schema)
 
 
-def providers(
-    script: str | None,
-    base_url: str | None,
-    model: str | None,
-    prefill: Prefill | None,
-    native_schema: bool | None,
-) -> Callable[[str | None], Provider]:
-    """What gives the provider of a model, for None of the one that the options name; raises as `provider`."""
-    return lambda named: provider(script, base_url, named or model, prefill, native_schema)
-
-
 def check_trustgraph(flows: Path | None, *, trustgraph: bool) -> None:
-    """Raises `ConfigError` where an option says nothing beside `--trustgraph`, or without it."""
+    """Reject options that have no effect with `--trustgraph`, or without it. Raises `ConfigError`."""
     if trustgraph and flows is not None:
-        raise ConfigError("TrustGraph's config service has the flows; leave this out", where="--flows")
+        raise ConfigError(
+            "has no effect with --trustgraph: TrustGraph's config service defines the flows", where="--flows"
+        )
     if trustgraph and _typed("--topic"):
-        raise ConfigError("TrustGraph's config service has the prompts; leave this out", where="--topic")
+        raise ConfigError(
+            "has no effect with --trustgraph: TrustGraph's config service has the prompts", where="--topic"
+        )
     if not trustgraph and _typed("--space"):
-        raise ConfigError("is of TrustGraph's config service: say --trustgraph, too", where="--space")
+        raise ConfigError("has no effect without --trustgraph", where="--space")
 
 
 def cache(url: str) -> Cache:
-    """The cache of that URL. Raises `ConfigError`."""
+    """Return the cache at the URL. Raises `ConfigError`."""
     from trustgraph_prompt.ask import MemoryCache, RedisCache
 
     try:
@@ -269,12 +285,12 @@ def cache(url: str) -> Cache:
 
 
 def _typed(option: str) -> bool:
-    """Whether an option was on the command line; from the environment, it is a mere default."""
+    """Whether an option is on the command line; a value from the environment is a default, not a conflict."""
     return any(word == option or word.startswith(f"{option}=") for word in sys.argv[1:])
 
 
 def recording(script: str) -> Path:
-    """The path in `scripted:PATH`. Raises `ConfigError`."""
+    """Return the path in `scripted:PATH`. Raises `ConfigError`."""
     kind, _, path = script.partition(":")
     if kind != "scripted" or not path:
         raise ConfigError("unknown provider", where="--provider", found=script, expected="scripted:PATH")
@@ -282,7 +298,7 @@ def recording(script: str) -> Path:
 
 
 def prompts(templates: Path | None) -> PromptSet:
-    """The prompts of a folder or file, of the bundled one by default. Raises `ConfigError`."""
+    """Load the prompts of a folder or file, or the bundled ones. Raises `ConfigError`."""
     from trustgraph_prompt import package_data
     from trustgraph_prompt.prompts import PromptSet, files
 
@@ -290,7 +306,7 @@ def prompts(templates: Path | None) -> PromptSet:
 
 
 def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
-    """The prompt of that id or alias. Raises `ConfigError` where there is none, or where it is refused."""
+    """Return the prompt with that id or alias. Raises `ConfigError` if it is unknown or invalid."""
     from trustgraph_prompt.errors import suggestion
 
     if refusal := prompts.refused.get(f"template.{id}"):
@@ -304,7 +320,7 @@ def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
 
 
 def terms(given: list[str] | None) -> dict[str, object]:
-    """The terms that `--term` gave. Raises `ConfigError`, also where one is given twice."""
+    """Return the terms of `--term`. Raises `ConfigError`, also if one is given twice."""
     terms: dict[str, object] = {}
     for name, value in map(_term, given or ()):
         if name in terms:
@@ -314,25 +330,31 @@ def terms(given: list[str] | None) -> dict[str, object]:
 
 
 def warn_of_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
-    """Say which terms the prompt does not know, and which it misses."""
+    """Warn of terms that the prompt does not use, and of those that it lacks."""
     given = set(given)
-    for name in sorted(given - definition.named):
-        known = ", ".join(sorted(definition.named)) or "none"
-        output.note(f"warning: {definition.id} does not use the term {name}; its terms: {known}")
+    _warn_of_unknown(definition, given)
     for name in definition.missing(given):
-        output.note(f"warning: {definition.id} has nothing where its term {name} stands: --term {name}=…")
+        output.note(f"warning: {definition.id} renders without its term {name}: give --term {name}=…")
 
 
 def require_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
-    """Say which terms the prompt does not know. Raises `ConfigError` for one that it needs and does not get.
+    """Warn as `warn_of_terms`. Raises `ConfigError` if a required term is missing.
 
-    TrustGraph's prompts write nothing there.
+    In TrustGraph's dialect a missing term is no error: it renders as nothing.
     """
     given = set(given)
-    missing = definition.missing(given) if definition.template.dialect == "jinja" else []
-    if missing:
-        raise ConfigError(f"{definition.id} needs it: --term {missing[0]}=…", where=f"term {missing[0]}")
-    warn_of_terms(definition, given)
+    if definition.template.dialect != "jinja":
+        warn_of_terms(definition, given)
+        return
+    _warn_of_unknown(definition, given)
+    if missing := definition.missing(given):
+        raise ConfigError(f"{definition.id} needs it: give --term {missing[0]}=…", where=f"term {missing[0]}")
+
+
+def _warn_of_unknown(definition: PromptDefinition, given: set[str]) -> None:
+    for name in sorted(given - definition.named):
+        known = ", ".join(sorted(definition.named)) or "none"
+        output.note(f"warning: {definition.id} does not use the term {name}; its terms: {known}")
 
 
 def _term(term: str) -> tuple[str, object]:
@@ -340,36 +362,29 @@ def _term(term: str) -> tuple[str, object]:
     is_json = name.endswith(":")
     name = name.removesuffix(":")
     if not equals or not name:
-        wrong = "there is no name before its =" if equals else "there is no = in it"
+        wrong = "there is no name before the =" if equals else "there is no ="
         raise ConfigError(
-            f"the term is not valid: {wrong}", where="--term", found=term, expected="NAME=VALUE or NAME:=JSON"
+            f"invalid term: {wrong}", where="--term", found=term, expected="NAME=VALUE or NAME:=JSON"
         )
     where = f"--term {name}"
     if value.startswith("@"):
         where = value[1:]
-        value = read_text(Path(where))
+        value = _read_text(Path(where))
     return name, _json(value, where) if is_json else value
 
 
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file. Raises `ConfigError`."""
+def _read_text(path: Path) -> str:
+    from trustgraph_prompt.extraction import documents
+
     try:
-        return decode(path.read_bytes(), str(path))
+        return documents.decode(path.read_bytes(), str(path))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
-def decode(data: bytes, where: str) -> str:
-    """UTF-8 as text. Raises `ConfigError`."""
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"is not UTF-8 at byte {error.start}", where=where) from error
-
-
 def read_json(path: Path) -> Any:
-    """The JSON value in a file. Raises `ConfigError`."""
-    return _json(read_text(path), str(path))
+    """Return the JSON value in a file. Raises `ConfigError`."""
+    return _json(_read_text(path), str(path))
 
 
 def _json(text: str, where: str) -> Any:
@@ -381,14 +396,8 @@ def _json(text: str, where: str) -> Any:
         raise ConfigError(f"is not JSON: {error}", where=where) from error
 
 
-def _scripted(script: str) -> Provider:
-    from trustgraph_prompt.llm import ScriptedProvider
-
-    return ScriptedProvider.load(recording(script))
-
-
 async def connect(url: str) -> Broker:
-    """The broker of that URL. Raises `ConfigError`, and `BrokerUnavailable`, which says what to name."""
+    """Connect to the broker at the URL. Raises `ConfigError`, and `BrokerUnavailable`."""
     from trustgraph_prompt.broker import connect
 
     try:
@@ -397,24 +406,24 @@ async def connect(url: str) -> Broker:
         if url != DEFAULT_BROKER or _typed("--broker"):
             raise
         raise BrokerUnavailable(
-            f"{error}; for another broker say --broker embedded:PATH or --broker pulsar://HOST:PORT, "
+            f"{error}; for another broker give --broker embedded:PATH or --broker pulsar://HOST:PORT, "
             "or set TRUSTGRAPH_PROMPT_BROKER"
         ) from error
 
 
 def existing(url: str) -> str:
-    """The URL again, where it names no file, or one that is there: not every command makes a broker."""
+    """Return the URL. Raises if it names a broker file that does not exist: connecting would create it."""
     scheme, _, path = url.partition(":")
     if scheme == "embedded":
         if not path:
-            raise ConfigError("is of one process, and has nothing yet", where=url, expected="embedded:PATH")
+            raise ConfigError("lives in one process only, and is empty", where=url, expected="embedded:PATH")
         if not Path(path).exists():
             raise BrokerUnavailable(f"{path}: no such broker file")
     return url
 
 
 def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
-    """What the action gives on the broker of that URL. Raises as `connect`."""
+    """Run the action on the broker at the URL and return its result. Raises as `connect`."""
     import asyncio
 
     async def act() -> T:
@@ -425,9 +434,9 @@ def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
 
 
 def check_broker(url: str) -> None:
-    """See that the broker of that URL lets us connect. Raises as `connect`."""
+    """Check that the broker at the URL accepts a connection. Raises as `connect`."""
 
     async def nothing(broker: Broker) -> None:
-        """Connecting is all."""
+        """Connecting is the check."""
 
     on_broker(url, nothing)

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, everything about them on standard error."""
+"""What commands print: results on standard output, remarks about them on standard error."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.errors import Issue
-    from trustgraph_prompt.reader import CallReport, Outcome
+    from trustgraph_prompt.reader import CallReport, Outcome, Rejected
 
 
 def print_json(value: object) -> None:
-    """A JSON value on standard output."""
+    """Print a JSON value on standard output."""
     typer.echo(json_text(value, pretty=True))
 
 
 def json_text(value: object, *, pretty: bool = False) -> str:
-    """JSON that a person may read, every integer as it is; escaped where it holds what is no Unicode."""
+    """Encode JSON for people: not escaped, unless it holds lone surrogates, which cannot be written."""
     import json
 
     indent = 2 if pretty else None
@@ -39,7 +39,7 @@ def json_text(value: object, *, pretty: bool = False) -> str:
 
 @contextmanager
 def waiting(for_what: str) -> Iterator[Callable[[], None]]:
-    """Something moves on standard error, where a person looks, until the block ends or calls what it got."""
+    """Show a spinner on a terminal until the block ends, or calls the function that it gets."""
     if not sys.stderr.isatty():
         yield lambda: None
         return
@@ -50,61 +50,83 @@ def waiting(for_what: str) -> Iterator[Callable[[], None]]:
 
 
 def paint(text: str, colour: str) -> str:
-    """A text for standard error: in colour where a person may be looking, and has not said NO_COLOR."""
+    """Colour a text for standard error, if that is a terminal and NO_COLOR is not set."""
     if not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
         return text
     return typer.style(text, fg=colour, bold=True)
 
 
 def note(text: str) -> None:
-    """A line about the result."""
+    """Print a remark on standard error."""
     typer.echo(harmless(text), err=True)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """`1 chunk`, `1,000 chunks`."""
+    """Return a number with its noun: `1 chunk`, `1,000 chunks`."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 LONGEST_REASON = 100
+"""Characters."""
 
 
 def shortened(reason: str) -> str:
-    """A reason as it begins, for a list."""
+    """Return the beginning of a reason's first line, for a list."""
     line = reason.partition("\n")[0][:LONGEST_REASON]
     return line if line == reason else f"{line}…"
 
 
+def without_advice(reason: str) -> str:
+    """Remove the instructions that are meant for the model from a reason."""
+    from trustgraph_prompt.contract.grounding import ADVICE
+
+    for advice in ADVICE:
+        reason = reason.replace(advice, "")
+    return reason
+
+
 def time(seconds: float) -> str:
-    """A time of publication, in seconds since the epoch."""
+    """Format a time, in seconds since the epoch, as ISO 8601."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
-    """An outcome for programs, by the names of its fields."""
+def issue_as_json(issue: Issue) -> dict[str, Any]:
+    """Return an issue for programs, by the names of its fields."""
+    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
+
+
+def outcome_as_json(
+    outcome: Outcome,
+    position: Callable[[int], dict[str, int]] = lambda start: {"start": start},
+    issue: Callable[[Rejected | None, Issue], dict[str, Any]] = lambda _, issue: issue_as_json(issue),
+) -> dict[str, Any]:
+    """Return an outcome for programs, by the names of its fields.
+
+    `position` and `issue` render a position in the text and an issue of a rejected value, or of the whole.
+    """
     return {
         "value": outcome.value,
         "reason": outcome.reason.value,
         "stage": outcome.stage.name.lower(),
         "truncated": outcome.truncated,
         "escalated": outcome.escalated,
-        "issues": [issue_as_json(issue) for issue in outcome.issues],
+        "issues": [issue(r, found) for r, found in outcome.errors() if found in outcome.issues],
         "rejected": [
             {
                 "index": r.index,
-                "start": r.start,
+                **position(r.start),
                 "raw": r.raw,
-                "issues": [issue_as_json(issue) for issue in r.issues],
+                "issues": [issue(r, found) for found in r.issues],
             }
             for r in outcome.rejected
         ],
         "repaired": [
             {
                 "index": r.index,
-                "start": r.start,
+                **position(r.start),
                 "raw": r.raw,
                 "stage": r.stage.name.lower(),
-                "edits": [{"start": edit.offset, "what": edit.what} for edit in r.edits],
+                "edits": [{**position(edit.offset), "what": edit.what} for edit in r.edits],
             }
             for r in outcome.repaired
         ],
@@ -118,24 +140,19 @@ def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _call_as_json(call: CallReport) -> dict[str, Any]:
-    told = asdict(call)
+    fields = asdict(call)
     if call.read is not None:
-        told["read"] = {**told["read"], "stage": call.read.stage.name.lower()}
-    return told
-
-
-def issue_as_json(issue: Issue) -> dict[str, str]:
-    """An issue for programs, by the names of its fields."""
-    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
+        fields["read"]["stage"] = call.read.stage.name.lower()
+    return fields
 
 
 def print_object(value: object) -> None:
-    """One of several, as a line that is there at once."""
-    typer.echo(json_text(value))  # which flushes
+    """Print an object as one line, and flush it."""
+    typer.echo(json_text(value))
 
 
 def print_value(outcome: Outcome) -> None:
-    """The objects of a jsonl answer, one a line; the value of another, if it has one."""
+    """Print the objects of a jsonl answer, one per line, or else the value, if there is one."""
     match outcome.contract.format, outcome.value:
         case "jsonl", list() as objects:
             for value in objects:

@@ -1,4 +1,4 @@
-"""Where an extraction writes: a file of objects that takes the place of the last one when the run is over."""
+"""The output file of an extraction, which replaces the previous one when the run ends."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import IO, Final
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 SQLITE: Final = b"SQLite format 3\0"
-"""How a file begins that can be the state of a run."""
+"""The first bytes of the state of a run."""
 
 
 class OutputFile:
-    """The file of objects and what stands beside it: `.state` knows what was answered, `.part` grows.
+    """The file of objects, with `.state` for the answers and `.part` for the objects of this run.
 
-    The constructor raises `ConfigError` where a run would overwrite what no run has written.
+    The constructor raises `ConfigError` if the run would overwrite a file that no run has written.
     """
 
     def __init__(self, out: Path, documents: Sequence[Path]) -> None:
         self.out = out
         self.state = out.with_name(f"{out.name}.state")
-        self._target = Path(os.path.realpath(out))  # a link stays one
+        self._target = Path(os.path.realpath(out))  # writing replaces the target of a link, not the link
         self._part = self._target.with_name(f"{self._target.name}.part")
         self._file: IO[bytes] | None = None
         try:
@@ -31,7 +31,7 @@ class OutputFile:
             raise self._refusal(f"cannot be written: {error.strerror}") from error
 
     def write(self, lines: Iterable[bytes]) -> None:
-        """Add lines to the part. Raises `TrustgraphPromptError` where it cannot be written."""
+        """Append lines to the part. Raises `TrustgraphPromptError`."""
         try:
             if self._file is None:
                 self._file = self._part.open("wb")
@@ -41,7 +41,7 @@ class OutputFile:
             raise TrustgraphPromptError(f"{self._part}: cannot be written: {error.strerror}") from error
 
     def replace(self) -> None:
-        """Put what was written in the place of what was there. Raises `TrustgraphPromptError`."""
+        """Replace the file by the part. Raises `TrustgraphPromptError`."""
         self.write(())
         assert self._file is not None
         self._file.close()
@@ -51,7 +51,7 @@ class OutputFile:
             raise TrustgraphPromptError(f"{self.out}: cannot be written: {error.strerror}") from error
 
     def discard(self) -> None:
-        """Leave what was there as it is."""
+        """Delete the part and keep the previous file."""
         if self._file is not None:
             self._file.close()
             self._part.unlink(missing_ok=True)
@@ -63,24 +63,26 @@ class OutputFile:
             if any(file.exists() and document.exists() and file.samefile(document) for document in documents):
                 raise self._refusal(f"writing to it would overwrite the document {file}")
         if self.out.exists() and not self.out.is_file():
-            raise self._refusal("is no regular file")
-        if self.state.exists() and not _may_be_a_state(self.state):
-            raise ConfigError("is no state of an extract; choose another output", where=str(self.state))
+            raise self._refusal("is not a regular file")
+        if self.state.exists() and not _may_be_state(self.state):
+            raise ConfigError(
+                "is not the state of an earlier `extract`; choose another --output", where=str(self.state)
+            )
         if self.out.exists() and self.out.stat().st_size and not self.state.exists():
             raise self._refusal(
-                f"is there already, and not by extract ({self.state.name} is not beside it); "
-                "delete it, or choose another output"
+                f"exists, and was not written by `extract` (there is no {self.state.name}); "
+                "delete it, or choose another --output"
             )
         self._target.parent.mkdir(parents=True, exist_ok=True)
-        for place in (self._target.parent, self.state.parent):
-            if not os.access(place, os.W_OK):
-                raise self._refusal(f"cannot be written: the folder {place} may not be written to")
+        for folder in (self._target.parent, self.state.parent):
+            if not os.access(folder, os.W_OK):
+                raise self._refusal(f"cannot be written: the folder {folder} is not writable")
 
     def _refusal(self, message: str) -> ConfigError:
         return ConfigError(message, where=f"--output {self.out}")
 
 
-def _may_be_a_state(file: Path) -> bool:
+def _may_be_state(file: Path) -> bool:
     if not file.is_file():
         return False
     with file.open("rb") as content:

@@ -1,11 +1,12 @@
-"""Progress on standard error: a bar where a person waits, else a plain line now and then."""
+"""Shows progress on standard error: a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import output
 
@@ -15,67 +16,37 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 2.0
 
 
-class Progress:
-    """Shows how a tally grows, for the time of a `with` block."""
-
-    def __init__(self, tally: ExtractSummary) -> None:
-        self._tally = tally
-        self._display = _Bar(tally) if sys.stderr.isatty() else _Lines(tally)
-
-    def __enter__(self) -> Self:
-        self._display.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._display.stop()
-
-    def update(self) -> None:
-        """The tally has grown."""
-        self._display.update()
+@contextmanager
+def shown(summary: ExtractSummary) -> Iterator[Callable[[], None]]:
+    """Show the progress during the block, which calls the function that it gets after each result."""
+    with (_bar if sys.stderr.isatty() else _lines)(summary) as update:
+        yield update
 
 
-class _Bar:
-    def __init__(self, tally: ExtractSummary) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
+@contextmanager
+def _bar(summary: ExtractSummary) -> Iterator[Callable[[], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self._tally = tally
-        self._progress = RichProgress(
-            BarColumn(bar_width=30),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("", total=len(tally.jobs))
-
-    def start(self) -> None:
-        self._progress.start()
-        self.update()
-
-    def update(self) -> None:
-        self._progress.update(self._task, completed=self._tally.done, description=self._tally.line())
-
-    def stop(self) -> None:
-        self._progress.stop()
+    columns = BarColumn(bar_width=30), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(summary.line(), total=len(summary.jobs))
+        yield lambda: progress.update(task, completed=summary.done, description=summary.line())
 
 
-class _Lines:
-    def __init__(self, tally: ExtractSummary) -> None:
-        self._tally = tally
-        self._last = time.monotonic()
+@contextmanager
+def _lines(summary: ExtractSummary) -> Iterator[Callable[[], None]]:
+    chunks, questions = output.counted(summary.chunks, "chunk"), output.counted(len(summary.jobs), "question")
+    output.note(f"asking about {chunks}, {questions} in all")
+    last = time.monotonic()
 
-    def start(self) -> None:
-        chunks = output.counted(self._tally.chunks, "chunk")
-        output.note(f"asking about {chunks}, {output.counted(len(self._tally.jobs), 'question')} in all")
+    def update() -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            output.note(summary.line())
 
-    def update(self) -> None:
-        if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
-            self._last = time.monotonic()
-            output.note(self._tally.line())
-
-    def stop(self) -> None:
-        output.note(self._tally.line())
+    try:
+        yield update
+    finally:
+        output.note(summary.line())

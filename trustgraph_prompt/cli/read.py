@@ -1,4 +1,4 @@
-"""`read`: read an answer that is already there, without asking anybody."""
+"""`read`: parses a saved answer, without calling a model."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ EXAMPLE = (
     "Example:  trustgraph-prompt read answer.txt --format jsonl --schema definition.schema.json --explain"
 )
 
-CHUNK = 65_536  # bytes at most
+CHUNK = 65_536
+"""Maximum number of bytes read at a time."""
 
-_NO_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of bytes
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # `surrogateescape` maps undecodable bytes to these
 
 
 class Format(StrEnum):
-    """What an answer is to be."""
+    """The format of an answer."""
 
     json = "json"
     jsonl = "jsonl"
@@ -38,48 +39,59 @@ class Format(StrEnum):
 
 def command(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE|-", help="The answer; - for standard input.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE|-", help="The file of the answer; - for standard input.", show_default=False
+        ),
     ],
-    format: Annotated[Format, typer.Option(help="What was asked for: one JSON value, objects, or any text.")],
+    format: Annotated[
+        Format,
+        typer.Option(help="What was asked for: one JSON value (json), objects (jsonl) or any text (text)."),
+    ],
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A JSON Schema for the value; with jsonl, for each object."),
+        typer.Option(
+            metavar="FILE",
+            help="A JSON Schema that the value must satisfy; with jsonl, each object. Default: any JSON.",
+        ),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend broken JSON where it is plain what was meant.")
+        bool, typer.Option("--repair", help="Repair broken JSON if its meaning is clear.")
     ] = False,
     stream: Annotated[
         bool, typer.Option("--stream", help="Print each object as soon as it is complete.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the place of everything there is to say.")
+        bool, typer.Option("--explain", help="Show the line of each remark, with a caret under the position.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Read a model's answer, fenced, chatty, partly broken or cut, and print what in it is valid.
+    """Parse a saved answer of a model and print what in it is valid.
 
-    Broken JSON is refused; with --repair it is mended where that can be done.
-    What was refused, why and where goes to standard error, and so does where the answer was cut; with
-    --explain, the lines too. With --json all of it is printed, as one value. Exits with 1 where there is
-    nothing to use.
+    The answer may be fenced, mixed with prose, partly broken or truncated. Broken JSON is rejected unless
+    --repair can repair it. Rejected values are reported on standard error, with reason and position, and so
+    is truncation; --explain shows the lines, too. With --json, everything is printed as one value. Exits with
+    1 if there is nothing usable.
     """
     if as_json and stream:
-        raise ConfigError("prints objects as they come, and --json one value at the end", where="--stream")
-    from trustgraph_prompt.cli.read_report import ReadReport
+        raise ConfigError(
+            "cannot be combined with --json, which prints one value at the end", where="--stream"
+        )
+    from trustgraph_prompt.cli.read_report import AnswerReport
     from trustgraph_prompt.reader import read
 
     contract = _contract(format, schema, repair)
     name = "<stdin>" if str(file) == "-" else str(file)
     chunks = _chunks(file, name)
-    outcome = _read_as_it_comes(chunks, contract) if stream else read("".join(chunks), contract)
-    report = ReadReport(name, outcome)
+    outcome = _read_stream(chunks, contract) if stream else read("".join(chunks), contract)
+    report = AnswerReport(name, outcome)
     if as_json:
         output.print_json(report.as_json())
     else:
         if not (stream and format is Format.jsonl):
             output.print_value(outcome)
         for line in report.lines(at_length=explain):
-            typer.echo(line, err=True)  # whose colours are ours
+            typer.echo(line, err=True)  # already escaped, and may be coloured
         if format is not Format.text and (not outcome.ok or outcome.rejected):
             _hint(outcome, format, schema, repair)
     if not outcome.ok:
@@ -96,28 +108,28 @@ def _contract(format: Format, schema: Path | None, repair: bool) -> Contract:
         raise error.at(str(schema)) from error
 
 
-def _read_as_it_comes(chunks: Iterable[str], contract: Contract) -> Outcome:
-    """Print the objects of the chunks as they come."""
+def _read_stream(chunks: Iterable[str], contract: Contract) -> Outcome:
+    """Print each object as soon as it is complete; return the outcome at the end."""
     from trustgraph_prompt.reader import StreamReader
 
     reader = StreamReader(contract)
-    given: list[Any] = []
+    printed: list[Any] = []
     for chunk in chunks:
         for value in reader.feed(chunk):
             output.print_object(value)
-            given.append(value)
+            printed.append(value)
     outcome = reader.close()
     for value in outcome.retracted:
-        if value in given:
-            given.remove(value)
+        if value in printed:
+            printed.remove(value)
     if contract.format == "jsonl":
-        for value in outcome.objects[len(given) :]:  # what only the end of the text has told
+        for value in outcome.objects[len(printed) :]:  # those that were only certain at the end of the text
             output.print_object(value)
     return outcome
 
 
 def _hint(outcome: Outcome, format: Format, schema: Path | None, repair: bool) -> None:
-    """Say which other options would have read more."""
+    """Name the options with which more could be read."""
     from trustgraph_prompt.reader import read
 
     others = {} if repair else {"--repair": _contract(format, schema, True)}
@@ -132,20 +144,24 @@ def _hint(outcome: Outcome, format: Format, schema: Path | None, repair: bool) -
 
 
 def _chunks(file: Path, name: str) -> Iterator[str]:
-    """The text of a file, or of standard input, as it comes; what is no UTF-8 reads as U+FFFD."""
+    """Decode a file or standard input piece by piece; bytes that are not UTF-8 become U+FFFD."""
+    from trustgraph_prompt.extraction.documents import binary_kind
+
     decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
-    replaced = 0
+    replaced, kind = 0, None
     for data in _bytes(file, name):
-        chunk, wrong = _NO_UTF8.subn("\N{REPLACEMENT CHARACTER}", decoder.decode(data, final=not data))
+        kind = kind or binary_kind(data)
+        chunk, wrong = _NOT_UTF8.subn("\N{REPLACEMENT CHARACTER}", decoder.decode(data, final=not data))
         replaced += wrong
         yield chunk
     if replaced:
         count = output.counted(replaced, "byte")
-        output.note(f"warning: {name} is not UTF-8: {count} read as \N{REPLACEMENT CHARACTER}")
+        what = f"{kind}, not text" if kind else "not UTF-8"
+        output.note(f"warning: {name} is {what}: {count} read as \N{REPLACEMENT CHARACTER}")
 
 
 def _bytes(file: Path, name: str) -> Iterator[bytes]:
-    """What is in a file, or on standard input, as it comes; at last nothing."""
+    """Read a file or standard input piece by piece; the last piece is empty."""
     is_input = str(file) == "-"
     try:
         with open(sys.stdin.fileno() if is_input else file, "rb", closefd=not is_input) as stream:

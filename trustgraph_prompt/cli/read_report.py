@@ -1,4 +1,4 @@
-"""What there is to say about an answer that was read: for people, with carets under places; for programs."""
+"""Reports what was read from an answer: for people, with carets under positions, and for programs."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from typing import Any, NamedTuple
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.source_excerpt import underlined, visible
 from trustgraph_prompt.errors import Issue, Reason, excerpt
-from trustgraph_prompt.json_text import locate
+from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.reader import Outcome, Rejected, Repaired, Stage
 
 IN_SHORT = 10
 AT_LENGTH = 50
-"""How many remarks are told to people; programs get all."""
+"""How many remarks people get, without and with `--explain`; programs get all."""
 
 _STAGES = {
     Stage.NATIVE: "read as it is",
     Stage.DIRECT: "read as it is",
     Stage.EXTRACTED: "extracted from other text or another layout",
     Stage.REPAIRED: "repaired, since the JSON itself was broken",
-    Stage.SALVAGED: "salvaged: a cut value was closed up",
+    Stage.SALVAGED: "salvaged: closed where the text ends",
 }
 _BRACKET = re.compile(r"[{\[]")
 
 
 class Remark(NamedTuple):
-    """Something to say about a stretch of the answer, or about all of it."""
+    """A remark about a part of the answer, or about all of it."""
 
     what: str
     why: str
-    span: locate.Span | None = None
+    span: positions.Span | None = None
     colour: str = "red"
-    begins: int | None = None  # where what it is about begins, if that is far before
+    begins: int | None = None  # of the value that the span is the end of
 
 
-class ReadReport:
-    """About the answer in the file `name`: what came of it, what was refused and where, where it was cut."""
+class AnswerReport:
+    """What was read from the answer in the file `name`, what was rejected, and where it is truncated."""
 
     def __init__(self, name: str, outcome: Outcome) -> None:
         self._name = name
         self._outcome = outcome
         self._text = outcome.calls[-1].text
-        self._lines = locate.Lines(self._text)
+        self._lines = positions.Lines(self._text)
         self._is_text = outcome.contract.format == "text"
         self._has_objects = outcome.contract.format == "jsonl"
-        self._cut = self._where_cut() if outcome.truncated and not self._is_text else None
-        self._duplicates = [] if self._is_text else list(locate.duplicates(self._text))
+        self._truncated = self._truncated_value() if outcome.truncated and not self._is_text else None
+        self._duplicates = [] if self._is_text else list(positions.duplicates(self._text))
 
     def lines(self, *, at_length: bool) -> Iterator[str]:
-        """For people: the verdict, then a line for each remark; at length, with the place it is about."""
+        """Report for people: a verdict and a line for each remark, `at_length` with its line of the text."""
         outcome = self._outcome
         yield f"{output.paint(self._name, 'green' if outcome.ok else 'red')}: {self._verdict()}"
         most = AT_LENGTH if at_length else IN_SHORT
@@ -65,11 +65,11 @@ class ReadReport:
             line, column = self._lines.at(remark.span.start)
             yield f"{self._name}:{line}:{column}: {text}"
             if at_length:
-                yield from self._place(remark)
+                yield from self._excerpt(remark)
         if more := sum(1 for _ in remarks):
             yield f"and {more:,} more; --json has all"
 
-    def _place(self, remark: Remark) -> Iterator[str]:
+    def _excerpt(self, remark: Remark) -> Iterator[str]:
         assert remark.span is not None
         line = self._lines.at(remark.span.start).line
         if remark.begins is not None and (first := self._lines.at(remark.begins).line) < line:
@@ -81,58 +81,34 @@ class ReadReport:
         yield f"      | {output.paint(mark, remark.colour)}"
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: the outcome by the names of its fields, with places.
+        """Report for programs: the fields of the outcome, with positions.
 
-        `line` and `column` count from 1, `start` is a number of characters from 0. `cut` is where a cut
-        answer ends: in the value that begins at `begins`, and `path` leads there.
+        `line` and `column` count from 1, `start` counts characters from 0. `cut` is where a truncated answer
+        ends: `path` is a JSON Pointer to there from the value that begins at `begins`.
         """
-        cut = self._cut
-        return output.outcome_as_json(self._outcome) | {
+        cut = self._truncated
+        return output.outcome_as_json(self._outcome, self._position, self._issue) | {
             "file": self._name,
             "format": self._outcome.contract.format,
-            "issues": [
-                self._issue(issue, self._span(rejected, issue))
-                for rejected, issue in self._outcome.errors()
-                if issue in self._outcome.issues
-            ],
-            "rejected": [
-                {
-                    "index": rejected.index,
-                    **self._at(rejected.start),
-                    "raw": rejected.raw,
-                    "issues": [self._issue(issue, self._span(rejected, issue)) for issue in rejected.issues],
-                }
-                for rejected in self._outcome.rejected
-            ],
-            "repaired": [
-                {
-                    "index": repaired.index,
-                    **self._at(repaired.start),
-                    "raw": repaired.raw,
-                    "stage": repaired.stage.name.lower(),
-                    "edits": [{**self._at(edit.offset), "what": edit.what} for edit in repaired.edits],
-                }
-                for repaired in self._outcome.repaired
-            ],
-            "cut": cut and {**self._at(cut.end), "path": cut.path, "begins": self._at(cut.start)},
-            "duplicates": [{"key": twice.key, **self._at(twice.start)} for twice in self._duplicates],
+            "cut": cut and {**self._position(cut.end), "path": cut.path, "begins": self._position(cut.start)},
+            "duplicates": [{"key": twice.key, **self._position(twice.start)} for twice in self._duplicates],
         }
 
     def _verdict(self) -> str:
         outcome = self._outcome
         if not outcome.ok:
-            said = [f"nothing to use: {outcome.reason.value}"]
+            parts = [f"nothing to use: {outcome.reason.value}"]
         elif self._is_text:
-            said = [output.counted(len(outcome.value), "character")]
+            parts = [output.counted(len(outcome.value), "character")]
         elif outcome.value == [] and not outcome.rejected and outcome.truncated is not True:
-            said = ["an empty list"]
+            parts = ["an empty list"]
         else:
             noun = "object" if self._has_objects else "value"
-            said = [f"{output.counted(len(outcome.objects), noun)}, {self._stage()}"]
-        said += [f"{len(outcome.rejected):,} refused"] if self._has_objects and outcome.rejected else []
-        said += ["cut off"] if outcome.truncated and outcome.reason is not Reason.TRUNCATED else []
-        said += [f"{len(outcome.retracted):,} taken back"] if outcome.retracted else []
-        return "; ".join(said)
+            parts = [f"{output.counted(len(outcome.objects), noun)}, {self._stage()}"]
+        parts += [f"{len(outcome.rejected):,} refused"] if self._has_objects and outcome.rejected else []
+        parts += ["truncated"] if outcome.truncated and outcome.reason is not Reason.TRUNCATED else []
+        parts += [f"{len(outcome.retracted):,} taken back"] if outcome.retracted else []
+        return "; ".join(parts)
 
     def _stage(self) -> str:
         if self._has_objects and self._outcome.repaired:
@@ -142,84 +118,84 @@ class ReadReport:
 
     def _remarks(self, at_length: bool) -> Iterator[Remark]:
         for rejected, issue in self._outcome.errors():
-            if issue.reason is Reason.TRUNCATED and self._cut is not None:
-                continue  # it is told with the place
+            if issue.reason is Reason.TRUNCATED and self._truncated is not None:
+                continue  # reported below, with its position
             what = issue.reason.value
             if self._has_objects and rejected is not None:
                 what = f"refused object {rejected.index + 1}"
             yield Remark(what, str(issue), self._span(rejected, issue))
         if self._outcome.reason is Reason.AMBIGUOUS:
-            for value in locate.values(self._text):
-                if value.state is locate.State.WHOLE:
-                    span = locate.Span(value.start, value.end)
+            for value in positions.values(self._text):
+                if value.state is positions.State.WHOLE:
+                    span = positions.Span(value.start, value.end)
                     yield Remark("perhaps", "this value is meant", span, "yellow")
         for repaired in self._outcome.repaired:
             yield from self._edits(repaired, at_length)
         for twice in self._duplicates:
-            span = locate.Span(twice.start, twice.start + len(twice.key) + 2)
+            span = positions.Span(twice.start, twice.start + len(twice.key) + 2)
             yield Remark(
                 "duplicate key", f'"{twice.key}" is there twice, the last one counts', span, "yellow"
             )
-        if cut := self._cut:
+        if cut := self._truncated:
             line, column = self._lines.at(cut.start)
-            where = f"the value that begins in line {line} column {column}"
+            where = f"the value that begins at line {line}, column {column}"
             where += f", at {cut.path}" if cut.path else ""
-            span = locate.Span(cut.end, cut.end)
-            yield Remark("cut off", f"the text ends in {where}", span, "yellow", begins=cut.start)
-        elif self._outcome.truncated and not self._says(Reason.TRUNCATED):
-            yield Remark("cut off", "the text ends before the model had finished", colour="yellow")
+            span = positions.Span(cut.end, cut.end)
+            yield Remark("truncated", f"the text ends inside {where}", span, "yellow", begins=cut.start)
+        elif self._outcome.truncated and not any(
+            issue.reason is Reason.TRUNCATED for issue in self._outcome.issues
+        ):
+            yield Remark("truncated", "the text ends before the model had finished", colour="yellow")
         for value in self._outcome.retracted:
             yield Remark("taken back", output.json_text(value), colour="yellow")
 
     def _edits(self, repaired: Repaired, at_length: bool) -> Iterator[Remark]:
-        """What was done to an object: at length each edit at its place, else all of them at the first."""
+        """Report the repairs of an object: `at_length` each at its position, else all at the first."""
         if not repaired.edits:
             return
         what = f"repaired object {repaired.index + 1}" if self._has_objects else "repaired"
         edits = repaired.edits
-        told = [(edit.what, edit.offset) for edit in edits]
+        remarks = [(edit.what, edit.offset) for edit in edits]
         if not at_length:
             counts = Counter(edit.what for edit in edits)
             kinds = (name if count == 1 else f"{name} ({count:,} times)" for name, count in counts.items())
-            told = [("; ".join(kinds), edits[0].offset)]
-        for why, offset in told:
-            yield Remark(what, why, locate.Span(offset, offset + 1), "yellow")
+            remarks = [("; ".join(kinds), edits[0].offset)]
+        for why, offset in remarks:
+            yield Remark(what, why, positions.Span(offset, offset + 1), "yellow")
 
-    def _says(self, reason: Reason) -> bool:
-        return any(issue.reason is reason for issue in self._outcome.issues)
-
-    def _span(self, rejected: Rejected | None, issue: Issue) -> locate.Span | None:
-        """Where the answer is wrong, if that can be told."""
+    def _span(self, rejected: Rejected | None, issue: Issue) -> positions.Span | None:
+        """Where the answer is wrong, if that is known."""
         depth = self._outcome.contract.limits.depth
         if issue.reason is Reason.EXTRACTION_FAILED:
             bracket = _BRACKET.search(self._text)
             start = bracket.start() if bracket else len(self._text) - len(self._text.lstrip())
-            at = locate.breaks(self._text[start:], depth) or 0
-            span = locate.Span(at, at + 1)
+            at = positions.breaks(self._text[start:], depth) or 0
+            span = positions.Span(at, at + 1)
         elif rejected is None:
             return None
         elif issue.reason is Reason.INVALID_JSON:
-            start, at = rejected.start, locate.breaks(rejected.raw, depth) or 0
-            span = locate.Span(at, at + 1)
+            start, at = rejected.start, positions.breaks(rejected.raw, depth) or 0
+            span = positions.Span(at, at + 1)
         else:
-            start, span = rejected.start, locate.member(rejected.raw, issue.path)
-        return locate.Span(start + span.start, start + span.end)
+            start, span = rejected.start, positions.member(rejected.raw, issue.path)
+        return positions.Span(start + span.start, start + span.end)
 
-    def _where_cut(self) -> locate.Value | None:
-        """The value that the text ends in, None where it ends in none."""
+    def _truncated_value(self) -> positions.Value | None:
+        """The value that the text ends inside, if any."""
         end = len(self._text.rstrip())
         for repaired in self._outcome.repaired:
-            if repaired.stage is Stage.SALVAGED and repaired.edits:  # it breaks before it ends
-                return locate.Value(repaired.start, end, locate.State.CUT, "")
-        last = deque(locate.values(self._text), maxlen=1)
-        if not last or last[0].state is not locate.State.CUT:
+            if repaired.stage is Stage.SALVAGED and repaired.edits:  # the scanner stops at the break
+                return positions.Value(repaired.start, end, positions.State.CUT, "")
+        last = deque(positions.values(self._text), maxlen=1)
+        if not last or last[0].state is not positions.State.CUT:
             return None
         return last[0]._replace(end=max(last[0].start + 1, end))
 
-    def _issue(self, issue: Issue, span: locate.Span | None) -> dict[str, Any]:
-        at = dict.fromkeys(("start", "line", "column")) if span is None else self._at(span.start)
+    def _issue(self, rejected: Rejected | None, issue: Issue) -> dict[str, Any]:
+        span = self._span(rejected, issue)
+        at = dict.fromkeys(("start", "line", "column")) if span is None else self._position(span.start)
         return output.issue_as_json(issue) | at
 
-    def _at(self, start: int) -> dict[str, int]:
+    def _position(self, start: int) -> dict[str, int]:
         line, column = self._lines.at(start)
         return {"start": start, "line": line, "column": column}

@@ -1,4 +1,4 @@
-"""`render`: the question a prompt would put, without putting it."""
+"""`render`: renders a prompt, without sending it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def command(
     templates: options.TemplatesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print the system text and the question that a prompt makes of its terms."""
+    """Render a prompt with the given terms and print it.
+
+    Prints the system message and the prompt that `ask` would send.
+    """
     definition = options.prompt(options.prompts(templates), prompt)
     terms = options.terms(term)
     options.warn_of_terms(definition, terms)

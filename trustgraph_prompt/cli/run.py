@@ -1,9 +1,14 @@
-"""`run`: the worker."""
+"""`run`: the prompt worker."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trustgraph_prompt.cli import options
 from trustgraph_prompt.errors import raise_first
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm import Provider
 
 EXAMPLE = (
     "Example:  trustgraph-prompt run --broker pulsar://localhost:6650 --http 0.0.0.0:8000 "
@@ -32,14 +37,14 @@ def command(
     prefill: options.PrefillOption = None,
     native_schema: options.NativeSchemaOption = None,
 ) -> None:
-    """Serve prompt requests from the topics of some flows until SIGTERM.
+    """Run a worker that serves prompt requests from the topics of flows.
 
-    The first SIGTERM or Ctrl-C finishes what is under way, a second one quits at once. Prompts come from the
-    config topic (see `config push`), and where that says nothing, from files.
+    The first SIGTERM or Ctrl-C stops it after the requests in progress; a second one stops it at once. A
+    prompt comes from the config topic (see `config push`), or else from --templates.
 
-    With --trustgraph it takes the place of TrustGraph's prompt service: flows and prompts come from its
-    config service, prompts that it does not have from --templates, and each flow's text-completion service is
-    asked, unless --base-url says who.
+    With --trustgraph it replaces TrustGraph's prompt service: flows and prompts come from TrustGraph's config
+    service, prompts that are missing there from --templates. Answers come from the text-completion service of
+    each flow, or from --base-url if it is given.
     """
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
@@ -47,17 +52,20 @@ def command(
     from trustgraph_prompt.worker import Prompts, Service, flow_file, process
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
 
-    processor = None
     options.check_trustgraph(flows, trustgraph=trustgraph)
-    provider = options.providers(script, base_url, model, prefill, native_schema)
+
+    def provider(named: str | None) -> Provider:
+        return options.provider(script, base_url, named or model, prefill, native_schema)
+
     if templates is None and not trustgraph:
         templates = package_data.templates()
     entries = files.load(templates) if templates else {}
+    processor = None
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         answered_here = script is not None or base_url is not None
         if answered_here:
-            provider(None)  # who answers is known
+            provider(None)  # reject bad options before the worker starts
         processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
         served = []
     else:

@@ -1,60 +1,50 @@
-"""A line of somebody else's text for a terminal, with a mark under one place of it.
-
-What a terminal would obey is not passed on, and the mark stands where the eye sees the place: tabs are one
-column wide, wide characters two, combining ones none.
-"""
+"""Shows one line of untrusted text on a terminal, with carets under a position in it."""
 
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
+from itertools import accumulate
 
 _ELLIPSIS = "…"
 
 
 def visible(text: str) -> str:
-    """The same number of characters, all harmless: controls as their pictures, tabs as spaces."""
+    """Replace control characters by printable ones; the number of characters stays, tabs become spaces."""
     return text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
 
 
 def underlined(text: str, start: int, end: int, width: int = 80) -> tuple[str, str]:
-    """The line of `text` that holds `start`, and the line to print below it, which marks up to `end`.
+    """Return the line of `text` that holds `start`, and a line of carets to print below it, up to `end`.
 
-    Only what is around the place is shown, in about `width` columns.
+    A long line is shortened to about `width` columns around the position.
     """
+    from rich.cells import cell_len, get_character_cell_size
+
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", start)
     line_end = len(text) if line_end < 0 else line_end
     if text.endswith("\r", line_start, line_end):
         line_end -= 1
     start = min(start, line_end)
-    while line_start < start < line_end and not _width(text[start]):
-        start -= 1
+    while line_start < start < line_end and not get_character_cell_size(visible(text[start])):
+        start -= 1  # a combining character is marked under its base
     after = visible(text[start : min(line_end, start + width)])
     before = visible(text[max(line_start, start - width) : start])
-    before = _last(before, max(width // 2, width - columns(after)))
-    after = _first(after, width - columns(before))
+    before = _first(before[::-1], max(width // 2, width - cell_len(after)))[::-1]
+    after = _first(after, width - cell_len(before))
     marked = after[: max(end - start, 1)]
     left = _ELLIPSIS if len(before) < start - line_start else ""
     right = _ELLIPSIS if len(after) < line_end - start else ""
-    return left + before + after + right, " " * columns(left + before) + "^" * max(columns(marked), 1)
-
-
-def columns(text: str) -> int:
-    """How many columns of a terminal a visible text takes."""
-    return len(text) if text.isascii() else sum(map(_width, text))
+    return left + before + after + right, " " * cell_len(left + before) + "^" * max(cell_len(marked), 1)
 
 
 def _first(text: str, width: int) -> str:
-    used = 0
-    for index, character in enumerate(text):
-        used += _width(character)
-        if used > width:
-            return text[:index]
-    return text
+    """As many characters as fit into `width` columns."""
+    from rich.cells import get_character_cell_size
 
-
-def _last(text: str, width: int) -> str:
-    return _first(text[::-1], width)[::-1]
+    columns = list(accumulate(map(get_character_cell_size, text)))
+    return text[: bisect_right(columns, width)]
 
 
 def _visible(character: str) -> str:
@@ -65,9 +55,3 @@ def _visible(character: str) -> str:
     if character.isprintable() or unicodedata.category(character) == "Zs":
         return character
     return "\N{REPLACEMENT CHARACTER}"
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me") or "\u1160" <= character <= "\u11ff":
-        return 0  # the latter complete a Hangul syllable
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,4 +1,4 @@
-"""What an answer must be."""
+"""Contracts: what an answer must be, and the verdict on its values."""
 
 from __future__ import annotations
 

@@ -1,14 +1,17 @@
-"""The alternatives of a schema, and the property that picks one."""
+"""The branches of `oneOf` and `anyOf`, and the discriminator: the property that picks one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from trustgraph_prompt.contract.coerce_scalars import is_one_of
 from trustgraph_prompt.contract.references import References
 
-_ASKS_NOTHING = frozenset(
+B = TypeVar("B")
+
+_WITHOUT_EFFECT = frozenset(
     (
         *("$schema", "$id", "id", "$comment", "$defs", "definitions"),
         *("title", "description", "default", "examples", "discriminator"),
@@ -17,9 +20,9 @@ _ASKS_NOTHING = frozenset(
 
 
 class Alternatives(NamedTuple):
-    """A schema that is nothing but alternatives, of which the property `name` picks one.
+    """A schema that is nothing but a union with the discriminator `name`.
 
-    `choices` holds, for each of the `branches`, the values of the property that mean it.
+    `choices` holds, for each of `branches`, the values of the discriminator that pick it.
     """
 
     name: str
@@ -28,28 +31,32 @@ class Alternatives(NamedTuple):
 
     @classmethod
     def of(cls, references: References) -> Alternatives | None:
-        """What the whole schema is; None where it is no union, or asks for more than one of its branches."""
+        """The whole schema as a union; None if it is none, or has other constraints, or no discriminator."""
         root = references.root
         top = references.followed(root) or {}
         found = branches_of(top, references)
         name = discriminator_of(found)
         keyword = "oneOf" if "oneOf" in top else "anyOf"
-        asks = top.keys() - {keyword} | (set() if top is root else root.keys() - {"$ref"})
-        if name is None or not asks <= _ASKS_NOTHING:
+        others = top.keys() - {keyword} | (set() if top is root else root.keys() - {"$ref"})
+        if name is None or not others <= _WITHOUT_EFFECT:
             return None
         return cls(name, top[keyword], [chosen_by(branch, name) for branch in found])
 
     def meant(self, value: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The branch that an object names, None where it names none."""
-        if self.name not in value:
-            return None
-        named = value[self.name]
-        pairs = zip(self.branches, self.choices, strict=True)
-        return next((branch for branch, choice in pairs if named in choice), None)
+        """The branch that the discriminator of an object picks, if any."""
+        return picked(value[self.name], self.branches, self.choices) if self.name in value else None
+
+
+def picked(value: Any, branches: Iterable[B], choices: Iterable[Collection[Any]]) -> B | None:
+    """The branch that a value of the discriminator picks; `choices` are the values of each branch."""
+    for branch, choice in zip(branches, choices, strict=True):
+        if is_one_of(value, choice):
+            return branch
+    return None
 
 
 def branches_of(schema: Mapping[str, Any], references: References) -> list[dict[str, Any]]:
-    """The branches of a `oneOf` or `anyOf`, references followed; none where one is not an object."""
+    """The branches of a `oneOf` or `anyOf`, references resolved; [] if one of them is true or false."""
     top = references.followed(schema) or {}
     branches = [references.seen_through(branch) for branch in top.get("oneOf") or top.get("anyOf") or []]
     found = [branch for branch in branches if branch is not None]
@@ -57,20 +64,20 @@ def branches_of(schema: Mapping[str, Any], references: References) -> list[dict[
 
 
 def discriminator_of(branches: Sequence[Mapping[str, Any]]) -> str | None:
-    """The property that picks the branch: each branch names its own values by `const` or `enum`.
+    """The property for which each branch has its own values, by `const` or `enum`; None if there is none.
 
-    Branches that take no object have no part in it.
+    Branches that accept no objects are ignored.
     """
-    branches = [branch for branch in branches if _takes_objects(branch)]
+    branches = [branch for branch in branches if "object" in _types(branch, default="object")]
     if len(branches) < 2:
         return None
     return next(
-        (str(name) for name in branches[0].get("properties", {}) if _tells_apart(name, branches)), None
+        (str(name) for name in branches[0].get("properties", {}) if _discriminates(name, branches)), None
     )
 
 
 def exclude_each_other(alternatives: Sequence[Any], references: References) -> bool:
-    """Whether no value can meet two of them: they are of different types, or objects of different kinds."""
+    """Whether no value meets two alternatives: their types differ, or a required discriminator does."""
     branches = branches_of({"oneOf": alternatives}, references)
     if not branches:  # of true or false
         return False
@@ -83,9 +90,10 @@ def exclude_each_other(alternatives: Sequence[Any], references: References) -> b
     return len(flat) == len(set(flat)) and not {"integer", "number"} <= set(flat) and "any" not in flat
 
 
-def are_told_by_a_word(alternatives: Sequence[Any], references: References) -> bool:
-    """Whether one look at a required property rules out all of them but one: it is a string, a single one
-    for each branch. The validator looks there first.
+def have_string_tag(alternatives: Sequence[Any], references: References) -> bool:
+    """Whether a required discriminator, with a single string for each branch, rules out all but one of them.
+
+    The validator checks such a property first.
     """
     branches = branches_of({"oneOf": alternatives}, references)
     name = discriminator_of(branches)
@@ -97,13 +105,13 @@ def are_told_by_a_word(alternatives: Sequence[Any], references: References) -> b
     )
 
 
-def _types(branch: Mapping[str, Any]) -> list[str]:
-    types = branch.get("type", "any")
+def _types(branch: Mapping[str, Any], default: str = "any") -> list[str]:
+    types = branch.get("type", default)
     return [types] if isinstance(types, str) else list(types)
 
 
-def _tells_apart(name: str, branches: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether each branch has values of its own for the property: scalars, and 1.0 is 1."""
+def _discriminates(name: str, branches: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether each branch has its own values of the property: scalars, where 1.0 is 1, and true is not."""
     seen: set[tuple[bool, Any]] = set()
     for branch in branches:
         values = chosen_by(branch, name)
@@ -116,13 +124,8 @@ def _tells_apart(name: str, branches: Sequence[Mapping[str, Any]]) -> bool:
     return True
 
 
-def _takes_objects(branch: Mapping[str, Any]) -> bool:
-    types = branch.get("type", "object")
-    return types == "object" or (isinstance(types, list) and "object" in types)
-
-
 def chosen_by(branch: Mapping[str, Any], name: str) -> list[Any]:
-    """The values of property `name` that mean this branch."""
+    """The values of the property `name` that pick this branch."""
     prop = branch.get("properties", {}).get(name)
     if not isinstance(prop, dict):
         return []
@@ -132,7 +135,7 @@ def chosen_by(branch: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def declares(schema: Mapping[str, Any], references: References, name: str) -> bool:
-    """Whether the schema, or a branch of it, speaks of a property called `name`."""
+    """Whether the schema, or a branch of it, has a property called `name`."""
     parts: Iterable[Mapping[str, Any]] = (
         references.followed(schema) or {},
         *branches_of(schema, references),

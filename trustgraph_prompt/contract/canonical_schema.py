@@ -1,19 +1,20 @@
-"""One form for all schemas that judge alike, however they were written: for a fingerprint, and to be shown.
+"""The canonical form of schemas that accept the same values: for fingerprints, and to show to a model.
 
-A dataclass, a Pydantic model, an author of JSON Schema and the schema language say the same thing in several
-ways: with titles or without, `const` or `enum`, a list of types or an `anyOf` of them, references or none.
+Dataclasses, Pydantic models, authors of JSON Schema and the schema language write the same schema in
+different ways: with or without titles, `const` or `enum`, a list of types or an `anyOf` of them, with or
+without references.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from trustgraph_prompt.contract.alternatives import branches_of, exclude_each_other
-from trustgraph_prompt.contract.coerce import type_of
+from trustgraph_prompt.contract.coerce_scalars import type_of
 from trustgraph_prompt.contract.references import BY_NAME, ONE_OR_MORE, References
 
 JsonSchema = Mapping[str, Any] | bool
@@ -40,20 +41,20 @@ _TOGETHER = frozenset(
         *("dependentSchemas", "dependentRequired", "dependencies"),
     )
 )
-"""Keywords that hold a value, or a name of it, against something beside what declares it."""
+"""Keywords by which a second subschema, beside the one that declares the keys, applies to a value."""
 
 _KEPT, _KEPT_SIZE = 512, 16_384
-"""Digests that are kept, and how long a schema may be: the same ones come again and again."""
+"""How many digests are cached, and for schemas of how many characters: the same schemas come again."""
 
 _MOST_STEPS, _MOST_LEVELS, _MOST_WRITTEN = 5_000, 100, 20_000_000
-"""Subschemas that are looked at for one digest, how many of them within each other, and of how many
-characters: schemas that refer to themselves in many ways unfold to more."""
+"""Limits of one digest: subschemas, levels, characters. Recursive schemas can unfold to any number."""
 
 
 def digest(schema: JsonSchema | None, *, extra: str | None, coerce: bool) -> str:
-    """A hash (sha256, hex) that is the same for schemas that are known to judge alike under these options.
+    """Return a hash (SHA-256, hex) that is the same for schemas known to accept the same values.
 
-    Where that takes too much to tell, or depends on how it is written, it is that of the schema as it is.
+    If finding out takes too much, or the verdicts depend on how the schema is written, it is the hash of the
+    schema as it is.
     """
     text = json.dumps(schema)
     digest_of = _digest.__wrapped__ if len(text) > _KEPT_SIZE else _digest
@@ -65,29 +66,30 @@ def _digest(text: str, extra: str | None, coerce: bool) -> str:
     schema = json.loads(text)
     if isinstance(schema, dict) and _may_be_rewritten(schema):
         try:
-            root = _Normal(References(schema), extra, coerce, described=False).of(schema)
+            root = _Rewriter(References(schema), extra, coerce, described=False).of(schema)
             chooses = extra is not None or coerce
             return _Unfolding(root, chooses).of(root)[0] if isinstance(root, dict) else _hash(root)
-        except _TooMuch:
+        except _TooLarge:
             pass
     return _hash(schema)
 
 
 def shown(schema: JsonSchema, *, extra: str | None, coerce: bool) -> JsonSchema:
-    """The schema as a model should see it, which judges alike under these options.
+    """Return the schema to show to a model: it accepts the same values under these options.
 
-    With the author's descriptions, in the author's order of properties and values, without what is noise.
+    It keeps the author's descriptions and the order of properties and values, and drops what has no effect.
     """
     if not isinstance(schema, Mapping) or not _may_be_rewritten(schema):
         return schema
-    made: JsonSchema = _Normal(References(schema), extra, coerce, described=True).of(schema)
+    made: JsonSchema = _Rewriter(References(schema), extra, coerce, described=True).of(schema)
     return made
 
 
 def _may_be_rewritten(schema: Mapping[str, Any]) -> bool:
-    """Whether no more depends on how a schema is put together than what each subschema says.
+    """Whether subschemas may be rewritten one by one.
 
-    Not where a reference leads into the midst of one, nor where it counts what has been looked at.
+    Not if a reference points into another subschema than a definition, or a keyword depends on what others
+    have evaluated (`unevaluatedProperties`).
     """
     references = References(schema)
     if references.are_old:
@@ -101,9 +103,9 @@ def _may_be_rewritten(schema: Mapping[str, Any]) -> bool:
 
 
 def _declares_objects_once(references: References) -> bool:
-    """Whether of each object one subschema alone says which keys it has.
+    """Whether a single subschema declares the keys of each object.
 
-    Else one that is closed says something of what the others declare, or of which branch is meant.
+    Else closing one of several would reject keys that the others declare, or change which branch applies.
     """
     for _, part in references.subschemas():
         keywords = part.keys() - _BESIDE
@@ -111,7 +113,7 @@ def _declares_objects_once(references: References) -> bool:
             return False
         if "allOf" in part and (len(keywords) > 1 or len(part["allOf"]) > 1):
             return False
-        if keywords & {"anyOf", "oneOf"} and not _is_one_container_at_most(part, keywords, references):
+        if keywords & {"anyOf", "oneOf"} and not _tells_containers_apart(part, keywords, references):
             return False
         closed = part.get("additionalProperties") is False
         if closed and not part.get("properties", {}).keys() >= set(part.get("required", ())):
@@ -119,10 +121,8 @@ def _declares_objects_once(references: References) -> bool:
     return True
 
 
-def _is_one_container_at_most(
-    part: Mapping[str, Any], keywords: Iterable[str], references: References
-) -> bool:
-    """Whether no object, and no array, could be meant by two of the alternatives."""
+def _tells_containers_apart(part: Mapping[str, Any], keywords: Iterable[str], references: References) -> bool:
+    """Whether no object, and no array, can meet two of the alternatives."""
     keyword, *others = sorted(set(keywords) - {"type"})
     branches = branches_of(part, references)
     if others or not branches:
@@ -136,21 +136,21 @@ def _may_be(kind: str, branch: Mapping[str, Any]) -> bool:
     return kind in _listed(branch.get("type", kind)) and (values is None or kind in map(type_of, values))
 
 
-class _TooMuch(Exception):
-    """It takes too much to tell."""
+class _TooLarge(Exception):
+    """The schema unfolds to more than the limits."""
 
 
-class _Normal:
-    """Writes each subschema in one way."""
+class _Rewriter:
+    """Rewrites each subschema to its canonical form."""
 
     def __init__(self, references: References, extra: str | None, coerce: bool, *, described: bool) -> None:
         self._references = references
-        # what becomes of extra keys, whatever the schema says of them
-        self._is_settled = extra is not None and _declares_objects_once(references)
-        self._chooses = extra is not None or coerce  # which of the alternatives a value means
+        # extra keys are handled by the option, whatever the schema says
+        self._ignores_closed = extra is not None and _declares_objects_once(references)
+        self._chooses = extra is not None or coerce  # one of the alternatives, when values are conformed
         self._coerce = coerce
         self._dropped = _REMARKS - {"description"} if described else _REMARKS
-        self._arranged: Callable[[Iterable[str]], Iterable[str]] = dict.fromkeys if described else _sorted
+        self._keeps_order = described
 
     def of(self, schema: Any) -> Any:
         if not isinstance(schema, dict):
@@ -161,28 +161,31 @@ class _Normal:
             if keyword not in self._dropped and (keyword, value) != ("$schema", _DRAFT)
         }
         if self._chooses and made.get("additionalProperties") == {}:
-            made["additionalProperties"] = schema["additionalProperties"]  # but for {} it declares all keys
+            made["additionalProperties"] = schema["additionalProperties"]  # not {}, which declares all keys
         self._keys(made)
         self._values(made)
         self._alternatives(made)
         for keyword in ("allOf",) if self._chooses else _UNORDERED:
             if made.keys() == {keyword} and len(made[keyword]) == 1 and isinstance(made[keyword][0], dict):
                 return made[keyword][0]
-        return {keyword: made[keyword] for keyword in sorted(made, key=_rank)}
+        return {
+            keyword: made[keyword]
+            for keyword in sorted(made, key=lambda name: (_RANK.get(name, _RANK[""]), name))
+        }
 
     def _parts(self, keyword: str, value: Any) -> Any:
         if keyword in BY_NAME and isinstance(value, dict):
-            names = sorted(value) if keyword == "$defs" else value  # nobody wrote these in an order
+            names = sorted(value) if keyword == "$defs" else value  # their order is not the author's
             return {name: self.of(value[name]) for name in names}
         if keyword in ONE_OR_MORE and isinstance(value, list):
             return [self.of(part) for part in value]
         return self.of(value) if keyword in ONE_OR_MORE else value
 
     def _keys(self, made: dict[str, Any]) -> None:
-        """Which keys an object has, and which it may have."""
+        """Simplify the keywords about keys and sizes."""
         others = made.get("additionalProperties")
-        closed_anyhow = self._is_settled and "properties" in made
-        if others in (True, {}) or (others is False and closed_anyhow):
+        without_effect = self._ignores_closed and "properties" in made
+        if others in (True, {}) or (others is False and without_effect):
             del made["additionalProperties"]
         if isinstance(made.get("required"), list):
             made["required"] = sorted(set(made["required"]))
@@ -195,7 +198,7 @@ class _Normal:
                 del made[keyword]
 
     def _values(self, made: dict[str, Any]) -> None:
-        """Which types and values there may be."""
+        """Simplify `const`, `enum` and `type`."""
         if "const" in made and "enum" not in made:
             made["enum"] = [made.pop("const")]
         types = made.get("type")
@@ -207,7 +210,7 @@ class _Normal:
                 del made["type"]
 
     def _alternatives(self, made: dict[str, Any]) -> None:
-        """What stands in `anyOf` and its like, where that can be said without."""
+        """Replace `anyOf` and `oneOf` by simpler keywords if possible."""
         self._any_of(made)
         if "oneOf" in made and "anyOf" not in made and exclude_each_other(made["oneOf"], self._references):
             made["anyOf"] = made.pop("oneOf")
@@ -216,39 +219,37 @@ class _Normal:
     def _any_of(self, made: dict[str, Any]) -> None:
         if "anyOf" not in made:
             return
-        flat = _flat(made["anyOf"])
+        flat: list[Any] = []
+        for branch in made["anyOf"]:
+            is_nested = isinstance(branch, dict) and branch.keys() == {"anyOf"}
+            flat += branch["anyOf"] if is_nested else [branch]
         if not self._chooses or self._is_chosen_by_type(flat):
             made["anyOf"] = flat
         branches = made["anyOf"]
-        if all(isinstance(one, dict) and one.keys() == {"type"} for one in branches):
+        if all(isinstance(branch, dict) and branch.keys() == {"type"} for branch in branches):
             if "type" not in made and not (self._coerce and "enum" in made):
-                types = {name for one in branches for name in _listed(one["type"])}
+                types = {name for branch in branches for name in _listed(branch["type"])}
                 made["type"] = sorted(types) if len(types) > 1 else next(iter(types))
                 del made["anyOf"]
-        elif not self._coerce and "enum" not in made and all(map(_lists, branches)):
-            made["enum"] = self._distinct(value for one in branches for value in one.get("enum", [None]))
+        elif not self._coerce and "enum" not in made and all(map(_is_enum, branches)):
+            made["enum"] = self._distinct(
+                value for branch in branches for value in branch.get("enum", [None])
+            )
             del made["anyOf"]
 
     def _distinct(self, values: Iterable[Any]) -> list[Any]:
-        return [json.loads(text) for text in self._arranged(map(_text, values))]
+        texts = dict.fromkeys(map(_text, values))
+        return [json.loads(text) for text in (texts if self._keeps_order else sorted(texts))]
 
     def _is_chosen_by_type(self, alternatives: list[Any]) -> bool:
-        """Whether the branch that a value means is the same, however the alternatives are grouped."""
+        """Whether the same branch applies to a value, however the alternatives are grouped."""
         return exclude_each_other(alternatives, self._references) and not any(
             branch.keys() & {"const", "enum"}
             for branch in branches_of({"anyOf": alternatives}, self._references)
         )
 
 
-def _flat(branches: list[Any]) -> list[Any]:
-    """The branches, those of a branch that is nothing but branches among them."""
-    flat: list[Any] = []
-    for branch in branches:
-        flat += branch["anyOf"] if isinstance(branch, dict) and branch.keys() == {"anyOf"} else [branch]
-    return flat
-
-
-def _lists(branch: Any) -> bool:
+def _is_enum(branch: Any) -> bool:
     return isinstance(branch, dict) and (branch.keys() == {"enum"} or branch == {"type": "null"})
 
 
@@ -257,47 +258,50 @@ def _listed(types: Any) -> Iterable[str]:
 
 
 class _Unfolding:
-    """A normal schema without references: each leads to what it means, or back to where that is already.
+    """Hashes a rewritten schema with its references unfolded; a recursive one becomes the distance back.
 
-    Subschemas count as the same where they are written alike: that of a class, and its copy at the root.
-    Alternatives have an order where a value is taken for the first of those that it may mean.
+    Subschemas with the same text are the same: that of a class, and its copy at the root. The order of
+    alternatives counts if the first one that fits is chosen.
     """
 
     def __init__(self, root: dict[str, Any], chooses: bool) -> None:
         self._references = References(root)
-        self._trail = self._references.trail(_reference_alone)
+        self._trail = self._references.trail(
+            lambda schema: schema["$ref"] if schema.keys() - _DEFINITIONS == {"$ref"} else None
+        )
         self._chooses = chooses
         self._steps = self._written = 0
         self._known: dict[str, str] = {}
 
     def of(self, schema: Any, above: tuple[str, ...] = ()) -> tuple[str, int]:
-        """The digest of a subschema, and how far up it leads back; `above` is all that it stands in.
+        """The digest of a subschema, and the lowest level of `above`, its parents, that it refers back to.
 
-        One that leads back to none but itself is the same wherever it stands.
+        The digest of one that refers back to none of its parents does not depend on them, and is kept.
         """
-        schema, written = _alone(self._trail.end(schema)), schema
-        if not isinstance(schema, dict):  # false is more than a reference to it: it closes an object
-            return _hash([isinstance(written, dict), schema]), len(above)
-        written = _text(schema)
+        schema, original = self._trail.end(schema), schema
+        if not isinstance(schema, dict):  # false closes an object, and a reference to false does not
+            return _hash([isinstance(original, dict), schema]), len(above)
+        schema = {keyword: value for keyword, value in schema.items() if keyword not in _DEFINITIONS}
+        text = _text(schema)
         self._steps += 1
-        self._written += len(written)
+        self._written += len(text)
         if self._steps > _MOST_STEPS or self._written > _MOST_WRITTEN or len(above) > _MOST_LEVELS:
-            raise _TooMuch
-        if written in above:
-            level = above.index(written)
+            raise _TooLarge
+        if text in above:
+            level = above.index(text)
             return _hash(["back", len(above) - level]), level
-        if written not in self._known:
-            parts = [self._part(keyword, schema[keyword], (*above, written)) for keyword in sorted(schema)]
+        if text not in self._known:
+            parts = [self._part(keyword, schema[keyword], (*above, text)) for keyword in sorted(schema)]
             made = _hash([part for part, _ in parts])
             level = min((level for _, level in parts), default=len(above))
             if level < len(above):
                 return made, level
-            self._known[written] = made
-        return self._known[written], len(above)
+            self._known[text] = made
+        return self._known[text], len(above)
 
     def _part(self, keyword: str, value: Any, above: tuple[str, ...]) -> tuple[Any, int]:
-        """What a keyword says, with digests for its subschemas."""
-        if keyword in _REFERENCES:  # one name is one place, as an $anchor that is there twice is refused
+        """A keyword with the digests of its subschemas."""
+        if keyword in _REFERENCES:  # a name is unique, as duplicate anchors are rejected
             value = {"$ref": value}
         elif keyword not in BY_NAME | ONE_OR_MORE:
             return [keyword, value], len(above)
@@ -310,26 +314,6 @@ class _Unfolding:
             digests.sort()
         level = min((level for _, level in found.values()), default=len(above))
         return [keyword, isinstance(value, list), digests], level
-
-
-def _alone(schema: Any) -> Any:
-    """A subschema without the definitions that it holds for others."""
-    if not isinstance(schema, dict):
-        return schema
-    return {keyword: value for keyword, value in schema.items() if keyword not in _DEFINITIONS}
-
-
-def _reference_alone(schema: Mapping[str, Any]) -> Any:
-    return schema["$ref"] if schema.keys() - _DEFINITIONS == {"$ref"} else None
-
-
-def _rank(keyword: str) -> tuple[int, str]:
-    """Where a keyword stands among those of its subschema, whoever wrote it."""
-    return _RANK.get(keyword, _RANK[""]), keyword
-
-
-def _sorted(texts: Iterable[str]) -> Iterable[str]:
-    return sorted(set(texts))
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The contract of an answer: its format, its schema, and the verdict on a value."""
+"""`Contract`: what an answer must be (format, schema, rules), and the verdict on a value."""
 
 from __future__ import annotations
 
@@ -8,54 +8,63 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from operator import is_
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
+from trustgraph_prompt.contract.adapt_values import Decode, decoded
 from trustgraph_prompt.contract.alternatives import branches_of, declares, discriminator_of
-from trustgraph_prompt.contract.canonical_schema import digest, shown
-from trustgraph_prompt.contract.conform import Decode, decoded
-from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
+from trustgraph_prompt.contract.canonical_schema import JsonSchema, digest, shown
+from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Sources
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
-from trustgraph_prompt.contract.invariants import Invariant, InvariantRule, rules
+from trustgraph_prompt.contract.invariants import Invariant, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
-from trustgraph_prompt.contract.judging_meter import MAX_CALL, JudgingMeter, TooMuchError
-from trustgraph_prompt.contract.limits import Limits
+from trustgraph_prompt.contract.limits import MAX_CALL, Limits, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
-from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
-from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
-from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.contract.versions import PROPERTY, Versions, names_version, parse_versions
+from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid, excerpt
 
 if TYPE_CHECKING:
     from trustgraph_prompt.contract.grounding import Grounded
     from trustgraph_prompt.contract.types import Build
 
 Format = Literal["text", "json", "jsonl"]
-"""How an answer is laid out: as it comes, one value, objects one after the other."""
+"""The format of an answer: plain text, one JSON value, or one JSON object per line."""
 
-JsonSchema = Mapping[str, Any] | bool
-
-#: How strictly a json answer is looked for. any: what is valid in a fence, else in prose, and no second value
-#: that differs. strict (seed 4): where blocks are marked json, the whole of one is the value; else the first
-#: that is valid; and a list has no wrapper but `items`. one (seed 5): several fenced values that
-#: differ are an error.
 Fences = Literal["any", "strict", "one"]
+"""How the value of a json answer is found among code fences.
+
+any: a valid value in a fence, else one in the prose; a second, different value is an error. strict
+(weakincentives): if blocks are marked as json, the value is the whole of one of them, else the first valid
+value; a list may be wrapped only in `items`. one (StreetRace): several different values in fences are an
+error.
+"""
 
 _MAX_MESSAGE = 300  # characters of one issue; its path holds keys that a model wrote
+
+
+class ContractOptions(TypedDict, total=False):
+    """The options that `Contract.of` and `Contract.language` pass on to `Contract.from_schema`."""
+
+    repair: bool
+    extra: Extra | None
+    coerce: bool
+    fences: Fences
+    invariants: Iterable[object]
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
     """What an answer must be. Immutable; compared by `fingerprint`.
 
-    Contracts that say the same in other words have one fingerprint: it is about verdicts, so neither titles
-    and descriptions are in it, nor how a schema is put together.
+    The fingerprint covers what decides verdicts: contracts that accept and convert the same values have the
+    same fingerprint, however their schemas are written. Titles, descriptions and `name` are not part of it.
 
-    `schema` describes one object of a jsonl answer, the value of a json answer, or one element of it where
-    `many` says that the value is a list; None lets everything pass. `discriminator` is the property whose
-    `const` or `enum` picks the branch of a `oneOf` or `anyOf`, None where nothing does. `sources` are the
-    keys whose values stand in terms of the question, None without any; the `schema` does not show them.
-    `name` is for people and wires; it decides no verdict and is not in the fingerprint.
+    `schema` describes one object of a jsonl answer, the value of a json answer, or one element of that value
+    if it is a list (`many`); None accepts everything. `discriminator` is the property whose `const` or `enum`
+    picks the branch of a `oneOf` or `anyOf`, if there is one. `sources` are the keys whose values must occur
+    in terms of the question (`x-from`); they are removed from `schema`.
     """
 
     format: Format
@@ -74,7 +83,7 @@ class Contract:
     sources: Sources | None = field(default=None, compare=False, repr=False)
     _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
     _build: Build | None = field(default=None, repr=False, compare=False)
-    _meter: JudgingMeter | None = field(default=None, repr=False, compare=False)
+    _meter: StepMeter | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_schema(
@@ -92,16 +101,20 @@ class Contract:
         versions: Mapping[str, JsonSchema] | None = None,
         limits: Limits = Limits(),
     ) -> Contract:
-        """A contract from a JSON Schema: draft 4 to 2020-12, as its `$schema` says, 2020-12 by default.
+        """Make a contract from a JSON Schema: draft 4 to 2020-12, as its `$schema` says, by default 2020-12.
 
-        `many` is always true of jsonl, never of text, and false of json unless it is given. `repair` allows
-        broken JSON to be mended. `extra` says what becomes of keys that the schema does not declare: "forbid"
-        refuses them, "ignore" drops them, None leaves them to the schema. `coerce` converts scalars where
-        nothing is lost. `invariants` are rules about the whole object, each a rule, a pair of rule and
-        message, or a mapping of both. `versions` are schemas by version ("1.0"), of which the value picks one
-        by its `schema_version`; `schema` is then that of values without one, by default the oldest version's.
+        - `many`: the value is a list. Always true for jsonl, never for text, by default false for json.
+        - `repair`: broken JSON may be repaired.
+        - `extra`: keys that the schema does not declare are rejected ("forbid"), dropped ("ignore"), or left
+          to the schema (None).
+        - `coerce`: scalars are converted to the declared type if nothing is lost.
+        - `fences`: see `Fences`.
+        - `invariants`: rules about the whole object, each a rule, a pair of rule and message, or a mapping
+          with both.
+        - `versions`: schemas by version ("1.0"); the `schema_version` of a value picks one of them. `schema`
+          then applies to values without a version, by default the schema of the oldest version.
 
-        The schemas are copied. Raises `ContractError`, with the path of what is wrong in the schema.
+        The schemas are copied. Raises `ContractError` with the path of the error in the schema.
         """
         _check("response format", "", format, get_args(Format))
         _check("handling of extra keys", "/extra", extra, (None, *get_args(Extra)))
@@ -109,17 +122,30 @@ class Contract:
         many = _many(format, many)
         written, compiled = rules(invariants)
         if format == "text" and (schema is not None or versions is not None or written):
-            found = next((one for one in (versions, written) if one), schema)
-            raise ContractError("a text answer has no schema", found=found, expected="no schema")
+            found = next((part for part in (versions, written) if part), schema)
+            raise ContractError(
+                "an answer of format text has no schema, versions or invariants",
+                found=found,
+                expected="none of them, or format json or jsonl",
+            )
         plain = None if schema is None else plain_schema(schema)
         by_version = {} if versions is None else parse_versions(versions)
-        sources = _take_sources(plain, by_version)
-        settings = _Settings(extra, bool(coerce), compiled, limits.depth)
-        judge = settings.judge_versions(by_version, plain) if by_version else settings.judge(plain)
         unversioned = plain
         if plain is None and by_version:
             oldest_first = list(by_version.values())
             unversioned, plain = oldest_first[0], oldest_first[-1]
+        by_any_version = ((None, unversioned), *by_version.items())
+        sources = Sources.take({version: each for version, each in by_any_version if isinstance(each, dict)})
+
+        def judge_of(schema: Schema | None, extra: Extra | None) -> Judge:
+            return Judge.of(schema, extra, bool(coerce), compiled, limits.depth)
+
+        judge: Judge | Versions
+        if by_version:
+            judge = Versions.of(by_version, unversioned, extra, judge_of)
+        else:
+            judge = judge_of(plain, extra)
+        branches = branches_of(plain, References(plain)) if isinstance(plain, dict) else []
         contract = cls(
             format=format,
             schema=plain,
@@ -130,9 +156,9 @@ class Contract:
             coerce=bool(coerce),
             fences=fences,
             invariants=written,
-            versions={str(version): one for version, one in by_version.items()} or None,
+            versions={str(version): of_version for version, of_version in by_version.items()} or None,
             limits=limits,
-            discriminator=_discriminator(plain),
+            discriminator=discriminator_of(branches),
             sources=sources,
             _judge=judge,
         )
@@ -145,38 +171,26 @@ class Contract:
         *,
         format: Format = "json",
         name: str | None = None,
-        repair: bool = False,
-        extra: Extra | None = None,
-        coerce: bool = False,
-        fences: Fences = "any",
-        invariants: Iterable[object] = (),
-        limits: Limits = Limits(),
+        **options: Unpack[ContractOptions],
     ) -> Contract:
-        """A contract from a type: a dataclass, a Pydantic model, or a list of such, which asks for many.
+        """Make a contract from a type: a dataclass, a Pydantic model, or a list of these (`many`).
 
-        Fields may be of the types of JSON, `Any`, datetime, date, time, UUID, Decimal and bytes (strings),
-        Enum, Literal, unions, lists, tuples, sets, dicts with string keys, dataclasses and models, and
-        `Annotated` with bounds of such; those without a default are required. `field(metadata={"description":
-        …})` and docstrings go into the schema. `name` is by default that of the class, the other options are
-        as in `from_schema`; `build` makes instances.
+        Fields may have the types of JSON, `Any`, datetime, date, time, UUID, Decimal and bytes (strings in
+        JSON), Enum, Literal, unions, lists, tuples, sets, dicts with string keys, dataclasses, models, and
+        `Annotated` with bounds. Fields without a default are required. Docstrings and
+        `field(metadata={"description": …})` become descriptions in the schema. `name` is by default that of
+        the class. The other options (repair, extra, coerce, fences, invariants, limits) are those of
+        `from_schema`. `build` makes instances of the type.
 
-        Raises `ContractError` with the class and field that cannot be described, and for a union of classes
-        of which one is never built, as one before it takes the same.
+        Raises `ContractError` with the class and field that have no JSON Schema, and for a union of classes
+        with equal schemas, of which only the first would be built.
         """
         from trustgraph_prompt.contract.types import describe
 
         described = describe(type)
+        many = described.many or format == "jsonl"
         contract = cls.from_schema(
-            described.schema,
-            format=format,
-            many=described.many or format == "jsonl",
-            name=name or described.name,
-            repair=repair,
-            extra=extra,
-            coerce=coerce,
-            fences=fences,
-            invariants=invariants,
-            limits=limits,
+            described.schema, format=format, many=many, name=name or described.name, versions=None, **options
         )
         described.check_unions()
         return replace(contract, _build=described.build)
@@ -189,19 +203,15 @@ class Contract:
         types: Mapping[str, object] | None = None,
         format: Format = "json",
         many: bool | None = None,
-        repair: bool = False,
-        extra: Extra | None = None,
-        coerce: bool = False,
-        fences: Fences = "any",
-        invariants: Iterable[object] = (),
-        limits: Limits = Limits(),
+        **options: Unpack[ContractOptions],
     ) -> dict[str, Contract]:
-        """The contracts of a text in the schema language (seed 5): one by the name of each `schema`.
+        """Make the contracts of a text in the schema language (StreetRace), by the name of each `schema`.
 
-        `types` are names that the text may use beside the language's own types, for
-        JSON Schemas or Python types as in `of`; values stay JSON. Other options are as in `from_schema`.
+        `types` are additional type names that the text may use, each for a JSON Schema or for a Python type
+        as in `of`; their values stay plain JSON. The other options (repair, extra, coerce, fences,
+        invariants, limits) are those of `from_schema`.
 
-        Raises `LanguageError`, which points at line and column.
+        Raises `LanguageError` with line and column.
         """
         from trustgraph_prompt.contract.from_language import placed, schemas_of
 
@@ -210,25 +220,16 @@ class Contract:
         for name, schema in schemas.items():
             with placed(file, name):
                 contracts[name] = cls.from_schema(
-                    schema,
-                    format=format,
-                    many=many,
-                    name=name,
-                    repair=repair,
-                    extra=extra,
-                    coerce=coerce,
-                    fences=fences,
-                    invariants=invariants,
-                    limits=limits,
+                    schema, format=format, many=many, name=name, versions=None, **options
                 )
         return contracts
 
     def build(self, value: Any) -> Any:
-        """What an accepted value is as the contract's type; the value itself where there is none.
+        """Make instances of the contract's type from an accepted value; without a type, return the value.
 
-        The value is one object of a jsonl answer or the list of them, or the value of a json answer; of a
-        list it is a list of instances. Raises `StructuredOutputInvalid` with its `issues` where the class
-        itself refuses what its schema accepts.
+        `value` is one object of a jsonl answer or the list of them, or the value of a json answer. A list
+        becomes a list of instances. Raises `StructuredOutputInvalid` with its `issues` if the class rejects
+        what its schema accepts.
         """
         if self._build is None:
             return value
@@ -238,41 +239,41 @@ class Contract:
         made, issues, cause = _built(elements(self._build, list) if is_list else self._build, value)
         if not issues:
             return made
-        message = "; ".join(cut(str(issue), _MAX_MESSAGE) for issue in issues)
+        message = "; ".join(excerpt(str(issue), _MAX_MESSAGE) for issue in issues)
         raise StructuredOutputInvalid(message, response_schema=self.schema, issues=issues) from cause
 
     def buildable(self) -> Contract:
-        """The same contract, which accepts nothing that `build` refuses: the class itself has its say.
+        """Return the same contract, which also rejects the values that `build` rejects.
 
-        The fingerprint is the same, for it knows nothing of the code of a class.
+        The fingerprint stays the same: it does not cover the code of a class.
         """
         if (build := self._build) is None or not isinstance(self._judge, Judge):
             return self
         return replace(self, _judge=replace(self._judge, also=lambda value: _built(build, value)[1]))
 
     def metered(self) -> Contract:
-        """The same contract for one answer: all that it judges is counted together, up to its limit of steps.
+        """Return the same contract for one answer, with one budget of `limits.steps` for all its values.
 
-        Once they are spent it accepts nothing more, and `issues` says so.
+        When the budget is spent, no further value is accepted, and `issues` says so.
         """
         return replace(self, _meter=self._new_meter())
 
     @property
     def demand(self) -> int:
-        """How many steps it takes to judge a character of an answer, about."""
+        """About how many steps it takes to validate one character of an answer."""
         return self._judge.demand
 
     @property
     def spent(self) -> Issue | None:
-        """That the steps of a metered contract are spent; None where they are not."""
+        """The issue that says that the steps of a metered contract are spent; None if they are not."""
         meter = self._meter
         return Issue(Reason.EFFORT_SPENT, meter.message) if meter is not None and meter.is_spent else None
 
     def conform(self, value: Any) -> Any:
-        """What the contract makes of a value before it is judged: extra keys dropped, scalars converted.
+        """Return the value with extra keys dropped and scalars converted, as it is then validated.
 
-        The very same value where there is nothing to change. Changes no value, and never raises: what cannot
-        be converted, or takes too much, is left as it is.
+        Returns the same object if there is nothing to change. Never changes `value`, never raises: what
+        cannot be converted, or would cost too much, stays as it is.
         """
         if self._judge.is_plain:
             return value
@@ -285,10 +286,10 @@ class Contract:
         return value if all(map(is_, made, value)) else made
 
     def opened(self, value: Any, decode: Decode) -> Any:
-        """The value with the lists and objects that strings in it say, as `decode` reads them, where the
-        schema wants a list or an object and takes no string.
+        """Return the value with strings decoded that hold the JSON of a list or an object, where the schema
+        expects one and accepts no string.
 
-        The very same value where there is none, or where the contract allows neither coercion nor repair.
+        Returns the same object if there is none, or if the contract allows neither coercion nor repair.
         """
         if not (self.coerce or self.repair):
             return value
@@ -302,9 +303,9 @@ class Contract:
         return value if items is value and all(map(is_, made, value)) else made
 
     def take(self, value: Any, characters: int | None = None) -> tuple[Any, bool]:
-        """What the contract makes of a value, and whether it accepts it: `conform` and `accepts` in one.
+        """Conform a value and validate it: `conform` and `accepts` in one call.
 
-        `characters` are those that it was written in, where that is known: counting its steps is quicker.
+        `characters` is the length of its text if known, which saves counting the steps.
         """
         meter = self._meter or self._new_meter()
         if not self._is_list:
@@ -322,10 +323,10 @@ class Contract:
     def take_all(
         self, values: list[Any], characters: int | None = None, longest: int = 0
     ) -> list[Any] | None:
-        """What the contract makes of each of `values`, None unless it accepts all; the fast way for many.
+        """Conform many values at once; None unless all are accepted. Faster than `take` for each.
 
-        `characters` are those that all of them were written in, `longest` those of the longest. None, too,
-        where that is so much that they have to be counted one by one.
+        `characters` is the length of the text of all values, `longest` that of the longest. Also returns None
+        if these are so large that the steps have to be counted value by value.
         """
         judge = self._judge
         if characters is None:
@@ -334,7 +335,7 @@ class Contract:
             taken = [self.take(value) for value in values]
             return [value for value, _ in taken] if all(accepted for _, accepted in taken) else None
         each = judge.widest * longest
-        trial = JudgingMeter(self.name, self.limits.steps if self._meter is None else self._meter.left)
+        trial = StepMeter(self.name, self.limits.steps if self._meter is None else self._meter.left)
         if each > MAX_CALL or judge.widest * characters > trial.left:
             return None
         trial.spend(judge.widest * characters)
@@ -354,23 +355,17 @@ class Contract:
         return made
 
     def accepts(self, value: object) -> bool:
-        """Whether `value` is one object of a jsonl answer, or the value of a json answer, as asked for.
-
-        It is judged as `conform` makes it.
-        """
+        """Whether `value`, after `conform`, is a valid object of a jsonl answer or value of a json answer."""
         return self.take(value)[1]
 
     def accepts_all(self, values: Iterable[object]) -> bool:
-        """Whether each of `values` is accepted; the fast way to ask about many, the fastest for a list."""
+        """Whether all `values` are accepted. Faster than `accepts` for each, fastest for a list."""
         if self._judge.is_plain and not self._is_list and self._meter is None and isinstance(values, list):
             return self._judge.accepts_plainly(values)
         return all(map(self.accepts, values))
 
     def issues(self, value: object, characters: int | None = None) -> tuple[Issue, ...]:
-        """What is wrong with `value`, a few issues at most: empty exactly where `accepts` says yes.
-
-        Slow; for what was refused.
-        """
+        """Explain why `value` is rejected, in a few issues at most; empty exactly if it is accepted. Slow."""
         if self.take(value, characters)[1]:
             return ()
         meter = self._meter or self._new_meter()
@@ -378,73 +373,74 @@ class Contract:
             return (Issue(Reason.WRONG_CONTAINER, f"expected an array of values, found {show(value)}"),)
         items = value if self._is_list and isinstance(value, list) else None
         try:
-            for one in [value] if items is None else items:
-                meter.spend(self._judge.effort(one, characters))
-            found = (
-                self._judge.issues(value, meter)
-                if items is None
-                else tuple(islice(self._issues_of_items(items, meter), MAX_ISSUES))
-            )
-        except TooMuchError as error:
+            for item in [value] if items is None else items:
+                meter.spend(self._judge.cost(item, characters))
+            if items is None:
+                found = self._judge.issues(value, meter)
+            else:
+                found = tuple(islice(self._issues_of_items(items, meter), MAX_ISSUES))
+        except TooCostly as error:
             found = (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
         return (Issue(Reason.EFFORT_SPENT, meter.message),) if meter.is_spent else found
 
     def instructions(self, wording: Wording = PLAIN) -> str:
-        """What tells a model how to write its answer; nothing where that is text.
+        """The instructions for a model on how to write its answer; "" if the format is text.
 
-        It shows the schema with the author's descriptions and in the author's order, without what makes no
-        difference. Where that is the newest version's, the value is to name that version.
+        They show the schema with the author's descriptions and in the author's order, without keywords that
+        have no effect. If it is the schema of the newest version, they ask for that `schema_version`.
         """
         if self.format == "text":
             return ""
-        said = {} if self.schema is None else shown(self.schema, extra=self.extra, coerce=self.coerce)
+        schema = {} if self.schema is None else shown(self.schema, extra=self.extra, coerce=self.coerce)
         if self.versions:
-            newest, schema = list(self.versions.items())[-1]
-            said = _naming_version(said, newest) if self.schema is schema else said
-        return wording.of(format=self.format, many=self.many, schema=said, closed=self.extra == "forbid")
+            newest, of_newest = list(self.versions.items())[-1]
+            schema = _naming_version(schema, newest) if self.schema is of_newest else schema
+        return wording.of(format=self.format, many=self.many, schema=schema, closed=self.extra == "forbid")
 
     def declares(self, name: str) -> bool:
-        """Whether a schema, or a branch of it, speaks of a property called `name`."""
+        """Whether a schema, or a branch of its union, has a property called `name`."""
         schemas = (self.schema, *(self.versions or {}).values())
-        return any(isinstance(one, dict) and declares(one, References(one), name) for one in schemas)
+        return any(
+            isinstance(schema, dict) and declares(schema, References(schema), name) for schema in schemas
+        )
 
     @property
     def without_terms(self) -> Contract:
-        """The contract that this one was made of for one question; itself, if for none."""
+        """The contract that `grounded` made this one from for one question; else this contract."""
         return self
 
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
-        """Where these objects stand in the terms of the question; None where nothing is judged by that."""
+        """Where the values of these objects occur in the terms of the question; None without `sources`."""
         return None
 
     def names(self) -> frozenset[str]:
-        """The names of all properties that the schemas declare anywhere."""
+        """The names of all properties that the schemas declare at any level."""
         return self._judge.names
 
     @property
     def _is_list(self) -> bool:
         return self.many and self.format == "json"
 
-    def _new_meter(self) -> JudgingMeter:
-        return JudgingMeter(self.name, self.limits.steps)
+    def _new_meter(self) -> StepMeter:
+        return StepMeter(self.name, self.limits.steps)
 
     def _is_paid(self, value: Any, characters: int | None = None) -> bool:
-        """Whether there are steps left for the schema of one value; nobody counts them without a meter."""
+        """Spend the steps of validating one value, if metered; false if too few are left."""
         meter = self._meter
         if meter is None:
             return True
-        if characters is not None:  # as of nearly all values
+        if characters is not None:  # the usual case
             steps = self._judge.widest * characters
             if steps <= MAX_CALL and steps <= meter.left:
                 meter.left -= steps
                 return True
         try:
-            meter.spend(self._judge.effort(value, characters))
-        except TooMuchError:
+            meter.spend(self._judge.cost(value, characters))
+        except TooCostly:
             return False
         return True
 
-    def _issues_of_items(self, items: list[Any], meter: JudgingMeter) -> Iterator[Issue]:
+    def _issues_of_items(self, items: list[Any], meter: StepMeter) -> Iterator[Issue]:
         for index, item in enumerate(items):
             if not self._judge.take(item, meter)[1]:
                 for issue in self._judge.issues(item, meter):
@@ -466,8 +462,8 @@ class Contract:
             "fences": self.fences,
             "invariants": self.invariants,
             "versions": {
-                version: (of(one), of(one, _extra_of_newer(self.extra)), _names_version(one))
-                for version, one in (self.versions or {}).items()
+                version: (of(schema), of(schema, self.extra or "ignore"), names_version(schema))
+                for version, schema in (self.versions or {}).items()
             },
             "limits": asdict(self.limits),
             **({} if self.sources is None else {"sources": self.sources.said}),
@@ -475,35 +471,8 @@ class Contract:
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
-class _Settings(NamedTuple):
-    """How values are judged, whatever the schema."""
-
-    extra: Extra | None
-    coerce: bool
-    rules: tuple[InvariantRule, ...]
-    depth: int
-
-    def judge(self, schema: Schema | None) -> Judge:
-        return Judge.of(schema, self.extra, self.coerce, self.rules, self.depth)
-
-    def judge_versions(self, schemas: Mapping[Version, Schema], unversioned: Schema | None) -> Versions:
-        oldest = next(iter(schemas.values()))
-        return Versions(
-            {version: self.versioned(schema, version) for version, schema in schemas.items()},
-            self.judge(oldest if unversioned is None else unversioned),
-        )
-
-    def versioned(self, schema: Schema, version: Version) -> Versioned:
-        try:
-            judge = self.judge(schema)
-        except ContractError as error:
-            raise error.at("", pointer(("versions", str(version)))) from None
-        newer = judge if self.extra else self._replace(extra=_extra_of_newer(self.extra)).judge(schema)
-        return Versioned(judge, newer, _names_version(schema))
-
-
 def _built(build: Build, value: Any) -> tuple[Any, tuple[Issue, ...], BaseException | None]:
-    """The instance of a value; or what is wrong with it, and the error that says so, if there is one."""
+    """The instance of a value; or its issues, and the exception that they come from, if any."""
     from trustgraph_prompt.contract.types import Refused
 
     try:
@@ -514,38 +483,19 @@ def _built(build: Build, value: Any) -> tuple[Any, tuple[Issue, ...], BaseExcept
         return None, (Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep for instances"),), None
 
 
-def _extra_of_newer(extra: Extra | None) -> Extra:
-    """What becomes of the extra keys of a newer minor version."""
-    return extra or "ignore"
-
-
-def _names_version(schema: JsonSchema) -> bool:
-    """Whether a schema speaks of the property that names the version, other than in an example of a value."""
-    return f'"{PROPERTY}"' in json.dumps(shown(schema, extra=None, coerce=False))
-
-
 def _naming_version(schema: JsonSchema, version: str) -> JsonSchema:
-    """The schema of values that say which version they are: one that does not is held to the oldest."""
-    said = schema if isinstance(schema, Mapping) else {}
+    """The schema with `schema_version` required: a value without it would be validated as the oldest."""
+    keywords = schema if isinstance(schema, Mapping) else {}
     properties = {PROPERTY: {"const": version}}
-    properties |= {name: one for name, one in said.get("properties", {}).items() if name != PROPERTY}
-    required = [PROPERTY, *(name for name in said.get("required", ()) if name != PROPERTY)]
-    return {"type": "object", **said, "properties": properties, "required": required}
-
-
-def _discriminator(schema: Schema | None) -> str | None:
-    return discriminator_of(branches_of(schema, References(schema))) if isinstance(schema, dict) else None
-
-
-def _take_sources(schema: Schema | None, versions: Mapping[Version, Schema]) -> Sources | None:
-    oldest = next(iter(versions.values()), None)
-    by_version = [(None, oldest if schema is None else schema), *versions.items()]
-    return Sources.take({version: one for version, one in by_version if isinstance(one, dict)})
+    declared = keywords.get("properties", {})
+    properties |= {name: declared[name] for name in declared if name != PROPERTY}
+    required = [PROPERTY, *(name for name in keywords.get("required", ()) if name != PROPERTY)]
+    return {"type": "object", **keywords, "properties": properties, "required": required}
 
 
 def _check(what: str, path: str, found: object, known: tuple[object, ...]) -> None:
     if found not in known:
-        expected = ", ".join("nothing" if one is None else str(one) for one in known[:-1])
+        expected = ", ".join(map(str, known[:-1]))
         raise ContractError(f"unknown {what}", path=path, found=found, expected=f"{expected} or {known[-1]}")
 
 
@@ -554,6 +504,10 @@ def _many(format: Format, many: bool | None) -> bool:
     if format not in always:
         return bool(many)
     if many is not None and many is not always[format]:
-        expected = "many objects" if always[format] else "one text"
-        raise ContractError(f"a {format} answer is {expected}", path="/many", found=many, expected=expected)
+        raise ContractError(
+            f"an answer of format {format} is {'always' if always[format] else 'never'} a list",
+            path="/many",
+            found=many,
+            expected=str(always[format]),
+        )
     return always[format]

@@ -1,4 +1,4 @@
-"""The schemas of a text in the schema language, as JSON Schemas that are known to be usable."""
+"""Converts texts in the schema language to valid JSON Schemas."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from trustgraph_prompt.contract.judge import Judge
-from trustgraph_prompt.contract.judging_meter import JudgingMeter
-from trustgraph_prompt.contract.limits import Limits
+from trustgraph_prompt.contract.limits import Limits, StepMeter
 from trustgraph_prompt.contract.types import describe
 from trustgraph_prompt.errors import ContractError, Issue, LanguageError
 from trustgraph_prompt.json_text.pointer import pointer, steps
@@ -18,30 +17,30 @@ from trustgraph_prompt.language.problem import Problem, complain
 
 
 def schemas_of(source: str, types: Mapping[str, object]) -> tuple[File, dict[str, dict[str, Any]]]:
-    """What a text says, and its schemas by name.
+    """Parse a text; return its tree, and its JSON Schemas by name.
 
-    Raises `LanguageError`, and `ContractError` for wrong `types`.
+    Raises `LanguageError`, and `ContractError` for invalid `types`.
     """
-    given = {name: json_schema_of(kind) for name, kind in types.items()}
-    file = parse_whole(source, types=given)
-    return file, {schema.name: to_json_schema(file, schema.name, types=given) for schema in file.schemas}
+    schemas = {name: json_schema_of(kind) for name, kind in types.items()}
+    file = parse_whole(source, types=schemas)
+    return file, {schema.name: to_json_schema(file, schema.name, types=schemas) for schema in file.schemas}
 
 
 def parse_whole(
     source: str, *, where: str | None = None, types: Mapping[str, Mapping[str, Any]] | None = None
 ) -> File:
-    """The tree of a text as `parse` gives it, whose schemas can be used and whose defaults are what they say.
+    """Parse a text and check that its schemas compile and that its defaults are valid.
 
     Raises `LanguageError` as `parse`.
     """
     file = parse(source, where=where, types=types)
-    if problems := list(_unusable(file, types)):
+    if problems := list(_problems(file, types)):
         complain(problems, where)
     return file
 
 
-def _unusable(file: File, types: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Problem]:
-    """What is wrong with schemas and defaults beyond their form: patterns, formats, fields of schemas."""
+def _problems(file: File, types: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Problem]:
+    """The problems of schemas and defaults that the parser does not find: patterns, formats, types."""
     if not file.schemas:
         return
     defaults = {
@@ -57,22 +56,25 @@ def _unusable(file: File, types: Mapping[str, Mapping[str, Any]] | None) -> Iter
         _, schema, *inner = steps(error.path) or ("", "")
         yield Problem(error.message, locate(file, schema, pointer(inner)), error.found, error.expected)
         return
-    values = {name: {key: one.value for key, one in having.items()} for name, having in defaults.items()}
-    for issue in judge.issues(values, JudgingMeter()):
-        schema, field, *inner = steps(issue.path) or ("", "")  # nowhere, where it takes too much to say
+    values = {
+        name: {key: default.value for key, default in of_schema.items()}
+        for name, of_schema in defaults.items()
+    }
+    for issue in judge.issues(values, StepMeter()):
+        schema, field, *inner = steps(issue.path) or ("", "")  # "" if the values are too costly to validate
         default = defaults.get(schema, {}).get(field)
-        wrong = Issue(issue.reason, issue.message, pointer(inner))
-        yield Problem(f"the default is not of the type: {wrong}", None if default is None else default.at)
+        within = Issue(issue.reason, issue.message, pointer(inner))
+        yield Problem(f"the default is not of the type: {within}", None if default is None else default.at)
 
 
 @contextmanager
 def placed(file: File, name: str) -> Iterator[None]:
-    """What is wrong with the contract of a schema, said of the line that says it."""
+    """Raise a `ContractError` of the schema `name` as a `LanguageError` with line and column."""
     try:
         yield
     except ContractError as error:
-        at = locate(file, name, error.path)
-        if at is None or error.path.startswith("/invariants"):
+        at = None if error.path.startswith("/invariants") else locate(file, name, error.path)
+        if at is None:
             raise
         raise LanguageError(
             error.message,
@@ -82,11 +84,11 @@ def placed(file: File, name: str) -> Iterator[None]:
         ) from None
 
 
-def json_schema_of(kind: object) -> Mapping[str, Any]:
-    """A type beside the language's own: a JSON Schema, or a Python type as in `Contract.of`."""
-    if isinstance(kind, Mapping):
-        return kind
-    described = describe(kind)
+def json_schema_of(type: object) -> Mapping[str, Any]:
+    """The JSON Schema of an additional type: a JSON Schema, or a Python type as in `Contract.of`."""
+    if isinstance(type, Mapping):
+        return type
+    described = describe(type)
     if not described.many:
         return described.schema
     item = dict(described.schema)

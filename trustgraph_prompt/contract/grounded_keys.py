@@ -1,4 +1,4 @@
-"""The keys of a schema whose values stand in a text that was asked about: `x-from`, `x-grounding`."""
+"""The keys of a schema whose values must occur in the terms of the question: `x-from`, `x-grounding`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
-from trustgraph_prompt.contract.coerce import type_of
+from trustgraph_prompt.contract.coerce_scalars import is_one_of, type_of
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
 from trustgraph_prompt.errors import ContractError
 from trustgraph_prompt.json_text.pointer import pointer
 
 FROM, GROUNDING = "x-from", "x-grounding"
-"""Keywords of ours: the terms in which a value stands, and what becomes of one that does not."""
+"""Our keywords: the terms in which a value must occur, and what to do if it does not."""
 
 Policy = Literal["refuse", "strict", "mark"]
-"""What becomes of a value that does not stand there: refused where not one word of it does, refused where
-not all of it does, or published, and marked."""
+"""How a value that does not occur there is handled.
+
+refuse: rejected if none of its words occurs. strict: rejected unless all of it occurs. mark: accepted, and
+marked.
+"""
 
 _CHOICES = ("anyOf", "oneOf")
 _LOOKED_INTO = "properties, additionalProperties, items, prefixItems, allOf, anyOf or oneOf"
@@ -30,7 +33,7 @@ _NUMBERS = frozenset(("integer", "number"))
 
 
 class Source(NamedTuple):
-    """The terms of which one holds a value, and what becomes of a value that none of them holds."""
+    """The terms of which one must hold a value, and the policy for a value that none of them holds."""
 
     terms: tuple[str, ...]
     policy: Policy
@@ -38,18 +41,18 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class _Node:
-    """What a subschema says of a value, and of its parts."""
+    """A subschema: its source, and the nodes of the parts of a value."""
 
     schema: Mapping[str, Any]
     source: Source | None = None
     properties: dict[str, _Node] = field(default_factory=dict)
-    others: _Node | None = None  # properties that are not among these
+    others: _Node | None = None  # of other properties
     first_items: list[_Node] = field(default_factory=list)
-    items: _Node | None = None  # those behind them
-    also: list[_Node] = field(default_factory=list)  # what it refers to, or has in an allOf
-    choices: list[list[_Node]] = field(default_factory=list)  # of which one or more apply
-    is_useful: bool = False  # it leads to a source
-    is_leaf: bool = False  # it has one, and no parts
+    items: _Node | None = None  # of the elements after them
+    also: list[_Node] = field(default_factory=list)  # of its references and its allOf
+    choices: list[list[_Node]] = field(default_factory=list)  # of which one or more branches apply
+    is_useful: bool = False  # it, or a node below it, has a source
+    is_leaf: bool = False  # it has a source and no parts
 
     @property
     def parts(self) -> list[_Node]:
@@ -57,31 +60,31 @@ class _Node:
         alternatives = chain.from_iterable(self.choices)
         return [*self.properties.values(), *self.first_items, *single, *self.also, *alternatives]
 
-    def means(self, value: Any) -> bool:
-        """Whether it may be meant by a value, which meets the schema as a whole."""
-        said = self.schema
-        if "type" in said and not _is_of(value, said["type"]):
+    def accepts(self, value: Any) -> bool:
+        """Whether this branch may apply to a value that is valid as a whole."""
+        schema = self.schema
+        if "type" in schema and not _has_type(value, schema["type"]):
             return False
-        values = [said["const"]] if "const" in said else said.get("enum")
-        if isinstance(values, list) and not _is_among(value, values):
+        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(values, list) and not is_one_of(value, values):
             return False
         if isinstance(value, dict):
-            if not value.keys() >= set(_list(said.get("required", []))):
+            if not value.keys() >= set(_list(schema.get("required", []))):
                 return False
-            named = ((part, value[name]) for name, part in self.properties.items() if name in value)
-            if not all(part.means(found) for part, found in named):
+            members = ((part, value[name]) for name, part in self.properties.items() if name in value)
+            if not all(part.accepts(member) for part, member in members):
                 return False
-        return all(part.means(value) for part in self.also if part is not self)
+        return all(part.accepts(value) for part in self.also if part is not self)
 
     def below(self, name: str | int) -> _Node | None:
-        """What says something of a property, or of an element."""
+        """The node of a property or of an element, if any."""
         if isinstance(name, str):
             return self.properties.get(name, self.others)
         return self.first_items[name] if name < len(self.first_items) else self.items
 
 
 class Sources:
-    """Those of a schema, or of the schemas of several versions. `said` is what they say, for a hash."""
+    """The sources in a schema, or in the schemas of several versions; `said` lists them for a hash."""
 
     def __init__(self, roots: Mapping[Version | None, _Node], said: list[list[Any]]) -> None:
         self._roots = roots
@@ -90,19 +93,17 @@ class Sources:
 
     @classmethod
     def take(cls, schemas: Mapping[Version | None, dict[str, Any]]) -> Sources | None:
-        """Take the sources out of schemas; None where there are none.
+        """Remove the sources from schemas and return them; None if there are none.
 
-        The schemas are by version, and None is that of values without one. What judges form, and what a
-        model or a server is shown, knows nothing of sources. Raises `ContractError` for one that is written
-        wrongly, or stands where no value is looked for.
+        `schemas` are by version, with None for values without a version. They lose the keywords because the
+        validator, the model and the server must not see them. Raises `ContractError` for an invalid source,
+        or one at a place where values are not checked.
         """
-        if not any(map(_speaks_of_sources, schemas.values())):
+        texts = map(json.dumps, schemas.values())
+        if not any(f'"{keyword}"' in text for text in texts for keyword in (FROM, GROUNDING)):
             return None
-        places: dict[Version | None, Path] = {
-            each: () if each is None else ("versions", str(each)) for each in schemas
-        }
         parts = [
-            ((*places[version], *path), part)
+            ((*(() if version is None else ("versions", str(version))), *path), part)
             for version, schema in schemas.items()
             for path, part in References(schema).subschemas()
             if FROM in part or GROUNDING in part
@@ -113,7 +114,7 @@ class Sources:
             source, node = _source(part, path), builder.nodes.get(id(part))
             if node is None and _DEFINITIONS.isdisjoint(path):
                 raise ContractError(
-                    "no value is looked for here",
+                    f"`{FROM}` has no effect here",
                     path=pointer((*path, FROM)),
                     found=part[FROM],
                     expected=f"below {_LOOKED_INTO}",
@@ -129,12 +130,12 @@ class Sources:
         return cls(roots, sorted(said)) if said else None
 
     def values(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
-        """The strings and numbers that have sources, as texts, each with its path; of lists each one."""
+        """Yield path, source and text of all strings and numbers with a source, also those in lists."""
         seen: set[Path] = set()
-        for path, source, said in _found([self._root_of(value)], value, ()):
+        for path, source, text in _found([self._root_of(value)], value, ()):
             if path not in seen:
                 seen.add(path)
-                yield path, source, said
+                yield path, source, text
 
     def _root_of(self, value: Any) -> _Node:
         named = Version.parse(value[PROPERTY]) if isinstance(value, dict) and PROPERTY in value else None
@@ -143,7 +144,7 @@ class Sources:
 
 
 class _Builder:
-    """Makes nodes of subschemas, each once: a schema may lead back to itself."""
+    """Makes the nodes of subschemas, each once, as schemas may be recursive."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, _Node] = {}
@@ -155,12 +156,14 @@ class _Builder:
             part = open_.pop()
             node = self.nodes[id(part)]
 
-            def within(one: Any) -> _Node:
-                if isinstance(one, dict) and id(one) not in self.nodes:
-                    open_.append(one)
-                return self._node(one) if isinstance(one, dict) else _ANYTHING
+            def within(subschema: Any) -> _Node:
+                if isinstance(subschema, dict) and id(subschema) not in self.nodes:
+                    open_.append(subschema)
+                return self._node(subschema) if isinstance(subschema, dict) else _ANYTHING
 
-            node.properties = {name: within(one) for name, one in _mapping(part.get("properties")).items()}
+            properties = part.get("properties")
+            if isinstance(properties, dict):
+                node.properties = {name: within(schema) for name, schema in properties.items()}
             node.others = within(part["additionalProperties"]) if "additionalProperties" in part else None
             items = part.get("items")
             first = items if isinstance(items, list) else part.get("prefixItems")
@@ -168,7 +171,7 @@ class _Builder:
             behind = part.get("additionalItems") if isinstance(items, list) else items
             node.items = within(behind) if behind is not None else None
             referred = [place for _, place in references.of(part)]
-            node.also = [within(one) for one in (*_list(part.get("allOf")), *referred)]
+            node.also = list(map(within, (*_list(part.get("allOf")), *referred)))
             node.choices = [list(map(within, _list(part[name]))) for name in _CHOICES if name in part]
         return root
 
@@ -176,7 +179,7 @@ class _Builder:
         return self.nodes.setdefault(id(schema), _Node(schema))
 
     def find_useful(self) -> None:
-        """Mark what leads to a source."""
+        """Mark the nodes that have a source, or lead to one."""
         above: dict[int, list[_Node]] = {}
         for node in self.nodes.values():
             for part in node.parts:
@@ -193,14 +196,9 @@ class _Builder:
 _ANYTHING = _Node({})
 
 
-def _speaks_of_sources(schema: Mapping[str, Any]) -> bool:
-    text = json.dumps(schema)
-    return any(f'"{keyword}"' in text for keyword in (FROM, GROUNDING))
-
-
 def _found(nodes: list[_Node], value: Any, path: Path) -> Iterator[tuple[Path, Source, str]]:
-    said = _all_that_apply(nodes, value)
-    for node in said:
+    nodes = _applicable(nodes, value)
+    for node in nodes:
         if node.source is not None:
             yield from _texts(node.source, value, path)
     if isinstance(value, dict):
@@ -210,18 +208,18 @@ def _found(nodes: list[_Node], value: Any, path: Path) -> Iterator[tuple[Path, S
     else:
         return
     for name, part in parts:
-        about = [below for node in said if (below := node.below(name)) is not None and below.is_useful]
-        if len(about) == 1 and about[0].is_leaf and type(part) is str:  # as of nearly all
+        inner = [below for node in nodes if (below := node.below(name)) is not None and below.is_useful]
+        if len(inner) == 1 and inner[0].is_leaf and type(part) is str:  # the usual case
             if part.strip():
-                yield (*path, name), about[0].source, part  # type: ignore[misc]
-        elif about:
-            yield from _found(about, part, (*path, name))
+                yield (*path, name), inner[0].source, part  # type: ignore[misc]
+        elif inner:
+            yield from _found(inner, part, (*path, name))
 
 
-def _all_that_apply(nodes: list[_Node], value: Any) -> list[_Node]:
-    """These nodes, and what a value means of their choices, each once.
+def _applicable(nodes: list[_Node], value: Any) -> list[_Node]:
+    """The nodes with their references and those branches that apply to the value, each once.
 
-    Of a choice nothing applies where the value may be one that needs no source.
+    No branch of a choice applies if the value may be meant for a branch without a source.
     """
     if not any(node.also or node.choices for node in nodes):
         return nodes
@@ -233,8 +231,8 @@ def _all_that_apply(nodes: list[_Node], value: Any) -> list[_Node]:
             found[id(node)] = node
             open_ += node.also
             for choice in node.choices:
-                meant = [branch for branch in choice if branch.means(value)]
-                open_ += meant if all(branch.is_useful for branch in meant) else ()
+                branches = [branch for branch in choice if branch.accepts(value)]
+                open_ += branches if all(branch.is_useful for branch in branches) else ()
     return list(found.values())
 
 
@@ -251,23 +249,23 @@ def _texts(source: Source, value: Any, path: Path) -> Iterator[tuple[Path, Sourc
 def _source(schema: Mapping[str, Any], path: Path) -> Source:
     if FROM not in schema:
         raise ContractError(
-            f"`{GROUNDING}` says nothing without `{FROM}`", path=pointer((*path, GROUNDING)), expected=FROM
+            f"`{GROUNDING}` without `{FROM}` has no effect", path=pointer((*path, GROUNDING)), expected=FROM
         )
     types = schema.get("type", "string")
     if _HOLDERS.isdisjoint([types] if isinstance(types, str) else types):
         raise ContractError(
-            "this holds no strings and no numbers",
+            f"`{FROM}` applies to strings and numbers only",
             path=pointer((*path, FROM)),
             found=types,
             expected=f"`{FROM}` beside a type of {', '.join(sorted(_HOLDERS))}",
         )
-    said, policy = schema[FROM], schema.get(GROUNDING, "refuse")
-    terms = [said] if isinstance(said, str) else said
+    names, policy = schema[FROM], schema.get(GROUNDING, "refuse")
+    terms = [names] if isinstance(names, str) else names
     if not isinstance(terms, list) or not terms or not all(isinstance(term, str) and term for term in terms):
         raise ContractError(
             f"`{FROM}` names no term",
             path=pointer((*path, FROM)),
-            found=said,
+            found=names,
             expected="the name of a term, or a list of names",
         )
     if policy not in get_args(Policy):
@@ -280,19 +278,10 @@ def _source(schema: Mapping[str, Any], path: Path) -> Source:
     return Source(tuple(dict.fromkeys(terms)), policy)
 
 
-def _is_of(value: Any, types: Any) -> bool:
-    """Whether a value is of one of the types of JSON; 1.0 may be an integer."""
+def _has_type(value: Any, types: Any) -> bool:
+    """Whether a value has one of the JSON types; 1.0 may be an integer."""
     name = type_of(value)
-    return any(one in types for one in (_NUMBERS if name in _NUMBERS else (name,)))
-
-
-def _is_among(value: Any, values: list[Any]) -> bool:
-    """As JSON has it: true is not 1."""
-    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in values)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return any(each in types for each in (_NUMBERS if name in _NUMBERS else (name,)))
 
 
 def _list(value: Any) -> list[Any]:

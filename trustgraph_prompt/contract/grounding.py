@@ -1,4 +1,4 @@
-"""A contract that knows the terms an answer was asked with: what it vouches for stands in their texts."""
+"""Contracts with the terms of the question: values must occur in their texts, and must not echo examples."""
 
 from __future__ import annotations
 
@@ -10,28 +10,34 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
-from trustgraph_prompt.contract.contract import Contract, JsonSchema
+from trustgraph_prompt.contract.canonical_schema import JsonSchema
+from trustgraph_prompt.contract.contract import Contract
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Source
-from trustgraph_prompt.contract.judging_meter import TooMuchError
+from trustgraph_prompt.contract.limits import TooCostly
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import MatchKind, Passage
 from trustgraph_prompt.json_text.pointer import pointer
 
-_MOST_KEPT: Final = 10_000  # values of which it is known where they stand
-_SHORTEST: Final = 3  # characters of a string that tells an echo
-_LOOKING_UP: Final = 300  # steps for each character of a value
+_MOST_KEPT: Final = 10_000  # values whose grounding is cached
+_SHORTEST: Final = 3  # characters of a string that can identify an echo
+_SEARCHING: Final = 300  # steps for each character of a value
 _RANK: Final = {kind: rank for rank, kind in enumerate(MatchKind)}
+
+_LEAVE_OUT: Final = "; leave the object out"
+_NAME_AS_THERE: Final = "; name it as the passage does"
+ADVICE: Final = (_LEAVE_OUT, _NAME_AS_THERE)
+"""What messages tell the model to do; the command line leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """Where a value stands in a text that was asked about: in which term, how, and how well.
+    """Where a value occurs in the terms of the question, how, and how well.
 
-    `score` is 1 for a value that stands there as it is, and less the more it differs; of one that stands
-    there in part, the share of its words. `spans` are its first places (100 at most) in the term, each from
-    its first code point to behind its last.
+    `score` is 1 for an exact match and decreases with the differences; for a match in part it is the share of
+    the words that were found. `spans` are the first occurrences (100 at most) in `term`, as start and end in
+    code points.
     """
 
     term: str
@@ -41,16 +47,15 @@ class Grounding:
 
 
 class Echoes:
-    """Objects that are written out in a question. What repeats one is no answer, unless a term speaks of it.
+    """The example objects in a question, which an answer must not repeat unless they occur in a term.
 
-    Strings that the schema prescribes are in every answer, and say nothing; nor do numbers. An object that
-    has nothing else may be right by chance, and is no echo.
+    Only strings that the model can choose freely identify an echo: strings that the schema prescribes are in
+    every answer. An object without any free string may be correct by chance, and is no echo.
     """
 
     def __init__(self, examples: Iterable[Any], contract: Contract) -> None:
         objects = [part for example in examples for part in _objects(example)]
-        written = [*objects, *map(contract.conform, objects)]
-        self._objects = frozenset(map(_canonical, written))
+        self._objects = frozenset(map(_canonical, (*objects, *map(contract.conform, objects))))
         self._prescribed = frozenset(_prescribed(contract.schema))
 
     def __len__(self) -> int:
@@ -60,33 +65,32 @@ class Echoes:
         return isinstance(value, dict) and _canonical(value) in self._objects
 
     def free(self, value: Any) -> list[str]:
-        """The strings of a value that a model is free to choose; short ones where there are no others."""
-        free = [said for said in _strings(value) if said.strip() and said not in self._prescribed]
-        return [said for said in free if len(said) >= _SHORTEST] or free
+        """The strings of a value that the model can choose freely; short ones only if there are no others."""
+        free = [text for text in _strings(value) if text.strip() and text not in self._prescribed]
+        return [text for text in free if len(text) >= _SHORTEST] or free
 
 
 Grounded = tuple[Mapping[str, Grounding | None], ...]
-"""Where the values of each object stand in the terms of the question, by JSON Pointer into the object.
-
-None for what stands in none of them, and was let through."""
+"""For each object, the grounding of its values by JSON Pointer into the object; None for values that occur
+in no term and were accepted."""
 
 
 def grounded(
     contract: Contract, terms: Mapping[str, object] | None, echoes: Echoes | None = None
 ) -> Contract:
-    """The contract of an answer to a question with these terms.
+    """Return the contract for the answer to a question with these terms.
 
-    It refuses what the sources of its schema do not hold, and the `echoes`. The same contract where there is
-    nothing of that kind to judge.
+    It rejects values that do not occur in their sources, and echoes of examples. Without sources and echoes
+    it is the same contract.
     """
     if terms is None or not (contract.sources or echoes):
         return contract
-    said = {each.name: getattr(contract, each.name) for each in fields(contract)}
-    return _WithTerms(**said, _plain=contract, _texts=_Texts(terms), _echoes=echoes)
+    values = {each.name: getattr(contract, each.name) for each in fields(contract)}
+    return _WithTerms(**values, _plain=contract, _texts=_Texts(terms), _echoes=echoes)
 
 
 class _Texts:
-    """The texts among terms, each gone through when it is first asked for."""
+    """The terms that are texts, each indexed on first use."""
 
     def __init__(self, terms: Mapping[str, object]) -> None:
         self._terms = terms
@@ -94,35 +98,32 @@ class _Texts:
         self._passages = {name: Passage(text) for name, text in terms.items() if isinstance(text, str)}
 
     def find(self, source: Source, value: str) -> Grounding | None:
-        """Where it stands best."""
-        if (key := (source.terms, value)) not in self._known:
-            found = self._search(source, value)
-            if len(self._known) >= _MOST_KEPT:
-                return found
-            self._known[key] = found
-        return self._known[key]
-
-    def _search(self, source: Source, value: str) -> Grounding | None:
-        found = [
+        """The best match of a value in the terms of its source."""
+        if (key := (source.terms, value)) in self._known:
+            return self._known[key]
+        matches = [
             Grounding(term, match.kind, match.score, match.spans)
             for term in source.terms
             if term in self._passages and (match := self._passages[term].find(value))
         ]
-        return min(found, key=lambda each: (_RANK[each.kind], -each.score), default=None)
+        best = min(matches, key=lambda each: (_RANK[each.kind], -each.score), default=None)
+        if len(self._known) < _MOST_KEPT:
+            self._known[key] = best
+        return best
 
     def are_known(self, source: Source) -> bool:
-        """Whether there is any of its terms."""
+        """Whether at least one term of the source is a text here."""
         return not self._passages.keys().isdisjoint(source.terms)
 
     @cached_property
     def all(self) -> Passage:
-        """Whatever stands in any term."""
+        """All strings in all terms."""
         return Passage("\n".join(_strings(self._terms)))
 
 
 @dataclass(frozen=True, slots=True)
 class _WithTerms(Contract):
-    """Judges by the schema first: a value is looked for where it is what it should be."""
+    """Validates against the schema first, and searches the terms only for valid values."""
 
     _plain: Contract | None = field(default=None, compare=False, repr=False)
     _texts: _Texts = field(default_factory=lambda: _Texts({}), compare=False, repr=False)
@@ -134,7 +135,7 @@ class _WithTerms(Contract):
 
     @property
     def demand(self) -> int:
-        return self._judge.demand + _LOOKING_UP
+        return self._judge.demand + _SEARCHING
 
     def take(self, value: Any, characters: int | None = None) -> tuple[Any, bool]:
         taken, accepted = Contract.take(self, value, characters)
@@ -147,7 +148,7 @@ class _WithTerms(Contract):
         taken = Contract.take_all(self, values, characters, longest)
         if taken is None or all(map(self._is_true, taken)):
             return taken
-        if self._meter:  # each is judged alone, and paid for then
+        if self._meter:  # the caller then takes each alone, and pays for it
             self._meter.left = left
         return None
 
@@ -159,31 +160,31 @@ class _WithTerms(Contract):
             return found
         try:
             return tuple(islice(self._flaws(self.conform(value)), MAX_ISSUES))
-        except TooMuchError as error:
+        except TooCostly as error:
             return (Issue(Reason.EFFORT_SPENT, str(error)),)
 
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
         if self.sources is None:
             return None
         return tuple(
-            {pointer(path): self._texts.find(source, said) for path, source, said in self._judged(value)}
+            {pointer(path): self._texts.find(source, text) for path, source, text in self._sourced(value)}
             for value in values
         )
 
     def _is_true(self, value: Any) -> bool:
         try:
             return next(self._flaws(value), None) is None
-        except TooMuchError:
+        except TooCostly:
             return False
 
-    def _judged(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
+    def _sourced(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
         if self.sources is not None:
-            for path, source, said in self.sources.values(value):
+            for path, source, text in self.sources.values(value):
                 if self._texts.are_known(source):
-                    yield path, source, said
+                    yield path, source, text
 
     def _flaws(self, value: Any) -> Iterator[Issue]:
-        """What a value says that the texts do not."""
+        """The issues of a value that meets the schema."""
         if self._is_list:
             for index, item in enumerate(value):
                 yield from (replace(issue, path=f"/{index}{issue.path}") for issue in self._flaws_of(item))
@@ -191,17 +192,17 @@ class _WithTerms(Contract):
             yield from self._flaws_of(value)
 
     def _flaws_of(self, value: Any) -> Iterator[Issue]:
-        for path, source, said in self._judged(value):
+        for path, source, text in self._sourced(value):
             if source.policy == "mark":
                 continue
             if self._meter:
-                self._meter.spend(_LOOKING_UP * len(said))
-            found = self._texts.find(source, said)
+                self._meter.spend(_SEARCHING * len(text))
+            found = self._texts.find(source, text)
             if found is None:
-                message = f"{show(said)} is not in the passage; leave the object out"
+                message = f"{show(text)} is not in the passage{_LEAVE_OUT}"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path))
             elif source.policy == "strict" and found.kind is MatchKind.PART:
-                message = f"{show(said)} is in the passage only in part; name it as the passage does"
+                message = f"{show(text)} is in the passage only in part{_NAME_AS_THERE}"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path))
         if self._is_echo(value):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
@@ -217,12 +218,12 @@ class _WithTerms(Contract):
 
 
 def _canonical(value: Any) -> str:
-    """The same for values that differ in nothing but how they are written."""
+    """A text that is the same for values that are equal apart from notation."""
     return unicodedata.normalize("NFC", json.dumps(_plain_numbers(value), sort_keys=True, ensure_ascii=False))
 
 
 def _plain_numbers(value: Any) -> Any:
-    """The value with 6650 for 6650.0."""
+    """Replace floats without a fraction by integers."""
     if isinstance(value, dict):
         return {name: _plain_numbers(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -231,7 +232,7 @@ def _plain_numbers(value: Any) -> Any:
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """The objects that a value is or holds."""
+    """All objects in a value, itself included."""
     if isinstance(value, dict):
         yield value
     if isinstance(value, dict | list):
@@ -242,13 +243,13 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 def _strings(value: Any) -> Iterator[str]:
     open_ = [value]
     while open_:
-        one = open_.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, Mapping):
-            open_ += one.values()
-        elif isinstance(one, list | tuple):
-            open_ += one
+        part = open_.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Mapping):
+            open_ += part.values()
+        elif isinstance(part, list | tuple):
+            open_ += part
 
 
 def _prescribed(schema: JsonSchema | None) -> Iterator[str]:

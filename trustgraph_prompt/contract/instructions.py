@@ -1,4 +1,4 @@
-"""How a model is told what its answer must be: one text for every way in which a contract can be written."""
+"""Instructions for a model: describes in words what its answer must be."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.contract.coerce import type_of
+from trustgraph_prompt.contract.coerce_scalars import type_of
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import excerpt
 
-MAX_SAID = 6_000
-"""Characters that are said of a schema."""
+MAX_TEXT = 6_000
+"""Characters that describe a schema."""
 
 _MAX_DESCRIPTION, _MAX_KIND = 300, 1_000
-"""Characters of the description of one key, and of what kind of value it has."""
+"""Characters of the description of one key, and of the kind of its value."""
 
 _MAX_STEPS = 5_000
-"""Subschemas that are looked at: references can make many of few."""
+"""Subschemas that are visited; references can unfold a small schema to many."""
 
 _TRIES = ((True, 8), (False, 8), (False, 2))
-"""With descriptions or without, and how many levels: the first that is short enough is said."""
+"""With or without descriptions, and how many levels: the first that is short enough is used."""
 
 
 class Wording(NamedTuple):
-    """What is said of one value, of a list of values, and of objects one a line.
+    """The templates of the instructions for one value, for a list of values, and for objects one per line.
 
-    `{schema}` stands for the JSON Schema; `{kind}`, or `{kinds}` of several, and `{keys}` say it in words.
+    `{schema}` is replaced by the JSON Schema, or `{kind}` (`{kinds}` for several values) and `{keys}` by its
+    description in words.
     """
 
     one: str
@@ -34,24 +35,25 @@ class Wording(NamedTuple):
     lines: str
 
     def of(self, *, format: str, many: bool, schema: Any, closed: bool = False) -> str:
-        """The instructions for an answer of this kind, with its schema, or that of each object in it.
+        """The instructions for an answer; `schema` is that of the value, or of each object of several.
 
-        `closed` is whether objects may have no other keys than those that the schema declares.
+        `closed`: objects must not have keys that the schema does not declare.
         """
         wording = self.lines if format == "jsonl" else self.many if many else self.one
         if "{kind" not in wording:
             return wording.replace("{schema}", json.dumps(schema, indent=2, ensure_ascii=False))
-        kind, keys = _in_words(schema, closed)
+        kind, keys = _describe(schema, closed)
         if format == "jsonl" and kind.startswith(_ANYTHING):
             kind = kind.replace(_ANYTHING, "object", 1)
         before, _, after = wording.partition("{keys}")
-        one = kind if kind.startswith(_NOUNS) else f"{_ANYTHING}: {kind}"
         several = _several(kind)
-        name, said = ("{kinds}", several) if "{kinds}" in before else ("{kind}", one)
+        if not kind.startswith(_NOUNS):
+            kind = f"{_ANYTHING}: {kind}"
+        name, words = ("{kinds}", several) if "{kinds}" in before else ("{kind}", kind)
         if not several.startswith("objects"):
             before = before.replace("one object per line", "one per line")
         lines = "".join(f"{line}\n" for line in ["", *keys, ""] if keys)
-        return before.replace(name, said) + lines + after
+        return before.replace(name, words) + lines + after
 
 
 _NOTHING_ELSE = "Write nothing else: no explanation, no Markdown, no code fence."
@@ -62,7 +64,7 @@ PLAIN = Wording(
     lines="Answer with JSON {kinds}, one object per line.\n{keys}"
     "No array around them, no commas between the lines. If there are none, write []. " + _NOTHING_ELSE,
 )
-"""Our own words, for small models too: short, and without an example that could be taken for an answer."""
+"""Our own wording, also for small models: short, and without an example, which they would repeat."""
 
 _ANYTHING = "value"
 _KEYS_BELOW = "object with the keys below"
@@ -89,33 +91,33 @@ _BOUNDS = {
     "minProperties": "at least {} keys",
     "maxProperties": "at most {} keys",
 }
-_UNSAID = frozenset(
+_UNDESCRIBED = frozenset(
     (
         *("allOf", "not", "if", "then", "else", "contains", "prefixItems", "additionalItems"),
         *("patternProperties", "propertyNames", "dependentSchemas", "dependentRequired", "dependencies"),
         *("unevaluatedProperties", "unevaluatedItems", "contentSchema", "$dynamicRef", "$recursiveRef"),
     )
 )
-"""Keywords that are easier to read than to say: a schema that has one is shown as it is."""
+"""Keywords that are not described in words: a schema with one of them is shown as JSON."""
 
 _OF_OBJECTS = frozenset(("properties", "required", "additionalProperties"))
-_SAID_ALONE = _OF_OBJECTS | {"anyOf", "oneOf", "type", "enum", "const", "items"}
-"""Keywords that say something else beside alternatives."""
+_WITH_ALTERNATIVES = _OF_OBJECTS | {"anyOf", "oneOf", "type", "enum", "const", "items"}
+"""Keywords whose meaning changes beside alternatives."""
 
-_JUDGING = _SAID_ALONE | _BOUNDS.keys() | _UNSAID
-"""All keywords that refuse something; beside a reference they say something else."""
+_CONSTRAINTS = _WITH_ALTERNATIVES | _BOUNDS.keys() | _UNDESCRIBED
+"""All keywords that constrain values; their meaning changes beside a reference."""
 
 
-class _Unsaid(Exception):
-    """The schema cannot be said in words."""
+class _Undescribable(Exception):
+    """The schema cannot be described in words."""
 
 
 class _TooLong(Exception):
-    """It takes more words than there is room for."""
+    """The description exceeds the limits."""
 
 
-def _in_words(schema: Any, closed: bool) -> tuple[str, Sequence[str]]:
-    """What kind of value a schema describes, and lines about it and its keys."""
+def _describe(schema: Any, closed: bool) -> tuple[str, Sequence[str]]:
+    """The kind of value that a schema describes, and lines about it and its keys."""
     try:
         for described, levels in _TRIES:
             words = _Words(schema, closed, described, levels, is_last=(described, levels) == _TRIES[-1])
@@ -124,18 +126,18 @@ def _in_words(schema: Any, closed: bool) -> tuple[str, Sequence[str]]:
                 lines = [*words.labelled("Description", schema), *lines]
             except _TooLong:
                 continue
-            return kind, excerpt("\n".join(lines), 2 * MAX_SAID).splitlines()
-    except (_Unsaid, RecursionError):
+            return kind, excerpt("\n".join(lines), 2 * MAX_TEXT).splitlines()
+    except (_Undescribable, RecursionError):
         pass
     text = json.dumps(schema, indent=2, ensure_ascii=False)
-    if len(text) > MAX_SAID:
-        text = excerpt(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), MAX_SAID)
+    if len(text) > MAX_TEXT:
+        text = excerpt(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), MAX_TEXT)
     others = " that has no other keys than it declares" if closed else ""
     return f"{_ANYTHING} valid against the JSON Schema below{others}", text.splitlines()
 
 
 class _Words:
-    """Says one schema; where `is_last`, and there are too many keys, the first of them."""
+    """Describes one schema; with `is_last`, only the first keys if there are too many."""
 
     def __init__(self, schema: Any, closed: bool, described: bool, levels: int, *, is_last: bool) -> None:
         self._references = References(schema if isinstance(schema, Mapping) else {})
@@ -144,33 +146,33 @@ class _Words:
         self._described = described
         self._levels = levels
         self._is_last = is_last
-        self._room = MAX_SAID
+        self._room = MAX_TEXT
         self._steps = _MAX_STEPS
 
     def kind(self, schema: Any, above: tuple[int, ...] = ()) -> tuple[str, list[str]]:
-        """What kind of value it is, and lines about what it holds; `above` is all that it stands in."""
+        """The kind of value, and lines about its parts; `above` are the ids of the enclosing subschemas."""
         self._steps -= 1
         if self._steps < 0:
             raise _TooLong
         schema = self._trail.end(schema)
         if schema is False:
-            raise _Unsaid
+            raise _Undescribable
         if not isinstance(schema, Mapping):
             return _ANYTHING, []
         if id(schema) in above:
             return _ABOVE, []
-        if not _UNSAID.isdisjoint(schema) or isinstance(schema.get("items"), list):
-            raise _Unsaid
+        if not _UNDESCRIBED.isdisjoint(schema) or isinstance(schema.get("items"), list):
+            raise _Undescribable
         above = (*above, id(schema))
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                if schema.keys() & _JUDGING != {keyword}:
-                    raise _Unsaid
+                if schema.keys() & _CONSTRAINTS != {keyword}:
+                    raise _Undescribable
                 return self._one_of(schema[keyword], above)
         if "const" in schema or "enum" in schema:
             return ", ".join([_values_of(schema), *_bounds(schema)]), []
         implied = {"object": _OF_OBJECTS, "array": {"items"}}
-        types = schema.get("type", [name for name, said in implied.items() if schema.keys() & said])
+        types = schema.get("type", [name for name, keywords in implied.items() if schema.keys() & keywords])
         return self._of_types([types] if isinstance(types, str) else types, schema, above)
 
     def _of_types(
@@ -188,15 +190,15 @@ class _Words:
                 if item != _ABOVE:
                     below = [*self.labelled("Each", schema["items"]), *below]
             if lines and below:
-                raise _Unsaid
+                raise _Undescribable
             lines = lines or below
             kinds.append(kind)
         return ", ".join([" or ".join(kinds) or _ANYTHING, *_bounds(schema)]), lines
 
     def _one_of(self, branches: Sequence[Any], above: tuple[int, ...]) -> tuple[str, list[str]]:
-        said = [(*self.kind(branch, above), branch) for branch in branches]
-        listed = [each for each in said if each[1] or self._described_by(each[2])]
-        plain = {kind for kind, lines, branch in said if not (lines or self._described_by(branch))}
+        described = [(*self.kind(branch, above), branch) for branch in branches]
+        listed = [each for each in described if each[1] or self._described_by(each[2])]
+        plain = {kind for kind, lines, branch in described if not (lines or self._described_by(branch))}
         kinds, below = [], []
         if len(listed) == 1:
             [(kind, lines, branch)] = listed
@@ -221,7 +223,7 @@ class _Words:
         return others is False or (self._closed and "properties" in schema and others in (True, {}))
 
     def _keys(self, schema: Mapping[str, Any], above: tuple[int, ...]) -> Iterator[str]:
-        """A line for each key, and under it, further right, those of the objects that it holds."""
+        """A line for each key, followed by the indented lines of the objects in it."""
         required = schema.get("required", ())
         keys = {name: value for name, value in schema.get("properties", {}).items() if value is not False}
         for name in required:
@@ -245,57 +247,53 @@ class _Words:
             yield from (f"  {each}" for each in below)
 
     def labelled(self, label: str, schema: Any) -> list[str]:
-        """The line that says what the author says of a value that has no line of its own; perhaps none."""
-        said = self._description(schema)
-        return [f"{label}{said}"] if said else []
+        """A line with the author's description of a value that has no line of its own, if there is one."""
+        description = self._description(schema)
+        return [f"{label}{description}"] if description else []
 
     def _description(self, schema: Any) -> str:
-        said = self._described_by(schema)
-        if not said:
+        text = self._described_by(schema)
+        if not text:
             return ""
-        said = f": {excerpt(said, _MAX_DESCRIPTION)}"
-        self._room -= len(said)
+        text = f": {excerpt(text, _MAX_DESCRIPTION)}"
+        self._room -= len(text)
         if self._room < 0:
             raise _TooLong
-        return said
+        return text
 
     def _described_by(self, schema: Any) -> str:
         if not self._described or not isinstance(schema, Mapping):
             return ""
-        said = schema.get("description") or (self._references.followed(schema) or {}).get("description")
-        return " ".join(str(said or "").split())
+        text = schema.get("description") or (self._references.followed(schema) or {}).get("description")
+        return " ".join(str(text or "").split())
 
 
 def _reference_alone(schema: Mapping[str, Any]) -> Any:
-    if "$ref" in schema and not _JUDGING.isdisjoint(schema):
-        raise _Unsaid
+    if "$ref" in schema and not _CONSTRAINTS.isdisjoint(schema):
+        raise _Undescribable
     return schema.get("$ref")
 
 
 def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
-    for keyword, said in _BOUNDS.items():
+    for keyword, words in _BOUNDS.items():
         bound = schema.get(keyword, False)
         if bound is True and keyword != "uniqueItems":  # draft 4: exclusiveMinimum
-            raise _Unsaid
+            raise _Undescribable
         if bound is not False:
-            yield said.format(_short(bound))
+            yield words.format(_short(bound))
 
 
 def _values_of(schema: Mapping[str, Any]) -> str:
-    others = schema.keys() & _SAID_ALONE - {"type"}
+    others = schema.keys() & _WITH_ALTERNATIVES - {"type"}
     values = [schema["const"]] if "const" in schema else schema["enum"]
     types = schema.get("type", [])
     types = {types} if isinstance(types, str) else set(types)
     if "number" in types:
         types.add("integer")
     if len(others) > 1 or (types and not types.issuperset(map(type_of, values))):
-        raise _Unsaid
-    return _values(values)
-
-
-def _values(values: Sequence[Any]) -> str:
-    said = excerpt(" or ".join(map(_short, values[:_MAX_KIND])), _MAX_KIND)
-    return f"always {said}" if len(values) == 1 else said
+        raise _Undescribable
+    text = excerpt(" or ".join(map(_short, values[:_MAX_KIND])), _MAX_KIND)
+    return f"always {text}" if len(values) == 1 else text
 
 
 def _short(value: Any) -> str:
@@ -303,7 +301,7 @@ def _short(value: Any) -> str:
 
 
 def _several(kind: str) -> str:
-    """The same kind, of several values."""
+    """The plural of a kind."""
     noun = next((noun for noun in _NOUNS if kind.startswith(noun)), None)
     if noun is None or " or " in kind:
         return f"values, each {kind}"

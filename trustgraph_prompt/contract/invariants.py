@@ -1,8 +1,8 @@
-"""Rules about a whole object, such as `items_total is none or items_total >= items_shown` (seed 3).
+"""Rules about a whole object, such as `items_total is none or items_total >= items_shown` (AION).
 
-A rule is an expression of Jinja. Its syntax tree is turned into functions of ours: what is not turned does
-not run. There are no loops, calls or powers, and arithmetic is of numbers only, so that a rule takes at most
-its number of parts times the size of the object; the meter of the answer counts what it takes.
+A rule is a Jinja expression, whose syntax tree is compiled to our own functions; other syntax is rejected.
+Without loops, calls, powers and arithmetic on strings, a rule takes at most its number of parts times the
+size of the object. The step meter of the answer counts this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
-from trustgraph_prompt.contract.judging_meter import VALUE, JudgingMeter, TooMuchError, size
+from trustgraph_prompt.contract.coerce_scalars import is_same
+from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly, size
 from trustgraph_prompt.errors import ContractError
 
 MAX_SOURCE = 2_000
@@ -24,33 +25,33 @@ MAX_RULES = 100
 MAX_BITS = 20_000  # of an integer
 
 WHOLE = "this"
-"""The name of the object itself, unless it has a member of that name."""
+"""The name of the object itself, unless it has a member with that name."""
 
 _JINJA = Environment()
 
 _PART = 80
-"""Steps of a part of a rule, of a member that is put at its disposal, and of an item that `in` looks at."""
+"""Steps for each part of a rule, each member of the object, and each item that `in` compares."""
 
 
 class Scope(NamedTuple):
-    """What the names of a rule stand for, and what counts the steps that it takes."""
+    """The values of the names in a rule, and the meter for its steps."""
 
     names: Mapping[str, Any]
-    meter: JudgingMeter
+    meter: StepMeter
 
 
 Evaluate = Callable[[Scope], Any]
 
 
 class Invariant(NamedTuple):
-    """A rule, and what to say where it does not hold; the rule itself where nothing is said."""
+    """A rule, and the message if it does not hold, by default with the rule itself."""
 
     rule: str
     message: str = ""
 
     @classmethod
     def of(cls, written: object) -> Invariant:
-        """From a rule, a pair, or a mapping with the keys `rule` and `message`. Raises `ContractError`."""
+        """Make one from a rule, a pair, or a mapping with `rule` and `message`. Raises `ContractError`."""
         if isinstance(written, str):
             written = (written,)
         if isinstance(written, Mapping):
@@ -59,14 +60,12 @@ class Invariant(NamedTuple):
         else:
             parts = list(written) if isinstance(written, list | tuple) else []
         if not 1 <= len(parts) <= 2 or not all(isinstance(part, str) for part in parts):
-            raise ContractError(
-                "this is no invariant", found=written, expected="a rule, or `rule` and `message`"
-            )
+            raise ContractError("invalid invariant", found=written, expected="a rule, or rule and message")
         return cls(*parts)
 
 
 class InvariantRule:
-    """A compiled invariant. Raises `ContractError` for what is no rule."""
+    """A compiled invariant. Raises `ContractError` for an invalid rule."""
 
     def __init__(self, invariant: Invariant) -> None:
         self.message = invariant.message or f"{invariant.rule} does not hold"
@@ -75,18 +74,18 @@ class InvariantRule:
         self._steps = _PART * compiler.parts
 
     def failure(self, scope: Scope) -> str | None:
-        """What to say where the rule does not hold; None where it does. Raises `TooMuchError`."""
+        """The message if the rule does not hold, else None. Raises `TooCostly`."""
         scope.meter.spend(self._steps)
         try:
             return None if self._evaluate(scope) else self.message
-        except TooMuchError:
+        except TooCostly:
             raise
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             return f"{self.message} (cannot be evaluated: {error})"
 
 
-def failures(rules: Sequence[InvariantRule], value: Any, meter: JudgingMeter) -> Iterator[str]:
-    """What the rules that do not hold for a value have to say. Raises `TooMuchError`."""
+def failures(rules: Sequence[InvariantRule], value: Any, meter: StepMeter) -> Iterator[str]:
+    """The messages of the rules that do not hold for a value. Raises `TooCostly`."""
     names = {WHOLE: value, **value} if rules and isinstance(value, dict) else {WHOLE: value}
     scope = Scope(names, meter)
     found = (rule.failure(scope) for rule in rules)
@@ -94,33 +93,26 @@ def failures(rules: Sequence[InvariantRule], value: Any, meter: JudgingMeter) ->
 
 
 def rules(written: Iterable[object]) -> tuple[tuple[Invariant, ...], tuple[InvariantRule, ...]]:
-    """Invariants as authors write them, and compiled. Raises `ContractError` with the index."""
+    """Parse and compile invariants. Raises `ContractError` with the index."""
     if isinstance(written, str | Mapping):
         written = (written,)
     invariants: list[Invariant] = []
     compiled: list[InvariantRule] = []
-    for index, one in enumerate(written):
+    for index, each in enumerate(written):
         try:
             if index >= MAX_RULES:
                 raise ContractError("too many invariants", found="more", expected=f"at most {MAX_RULES}")
-            invariants.append(Invariant.of(one))
+            invariants.append(Invariant.of(each))
             compiled.append(InvariantRule(invariants[-1]))
         except ContractError as error:
             raise error.at("", f"/invariants/{index}") from None
     return tuple(invariants), tuple(compiled)
 
 
-class _Missing:
-    """What is not there: like null, but not defined."""
-
-
-_MISSING = _Missing()
+_MISSING = object()
+"""A member that does not exist: like null, but not defined."""
 
 _LARGE = (str, list, dict)
-
-
-def _plain(value: Any) -> Any:
-    return None if value is _MISSING else value
 
 
 class _Compiler:
@@ -138,19 +130,19 @@ class _Compiler:
             parser = Parser(_JINJA, source, state="variable")
             tree = parser.parse_expression()
             if not parser.stream.eos:
-                raise TemplateSyntaxError("more follows after the expression", 1)
+                raise TemplateSyntaxError("unexpected text after the expression", 1)
             return self._value(tree)
         except TemplateSyntaxError as error:
-            raise self._unreadable(str(error.message)) from None
+            raise self._invalid(str(error.message)) from None
         except (RecursionError, ValueError, OverflowError) as error:
-            raise self._unreadable(str(error)) from None
+            raise self._invalid(str(error)) from None
 
-    def _unreadable(self, why: str) -> ContractError:
+    def _invalid(self, reason: str) -> ContractError:
         expected = "a rule such as `total >= shown`"
-        return ContractError(f"this is no rule: {why}", found=self._source, expected=expected)
+        return ContractError(f"invalid rule: {reason}", found=self._source, expected=expected)
 
     def _of(self, node: nodes.Node) -> Evaluate:
-        """The function of a part; what it gives may be `_MISSING`."""
+        """Compile a part; the result may be `_MISSING`."""
         self.parts += 1
         if self.parts > MAX_PARTS:
             raise ContractError("the rule is too large", found="more", expected=f"at most {MAX_PARTS} parts")
@@ -199,9 +191,14 @@ class _Compiler:
         )
 
     def _value(self, node: nodes.Node) -> Evaluate:
-        """The function of a part, which gives null for what is not there."""
+        """Compile a part, with None for `_MISSING`."""
         function = self._of(node)
-        return lambda scope: _plain(function(scope))
+
+        def value(scope: Scope) -> Any:
+            found = function(scope)
+            return None if found is _MISSING else found
+
+        return value
 
     def _item(self, inner: nodes.Node, argument: nodes.Node) -> Evaluate:
         container, key = self._value(inner), self._value(argument)
@@ -260,31 +257,27 @@ def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
     return compare
 
 
-def _same(left: Any, right: Any) -> bool:
-    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
-
-
 def _within(left: Any, right: Any) -> bool:
     if isinstance(right, str) != isinstance(left, str) and not isinstance(right, list | dict):
         raise TypeError(f"cannot look for {_kind(left)} in {_kind(right)}")
     if isinstance(right, dict):
         return isinstance(left, str) and left in right
-    return any(_same(left, item) for item in right) if isinstance(right, list) else left in right
+    return any(is_same(left, item) for item in right) if isinstance(right, list) else left in right
 
 
 def _steps(holds: Callable[[Any, Any], bool], left: Any, right: Any) -> int:
-    """Of a comparison with a string or a container."""
+    """The steps of a comparison with a string or a container."""
     if isinstance(right, str):
         return len(right)
     if holds in (_within, _not_within):
         each = _PART if not isinstance(left, _LARGE) else _PART + size(left)
         return each * len(right) if isinstance(right, list) else _PART
     is_alike = type(left) is type(right) and len(left) == len(right)
-    return size(left) if is_alike else 0  # which is seen at once
+    return size(left) if is_alike else 0  # values of another type or length differ at once
 
 
-def _counted(value: Any, meter: JudgingMeter) -> Any:
-    """What is given to a filter; some of them go through all of a string."""
+def _counted(value: Any, meter: StepMeter) -> Any:
+    """The argument of a filter; a filter may go through all of a string."""
     if isinstance(value, str):
         meter.spend(VALUE * len(value))
     return value
@@ -315,12 +308,9 @@ def _kind(value: Any) -> str:
 
 
 def _described(node: nodes.Node) -> str:
-    match node:
-        case nodes.Filter(name=name) | nodes.Test(name=name):
-            return f"`{name}`"
-        case nodes.Call():
-            return "a call"
-    return type(node).__name__.lower()
+    if isinstance(node, nodes.Filter | nodes.Test):
+        return f"`{node.name}`"
+    return "a call" if isinstance(node, nodes.Call) else type(node).__name__.lower()
 
 
 _ARITHMETIC: dict[type[nodes.Node], Callable[[Any, Any], Any]] = {
@@ -331,8 +321,8 @@ _ARITHMETIC: dict[type[nodes.Node], Callable[[Any, Any], Any]] = {
     nodes.Mod: operator.mod,
 }
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "eq": _same,
-    "ne": lambda left, right: not _same(left, right),
+    "eq": is_same,
+    "ne": lambda left, right: not is_same(left, right),
     "lt": _ordered(operator.lt),
     "lteq": _ordered(operator.le),
     "gt": _ordered(operator.gt),

@@ -1,37 +1,36 @@
-"""The verdict on one value: by a schema, and by what a contract says beyond it."""
+"""The verdict on one value: by its schema, its rules and its class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Literal
 
-from trustgraph_prompt.contract.conform import Conformer, Decode
+from trustgraph_prompt.contract.adapt_values import Conformer, Decode
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
 from trustgraph_prompt.contract.invariants import InvariantRule, failures
-from trustgraph_prompt.contract.judging_meter import JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import StepMeter, TooCostly
 from trustgraph_prompt.contract.schema import Schema, compile_schema
-from trustgraph_prompt.contract.surrogates import judged
-from trustgraph_prompt.contract.validator import Validator
+from trustgraph_prompt.contract.validator import Validator, surrogate_safe
 from trustgraph_prompt.errors import Issue, Reason
 
 Extra = Literal["forbid", "ignore"]
 
-# Steps for each character of a value, about; those for each subschema that may meet it come first.
-_EXPLAINING = 100  # each may find an error; of a schema as people write them, only a few do
-_USUAL = 4
-_TRYING = 60
-_LOOKING = 50
-_RULE = 40
-_BUILDING = 60
+# Approximate steps for each character of a value.
+_EXPLAINING = 100  # for each subschema that may find an error, beyond the few of usual schemas
+_USUAL = 4  # subschemas
+_TRYING = 60  # for each subschema, to conform a value
+_VISITING = 50  # to conform a value
+_RULE = 40  # for each rule
+_BUILDING = 60  # to make an instance
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Judge:
-    """Judges values: without `validator` every JSON value fits, and then the rules decide.
+    """Conforms and validates values. Without `validator`, every JSON value meets the schema.
 
-    `also` says what is wrong with a value that all of these accept.
+    `also` returns further issues of a value that meets the schema and the rules.
     """
 
     rules: tuple[InvariantRule, ...] = ()
@@ -40,24 +39,25 @@ class Judge:
     stripper: Conformer | None = None
     opener: Conformer | None = None
     also: Callable[[Any], tuple[Issue, ...]] | None = None
-    is_plain: bool = field(init=False)
-    widest: int = field(init=False)
-    """Steps for each character of a value, at most."""
-    demand: int = field(init=False)
-    """The same, about, with all that is done beyond the schema."""
 
-    def __post_init__(self) -> None:
-        is_plain = not (self.rules or self.conformer or self.stripper or self.also)
-        object.__setattr__(self, "is_plain", is_plain)
-        conformers = (self.conformer, self.stripper)
-        widest, explained = 0, 0
-        if self.validator is not None:
-            widest, explained = self.validator.widest, self.validator.widest_explained
-        object.__setattr__(self, "widest", widest)
-        judging = widest + _EXPLAINING * max(explained - _USUAL, 0)
-        conforming = sum(map(bool, conformers)) * (_LOOKING + _TRYING * explained)
-        beyond = _RULE * len(self.rules) + _BUILDING * (self.also is not None)
-        object.__setattr__(self, "demand", judging + conforming + beyond)
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether the schema alone decides."""
+        return not (self.rules or self.conformer or self.stripper or self.also)
+
+    @cached_property
+    def widest(self) -> int:
+        """The maximum number of steps for each character, for the schema alone."""
+        return 0 if self.validator is None else self.validator.widest
+
+    @cached_property
+    def demand(self) -> int:
+        """About how many steps each character takes, with everything that is done."""
+        explained = 0 if self.validator is None else self.validator.widest_explained
+        conformers = (self.conformer is not None) + (self.stripper is not None)
+        validating = self.widest + _EXPLAINING * max(explained - _USUAL, 0)
+        conforming = conformers * (_VISITING + _TRYING * explained)
+        return validating + conforming + _RULE * len(self.rules) + _BUILDING * (self.also is not None)
 
     @classmethod
     def of(
@@ -68,7 +68,7 @@ class Judge:
         rules: tuple[InvariantRule, ...],
         depth: int,
     ) -> Judge:
-        """The judge of a schema. Raises `ContractError`."""
+        """Compile a schema. Raises `ContractError`."""
         if schema is None:
             return cls(rules)
         validator = compile_schema(schema, depth)
@@ -83,29 +83,29 @@ class Judge:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all properties that the schema declares anywhere."""
+        """The names of all properties that the schema declares at any level."""
         return frozenset() if self.validator is None else self.validator.names
 
-    def effort(self, value: Any, characters: int | None) -> int:
-        """How many steps the schema takes for a value. Raises `TooMuchError`, as `Validator.effort`."""
-        return 0 if self.validator is None else self.validator.effort(value, characters)
+    def cost(self, value: Any, characters: int | None) -> int:
+        """The steps to validate a value. Raises `TooCostly`, as `Validator.cost`."""
+        return 0 if self.validator is None else self.validator.cost(value, characters)
 
-    def conform(self, value: Any, meter: JudgingMeter) -> Any:
-        """What is judged in place of the value; the value itself where that would take too much."""
+    def conform(self, value: Any, meter: StepMeter) -> Any:
+        """Conform a value; return it unchanged if that would take too much."""
         try:
             return value if self.conformer is None else self.conformer.of(value, meter)
-        except TooMuchError:
+        except TooCostly:
             return value
 
-    def opened(self, value: Any, meter: JudgingMeter, decode: Decode) -> Any:
-        """The value with the lists and objects that strings say where there must be one; perhaps itself."""
+    def opened(self, value: Any, meter: StepMeter, decode: Decode) -> Any:
+        """Decode the strings that hold a list or an object where the schema expects one."""
         try:
             return value if self.opener is None else self.opener.of(value, meter, decode)
-        except TooMuchError:
+        except TooCostly:
             return value
 
-    def take(self, value: Any, meter: JudgingMeter) -> tuple[Any, bool]:
-        """What is judged in place of the value, and whether that is what it must be."""
+    def take(self, value: Any, meter: StepMeter) -> tuple[Any, bool]:
+        """Conform a value, and say whether the result is accepted."""
         try:
             if self.is_plain:
                 return value, self._meets_schema(value)
@@ -117,42 +117,42 @@ class Judge:
                 and next(failures(self.rules, value, meter), None) is None
                 and not (self.also and self.also(value))
             )
-        except ValueError:  # it would take too much to tell
+        except ValueError:  # too costly
             return value, False
 
     def accepts_plainly(self, values: list[Any], at_once: int | None = None) -> bool:
-        """Whether the schema, which is all there is, accepts each of the values."""
+        """Whether all values are accepted by a judge with nothing but a schema (`is_plain`)."""
         if self.validator is None:
             return True
         try:
-            return judged(partial(self.validator.are_valid, at_once=at_once), values)
+            return surrogate_safe(partial(self.validator.are_valid, at_once=at_once), values)
         except ValueError:
             return False
 
-    def issues(self, value: Any, meter: JudgingMeter) -> tuple[Issue, ...]:
-        """What is wrong, at most `MAX_ISSUES`: empty exactly where `take` accepts it."""
+    def issues(self, value: Any, meter: StepMeter) -> tuple[Issue, ...]:
+        """The issues of a value, at most `MAX_ISSUES`; empty exactly if `take` accepts it."""
         try:
             found = dict.fromkeys(self._issues(value, meter))
-        except TooMuchError as error:
+        except TooCostly as error:
             return (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
         return tuple(found)[:MAX_ISSUES]
 
     def _meets_schema(self, value: Any) -> bool:
-        return self.validator is None or judged(self.validator.is_valid, value)
+        return self.validator is None or surrogate_safe(self.validator.is_valid, value)
 
-    def _issues(self, value: Any, meter: JudgingMeter) -> Iterator[Issue]:
+    def _issues(self, value: Any, meter: StepMeter) -> Iterator[Issue]:
         if self.conformer is not None:
             value = self.conformer.of(value, meter)
         try:
             fits = self._meets_schema(value)
-        except ValueError:  # the explanation will say so
+        except ValueError:  # too costly, as the explanation will say
             fits = False
         if not fits and self.validator is not None:
             yield from explain(self.validator, value, meter)
         if self.stripper is not None and (stripped := self.stripper.of(value, meter)) is not value:
             fits = False
             yield from unexpected(value, stripped)
-        if fits:  # a rule is about what is there as it should be
+        if fits:  # rules apply to valid values only
             for message in failures(self.rules, value, meter):
                 fits = False
                 yield Issue(Reason.INVARIANT_VIOLATION, message)

@@ -1,4 +1,4 @@
-"""The references of a schema, and the subschemas that it holds or refers to."""
+"""Resolves the references of a schema, and walks its subschemas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Place = tuple[Path, Any]
 
 
 class References:
-    """Where the references of a schema lead to."""
+    """Resolves the references within a schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.root = schema
@@ -45,35 +45,35 @@ class References:
         self._seen_through = self.trail(_reference_or_only_part)
 
     def base_of(self, schema: Mapping[str, Any]) -> str | None:
-        """The address that a subschema gives itself."""
+        """The `$id` of a subschema, if any."""
         base = schema.get(self._base_key)
         return base.rstrip("#") if isinstance(base, str) else None
 
     def of(self, schema: Mapping[str, Any]) -> list[Place]:
-        """What a subschema refers to. Raises `ContractError` where that is not within the schema."""
+        """The targets of a subschema's references. Raises `ContractError` if one is not within the schema."""
         places = [self._place(schema[key]) for key in ("$ref", "$dynamicRef") if key in schema]
         return [*places, ((), self.root)] if "$recursiveRef" in schema else places
 
     def stands_alone(self, schema: Mapping[str, Any]) -> bool:
-        """Whether a subschema is nothing but its reference: up to draft 7, what is beside it is ignored."""
+        """Whether a subschema counts only as its reference: up to draft 7, keywords beside it are ignored."""
         return self.are_old and "$ref" in schema
 
     def trail(self, onward: Callable[[dict[str, Any]], Any]) -> Trail:
-        """How to follow references; `onward` says where a subschema leads, as `Trail` wants it."""
+        """A `Trail` through this schema."""
         return Trail(lambda reference: self._place(reference)[1], onward)
 
     def followed(self, schema: Any) -> dict[str, Any] | None:
-        """A subschema, or where its reference leads to; None for true and false, and for a circle."""
+        """Resolve the reference of a subschema, if any; None for true, false and circular references."""
         end = self._followed.end(schema)
         return end if isinstance(end, dict) else None
 
     def seen_through(self, branch: Any) -> dict[str, Any] | None:
-        """What a branch says by its reference, or by an `allOf` of one; None as in `followed`."""
+        """As `followed`, also through an `allOf` with a single part."""
         end = self._seen_through.end(branch)
         return end if isinstance(end, dict) else None
 
     def subschemas(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-        """Each subschema once, with its path: those that are held, then what else is referred to."""
+        """Yield each subschema once with its path: the nested ones, then the other targets of references."""
         seen: set[int] = set()
         referred: list[Place] = [((), self.root)]
         while referred:
@@ -117,16 +117,16 @@ class References:
             self._known_anchors = {}
             for name, place in _anchors_in((), self.root):
                 if name in self._known_anchors:
-                    raise ContractError("an anchor is there twice", found=name)
+                    raise ContractError("duplicate anchor", found=name, expected="a unique name")
                 self._known_anchors[name] = place
         return self._known_anchors
 
 
 class Trail:
-    """Follows references, one after the other, and each of them once, however many lead there.
+    """Follows chains of references, each reference only once however many chains contain it.
 
-    `target` is where a reference leads to. `onward` gives a subschema's reference, a subschema that stands in
-    its place, or None where it goes no further.
+    `target` resolves a reference. `onward` returns the reference of a subschema, or the subschema that stands
+    for it, or None at the end of the chain.
     """
 
     def __init__(self, target: Callable[[str], Any], onward: Callable[[dict[str, Any]], Any]) -> None:
@@ -135,7 +135,7 @@ class Trail:
         self._ends: dict[str, Any] = {}
 
     def end(self, schema: Any) -> Any:
-        """Where a subschema leads to in the end; None where that is back to itself."""
+        """The end of the chain that begins at `schema`; None if it is circular."""
         passed: dict[str, None] = {}
         while isinstance(schema, dict) and (step := self._onward(schema)) is not None:
             if not isinstance(step, str):
@@ -168,7 +168,7 @@ def _parts(schema: Mapping[str, Any]) -> Iterator[Place]:
 
 
 def within(value: object) -> Iterable[Any]:
-    """What a JSON value holds."""
+    """The members or elements of a JSON value."""
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()

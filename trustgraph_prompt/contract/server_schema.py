@@ -1,4 +1,4 @@
-"""What a server may hold an answer to."""
+"""The JSON Schema that is sent to a server that enforces schemas."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from trustgraph_prompt.contract.references import References
 _DEFINITIONS = ("$schema", "$defs", "definitions")
 
 
-def held_to(contract: Contract, *, items: bool = False) -> Mapping[str, Any] | None:
-    """The schema of the answer, the same whatever that says; None where there is none that servers take.
+def server_schema(contract: Contract, *, items: bool = False) -> Mapping[str, Any] | None:
+    """Return the schema for the server to enforce; None if servers would not accept it.
 
-    They want an object at the root: of a list of objects it is one that holds the list, and is taken for the
-    list when it is read. What the contract does beyond its schema (extra keys, conversion, repair, rules) is
-    done afterwards: it leaves what meets the schema as it is, or refuses it either way.
+    Servers require an object at the root: a list of objects is wrapped in an object with the key `items`,
+    which is unwrapped when the answer is read. Extra keys, conversion, repair and rules of the contract apply
+    afterwards: they either leave an answer that meets the schema as it is, or reject it.
 
-    With `items` a jsonl answer is held, too: to one object whose `items` are the objects. None where those
-    have a key of that name, and could be taken for it.
+    With `items`, a jsonl answer is wrapped, too; None if its objects have a key `items` themselves, which
+    would be ambiguous.
     """
     schema = contract.schema
     if items and contract.format == "jsonl" and isinstance(schema, dict) and not contract.versions:
@@ -34,9 +34,9 @@ def held_to(contract: Contract, *, items: bool = False) -> Mapping[str, Any] | N
 def _wrapped(schema: dict[str, Any]) -> Mapping[str, Any] | None:
     parts = [part for _, part in References(schema).subschemas()]
     references = [str(part["$ref"]) for part in parts if "$ref" in part]
-    within = all(one.startswith(("#/$defs/", "#/definitions/")) for one in references)
-    if not within or "$id" in schema or any("$recursiveRef" in part for part in parts):
-        return None  # it would lead elsewhere, now that the root is another
+    are_definitions = all(each.startswith(("#/$defs/", "#/definitions/")) for each in references)
+    if not are_definitions or "$id" in schema or any("$recursiveRef" in part for part in parts):
+        return None  # with another root, the references would have other targets
     return {
         **{keyword: schema[keyword] for keyword in _DEFINITIONS if keyword in schema},
         "type": "object",

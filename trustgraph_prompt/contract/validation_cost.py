@@ -1,4 +1,4 @@
-"""What it takes to hold a value against a schema: by references, a small schema may ask for a lot."""
+"""The cost of validating a value: with references, even a small schema can take very long."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Any
 
-from trustgraph_prompt.contract.alternatives import are_told_by_a_word
-from trustgraph_prompt.contract.judging_meter import MAX_CALL, MAX_STEPS, VALUE
+from trustgraph_prompt.contract.alternatives import have_string_tag
+from trustgraph_prompt.contract.limits import MAX_CALL, MAX_STEPS, VALUE
 from trustgraph_prompt.contract.references import BY_NAME, References, within
 from trustgraph_prompt.errors import ContractError
 
-_SMALL = 1_000  # subschemas to each value: no reason to measure values
+_SMALL = 1_000  # subschemas that apply to a value; with fewer, values are not measured
 
-# What a subschema applies. Of those `apart`, no two meet the same member or element; those `together` may.
+# Keywords that apply subschemas. Of those `apart`, one applies to a member or element; `together`, all may.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
 _MEMBERS_APART = ("properties", "additionalProperties", "unevaluatedProperties")
 _MEMBERS_TOGETHER = ("patternProperties", "propertyNames")
@@ -36,21 +36,21 @@ _REFERS = ("$ref", "$dynamicRef", "$recursiveRef")
 _COUNTS = frozenset((*_APPLIES, *_REFERS))
 _LEAF = 0  # no object has this id
 
-# What takes longer than other keywords, and how many times as long.
+# Keywords that take longer than others, and how many times as long.
 _MULTIPLE = 100  # `multipleOf`
-_COMPARED = 6  # each part of a container that a value is compared with
+_COMPARED = 6  # for each part of a container in `enum` or `const`
 
 
 class ValidationCost:
-    """How many subschemas meet a value and what is within it, at most.
+    """The maximum number of subschemas that apply to a value and to its parts.
 
-    `has_alternatives` is whether there is an `anyOf` or `oneOf` in the schema, `rules_out` whether there is
-    one where a look at a property rules out all branches but one. A branch that is ruled out counts as one
-    look. With `explained` it counts in full, as an error comes with those of all branches. `part` is the
-    subschema that is asked alone, in place of the whole schema.
+    `has_alternatives`: the schema has an `anyOf` or `oneOf`. `rules_out`: it has one with a string tag, which
+    rules out all branches but one. A branch that is ruled out counts as one step; with `explained` it counts
+    in full, as an error contains those of all branches. `part` is a subschema to validate against instead of
+    the whole schema.
 
-    Raises `ContractError` where it takes more than `MAX_CALL` steps for every value, unless `explained`, and
-    where a reference leads back to itself or names its target by anything but a JSON Pointer or an anchor.
+    Raises `ContractError` if every value takes more than `MAX_CALL` steps, unless `explained`, and if a
+    reference is circular or is neither a JSON Pointer nor an anchor.
     """
 
     def __init__(
@@ -71,27 +71,25 @@ class ValidationCost:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is little for every value, but for its depth."""
+        """Whether the cost is small for every value, apart from its depth."""
         return max(self._levels) <= _SMALL
 
     @property
     def has_end(self) -> bool:
-        """Whether the schema asks nothing of what is nested deep enough; a recursive one has no end."""
+        """Whether nothing applies to values from some depth on; a recursive schema has no end."""
         return self._levels[-1] == 0
 
     @property
     def widest(self) -> int:
-        """How many subschemas meet one value at most, whatever its depth: steps for each character."""
+        """The maximum number of subschemas for one value at any depth: steps for each character."""
         return max(self._levels)
 
     def of(self, value: object, most: int) -> int:
-        """How many steps it takes to judge `value`, counted up to `most`. One nested deeper than the contract
-        allows has more.
-        """
+        """The steps to validate `value`; more than `most` if it exceeds that or the depth of the contract."""
         steps, depth, level = 0, 0, [value]
         while level and steps <= most:
             each = self._levels[min(depth, len(self._levels) - 1)]
-            if not each:  # nor is anything asked of what is within
+            if not each:  # nothing applies to the parts either
                 break
             if depth > self._depth:
                 return most + 1
@@ -110,9 +108,9 @@ def _length(value: object) -> int:
 
 @dataclass
 class _Node:
-    """The numbers of what a subschema applies: to the value itself, to its members, to its elements.
+    """The numbers of the subschemas that a subschema applies to the value, its members and its elements.
 
-    `own` is what it takes without them. Of each group of `one_of` it applies only one.
+    `own` is its cost without them. Of each group in `one_of`, only one applies.
     """
 
     own: int = 1
@@ -125,15 +123,19 @@ class _Node:
 
 
 def _levels(nodes: list[_Node], depth: int) -> list[int]:
-    """How many subschemas meet a value, by its depth; the last number stands for all that are deeper."""
-    order = _each_after_what_it_applies(nodes)
+    """The number of subschemas that apply to a value, by its depth; the last one for all greater depths."""
+    try:
+        applied = {i: chain(node.in_place, *node.one_of) for i, node in enumerate(nodes)}
+        order = list(TopologicalSorter(applied).static_order())
+    except CycleError:
+        raise ContractError("circular reference") from None
     levels: list[int] = []
     level: list[int] | None = None
     while len(levels) < depth:
         above, level = level, [0] * len(nodes)
         for index in order:
             node = nodes[index]
-            met = node.own if above is None else _within_reach(node, above)
+            met = node.own if above is None else _in_parts(node, above)
             met += sum(level[other] for other in node.in_place)
             met += sum(max(level[other] for other in group) for group in node.one_of)
             level[index] = min(met, MAX_STEPS + 1)
@@ -144,8 +146,8 @@ def _levels(nodes: list[_Node], depth: int) -> list[int]:
 
 
 def _own(schema: Mapping[str, Any]) -> int:
-    """The subschema itself, what of it takes long, and the containers that a value is compared with."""
-    level = [one for one in schema.get("enum", ()) if isinstance(one, dict | list)]
+    """The cost of a subschema without those that it applies; with slow keywords and containers in `enum`."""
+    level = [value for value in schema.get("enum", ()) if isinstance(value, dict | list)]
     level += within(schema.get("const"))
     count = 1 + (_MULTIPLE if "multipleOf" in schema else 0)
     while level:
@@ -154,9 +156,9 @@ def _own(schema: Mapping[str, Any]) -> int:
     return count
 
 
-def _within_reach(node: _Node, counts: list[int]) -> int:
+def _in_parts(node: _Node, counts: list[int]) -> int:
     def most(apart: list[int], together: list[int]) -> int:
-        if not apart and not together:  # as in most of them
+        if not apart and not together:  # the usual case
             return 0
         count = counts.__getitem__
         return max(map(count, apart), default=0) + sum(map(count, together))
@@ -166,16 +168,8 @@ def _within_reach(node: _Node, counts: list[int]) -> int:
     )
 
 
-def _each_after_what_it_applies(nodes: list[_Node]) -> list[int]:
-    try:
-        before = {i: chain(node.in_place, *node.one_of) for i, node in enumerate(nodes)}
-        return list(TopologicalSorter(before).static_order())
-    except CycleError:
-        raise ContractError("a reference leads back to itself") from None
-
-
 class _Graph:
-    """The subschemas that count, `first` as the first; those that apply no others are all the same one."""
+    """The nodes of the subschemas, beginning with `first`; all that apply no others share one node."""
 
     def __init__(self, references: References, first: Mapping[str, Any], *, rules_out: bool) -> None:
         self.nodes: list[_Node] = []
@@ -185,11 +179,11 @@ class _Graph:
         self._numbers: dict[int, int] = {}
         self._schemas: list[Mapping[str, Any]] = []
         self._enter(first, id(first))
-        for subschema in self._schemas:  # grows on the way
+        for subschema in self._schemas:  # which grows in the loop
             self.nodes.append(self._node(subschema))
 
     def _number(self, schema: Any) -> list[int]:
-        """The number of a subschema; none for true and false, which cost nothing."""
+        """The number of a subschema in a list; [] for true and false, which cost nothing."""
         if not isinstance(schema, dict):
             return []
         key = _LEAF if _COUNTS.isdisjoint(schema) and _own(schema) == 1 else id(schema)
@@ -209,27 +203,23 @@ class _Graph:
         for keyword in _APPLIES.keys() & schema.keys():
             target = getattr(node, _APPLIES[keyword])
             held = schema[keyword]
-            if self._tells_one(keyword, held):
+            may_rule_out = self._rules_out and keyword in ("anyOf", "oneOf")
+            if may_rule_out and have_string_tag(held, self._references):
                 node.own += len(held)
                 node.one_of.append(target := [])
             one_or_more = within(held) if keyword in BY_NAME or isinstance(held, list) else (held,)
             for subschema in one_or_more:
-                is_pattern = keyword == "patternProperties"  # which is held against each name
+                is_pattern = keyword == "patternProperties"  # matched against each name
                 target += self._number({} if is_pattern and isinstance(subschema, bool) else subschema)
         for _, subschema in self._references.of(schema):
             node.in_place += self._number(subschema)
         self.has_alternatives |= "anyOf" in schema or "oneOf" in schema
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-            node.in_place *= 3  # the validator asks them again what they looked at, up to twice
+            node.in_place *= 3  # the validator evaluates them up to two times more
             node.one_of *= 3
         return node
-
-    def _tells_one(self, keyword: str, held: Any) -> bool:
-        return (
-            self._rules_out and keyword in ("anyOf", "oneOf") and are_told_by_a_word(held, self._references)
-        )
 
     def _check_base(self, schema: Mapping[str, Any]) -> None:
         base = self._references.base_of(schema)
         if base is not None and schema is not self._references.root:
-            raise ContractError("an $id within a schema", found=base, expected="one of the whole schema only")
+            raise ContractError("a nested $id is not supported", found=base, expected="$id at the root only")

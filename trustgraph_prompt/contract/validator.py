@@ -1,25 +1,28 @@
-"""The verdict on a value, at a price that is known before."""
+"""Compiled schemas, which validate a value only if the cost is known to be acceptable."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import jsonschema_rs
 import orjson
 
 from trustgraph_prompt.contract.alternatives import Alternatives
-from trustgraph_prompt.contract.judging_meter import MAX_CALL, MAX_STEPS, JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import MAX_CALL, MAX_STEPS, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.validation_cost import ValidationCost
 from trustgraph_prompt.json_text.pointer import pointer
 
-_EXPLAINED = 40_000  # steps; each subschema may find an error, which takes a kilobyte or two
-_EXPLANATION = 100  # times the steps of the verdict: an error takes microseconds
+T = TypeVar("T")
+
+_EXPLAINED = 40_000  # steps; each may find an error, which takes a kilobyte or two
+_EXPLANATION = 100  # times the steps of validating, as an error takes microseconds
 _TOO_LARGE = "too large, or nested too deep, to be held against this schema"
-_ADDRESS = "contract:///this"  # under which other schemas refer to this one
+_ADDRESS = "contract:///this"  # the URI by which other schemas refer to this one
 
 _NEWER_FORMATS = (
     *("duration", "uuid", "idn-hostname", "iri", "iri-reference", "uri-reference", "uri-template"),
@@ -28,10 +31,10 @@ _NEWER_FORMATS = (
 
 
 class Validator:
-    """A compiled schema. Its methods raise `ValueError` for a value that takes too much to judge.
+    """A compiled schema. Its methods raise `ValueError` for a value that would take too much to validate.
 
-    Formats are asserted, nothing is fetched, patterns take linear time. Raises `ContractError`, and what
-    the library raises for a schema that is none.
+    Formats are asserted, nothing is fetched, patterns take linear time. Raises `ContractError`, and the
+    errors of the library for an invalid schema.
     """
 
     def __init__(self, schema: dict[str, Any] | bool, depth: int) -> None:
@@ -40,33 +43,33 @@ class Validator:
         self._alone: dict[int, tuple[jsonschema_rs.Validator, ValidationCost]] = {}
         self.references = References(schema if isinstance(schema, dict) else {})
         self._compiled = self._compile(schema)
-        self._effort = ValidationCost(self.references, depth)
-        self._explaining = self._effort
-        if self._effort.rules_out:
+        self._cost = ValidationCost(self.references, depth)
+        self._explaining = self._cost
+        if self._cost.rules_out:
             self._explaining = ValidationCost(self.references, depth, explained=True)
-        self.widest = self._effort.widest  # steps for each character of a value, at most
-        self.widest_explained = self._explaining.widest  # the same, where it is refused and explained
-        self._is_bounded = self._effort.is_small and self._effort.has_end
+        self.widest = self._cost.widest  # maximum steps for each character of a value
+        self.widest_explained = self._explaining.widest  # the same for explanations
+        self._is_bounded = self._cost.is_small and self._cost.has_end
         self.is_valid: Callable[[Any], bool] = self._compiled.is_valid if self._is_bounded else self._is_valid
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of all properties that the schema declares anywhere."""
+        """The names of all properties that the schema declares at any level."""
         schemas = self.references.subschemas()
         return frozenset(name for _, schema in schemas for name in schema.get("properties", ()))
 
     @cached_property
     def union(self) -> Alternatives | None:
-        """The branches of the schema, where it is nothing else and a property picks one."""
+        """The schema as a union with a discriminator, if it is one."""
         return Alternatives.of(self.references)
 
     @cached_property
     def paths(self) -> dict[int, Path]:
-        """Where each subschema stands, by its `id()`."""
+        """The path of each subschema, by its `id()`."""
         return {id(schema): path for path, schema in self.references.subschemas()}
 
     def are_valid(self, values: list[Any], at_once: int | None = None) -> bool:
-        """Whether each of the values is; `at_once` so many are judged in one call of native code."""
+        """Whether all values are valid; `at_once` is how many are validated in one call of native code."""
         if not (self._is_bounded or self._is_harmless(values)):
             return all(map(self.is_valid, values))
         if at_once is None or at_once >= len(values):
@@ -74,35 +77,35 @@ class Validator:
         parts = (values[start : start + at_once] for start in range(0, len(values), at_once))
         return all(map(self._list.is_valid, parts))
 
-    def effort(self, value: Any, characters: int | None = None) -> int:
-        """How many steps it takes to judge a value of so many `characters`, None where nobody counted them.
+    def cost(self, value: Any, characters: int | None = None) -> int:
+        """The steps to validate a value; `characters` is the length of its text, None if unknown.
 
-        Raises `TooMuchError` for more than one call of native code may take.
+        Raises `TooCostly` for more steps than one call of native code may take.
         """
         if characters is not None and characters * self.widest <= MAX_CALL:
             return characters * self.widest
-        steps = self._effort.of(value, MAX_CALL)
+        steps = self._cost.of(value, MAX_CALL)
         if steps > MAX_CALL:
-            raise TooMuchError(_TOO_LARGE)
+            raise TooCostly(_TOO_LARGE)
         return steps
 
     def errors(
-        self, value: Any, meter: JudgingMeter, branch: Mapping[str, Any] | None = None
+        self, value: Any, meter: StepMeter, branch: Mapping[str, Any] | None = None
     ) -> Iterable[jsonschema_rs.ValidationError]:
-        """What is wrong with a value that is not valid; only the first of it where that may be much.
+        """The errors of an invalid value; only the first one if there may be many.
 
-        With `branch`, what that one alone has against it: an error comes with those of all other branches.
+        With `branch`, only the errors of that branch; the error of a union contains those of all branches.
         """
-        compiled, effort = (self._compiled, self._explaining) if branch is None else self._part_alone(branch)
-        steps = effort.of(value, _EXPLAINED)
+        compiled, cost = (self._compiled, self._explaining) if branch is None else self._part_alone(branch)
+        steps = cost.of(value, _EXPLAINED)
         if steps <= _EXPLAINED:
             if not meter.may_explain(_EXPLANATION * steps):
-                raise TooMuchError("does not meet the schema; there is too much of the answer to say where")
+                raise TooCostly("does not meet the schema; there is too much of the answer to say where")
             meter.spend(_EXPLANATION * steps)
             return compiled.iter_errors(value)
-        meter.spend(self.effort(value))
-        if effort.has_alternatives:  # the first error would come with all of theirs
-            raise TooMuchError("does not meet the schema, and is too large to say where")
+        meter.spend(self.cost(value))
+        if cost.has_alternatives:  # the first error would contain those of all branches
+            raise TooCostly("does not meet the schema, and is too large to say where")
         try:
             compiled.validate(value)
         except jsonschema_rs.ValidationError as error:
@@ -110,11 +113,11 @@ class Validator:
         return []
 
     def part(self, path: Iterable[str | int]) -> jsonschema_rs.Validator:
-        """The subschema at `path`, compiled."""
+        """Compile the subschema at `path`."""
         return self._compile_beside({"$ref": f"{_ADDRESS}#{quote(pointer(path))}"})
 
     def pattern(self, pattern: str) -> jsonschema_rs.Validator:
-        """What tells whether a name meets a pattern, in linear time."""
+        """Compile a pattern, which then takes linear time."""
         return self._compile({"pattern": pattern})
 
     def _part_alone(self, part: Mapping[str, Any]) -> tuple[jsonschema_rs.Validator, ValidationCost]:
@@ -127,13 +130,13 @@ class Validator:
         return self._alone[id(part)]
 
     def _is_valid(self, value: Any) -> bool:
-        if not self._is_harmless(value) and self._effort.of(value, MAX_STEPS) > MAX_STEPS:
-            raise TooMuchError(_TOO_LARGE)
+        if not self._is_harmless(value) and self._cost.of(value, MAX_STEPS) > MAX_STEPS:
+            raise TooCostly(_TOO_LARGE)
         return self._compiled.is_valid(value)
 
     def _is_harmless(self, value: Any) -> bool:
-        """Whether a value certainly takes little: it is not nested deep, as the encoder is quick to find."""
-        if not self._effort.is_small:
+        """Whether a value certainly costs little: it is not nested deep, which the encoder checks quickly."""
+        if not self._cost.is_small:
             return False
         try:
             orjson.dumps(value)
@@ -168,8 +171,45 @@ class Validator:
 
 @cache
 def _newer_formats() -> dict[str, Callable[..., bool]]:
-    """The formats that drafts 4 to 7 do not know, or not all of them."""
+    """The formats that drafts 4 to 7, or some of them, do not have."""
     return {
         name: jsonschema_rs.validator_for({"format": name}, offline=True, validate_formats=True).is_valid
         for name in _NEWER_FORMATS
     }
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def surrogate_safe(function: Callable[[Any], T], value: Any) -> T:
+    """Call `function` with a value, with lone surrogates replaced by U+FFFD if there are any.
+
+    JSON may escape lone surrogates, but they cannot be encoded in UTF-8 for native code. Raises `TooCostly`
+    if they cannot be replaced.
+    """
+    try:
+        return function(value)
+    except UnicodeEncodeError:
+        try:
+            value = _readable(value)
+        except RecursionError:
+            raise TooCostly("nested too deep to be held against this schema") from None
+        return function(value)
+
+
+def readable(text: str) -> str:
+    """Replace lone surrogates by U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made = {readable(name): _readable(item) for name, item in value.items()}
+    if len(made) < len(value):
+        raise TooCostly("two keys differ in nothing but halves of surrogate pairs")
+    return made

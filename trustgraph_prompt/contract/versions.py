@@ -1,18 +1,21 @@
-"""Which of several schemas a value is held against: the one of the version that it names (seed 3)."""
+"""Schemas by version: the `schema_version` of a value picks the schema to validate it (AION)."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.contract.conform import Decode
+from trustgraph_prompt.contract.adapt_values import Decode
+from trustgraph_prompt.contract.canonical_schema import JsonSchema, shown
 from trustgraph_prompt.contract.explain import show
-from trustgraph_prompt.contract.judge import Judge
-from trustgraph_prompt.contract.judging_meter import JudgingMeter
+from trustgraph_prompt.contract.judge import Extra, Judge
+from trustgraph_prompt.contract.limits import StepMeter
 from trustgraph_prompt.contract.schema import Schema, plain_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason
+from trustgraph_prompt.json_text.pointer import pointer
 
 PROPERTY = "schema_version"
 """The property that names the version."""
@@ -23,14 +26,14 @@ _WRITTEN = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 
 
 class Version(NamedTuple):
-    """Within a major version, each minor one has at most more optional properties than the one before."""
+    """A version of a schema. A minor version may only add optional properties to the one before."""
 
     major: int
     minor: int
 
     @classmethod
     def parse(cls, written: object) -> Version | None:
-        """From `1.0`; None where that is no version."""
+        """Parse a version such as `1.0`; None if it is invalid."""
         match = _WRITTEN.fullmatch(written) if isinstance(written, str) else None
         return cls(int(match[1]), int(match[2])) if match else None
 
@@ -39,23 +42,23 @@ class Version(NamedTuple):
 
 
 def parse_versions(schemas: Mapping[str, Any]) -> dict[Version, Schema]:
-    """Copies of the schemas by their versions, the oldest first. Raises `ContractError`."""
+    """Copy schemas by version, oldest first. Raises `ContractError`."""
     if not isinstance(schemas, Mapping) or not 1 <= len(schemas) <= MAX_VERSIONS:
         expected = f"1 to {MAX_VERSIONS} versions, each with its schema"
-        raise ContractError("no usable versions", path="/versions", found=schemas, expected=expected)
+        raise ContractError("invalid versions", path="/versions", found=schemas, expected=expected)
     found = {}
     for written in schemas:
         if (version := Version.parse(written)) is None:
-            raise ContractError("no version", path="/versions", found=written, expected='such as "1.0"')
+            raise ContractError("invalid version", path="/versions", found=written, expected='such as "1.0"')
         found[version] = written
     plain = plain_versions(schemas)
     return {version: plain[written] for version, written in sorted(found.items())}
 
 
 class Versioned(NamedTuple):
-    """How values of one version are judged, and how those of a newer minor one that are refused so.
+    """The judge of a version, and the more tolerant one for values of a newer minor version.
 
-    `names_property` is whether the schema speaks of the property that names the version.
+    `names_property`: the schema mentions the property `schema_version`.
     """
 
     judge: Judge
@@ -64,45 +67,63 @@ class Versioned(NamedTuple):
 
 
 class Versions:
-    """Judges values, each by the schema of the version that it names.
+    """Validates each value against the schema of its version.
 
-    That is the newest one of the same major version which is not newer than the value, else the oldest; a
-    value that names no version is held against `unversioned`. What a newer minor version adds is dropped
-    where the schema does not let it pass. The property itself need not be in the schemas.
+    That is the newest schema of the same major version that is not newer than the value, else the oldest.
+    Values without a version are validated by `unversioned`. Keys that a newer minor version adds are dropped
+    if the schema rejects them. The schemas need not declare `schema_version`.
     """
 
     is_plain = False
 
+    @classmethod
+    def of(
+        cls,
+        schemas: Mapping[Version, Schema],
+        unversioned: Schema | None,
+        extra: Extra | None,
+        judge_of: Callable[[Schema | None, Extra | None], Judge],
+    ) -> Versions:
+        """Compile the schemas with `judge_of`. Raises `ContractError` with the version."""
+        versions = {}
+        for version, schema in schemas.items():
+            try:
+                judge = judge_of(schema, extra)
+            except ContractError as error:
+                raise error.at("", pointer(("versions", str(version)))) from None
+            newer = judge if extra else judge_of(schema, "ignore")  # a newer version may add keys
+            versions[version] = Versioned(judge, newer, names_version(schema))
+        return cls(versions, judge_of(unversioned, extra))
+
     def __init__(self, versions: Mapping[Version, Versioned], unversioned: Judge) -> None:
         self._versions = versions
         self._unversioned = unversioned
-        judges = [unversioned, *(one.judge for one in versions.values())]
+        self._judges = judges = [unversioned, *(version.judge for version in versions.values())]
         self._widest = max(judges, key=lambda judge: judge.widest)
         self.widest = 2 * self._widest.widest
         self.demand = 2 * max(judge.demand for judge in judges)
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of all properties that the schemas declare anywhere."""
-        judges = [self._unversioned, *(one.judge for one in self._versions.values())]
-        return frozenset().union(*(judge.names for judge in judges))
+        """The names of all properties that the schemas declare at any level."""
+        return frozenset().union(*(judge.names for judge in self._judges))
 
-    def effort(self, value: Any, characters: int | None) -> int:
-        """How many steps the schemas take for a value, which is held against two of them at most."""
-        return 2 * self._widest.effort(value, characters)
+    def cost(self, value: Any, characters: int | None) -> int:
+        """The steps to validate a value, against at most two of the schemas."""
+        return 2 * self._widest.cost(value, characters)
 
-    def conform(self, value: Any, meter: JudgingMeter) -> Any:
-        """What is judged in place of the value."""
+    def conform(self, value: Any, meter: StepMeter) -> Any:
+        """As `Judge.conform`."""
         judge, judged = self._chosen(value, meter)
         return value if judge is None else _unshown(judge.conform(judged, meter), judged, value)
 
-    def opened(self, value: Any, meter: JudgingMeter, decode: Decode) -> Any:
-        """The value with the lists and objects that strings say, as its version wants them."""
+    def opened(self, value: Any, meter: StepMeter, decode: Decode) -> Any:
+        """As `Judge.opened`."""
         judge, judged = self._chosen(value, meter)
         return value if judge is None else _unshown(judge.opened(judged, meter, decode), judged, value)
 
-    def take(self, value: Any, meter: JudgingMeter) -> tuple[Any, bool]:
-        """What is judged in place of the value, and whether that is what its version says."""
+    def take(self, value: Any, meter: StepMeter) -> tuple[Any, bool]:
+        """As `Judge.take`."""
         judge, judged = self._chosen(value, meter)
         if judge is None:
             return value, False
@@ -110,16 +131,20 @@ class Versions:
         return _unshown(made, judged, value), accepted
 
     def accepts_plainly(self, values: list[Any], at_once: int | None = None) -> bool:
-        """Never asked: there is no one schema for all."""
+        """Not available, as there is no single schema; callers check `is_plain`."""
         raise NotImplementedError
 
-    def issues(self, value: Any, meter: JudgingMeter) -> tuple[Issue, ...]:
-        """What is wrong: empty exactly where `take` accepts it."""
+    def issues(self, value: Any, meter: StepMeter) -> tuple[Issue, ...]:
+        """As `Judge.issues`."""
         judge, judged = self._chosen(value, meter)
-        return (self._unsupported(value),) if judge is None else judge.issues(judged, meter)
+        if judge is not None:
+            return judge.issues(judged, meter)
+        known = " or ".join(f"{major}.x" for major in sorted({version.major for version in self._versions}))
+        message = f"expected {known}, found {show(value[PROPERTY])}"
+        return (Issue(Reason.UNSUPPORTED_VERSION, message, f"/{PROPERTY}"),)
 
-    def _chosen(self, value: Any, meter: JudgingMeter) -> tuple[Judge | None, Any]:
-        """The judge of a value, and what it is shown; none where the version is not supported."""
+    def _chosen(self, value: Any, meter: StepMeter) -> tuple[Judge | None, Any]:
+        """The judge of a value, and the value to pass to it; None if the version is not supported."""
         if not isinstance(value, dict) or PROPERTY not in value:
             return self._unversioned, value
         named = Version.parse(value[PROPERTY])
@@ -134,20 +159,20 @@ class Versions:
             shown = {**value, PROPERTY: str(version)}
         return (newer if version < named and not judge.take(shown, meter)[1] else judge), shown
 
-    def _unsupported(self, value: Any) -> Issue:
-        known = " or ".join(f"{major}.x" for major in sorted({one.major for one in self._versions}))
-        message = f"expected {known}, found {show(value[PROPERTY])}"
-        return Issue(Reason.UNSUPPORTED_VERSION, message, f"/{PROPERTY}")
+
+def names_version(schema: JsonSchema) -> bool:
+    """Whether the schema mentions the property `schema_version`, apart from remarks such as examples."""
+    return f'"{PROPERTY}"' in json.dumps(shown(schema, extra=None, coerce=False))
 
 
 def nearest(named: Version, versions: Iterable[Version]) -> Version | None:
-    """The newest version of the same major one that is not newer, else the oldest; None without any."""
-    related = [one for one in versions if one.major == named.major]
-    return max((one for one in related if one <= named), default=related[0] if related else None)
+    """The newest version with the same major number that is not newer, else the oldest of them, if any."""
+    related = [version for version in versions if version.major == named.major]
+    return max((each for each in related if each <= named), default=related[0] if related else None)
 
 
 def _unshown(made: Any, judged: Any, value: Any) -> Any:
-    """What became of a value of which `judged` was shown: with the version that it names."""
+    """Put the original `schema_version` of a value back into the result for `judged`."""
     if made is judged:
         return value
     if judged is value:

@@ -1,7 +1,7 @@
-"""TrustGraph's prompt manager, with the interface and the results of seed 1 (jsonl prompt output).
+"""TrustGraph's prompt manager, with the interface and the results of its jsonl prompt output.
 
-It reads with the one reader: an answer may be fenced, chatty or cut, and what is valid in it counts. Nothing
-is mended, unless an entry of ours says so, and nothing is asked twice.
+An answer may be fenced, surrounded by prose or truncated; its valid parts are kept. Broken JSON is not
+repaired, unless an entry with a dialect asks for it, and nothing is asked twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, cast, get_args
 
 import orjson
 
-from trustgraph_prompt.background import beside
+from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
@@ -30,17 +30,17 @@ __all__ = ["Llm", "Prompt", "PromptManager"]
 logger = logging.getLogger(__name__)
 
 Llm = Callable[..., Awaitable[str | None]]
-"""`await llm(system=…, prompt=…)` is the answer of a model."""
+"""`await llm(system=…, prompt=…)` returns the answer of a model."""
 
 _NO_JSON = (Reason.EMPTY, Reason.INVALID_JSON, Reason.EXTRACTION_FAILED, Reason.AMBIGUOUS, Reason.TRUNCATED)
-_LAYOUT = " \t\r[],"
+_LIST_LAYOUT = " \t\r[],"
 
 
 @dataclass
 class Prompt:
-    """A prompt of the configuration; `terms` may be changed at any time, the rest is read once.
+    """A prompt of the configuration; `terms` may be changed at any time, the rest is compiled once.
 
-    `object_schema` goes before `schema` where the answer is jsonl.
+    `object_schema` takes precedence over `schema` for a jsonl answer.
     """
 
     template: str
@@ -54,12 +54,12 @@ class Prompt:
 
     @cached_property
     def compiled(self) -> Template:
-        """The template. Raises `TemplateError`."""
+        """The compiled template. Raises `TemplateError`."""
         return Template.compile(self.template, dialect=self.dialect)
 
     @cached_property
     def contract(self) -> Contract:
-        """What an answer must be. Raises `RuntimeError` for an unknown response type or a bad schema."""
+        """The contract of the answer. Raises `RuntimeError` for an unknown response type or a bad schema."""
         if self.response_type not in get_args(Format):
             raise RuntimeError(f"Response type {self.response_type} not known")
         schema = {"json": self.schema, "jsonl": self.object_schema or self.schema}.get(self.response_type)
@@ -70,11 +70,10 @@ class Prompt:
 
 
 class PromptManager:
-    """Renders prompts, has a model answer them, and reads the answers.
+    """Renders prompts, asks a model, and reads its answers.
 
-    A subclass that has its own `parse_json` or `parse_jsonl` reads in its own way.
-    `prompts` by id, and `terms`, which go to every prompt, may be changed at any time. Terms of a prompt go
-    over them, and those of a call over both.
+    A subclass may override `parse_json` or `parse_jsonl`. `prompts` (by id) and `terms` may be changed at any
+    time. Terms of a prompt take precedence over `terms`, and those of a call over both.
     """
 
     def __init__(self) -> None:
@@ -83,9 +82,9 @@ class PromptManager:
         self.system_template = SYSTEM
 
     def load_config(self, config: Mapping[str, str]) -> None:
-        """Take over a configuration: `system` and `template.<id>`, each JSON text.
+        """Load a configuration: `system` and `template.<id>`, each JSON text.
 
-        Raises `RuntimeError` for an entry that is no prompt; then nothing has changed.
+        Raises `RuntimeError` for an invalid entry, and changes nothing then.
         """
         system = _system(config.get("system", ""))
         prompts = {
@@ -96,7 +95,7 @@ class PromptManager:
         self.system_template, self.prompts = system, prompts
 
     def render(self, id: str, input: Mapping[str, Any]) -> str:
-        """The prompt with its terms filled in. Raises `RuntimeError`."""
+        """Fill in the terms of a prompt. Raises `RuntimeError`."""
         try:
             prompt = self._prompt(id)
         except KeyError:
@@ -104,11 +103,11 @@ class PromptManager:
         return self._question(id, prompt, input)
 
     async def invoke(self, id: str, input: Mapping[str, Any], llm: Llm) -> Any:
-        """Ask a model: a str for text, a JSON value for json, a list of objects for jsonl.
+        """Ask a model, and return a str for text, a JSON value for json, a list of objects for jsonl.
 
-        Raises `KeyError` for an unknown id, and `RuntimeError` for an answer that is no JSON, for one that
-        is not as the schema says, and for an unknown response type. Of a jsonl answer, what is wrong is
-        left out with a warning.
+        Raises `KeyError` for an unknown id, and `RuntimeError` for an answer that is not JSON or does not
+        match the schema, and for an unknown response type. Invalid parts of a jsonl answer are dropped with
+        a warning.
         """
         prompt = self._prompt(id)
         contract = grounded(prompt.contract, self._terms(prompt, input))
@@ -117,7 +116,7 @@ class PromptManager:
         if answer is None:
             raise RuntimeError("LLM returned no response")
         if not isinstance(answer, str):
-            raise RuntimeError(f"LLM returned no text but {type(answer).__name__}")
+            raise RuntimeError(f"LLM returned {type(answer).__name__}, expected str")
         match contract.format:
             case "text":
                 return answer
@@ -128,14 +127,14 @@ class PromptManager:
         return await beside(work, steps(len(answer), contract))
 
     def parse_json(self, text: str) -> Any:
-        """The JSON value in an answer. Raises `json.JSONDecodeError`, as TrustGraph's does."""
+        """Find the JSON value in an answer. Raises `json.JSONDecodeError`, as TrustGraph's does."""
         outcome = read(text, "json")
         if not outcome.ok:
             raise json.JSONDecodeError(outcome.explain(), text, 0)
         return outcome.value
 
     def parse_jsonl(self, text: str) -> list[Any]:
-        """The JSON objects in an answer; each line that holds none of them is logged, with its number."""
+        """Find the JSON objects in an answer; logs the number of each line that is part of none."""
         outcome = read(text, "jsonl")
         _warn(text, outcome)
         return list(outcome.value)
@@ -148,14 +147,15 @@ class PromptManager:
                 raise _no_json(id, str(error)) from error
             taken, accepted = contract.take(value)
             if not accepted:
-                raise _not_as_the_schema_says("; ".join(map(str, contract.issues(value))))
+                issues = "; ".join(map(str, contract.issues(value)))
+                raise RuntimeError(f"Schema validation fail: {issues}")
             return taken
         outcome = read(answer, contract)
         if outcome.ok:
             return outcome.value
         if outcome.reason in _NO_JSON:
             raise _no_json(id, outcome.explain())
-        raise _not_as_the_schema_says(outcome.explain())
+        raise RuntimeError(f"Schema validation fail: {outcome.explain()}")
 
     def _objects(self, answer: str, contract: Contract) -> list[Any]:
         if not self._overrides("parse_jsonl"):
@@ -174,7 +174,7 @@ class PromptManager:
         return objects
 
     def _overrides(self, method: str) -> bool:
-        """Whether a subclass reads in its own way: ours reads better when it knows the schema."""
+        """Whether a subclass overrides a parser; the reader itself does better, as it knows the schema."""
         return getattr(getattr(self, method), "__func__", None) is not getattr(PromptManager, method)
 
     def _prompt(self, id: str) -> Prompt:
@@ -185,7 +185,7 @@ class PromptManager:
         text = self._rendered(id, prompt, prompt.compiled, input)
         if prompt.answer_format != "append" or answer_format.TERM in prompt.compiled.needs.named:
             return text
-        return answer_format.ending(text, prompt.contract.instructions())
+        return answer_format.append(text, prompt.contract.instructions())
 
     def _terms(self, prompt: Prompt, input: Mapping[str, Any]) -> dict[str, Any]:
         return {**self.terms, **(prompt.terms or {}), **input}
@@ -203,7 +203,7 @@ class PromptManager:
 
 
 def _system(text: str) -> Template:
-    """The system message; as in TrustGraph, the default one where there is none that can be read."""
+    """The system message; as in TrustGraph, the default for one that is not JSON."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -218,7 +218,7 @@ def _prompt(id: str, text: str) -> Prompt:
     try:
         entry = orjson.loads(text)
         if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str):
-            raise PromptError("the entry is no prompt", found=entry, expected="an object with `prompt`")
+            raise PromptError("the entry is not a prompt", found=entry, expected="an object with `prompt`")
         if not entry["prompt"].strip():
             raise PromptError("the prompt has no text", path="/prompt", found=entry["prompt"])
         prompt = Prompt(
@@ -227,7 +227,7 @@ def _prompt(id: str, text: str) -> Prompt:
             schema=entry.get("schema"),
             object_schema=entry.get("object-schema"),
         )
-        if "dialect" in entry:  # ours: it is held to our format, and may hold more
+        if "dialect" in entry:  # this project's format, which has more keys
             definition = PromptDefinition.from_entry(id, entry)
             prompt.dialect = definition.template.dialect
             prompt.contract = definition.contract
@@ -243,7 +243,7 @@ def _prompt(id: str, text: str) -> Prompt:
 
 
 def _warn(text: str, outcome: Outcome) -> None:
-    """Log what of a jsonl answer was left out."""
+    """Log what was dropped from a jsonl answer."""
     if outcome.stage is not Stage.DIRECT or outcome.rejected or outcome.truncated:
         for line in _lines_without_object(text):
             logger.warning("JSONL parse error on line %d: part of no complete object", line)
@@ -262,32 +262,28 @@ def _warn_of_nothing() -> None:
     logger.warning("JSONL parse returned no valid objects")
 
 
-def _no_json(id: str, why: str) -> RuntimeError:
-    logger.error("JSON parse failed for prompt %s: %s", id, why)
+def _no_json(id: str, problem: str) -> RuntimeError:
+    logger.error("JSON parse failed for prompt %s: %s", id, problem)
     return RuntimeError("JSON parse fail")
 
 
-def _not_as_the_schema_says(why: str) -> RuntimeError:
-    return RuntimeError(f"Schema validation fail: {why}")
-
-
 def _lines_without_object(text: str) -> Iterator[int]:
-    """The numbers, from 1, of the lines that are part of no object, fences and brackets of a list apart."""
+    """The numbers, from 1, of lines that are part of no object, other than fences and brackets of a list."""
     reader = StreamReader("jsonl")
     waiting: dict[int, str] = {}
     for number, line in enumerate(text.strip().split("\n"), 1):
         if reader.feed(line + "\n"):
             if waiting:
-                is_whole = "{" in line and read(line, "jsonl").value
-                begun = number if is_whole else _outermost(waiting, number)
-                yield from (earlier for earlier in waiting if earlier < begun)
+                is_complete = "{" in line and read(line, "jsonl").value
+                first = number if is_complete else _first_line(waiting, number)
+                yield from (earlier for earlier in waiting if earlier < first)
                 waiting.clear()
-        elif (content := line.strip(_LAYOUT)) and not content.startswith(("```", "~~~")):
+        elif (content := line.strip(_LIST_LAYOUT)) and not content.startswith(("```", "~~~")):
             waiting[number] = line
     yield from waiting
 
 
-def _outermost(lines: Mapping[int, str], last: int) -> int:
-    """Where an object probably began that ends in line `last`: the least indented line that opens one."""
-    opened = [(len(line) - len(line.lstrip()), -at) for at, line in lines.items() if line.lstrip()[0] in "{["]
-    return -min(opened)[1] if opened else last
+def _first_line(lines: Mapping[int, str], last: int) -> int:
+    """The likely first line of an object that ends in line `last`: the least indented opening one."""
+    starts = [(len(line) - len(line.lstrip()), -at) for at, line in lines.items() if line.lstrip()[0] in "{["]
+    return -min(starts)[1] if starts else last

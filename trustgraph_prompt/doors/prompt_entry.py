@@ -1,24 +1,23 @@
-"""A prompt in sections as an entry of the config topic, from which workers serve it."""
+"""Converts a prompt in sections to an entry of the config topic, from which workers serve it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from typing import Any
 
+from trustgraph_prompt.doors.declared_output import ResponseFormatSection, StructuredOutputConfig
 from trustgraph_prompt.doors.sections import MarkdownSection, Placed, written
-from trustgraph_prompt.doors.structured_output import ResponseFormatSection, StructuredOutputConfig
 from trustgraph_prompt.errors import ConfigError, PromptValidationError
 from trustgraph_prompt.prompts import PromptDefinition
-from trustgraph_prompt.prompts.jinja import literally
+from trustgraph_prompt.prompts.jinja_dialect import literally
 
 
 def entry_of(sections: Sequence[Placed], output: StructuredOutputConfig | None) -> dict[str, Any]:
-    """The template of the sections, and what the answer must be.
+    """The entry with the template of the sections and the format of the answer.
 
-    Each `${name}` becomes the term `name`, default parameters and defaults of fields become terms. Raises
-    `PromptValidationError` for what no entry can say: whether a section is enabled, and one name for the
-    fields of two types, or with two defaults.
+    Each `${name}` becomes the term `name`; default parameters and defaults of fields become terms. Raises
+    `PromptValidationError` for `enabled`, and for fields with the same name but other types or defaults.
     """
     return {
         "dialect": "jinja",
@@ -28,15 +27,15 @@ def entry_of(sections: Sequence[Placed], output: StructuredOutputConfig | None) 
     }
 
 
-def defined(id: str, entry: dict[str, Any], sections: Sequence[Placed]) -> PromptDefinition:
-    """The definition that an entry of these sections makes. Raises `PromptValidationError`."""
+def definition_of(id: str, entry: dict[str, Any], sections: Sequence[Placed]) -> PromptDefinition:
+    """Compile the entry of these sections. Raises `PromptValidationError`."""
     try:
         definition = PromptDefinition.from_entry(id, entry)
     except ConfigError as error:
         raise PromptValidationError(str(error)) from error
     for place in _filled(sections):
         for name in sorted(place.section.names - definition.template.needs.named):
-            raise _wrong(place, f"the template language has a meaning of its own for `{name}`")
+            raise _error(place, f"the template language reserves the name `{name}`")
     return definition
 
 
@@ -45,35 +44,33 @@ def _template(place: Placed) -> str:
     if isinstance(section, ResponseFormatSection):
         return literally(place.text({}) or "")
     if section.enabled is not None:
-        raise _wrong(place, "no entry can say when a section is `enabled`")
+        raise _error(place, "an entry cannot express when a section is `enabled`")
     return section.fill(place.depth, lambda name: f"{{{{ {name} }}}}", literally)
 
 
 def _terms(sections: Sequence[Placed]) -> dict[str, Any]:
     terms: dict[str, str] = {}
-    said: dict[str, tuple[type[Any] | None, str | None]] = {}
+    declared: dict[str, tuple[type[Any] | None, str | None]] = {}
     for place in _filled(sections):
         defaults = dict(_defaults(place.section))
         for name in sorted(place.section.names):
-            says = place.section.params_type, defaults.get(name)
-            if said.setdefault(name, says) != says:
-                raise _wrong(place, f"`{name}` is a field of two types, or has two defaults")
+            declaration = place.section.params_type, defaults.get(name)
+            if declared.setdefault(name, declaration) != declaration:
+                raise _error(place, f"`{name}` is a field of two types, or has two defaults")
             if name in defaults:
                 terms[name] = defaults[name]
     return {"terms": terms} if terms else {}
 
 
 def _defaults(section: MarkdownSection[Any]) -> Iterator[tuple[str, str]]:
-    """What stands for each name that is not given."""
+    """The default of each field, as text."""
     for field in fields(section.params_type) if section.params_type else ():
         if section.default_params is not None:
             yield field.name, written(getattr(section.default_params, field.name))
-        elif (default := _default(field)) is not MISSING:
-            yield field.name, written(default)
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+        elif field.default_factory is not MISSING:
+            yield field.name, written(field.default_factory())
+        elif field.default is not MISSING:
+            yield field.name, written(field.default)
 
 
 def _answer(output: StructuredOutputConfig) -> dict[str, Any]:
@@ -85,7 +82,7 @@ def _answer(output: StructuredOutputConfig) -> dict[str, Any]:
         "extra": contract.extra,
         "coerce": contract.coerce,
         "fences": contract.fences,
-        "answer-format": "none",  # the sections say it, or are not to
+        "answer-format": "none",  # a section contains the instructions, unless they are not wanted
     }
 
 
@@ -93,5 +90,5 @@ def _filled(sections: Sequence[Placed]) -> list[Placed]:
     return [place for place in sections if not isinstance(place.section, ResponseFormatSection)]
 
 
-def _wrong(place: Placed, what: str) -> PromptValidationError:
-    return PromptValidationError(what, dataclass_type=place.section.params_type, section=place.path)
+def _error(place: Placed, message: str) -> PromptValidationError:
+    return PromptValidationError(message, dataclass_type=place.section.params_type, section=place.path)

@@ -1,3 +1,3 @@
-"""The batch job at a laptop: documents in, objects in a file out."""
+"""The batch job behind `extract`: prompts run on text files, with the answers in a local file."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Puts together what came of each job, from the objects, answers and dead letters that a flow sends out."""
+"""Collects the results of jobs from the objects, answers and dead letters that a flow publishes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import NamedTuple
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
-from trustgraph_prompt.worker.messages.answer import UNSERVED, Answer
+from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 
 _HAS_AN_ANSWER = "llm-error"
-"""What kills a request after it was asked: its answer comes too, and says more."""
+"""The error of dead letters whose request also has an answer record, which says more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One prompt about one chunk. `id` is the request's: a hash of prompt version, model, terms and chunk.
+    """One prompt to run on one chunk.
 
-    `position` counts from 0 over all jobs of a run, `chunk` from 1 in its file.
+    `id` is the request's: a hash of the prompt's version, the model, the terms and the chunk. `position`
+    counts from 0 over all jobs of a run, `chunk` from 1 in its file.
     """
 
     position: int
@@ -30,7 +31,7 @@ class Job:
 
 
 class FoundObject(NamedTuple):
-    """An object, and where it stands in its chunk, both as JSON; None where it is not looked for there."""
+    """An object and its grounding, both as JSON; None if its values need not occur in the chunk."""
 
     text: bytes
     grounding: str | None = None
@@ -38,9 +39,9 @@ class FoundObject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a job. `earlier` says that a run before this one paid.
+    """The result of a job. `earlier` says that an earlier run made the calls.
 
-    `answer` is None where the request could not even be asked; `failure` says why there is nothing to use.
+    `answer` is None if no call was made; `failure` says why there is nothing usable.
     """
 
     job: Job
@@ -51,9 +52,9 @@ class Result:
 
 
 class ResultCollector:
-    """Gives a result for each job once its answer and all objects that the answer names are there.
+    """Calls `listen` with the result of a job as soon as its answer and all objects of the answer arrived.
 
-    Objects that no answer names came from a run that died, and are dropped.
+    Objects that no answer names were published by a run that crashed before its answer; they are dropped.
     """
 
     def __init__(self, jobs: Sequence[Job], listen: Callable[[Result], None]) -> None:
@@ -63,41 +64,41 @@ class ResultCollector:
         self._listen = listen
         self._objects: dict[str, dict[str, FoundObject]] = {}
         self._answers: dict[str, Answer] = {}
-        self._overruled: set[str] = set()
+        self._ignored: set[str] = set()
 
     @property
     def open(self) -> int:
-        """How many requests have no result yet."""
+        """How many requests have no result."""
         return len(self._open)
 
     def to_ask(self) -> list[Job]:
-        """One job for each request without a result: the same chunk elsewhere is answered by it, too."""
+        """Return one job for each request without a result; equal chunks share a request."""
         return [same[0] for same in self._open.values()]
 
     def take_object(self, message: Message) -> None:
-        """An object; its key is its id, its property `request` says whose it is."""
+        """Take an object: its key is its id, its property `request` the request."""
         request = message.properties.get("request", "")
         if message.key is not None and request in self._open:
             found = FoundObject(message.data, message.properties.get("grounding"))
             self._objects.setdefault(request, {})[message.key] = found
             if request in self._answers:
-                self._close_if_whole(self._answers[request], earlier=False)
+                self._close_if_complete(self._answers[request], earlier=False)
 
     def take_answer(self, message: Message, *, earlier: bool = False) -> None:
-        """An answer record. A failure of an earlier run does not count: its job is done again."""
+        """Take an answer record. Failures of earlier runs are ignored, so that their jobs run again."""
         answer = Answer.decode(message.data)
         if earlier and answer.reason in UNSERVED:
-            self._overruled.add(message.id)
-        elif answer.request in self._open and message.id not in self._overruled:
+            self._ignored.add(message.id)
+        elif answer.request in self._open and message.id not in self._ignored:
             self._answers[answer.request] = answer
-            self._close_if_whole(answer, earlier=earlier)
+            self._close_if_complete(answer, earlier=earlier)
 
     def take_dead_letter(self, message: Message) -> None:
-        """A request that could not be served, with its reason."""
+        """Take a dead letter: a request that could not be served, with the reason."""
         if message.properties.get("error") != _HAS_AN_ANSWER:
             self._close(message.properties.get("id", ""), failure=message.properties.get("reason", ""))
 
-    def _close_if_whole(self, answer: Answer, *, earlier: bool) -> None:
+    def _close_if_complete(self, answer: Answer, *, earlier: bool) -> None:
         objects = self._objects.get(answer.request, {})
         if all(id in objects for id in answer.objects):
             found = tuple(objects[id] for id in answer.objects)
@@ -120,10 +121,10 @@ class ResultCollector:
 
 
 class ObjectsFile:
-    """The file of objects: one a line, in the order of the jobs whatever the order of their answers.
+    """Writes objects as JSON lines, in the order of the jobs whatever the order of the answers.
 
-    A line says where its object is from, `{"prompt", "file", "chunk", "object"}`, and with `grounding` where
-    it stands in its chunk; `bare` is the object alone.
+    A line is `{"prompt", "file", "chunk", "object", "grounding"}`, without `grounding` if the object's values
+    need not occur in the chunk; with `bare`, it is the object only.
     """
 
     def __init__(self, write: Callable[[Iterable[bytes]], None], *, bare: bool = False) -> None:
@@ -133,7 +134,7 @@ class ObjectsFile:
         self._waiting: dict[int, Result] = {}
 
     def add(self, result: Result) -> None:
-        """Write the result as soon as all before it are written."""
+        """Write the result as soon as all results before it are written."""
         self._waiting[result.job.position] = result
         ready = []
         while self._next in self._waiting:
@@ -142,7 +143,7 @@ class ObjectsFile:
         self._write(ready)
 
     def finish(self) -> None:
-        """Write what is left, where some jobs have no result."""
+        """Write the remaining results, if some jobs have none."""
         self._write([self._waiting.pop(position) for position in sorted(self._waiting)])
 
     def _write(self, results: Iterable[Result]) -> None:

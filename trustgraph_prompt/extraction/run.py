@@ -1,7 +1,7 @@
-"""The main job at a laptop: prompts about chunks of documents, a worker in this process, objects in a file.
+"""Runs prompts on the chunks of documents with a worker in this process.
 
-Requests live in memory, because they can be made anew from the documents. Objects and answers live in an
-embedded broker in a file, so that a run which is repeated asks only what has no answer yet.
+Requests are kept in memory, because the documents can produce them again. Objects and answers are kept in an
+embedded broker in a file, so that a repeated run only makes the calls that have no answer yet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 REQUESTS: Final = "persistent://local/extract/requests"
@@ -43,14 +43,14 @@ def jobs(
     terms: Mapping[str, object],
     chunk_size: int = documents.CHUNK_SIZE,
 ) -> tuple[list[Job], list[ConfigError]]:
-    """Each prompt about each chunk, in the order of the files, and what is wrong with files of no use.
+    """Return a job for each prompt and chunk, in the order of the files, and the errors of unusable files.
 
-    A file that is named twice, by whatever path, counts once.
-    `model` names who answers: what somebody else answered does not count.
+    A file that is named twice, by whatever path, counts once. `model` is part of the requests' ids: answers
+    of another model do not count.
     """
     for prompt in prompts:
         if prompt.contract.format == "text":
-            raise ConfigError("it answers with text, and there are no objects in that", where=prompt.id)
+            raise ConfigError("it answers with text, which contains no objects", where=prompt.id)
     once: dict[str, Path] = {}
     for file in files:
         once.setdefault(os.path.realpath(file), file)
@@ -70,7 +70,7 @@ def jobs(
 
 
 class Extraction:
-    """One run over some jobs. `state` is the file that knows what was answered."""
+    """A run over some jobs. `state` is the file that keeps objects and answers."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Extraction:
         self._prompts = prompts
         self._provider = provider
         self._state = state
-        self._gatherer = ResultCollector(jobs, listen)
+        self._collector = ResultCollector(jobs, listen)
         self._stopping = asyncio.Event()
         self._loop: FlowLoop | None = None
         self._flow = Flow(
@@ -97,54 +97,54 @@ class Extraction:
             terms=terms,
             concurrency=concurrency,
             deliveries=1,
-            unusable="answer",  # the summary says which
+            unusable="answer",  # the summary lists them
         )
 
     def stop(self) -> None:
-        """Ask nothing more; what is under way is finished, and kept. Called again: that is left, too."""
+        """Finish the calls in progress and keep their answers; called again, abandon them."""
         if self._stopping.is_set() and self._loop is not None:
             self._loop.give_up()
         self._stopping.set()
 
     async def run(self) -> None:
-        """Until every job has its result, of which `listen` hears once, or `stop()`.
+        """Run until every job has its result, or until `stop()`; `listen` gets each result once.
 
-        Raises `BrokerError` where the state cannot be used, or another run is using it; what `listen` raises
-        of ours ends the run.
+        Raises `BrokerError` if the state is unusable or in use by another run. A `TrustgraphPromptError` of
+        `listen` ends the run.
         """
         async with await connect(f"embedded:{self._state}") as kept:
             await _lock(kept, self._state)
             await self._catch_up(kept, earlier=True)
-            if self._gatherer.open:
-                async with await connect("embedded:") as passing:
-                    await self._work(kept, passing)
+            if self._collector.open:
+                async with await connect("embedded:") as volatile:
+                    await self._work(kept, volatile)
                 await self._catch_up(kept, earlier=False)
 
     async def _catch_up(self, kept: Broker, *, earlier: bool) -> None:
-        """Take in all that stands in the state."""
+        """Take all objects and answers in the state."""
         for message in await _entries(kept, OBJECTS):
-            self._gatherer.take_object(message)
+            self._collector.take_object(message)
         for message in await _entries(kept, ANSWERS):
-            self._gatherer.take_answer(message, earlier=earlier)
+            self._collector.take_answer(message, earlier=earlier)
 
-    async def _work(self, kept: Broker, passing: Broker) -> None:
-        """Put the open jobs to the flow and gather what it sends out, until none is open."""
+    async def _work(self, kept: Broker, volatile: Broker) -> None:
+        """Send the open jobs to the flow and collect what it publishes, until none is open."""
         producers = ProducerPool(kept)
         services = Services({WORKSPACE: self._prompts}, lambda _: self._provider, producers, Metrics())
-        loop = self._loop = FlowLoop(self._flow, partial(passing.consumer, REQUESTS, SUBSCRIPTION), services)
+        loop = self._loop = FlowLoop(self._flow, partial(volatile.consumer, REQUESTS, SUBSCRIPTION), services)
         objects = await kept.reader(OBJECTS, start="latest")
         answers = await kept.reader(ANSWERS, start="latest")
-        dead = await passing.reader(topics.dead_letter_topic(REQUESTS, SUBSCRIPTION))
+        dead = await volatile.reader(topics.dead_letter_topic(REQUESTS, SUBSCRIPTION))
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._follow(objects, self._gatherer.take_object))
-                tasks.create_task(self._follow(answers, self._gatherer.take_answer))
-                tasks.create_task(self._follow(dead, self._gatherer.take_dead_letter))
-                flow_set = tasks.create_task(loop.serve())
-                await self._ask(passing)
+                tasks.create_task(self._follow(objects, self._collector.take_object))
+                tasks.create_task(self._follow(answers, self._collector.take_answer))
+                tasks.create_task(self._follow(dead, self._collector.take_dead_letter))
+                serving = tasks.create_task(loop.serve())
+                await self._ask(volatile)
                 await self._stopping.wait()
                 await loop.stop()
-                await flow_set
+                await serving
                 for reader in (objects, answers, dead):
                     await reader.close()
         except* TrustgraphPromptError as group:
@@ -152,9 +152,9 @@ class Extraction:
         finally:
             await producers.close()
 
-    async def _ask(self, passing: Broker) -> None:
-        producer = await passing.producer(REQUESTS)
-        for job in self._gatherer.to_ask():
+    async def _ask(self, volatile: Broker) -> None:
+        producer = await volatile.producer(REQUESTS)
+        for job in self._collector.to_ask():
             if self._stopping.is_set():
                 break
             request = wire.PromptRequest.asking(job.prompt, {"text": job.text})
@@ -163,23 +163,23 @@ class Extraction:
     async def _follow(self, reader: Reader, take: Callable[[Message], None]) -> None:
         while message := await reader.receive():
             take(message)
-            if not self._gatherer.open:
+            if not self._collector.open:
                 self._stopping.set()
 
 
 async def _entries(kept: Broker, topic: str) -> list[Message]:
-    """What a topic holds; opening it as a table is also what makes it keep the last message of each key."""
+    """Return the last message of each key. Opening the topic as a table also makes it compacted."""
     table = await kept.table(topic)
     await table.close()
     return list(table.entries.values())
 
 
 async def _lock(kept: Broker, state: Path) -> None:
-    """Hold the state for this run, until its broker is closed."""
+    """Lock the state until its broker is closed."""
     try:
         await kept.consumer(LOCK, SUBSCRIPTION, type="exclusive")
     except SubscriptionBusy:
-        raise SubscriptionBusy(f"{state}: another extract is at work on it") from None
+        raise SubscriptionBusy(f"{state}: another extract is using it") from None
 
 
 def _request_id(prompt: PromptDefinition, model: str, terms: Mapping[str, object], text: str) -> str:

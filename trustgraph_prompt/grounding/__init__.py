@@ -1,4 +1,4 @@
-"""Whether what a model says stands in the text that it was asked about."""
+"""Checks whether the values of an answer occur in the text that the model was asked about."""
 
 from __future__ import annotations
 

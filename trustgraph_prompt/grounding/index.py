@@ -1,4 +1,4 @@
-"""The words of a text, ready to be looked up: as they are, divided differently, in other forms, misspelt."""
+"""Index of the words of a text: finds them as they are, divided differently, inflected or misspelt."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ from functools import cached_property
 from itertools import accumulate
 
 from trustgraph_prompt.grounding.inflection import base_forms, verb_forms
-from trustgraph_prompt.grounding.stop_words import STOP_WORDS
-from trustgraph_prompt.grounding.words import LINE_END, NUMBER, UNSPACED, words
+from trustgraph_prompt.grounding.words import LINE_END, NUMBER, STOP_WORDS, UNSPACED, words
 
 MOST_PLACES = 2_000
-"""Of one word, those that are gone through for a value."""
+"""Occurrences of one word that are examined for a value."""
 
-_MOST_COMPARED = 4_000_000  # characters, over all places of a value
-_CHARACTERS_PER_EDIT = 8  # of a word that is written a little differently
+_MOST_COMPARED = 4_000_000  # characters, over all occurrences of a value
+_CHARACTERS_PER_EDIT = 8  # of a misspelt word
 _LONGEST_RESPELT = 64
-_SHORTEST_NUMBER = 4  # two digits between the marks of a number
+_SHORTEST_NUMBER = 4  # two digits and the delimiters of a number
 
 _IN_NUMBERS = ".,'’"
 _JOINERS = "\u00ad\u200c\u200d\u2060"
 _HYPHENS = "-\u2010"
 _LINE_END = re.compile(LINE_END)
-_MARGIN = 40  # characters before a word in which the line before is looked for
-_ALIKE = str.maketrans("eykwz", "aicvs")  # letters that are written for each other
+_MARGIN = 40  # characters before a word that are searched for the end of the previous line
+_ALIKE = str.maketrans("eykwz", "aicvs")  # letters that are often confused
 
 
 def tries_for(sought: str) -> int:
-    """How many places of a text are compared with this: fewer, the longer it is."""
+    """How many positions of a text are compared with `sought`: fewer for longer strings."""
     return min(MOST_PLACES, _MOST_COMPARED // (len(sought) or 1) + 1)
 
 
 def stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether no word, and no number, of which this is a part begins before it or goes on behind it."""
+    """Whether text[start:end] is not part of a longer word or number."""
     if start > 0:
         outer = text[start - 1]
         if outer != " " and _goes_on(text[start], outer, text[start - 2 : start - 1]):
@@ -53,7 +52,7 @@ def stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _goes_on(inner: str, outer: str, beyond: str) -> bool:
-    """Whether the character outside of a stretch belongs to what the stretch ends with."""
+    """Whether the character `outer`, next to a range, continues the word that ends there with `inner`."""
     if not inner.isalnum():
         return False
     if outer.isalnum():
@@ -66,7 +65,7 @@ def _goes_on(inner: str, outer: str, beyond: str) -> bool:
 
 
 def _is_divided(text: str, start: int) -> bool:
-    """Whether the word that goes on here begins in the line before."""
+    """Whether the word at `start` continues a word that is hyphenated at the end of the previous line."""
     margin = text[max(0, start - _MARGIN) : start]
     before = margin.rstrip()
     if before[-1:] not in _HYPHENS or not before[-2:-1].isalpha():
@@ -76,7 +75,7 @@ def _is_divided(text: str, start: int) -> bool:
 
 
 class Index:
-    """The words of a text, and where each stands."""
+    """The words of a text and their positions. A run is a pair of the first and the last word."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -91,11 +90,11 @@ class Index:
         return stands_alone(self.text, *self.span(first, last))
 
     def has(self, squeezed: str) -> bool:
-        """Whether these letters stand there, be it as whole words or not."""
+        """Whether the text without spaces has these letters, as whole words or not."""
         return squeezed in self._squeezed
 
     def runs(self, sought: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """The first and last word of each place where these words stand, be they divided differently."""
+        """The runs of these words, also if they are divided differently (data base, database)."""
         squeezed = "".join(sought)
         offset = self._squeezed.find(squeezed)
         for _ in range(tries_for(squeezed)):
@@ -103,25 +102,25 @@ class Index:
                 return
             first = bisect_left(self._begins, offset)
             behind = bisect_left(self._begins, offset + len(squeezed), first)
-            whole = self._begins[first] == offset and self._begins[behind] == offset + len(squeezed)
-            if whole and self._says_the_same(first, behind, sought) and self.stands_alone(first, behind - 1):
+            aligned = self._begins[first] == offset and self._begins[behind] == offset + len(squeezed)
+            if aligned and self._is_redivided(first, behind, sought) and self.stands_alone(first, behind - 1):
                 yield first, behind - 1
             offset = self._squeezed.find(squeezed, offset + 1)
 
-    def _says_the_same(self, first: int, behind: int, sought: Sequence[str]) -> bool:
-        """Whether words are only divided differently: a data base, U.S.A.; but no therapist is the rapist."""
+    def _is_redivided(self, first: int, behind: int, sought: Sequence[str]) -> bool:
+        """Whether words are only divided differently: data base, U.S.A.; but not therapist, the rapist."""
         there = self.words[first:behind]
         if there == sought or all(len(word) == 1 for word in max(there, sought, key=len)):
             return True
         return not any(word in STOP_WORDS and (len(word) > 1 or word == "a") for word in {*there} ^ {*sought})
 
     def forms(self, word: str) -> frozenset[str]:
-        """Its words that are other forms of this one, or the same."""
+        """The words of the text that have a base form in common with `word`."""
         return frozenset(each for base in base_forms(word) for each in self._by_base.get(base, ()))
 
     def similar(self, word: str) -> frozenset[str]:
-        """Its words that are spelt nearly like this one: one letter in eight more, less, swapped or alike."""
-        from rapidfuzz import process  # takes as long to import as the rest of the room
+        """The words of the text that are nearly spelt like `word`: with one edit for every eight letters."""
+        from rapidfuzz import process  # takes as long to import as the rest of this package
         from rapidfuzz.distance import OSA
 
         found: set[str] = set()
@@ -130,29 +129,29 @@ class Index:
             near = self._by_ends.get((base[0], base[-1])) if edits and len(base) <= _LONGEST_RESPELT else None
             if near:
                 hits = process.extract(base, near, scorer=OSA.distance, score_cutoff=edits, limit=None)
-                for each in (hit[0] for hit in hits if _is_respelt(base, hit[0])):
+                for each in (hit[0] for hit in hits if _is_misspelling(base, hit[0])):
                     found.update(self._by_base[each])
         return frozenset(found)
 
     def verbs(self, word: str) -> frozenset[str]:
-        """Its words that are the same English verb: burn, burning, burned."""
+        """The words of the text that are forms of the same English verb: burn, burning, burned."""
         return frozenset(each for each in verb_forms(word) if each in self.at)
 
-    def says_something(self, first: int, last: int) -> int:
-        """How many of these words do."""
-        return self._saying[last + 1] - self._saying[first]
+    def content_words(self, first: int, last: int) -> int:
+        """How many words of a run are content words."""
+        return self._content_before[last + 1] - self._content_before[first]
 
     @cached_property
     def at(self) -> Mapping[str, list[int]]:
-        """The places of each word."""
+        """The positions of each word."""
         found: dict[str, list[int]] = defaultdict(list)
         for place, word in enumerate(self.words):
             found[word].append(place)
         return found
 
     @cached_property
-    def _saying(self) -> list[int]:
-        return [*accumulate(map(says_something, self.words), initial=0)]
+    def _content_before(self) -> list[int]:
+        return [*accumulate(map(is_content_word, self.words), initial=0)]
 
     @cached_property
     def _by_base(self) -> dict[str, list[str]]:
@@ -164,7 +163,7 @@ class Index:
 
     @cached_property
     def _by_ends(self) -> dict[tuple[str, str], list[str]]:
-        """Long words by what they begin and end with: these letters are rarely mistaken."""
+        """Long words by their first and last letter, which are rarely misspelt."""
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
         for base in self._by_base:
             near = found[base[0], base[-1]]
@@ -175,7 +174,7 @@ class Index:
 
     @cached_property
     def initials(self) -> tuple[str, list[int]]:
-        """The first letters of its capitalised words, a blank for each other one that says something."""
+        """First letters of capitalised words, a blank for each other content word; and their positions."""
         letters, indices = [], []
         for index, word in enumerate(self.words):
             if self.text[self._spans[index][0]].isupper():
@@ -188,15 +187,15 @@ class Index:
         return "".join(letters), indices
 
 
-def says_something(word: str) -> bool:
-    """Whether a text that has this word in common with another speaks of the same."""
+def is_content_word(word: str) -> bool:
+    """Whether a word carries meaning: no stop word, no short number, no single character."""
     if word[0] == NUMBER:
         return len(word) >= _SHORTEST_NUMBER
     shortest = 3 if word < "\u0590" else 2
     return len(word) >= shortest and word not in STOP_WORDS and not UNSPACED.match(word)
 
 
-def _is_respelt(word: str, other: str) -> bool:
-    """Whether no letter stands for quite another one: an absorption is no adsorption."""
+def _is_misspelling(word: str, other: str) -> bool:
+    """Whether letters are added, dropped, swapped or confused, but none replaced (absorption, adsorption)."""
     one, two = Counter(word.translate(_ALIKE)), Counter(other.translate(_ALIKE))
     return one <= two or two <= one

@@ -1,4 +1,4 @@
-"""Which words are forms of one word: plurals, and what some languages write at the ends of nouns."""
+"""Reduces words to base forms: plurals, and the endings of nouns in some languages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IRREGULAR = {
     "spectra": "spectrum",
     "corpora": "corpus",
 }
-# A plural's end, and what may stand there in the singular.
+# A plural ending, and its possible singular endings.
 _PLURALS = (
     ("ices", ("ix", "ex")),
     ("ies", ("y", "ie")),
@@ -43,7 +43,7 @@ _PLURALS = (
     ("i", ("us",)),
 )
 _NO_PLURAL = ("ss", "us", "is")
-# Names and words that look like plurals of others.
+# Names and words that look like plurals of other words.
 _NAMES = (
     "achilles adams andrews archimedes aries arkansas athens atlas barnabas brussels caracas charles "
     "christmas collins cyclades dallas daniels davies douglas edwards elias euripides harris hercules "
@@ -56,21 +56,21 @@ _SHORTEST, _SHORTEST_HANGUL = 3, 2  # letters of a stem
 _HANGUL_COUNTERS = frozenset("년월일명개")  # year, month, day, person, piece
 _LONGEST = 64  # letters of a word that has forms
 
-# The ends of nouns and adjectives in Russian and its neighbours.
+# Endings of nouns and adjectives in Russian and related languages.
 _CYRILLIC = re.compile(
     r"(?:ыми|ими|ами|ями|ого|его|ому|ему|ах|ях|ов|ев|ей|ой|ий|ый|ая|яя|ое|ее|ые|ие|ом|ем|ам|ям|ую|юю|ою|ею|ых|их"
     r"|[аяоеуюыиьй])\Z"
 )
-# What Arabic writes at the beginning of a word: and, in, for, like, the.
+# Prefixes in Arabic: and, in, for, like, the.
 _ARABIC = re.compile(r"\A[وف]?(?:[بكل]?ال|لل|[بكل])?")
-# What Korean writes behind a noun.
+# Particles after nouns in Korean.
 _KOREAN = re.compile(
     r"(?:에서는|에서|에게|으로|까지|부터|처럼|보다|이다|은|는|이|가|을|를|의|에|와|과|로|도|만|인|들)\Z"
 )
 
 
 def base_forms(word: str) -> frozenset[str]:
-    """What a folded word may be a form of, itself included: two words that share one are forms of one."""
+    """The words of which a folded word may be a form, itself included. Forms of a word share one of them."""
     return _base_forms(word) if len(word) <= _LONGEST else frozenset((word,))
 
 
@@ -92,7 +92,7 @@ def _base_forms(word: str) -> frozenset[str]:
 
 
 def verb_forms(word: str) -> list[str]:
-    """What the English verb may look like that a word is a form of."""
+    """Possible forms of the English verb of which `word` may be a form."""
     roots = [word[: -len(end)] for end in ("ing", "ed", "es", "e", "s", "") if word.endswith(end)]
     if not word.isascii() or len(word) > _LONGEST:
         return []

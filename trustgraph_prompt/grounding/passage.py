@@ -1,4 +1,4 @@
-"""Where a value stands in a text, and how: the same words, other forms of them, nearly so, or in part."""
+"""Finds a value in a text: exactly, inflected, reordered, misspelt, or in part."""
 
 from __future__ import annotations
 
@@ -11,40 +11,36 @@ from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
-from trustgraph_prompt.grounding.index import MOST_PLACES, Index, says_something, stands_alone, tries_for
-from trustgraph_prompt.grounding.stop_words import STOP_WORDS
-from trustgraph_prompt.grounding.words import NUMBER, UNSPACED, words
+from trustgraph_prompt.grounding.index import MOST_PLACES, Index, is_content_word, stands_alone, tries_for
+from trustgraph_prompt.grounding.words import NUMBER, STOP_WORDS, UNSPACED, words
 
-_SENTENCE_ENDS = re.compile(r"\w{3}[.!?;]\W?\s")  # no initial
+_SENTENCE_ENDS = re.compile(r"\w{3}[.!?;]\W?\s")  # three letters, so not after an initial
 
 MAX_SPANS = 100
-"""Places of one value that are told."""
+"""Occurrences of a value that are reported."""
 
-_MOST_WORDS = 60  # of a value that is looked for in other forms
-_REACH = 40  # characters in which the words of a value may stand in another order
-_TELLING_NUMBER = (
-    6  # four digits between the marks of a number: of what stands there in part, they may be all
-)
+_MOST_WORDS = 60  # of a value that is searched for in other forms
+_REACH = 40  # characters within which reordered words must occur
+_TELLING_NUMBER = 6  # four digits and the delimiters: such a number alone is a match in part
 _ACRONYM = re.compile(r"[^\W\d_]{2,8}")
 
 
 class MatchKind(StrEnum):
-    """How a value stands in its text, the best way first."""
+    """How a value occurs in the text, best first."""
 
     EXACT = "exact"
-    FOLDED = "folded"  # but for case, spaces, hyphens, quotes, accents, the way a number is written
-    INFLECTED = "inflected"  # in other forms of its words
-    REORDERED = "reordered"  # the same words close to each other, in another order
-    FUZZY = "fuzzy"  # spelt a little differently
-    PART = "part"  # not all of its words, or as initials
+    FOLDED = "folded"  # apart from case, spaces, hyphens, quotes, accents and the format of numbers
+    INFLECTED = "inflected"  # with other forms of its words
+    REORDERED = "reordered"  # the same words, close together, in another order
+    FUZZY = "fuzzy"  # with slightly different spelling
+    PART = "part"  # some of its words, or its initials
 
 
 class Match(NamedTuple):
-    """Where a value was found.
+    """How and where a value was found.
 
-    `score` is 1 for a value that stands there as it is, and less the more it differs; of one that stands
-    there in part, the share of its words. `spans` are the first `MAX_SPANS` places, each from its first code
-    point to behind its last.
+    `score` is 1 for an exact match and decreases with the differences; for a match in part it is the share of
+    the words that were found. `spans` are the first `MAX_SPANS` occurrences, as start and end in code points.
     """
 
     kind: MatchKind
@@ -53,13 +49,13 @@ class Match(NamedTuple):
 
 
 class Passage:
-    """A text in which values are looked for; what is found does not depend on what was asked before."""
+    """A text to search for values. Results do not depend on earlier searches."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def find(self, value: str) -> Match | None:
-        """The best way in which `value` stands in the text; None where not one of its words does."""
+        """Find the best match for `value`; None if no content word of it occurs in the text."""
         return self._exact(value) or _Search(self._index, value).best()
 
     def _exact(self, value: str) -> Match | None:
@@ -82,14 +78,14 @@ class Passage:
 
 
 class _Search:
-    """For one value that does not stand in the text as it is."""
+    """The search for a value that has no exact match."""
 
     def __init__(self, index: Index, value: str) -> None:
         self._index = index
         self._value = value
         self._words, needed = _words_of_value(value)
         self._needed = list(dict.fromkeys(needed))
-        self._content = list(filter(says_something, self._needed))
+        self._content = list(filter(is_content_word, self._needed))
 
     def best(self) -> Match | None:
         if not self._words:
@@ -112,7 +108,7 @@ class _Search:
         return Match(kind, score, spans) if spans else None
 
     def _in_order(self, alike: Mapping[str, frozenset[str]]) -> Iterator[tuple[int, int]]:
-        """Where the words stand side by side, each as one of those that are like it."""
+        """Runs of adjacent words, each similar to the word of the value in its position."""
         sought = [alike[word] for word in self._words]
         if not all(sought):
             return
@@ -127,7 +123,7 @@ class _Search:
                 yield first, last
 
     def _reordered(self, alike: Mapping[str, frozenset[str]]) -> Iterator[tuple[int, int]]:
-        """The shortest stretches that hold all words but stop words, and one other that says something."""
+        """The shortest runs with all words but stop words, and at most one other content word."""
         needed = self._needed
         if len(needed) < 2 or any(map(UNSPACED.match, needed)) or all(word[0] == NUMBER for word in needed):
             return
@@ -144,7 +140,7 @@ class _Search:
             if len(counts) == len(needed):
                 first = held[0][0]
                 start, end = self._index.span(first, place)
-                others = self._index.says_something(first, place) - sum(says_something(w) for _, w in held)
+                others = self._index.content_words(first, place) - sum(is_content_word(w) for _, w in held)
                 is_near = end - start <= reach and others <= 1
                 if is_near and not _SENTENCE_ENDS.search(self._index.text, start, end):
                     yield first, place
@@ -167,21 +163,18 @@ class _Search:
             hits = (hit.start() for hit in re.finditer(re.escape(acronym), letters))
             runs = ((indices[at], indices[at + len(acronym) - 1]) for at in hits)
             return self._matches(MatchKind.PART, 0.5, runs)
-        for said in (self._content, self._words):
-            acronym = "".join(word[0] for word in said)
+        for each in (self._content, self._words):
+            acronym = "".join(word[0] for word in each)
             if _ACRONYM.fullmatch(acronym):
                 places = self._index.at.get(acronym, ())
-                upper = (place for place in places if self._is_upper(place))
+                spans = ((place, *self._index.span(place, place)) for place in places)
+                upper = (place for place, start, end in spans if self._index.text[start:end].isupper())
                 if found := self._matches(MatchKind.PART, 0.5, ((place, place) for place in upper)):
                     return found
         return None
 
-    def _is_upper(self, place: int) -> bool:
-        start, end = self._index.span(place, place)
-        return self._index.text[start:end].isupper()
-
     def _of_unspaced(self) -> Match | None:
-        """The longest part, at least half, of a value in a script without spaces."""
+        """The longest part, at least half, of a value in a script without spaces between words."""
         letters = "".join(filter(UNSPACED.match, self._words))[:_MOST_WORDS]
         longest, end = "", 0
         for start in range(len(letters)):
@@ -194,15 +187,14 @@ class _Search:
         return self._matches(MatchKind.PART, len(longest) / len(letters), self._index.runs(list(longest)))
 
     def _places(self, sought: Iterable[str]) -> list[int]:
-        """Where any of these words stand, in the order of the text."""
-        each = (self._index.at[word] for word in sought)
-        return list(islice(merge(*each), MOST_PLACES))
+        """The positions of any of these words, in ascending order."""
+        return list(islice(merge(*(self._index.at[word] for word in sought)), MOST_PLACES))
 
 
 def _words_of_value(value: str) -> tuple[list[str], list[str]]:
-    """Its words without articles and the like at both ends, and those that are none at all.
+    """The words of a value without stop words at both ends, and without any stop words.
 
-    What is written in capitals within small letters is a name: vitamin A, World War I, the IT department.
+    A stop word in capitals among small letters is a name: vitamin A, World War I, the IT department.
     """
     folded, spans = words(value)
     in_capitals = value.isupper()

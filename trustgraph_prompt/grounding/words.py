@@ -1,18 +1,18 @@
-"""The words of a text as they are compared: folded, numbers by value, each with its place in the text."""
+"""Splits a text into words in the form in which they are compared: folded, numbers by value; stop words."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-# Scripts that write no spaces between words (Thai, Lao, Myanmar, Khmer, kana, Han): each character is a word.
+# Scripts without spaces between words (Thai, Lao, Myanmar, Khmer, kana, Han): each character is a word.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af"
 )
-# Combining characters within words: Python does not count them among letters, and Indic scripts need them.
+# Combining characters within words: for Python they are not letters, but Indic scripts need them.
 _MARKS = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f"
     "\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0900-\u0963\u0971-\u0dff\u3099\u309a"
@@ -22,9 +22,9 @@ _SCRIPT_DIGITS = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089"
 _SEPARATORS = ",.'’\u066c\u00a0\u202f\u2009 "
 
 _LETTER = rf"[^\W\d_{_UNSPACED}{_SCRIPT_DIGITS}]"
-_LETTERS_OF_WORD = rf"(?:[A-Za-z]++|{_LETTER})"  # the first is quicker
+_LETTERS_OF_WORD = rf"(?:[A-Za-z]++|{_LETTER})"  # the first alternative is faster
 LINE_END = r"[-\u2010][ \t]*+\r?\n[ \t]*+(?=[^\W\d_A-ZÀ-Þ])"
-"""A hyphen that divides a word at the end of a line: what goes on with a capital is a word of its own."""
+"""A hyphen that divides a word at the end of a line. A capital letter after it begins another word."""
 
 _WORDS = re.compile(
     rf"{_LETTERS_OF_WORD}++(?:(?:[{_MARKS}{_INVISIBLE}]|{LINE_END}){_LETTERS_OF_WORD}*+)*+(?:['’]s(?!\w))?"
@@ -41,24 +41,24 @@ _LETTERS = str.maketrans(
 _NUMBER = re.compile(rf"[\d{_SCRIPT_DIGITS}]")
 _MARK = re.compile(r"[^\d]")
 _GROUPED = re.compile(r"\d{1,3}[.,]\d{3}")
-_LONGEST_KEPT = 64  # letters of a word that is folded once
+_LONGEST_KEPT = 64  # letters of a word that is cached
 
 UNSPACED = re.compile(f"[{_UNSPACED}]")
-"""A character of such a script."""
+"""A character of a script without spaces."""
 
 NUMBER = "\x02"
-"""What numbers begin and end with when they are folded, so that two side by side make no other one."""
+"""Delimits folded numbers, so that adjacent numbers do not look like one."""
 
 
 class Words(NamedTuple):
-    """The words of a text, in its order: what each is compared by, and where it begins and ends."""
+    """The words of a text in order: their folded forms, and their start and end."""
 
     folded: list[str]
     spans: list[tuple[int, int]]
 
 
 def words(text: str) -> Words:
-    """The words of a text; punctuation and symbols are none."""
+    """Split a text into words, without punctuation and symbols."""
     folded, spans = [], []
     for found in _WORDS.finditer(text):
         written = found[0]
@@ -75,10 +75,10 @@ def words(text: str) -> Words:
 
 
 def _fold(word: str) -> str:
-    """A word without what is written differently in different places.
+    """Remove from a word what differs between spellings.
 
-    That is case, compatibility forms, hyphens at line ends, possessive s, and the accents of the scripts in
-    which two words rarely differ by nothing else (Latin, Greek, Arabic, Hebrew).
+    That is case, compatibility forms, hyphens at line ends, the possessive s, and accents in the scripts
+    where words rarely differ by accents alone (Latin, Greek, Arabic, Hebrew).
     """
     if word.isascii():
         folded = word.lower()
@@ -95,7 +95,7 @@ fold = lru_cache(16_384)(_fold)
 
 
 def _folded_number(written: str) -> str:
-    """3,403 and 3403 and 3 403.0 are one number; of 1.234 nobody knows, and it counts as 1234."""
+    """3,403, 3403 and 3 403.0 are the same number; 1.234 is ambiguous, and counts as 1234."""
     if not written.isascii():
         written = "".join(str(unicodedata.digit(each, each)) for each in written)
     whole, fraction = written, ""
@@ -105,3 +105,24 @@ def _folded_number(written: str) -> str:
     whole = "".join(filter(str.isdigit, whole)).lstrip("0") or "0"
     fraction = fraction.rstrip("0")
     return f"{NUMBER}{whole}.{fraction}{NUMBER}" if fraction else f"{NUMBER}{whole}{NUMBER}"
+
+
+_BY_LANGUAGE = {
+    "en": "a an and are as at be been but by for from had has have he her his in into is it its not of on or "
+    "our she so than that the their them then there these they this those to was we were what when where "
+    "which who whom whose will with you your",
+    "de": "am auf aus bei das dem den der des die ein eine einem einen einer eines fur im in ist mit "
+    "nach oder sich sind und vom von waren wie zu zum zur",
+    "fr": "au aux avec ce ces cette d dans de des du elle en est et il ils l la le les leur ou par pas pour "
+    "que qui sa se ses sont sur un une",
+    "es": "al como con de del e el en es la las lo los o para por que se su sus un una y",
+    "it": "al alla che con da dal de dei del della delle di e gli i il in la le lo nel o per si sono un una",
+    "pt": "a ao as com da das de do dos e em na nas no nos o os ou para por que se sua um uma",
+    "nl": "aan dat de die een en het in is met naar of om op te van voor zijn",
+}
+
+STOP_WORDS: Final = frozenset(word for words in _BY_LANGUAGE.values() for word in words.split())
+"""Articles, prepositions, pronouns and forms of "to be" in a few languages, without accents.
+
+Words that have a meaning in English are left out: the German "war", the French "son".
+"""

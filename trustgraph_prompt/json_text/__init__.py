@@ -1,3 +1,3 @@
-"""JSON as text: its grammar, JSON Pointers, and where values stand in a text."""
+"""JSON as text: its grammar, JSON Pointers, and the positions of values in a text."""
 
 from __future__ import annotations

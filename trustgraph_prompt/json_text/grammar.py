@@ -1,8 +1,8 @@
-"""The grammar of JSON (RFC 8259), and of the tags around it, as regular expressions that never backtrack.
+"""The grammar of JSON (RFC 8259), and of tags in answers, as regular expressions that never backtrack.
 
-Each takes linear time: every repetition is possessive, and every alternative is told by its first character.
-A value is matched in one go while it is nested at most `LEVELS` deep, which is what answers are made of;
-the scanner takes deeper ones apart.
+They take linear time: every repetition is possessive, and the first character decides every alternative.
+Values of up to `LEVELS` levels, the usual ones in answers, are matched as one token; the scanner takes deeper
+ones apart.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def array(value: str) -> str:
 
 
 def member(value: str) -> str:
-    """A member whose value matches, and white space behind it."""
+    """A member whose value matches `value`, and white space after it."""
     return f"{STRING}{SPACE}:{SPACE}{value}{SPACE}"
 
 
 def object_(value: str) -> str:
-    """An object whose values match."""
+    """An object whose values match `value`."""
     return rf"\{{{SPACE}(?:{member(value)}(?:,{SPACE}{member(value)})*+)?+\}}"
 
 
@@ -44,11 +44,11 @@ def _nested(levels: int) -> str:
 
 _VALUE = _nested(LEVELS - 1)
 
-# One token: group 1 a string, group 2 any other value, else a structural character.
+# One token: group 1 is a string, group 2 any other value, else it is a structural character.
 TOKEN = re.compile(f"{SPACE}(?:({STRING})|({_VALUE})|[][{{}}:,])")
 FLAT_TOKEN = re.compile(f"{SPACE}(?:({STRING})|({SCALAR})|[][{{}}:,])")
 
-# Members and elements up to their last comma, at once.
+# All members, or elements, up to the last comma.
 MEMBERS = re.compile(f"(?:{SPACE}{member(_VALUE)},)++")
 ELEMENTS = re.compile(f"(?:{SPACE}{_VALUE}{SPACE},)++")
 
@@ -57,7 +57,7 @@ WRAPPER = re.compile(rf"\{{{SPACE}({STRING}){SPACE}:{SPACE}\[{SPACE}[{{\]]")
 
 OBJECT_BEGINS = re.compile(rf'\{{{SPACE}["}}]')
 
-# What may stand between two objects, and between two elements that are objects.
+# Between two objects, and between two array elements that are objects.
 BEFORE_OBJECT = re.compile(r"[ \t\n\r,]*+(?=\{)")
 BEFORE_ELEMENT = re.compile(rf"{SPACE},{SPACE}(?=\{{)")
 
@@ -65,16 +65,16 @@ BEFORE_ELEMENT = re.compile(rf"{SPACE},{SPACE}(?=\{{)")
 OBJECTS_BEGIN = re.compile(rf"{SPACE}\[{SPACE}[{{\]]")
 OBJECTS_BEGIN_LATER = re.compile(rf"{SPACE}(?:\[{SPACE})?\Z")
 
-# What text may end with although it goes on: the beginning of a string, or of another scalar.
+# The incomplete string, or other scalar, at the end of a text that will go on.
 STRING_BEGINS = re.compile(f'{SPACE}("){CHARACTERS}')
 REST_OF_STRING = re.compile(CHARACTERS)
 UNFINISHED = re.compile(f"{SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
 UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
 
-# What stands in a string that may hold any escape, and ends with its line at the latest.
+# The characters of a string with any escapes, valid or not, that ends at the end of its line.
 CHARACTERS_IN_LINE = r'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+'
 
-# The names of tags that models think in.
+# The tags in which models write their reasoning.
 THINKING = "(?:th(?:ink(?:ing)?|oughts?)|re(?:asoning|flection)|scratchpad|analysis)>"
 LONGEST_TAG = 16
 
@@ -83,14 +83,12 @@ _WHITE_SPACE = re.compile(SPACE)
 
 
 def skip_space(text: str, position: int) -> int:
-    """Where from `position` on the first character is that is no white space, or the end."""
-    match = _WHITE_SPACE.match(text, position)
-    assert match is not None
-    return match.end()
+    """The position of the first character from `position` on that is not white space, or the end."""
+    return end_of(_WHITE_SPACE, text, position)
 
 
 def end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
-    """Where the match ends of a pattern that matches everywhere."""
+    """The end of the match at `position`, of a pattern that matches anywhere."""
     match = pattern.match(text, position)
     assert match is not None
     return match.end()
@@ -102,9 +100,9 @@ _HALF = re.compile(rf"(?<!\\)(?:\\\\)*+({_FIRST_OF_PAIR}(?:{_PART})?|{_PART})\Z"
 
 
 def before_half_escape(text: str) -> str:
-    """A text without the escape, or pair of surrogates, that its end cuts in two.
+    """Return the text without an incomplete escape, or half a surrogate pair, at its end.
 
-    A model whose words are held to JSON would begin a new escape within the old one.
+    A model that is constrained to JSON would start a new escape inside the old one.
     """
     half = _HALF.search(text)
     return text[: half.start(1)] if half else text

@@ -7,17 +7,17 @@ from typing import Any
 
 
 def pointer(path: Iterable[str | int]) -> str:
-    """The pointer that leads along `path`; "" for the whole."""
+    """The JSON Pointer of `path`; "" for the empty path."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
 def steps(pointer: str) -> list[str]:
-    """The path along which a pointer leads."""
+    """The path of a JSON Pointer; all its steps are strings."""
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
 
 
 def follow(document: Any, pointer: str) -> Any:
-    """What `pointer` leads to in a JSON value; None where it leads nowhere."""
+    """The value at `pointer` in a JSON value; None if there is none."""
     for step in steps(pointer):
         if isinstance(document, dict):
             document = document.get(step)

@@ -1,15 +1,14 @@
-"""Checks a parsed file: names, inheritance, types, constraints, defaults."""
+"""Checks a parsed file: names, inheritance, types, constraints and defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from trustgraph_prompt.errors import suggestion
 from trustgraph_prompt.language.constraints import KINDS, json_type, keywords_of, type_of
 from trustgraph_prompt.language.inheritance import Schemas
-from trustgraph_prompt.language.names import Names, twice
 from trustgraph_prompt.language.nodes import (
     Annotated,
     Constraint,
@@ -32,50 +31,111 @@ from trustgraph_prompt.language.nodes import (
     nullable,
 )
 from trustgraph_prompt.language.problem import Problem
-from trustgraph_prompt.language.scalars import GENERIC, SCALARS
+from trustgraph_prompt.language.scalars import GENERIC, RESERVED, SCALARS
 from trustgraph_prompt.language.write import spell_constraint, spell_field, spell_type
+
+MAX_SCHEMAS = 100
+"""How many schemas a file may have."""
+
+MAX_FIELDS = 1_000
+"""How many fields a schema may have, inherited ones included."""
+
+MAX_BASES = 50
+"""How many levels of inheritance there may be."""
 
 _NULL = Scalar("null")
 
+#: Names that other languages have for the types of this one.
+_FOREIGN_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("str", "text", "String"), "string"),
+    **dict.fromkeys(("integer", "Integer", "long"), "int"),
+    **dict.fromkeys(("number", "double", "real"), "float"),
+    **dict.fromkeys(("boolean", "Boolean"), "bool"),
+    **dict.fromkeys(("array", "set", "tuple", "List"), "list"),
+    **dict.fromkeys(("dict", "object", "record", "Map"), "map"),
+    **dict.fromkeys(("None", "none", "nil"), "null"),
+    "timestamp": "datetime",
+    "Any": "any",
+}
+
+
+class Names(NamedTuple):
+    """The names that types of a file may have: its schemas, and further types as JSON Schemas."""
+
+    schemas: frozenset[str]
+    types: Mapping[str, Mapping[str, Any]]
+
+    def is_type(self, name: str) -> bool:
+        """Whether it names a built-in or further type, so that no schema can have it."""
+        return name in RESERVED or name in self.types
+
+    def similar(self, name: str) -> str:
+        """`, did you mean …?` for an unknown type, or nothing."""
+        if name in _FOREIGN_NAMES:
+            return f", did you mean {_FOREIGN_NAMES[name]!r}?"
+        return suggestion(name, (*self.schemas, *self.types, *SCALARS))
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+NamedNode = TypeVar("NamedNode", bound=_Named)
+
+
+def _duplicates(nodes: Iterable[NamedNode]) -> Iterator[tuple[NamedNode, NamedNode]]:
+    """Each node whose name an earlier one has, and the first that has it."""
+    first: dict[str, NamedNode] = {}
+    for node in nodes:
+        if node.name in first:
+            yield node, first[node.name]
+        else:
+            first[node.name] = node
+
 
 def check_field(field: SchemaField, names: Names) -> Iterator[Problem]:
-    """Everything that is wrong with a field."""
+    """The problems of a field."""
     problem = None
     for problem in (
         *check_type(field.type, names),
         *_check_constraints(field.type, field.constraints, names),
-        *_check_missing(field),
+        *_check_question_mark(field),
     ):
         yield problem
     if problem is None and field.default is not None:
         yield from _check_default(field, field.default, names)
 
 
-def _check_missing(field: SchemaField) -> Iterator[Problem]:
+def _check_question_mark(field: SchemaField) -> Iterator[Problem]:
     if not field.may_be_missing:
         return
     found, null = f"{field.name}?", isinstance(field.type, Optional)
     if field.default is not None or null:
-        why = "its type ends with ?" if null else "it has a default"
-        yield Problem(f"this may be missing already, as {why}", field.at, found, field.name)
+        why = "the type ends with ?" if null else "the field has a default"
+        yield Problem(f"the ? after the name is redundant: {why}", field.at, found, field.name)
     elif nullable(field.type) != field.type:
         expected = f"{field.name}: {spell_type(nullable(field.type))}"
-        yield Problem("what may be missing or null has its ? at its type", field.at, found, expected)
+        yield Problem(
+            "a field that may be missing or null has its ? after the type", field.at, found, expected
+        )
 
 
 def check_type(expr: TypeExpr, names: Names) -> Iterator[Problem]:
-    """Everything that is wrong with a type."""
+    """The problems of a type."""
     match expr:
         case Name(name) if name in GENERIC:
-            yield Problem(f"a {name} of what?", expr.at, name, f"{name}[string], {name}[any] or the like")
+            parts = "items" if name == "list" else "values"
+            expected = f"{name}[string], {name}[any] or similar"
+            yield Problem(f"{name} needs the type of its {parts}", expr.at, name, expected)
         case Name(name) if name not in names.schemas and name not in names.types:
             expected = "a type of the language or the name of a schema"
             yield Problem(f"unknown type{names.similar(name)}", expr.at, name, expected)
         case Optional(inner) if isinstance(bare(inner), Optional):
-            yield Problem("one ? is enough", expr.at, spell_type(expr), spell_type(expr.type))
+            yield Problem("duplicate ?", expr.at, spell_type(expr), spell_type(expr.type))
         case Optional(inner) if _NULL in alternatives(inner):
             yield Problem(
-                "this is null already, and needs no ?", expr.at, spell_type(expr), spell_type(inner)
+                "the ? is redundant: the type allows null", expr.at, spell_type(expr), spell_type(inner)
             )
         case Union(members):
             yield from _check_union(members)
@@ -90,58 +150,54 @@ def _check_union(members: tuple[TypeExpr, ...]) -> Iterator[Problem]:
     for member in members:
         key = member.as_json if isinstance(member, Literal) else member
         if key in seen:
-            yield Problem(f"{spell_type(member)} stands twice", member.at)
+            yield Problem(f"duplicate alternative {spell_type(member)}", member.at)
         seen.add(key)
         if isinstance(bare(member), Optional):
-            expected = "? after all of them, as in (string | int)?"
-            yield Problem("? inside a union", member.at, spell_type(member), expected)
-
-
-def _members(expr: TypeExpr) -> tuple[TypeExpr, ...]:
-    """The members of a union, `?` taken off."""
-    inner = expr.type if isinstance(expr, Optional) else expr
-    return inner.members if isinstance(inner, Union) else (inner,)
+            expected = "? after the union, as in (string | int)?"
+            yield Problem("? is not allowed inside a union", member.at, spell_type(member), expected)
 
 
 # ---- constraints
 
 
 def _check_constraints(expr: TypeExpr, constraints: Sequence[Constraint], names: Names) -> Iterator[Problem]:
-    kinds = [type_of(member, names.types) for member in _members(expr)]
-    known = [one for one in constraints if one.name in KINDS]
+    inner = expr.type if isinstance(expr, Optional) else expr
+    members = inner.members if isinstance(inner, Union) else (inner,)
+    json_types = [type_of(member, names.types) for member in members]
+    known = [constraint for constraint in constraints if constraint.name in KINDS]
     for constraint in constraints:
         if constraint not in known:
             near = suggestion(constraint.name, KINDS)
             expected = ", ".join(f"@{name}" for name in KINDS)
             yield Problem(f"unknown constraint{near}", constraint.at, f"@{constraint.name}", expected)
-    for again, _ in twice(known):
-        yield Problem(f"@{again.name} stands twice", again.at)
-    usable = [one for one in known if KINDS[one.name].takes(one.arguments)]
+    for again, _ in _duplicates(known):
+        yield Problem(f"duplicate constraint @{again.name}", again.at)
+    valid = [constraint for constraint in known if KINDS[constraint.name].takes(constraint.arguments)]
     for constraint in known:
         kind = KINDS[constraint.name]
-        if constraint not in usable:
+        if constraint not in valid:
             found = spell_constraint(constraint)
-            yield Problem(f"@{constraint.name} does not take this", constraint.at, found, kind.example)
-        elif not any(keywords_of(constraint, one) for one in kinds):
+            yield Problem(f"invalid arguments of @{constraint.name}", constraint.at, found, kind.example)
+        elif not any(keywords_of(constraint, possible) for possible in json_types):
             yield Problem(
-                f"@{constraint.name} says nothing about this type",
+                f"@{constraint.name} does not apply to this type",
                 constraint.at,
                 spell_type(expr),
                 kind.about,
             )
-    yield from _check_range(usable)
+    yield from _check_range(valid)
 
 
 def _check_range(constraints: Iterable[Constraint]) -> Iterator[Problem]:
-    """That there is a number between the lowest and the highest."""
-    ends = {one.name: one for one in constraints}
-    for lowest in (one for name in ("min", "above") if (one := ends.get(name))):
-        for highest in (one for name in ("max", "below") if (one := ends.get(name))):
+    """Check that some number lies between the bounds."""
+    bounds = {constraint.name: constraint for constraint in constraints}
+    for lowest in (bounds[name] for name in ("min", "above") if name in bounds):
+        for highest in (bounds[name] for name in ("max", "below") if name in bounds):
             low, high = lowest.arguments[0], highest.arguments[0]
             may_be_equal = (lowest.name, highest.name) == ("min", "max")
             if low > high or (low == high and not may_be_equal):
                 expected = f"{'at most' if may_be_equal else 'less than'} {high}"
-                yield Problem(f"no number can meet this and @{highest.name}", lowest.at, low, expected)
+                yield Problem(f"no number satisfies both this and @{highest.name}", lowest.at, low, expected)
 
 
 # ---- defaults
@@ -150,16 +206,18 @@ def _check_range(constraints: Iterable[Constraint]) -> Iterator[Problem]:
 def _check_default(field: SchemaField, default: Default, names: Names) -> Iterator[Problem]:
     value = default.value
     if not _fits(value, field.type, names):
-        yield Problem("the default is not of the type", default.at, value, spell_type(field.type))
+        yield Problem("the default does not match the type", default.at, value, spell_type(field.type))
         return
     for constraint in field.constraints:
         kind = KINDS[constraint.name]
         if json_type(value) in kind.keywords and not kind.holds(value, constraint.arguments):
-            yield Problem("the default is out of bounds", default.at, value, spell_constraint(constraint))
+            yield Problem(
+                "the default violates a constraint", default.at, value, spell_constraint(constraint)
+            )
 
 
 def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
-    """Whether a value is of a type, without a look into what schemas and types from elsewhere say."""
+    """Whether a value matches a type; schemas and further types are not looked into."""
     match expr:
         case Scalar("any"):
             return True
@@ -174,9 +232,9 @@ def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
         case Literal():
             return not isinstance(value, dict | list) and Literal(value).as_json == expr.as_json
         case ListOf(item):
-            return isinstance(value, list) and all(_fits(one, item, names) for one in value)
+            return isinstance(value, list) and all(_fits(element, item, names) for element in value)
         case MapOf(item):
-            return isinstance(value, dict) and all(_fits(one, item, names) for one in value.values())
+            return isinstance(value, dict) and all(_fits(member, item, names) for member in value.values())
         case Optional(inner):
             return value is None or _fits(value, inner, names)
         case Union(members):
@@ -188,18 +246,11 @@ def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
     return False
 
 
-MAX_SCHEMAS = 100
-"""How many schemas a file may have."""
-
-MAX_FIELDS = 1_000
-"""How many fields a schema may have, those of its bases among them."""
-
-MAX_BASES = 50
-"""How many schemas may extend each other in a line."""
+# ---- schemas and prompts
 
 
 def check(file: File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
-    """Everything that is wrong in a file; `types` are those beside the language's own."""
+    """The problems of a file; `types` are the JSON Schemas of further types, by name."""
     if len(file.schemas) > MAX_SCHEMAS:
         at = file.schemas[MAX_SCHEMAS].at
         yield Problem("too many schemas", at, len(file.schemas), f"at most {MAX_SCHEMAS} in a file")
@@ -213,7 +264,7 @@ def check(file: File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[Proble
         yield from _check_fields(schema, names)
     if problem is None:
         yield from _check_inherited(file)
-        yield from _check_ends(file)
+        yield from _check_finite(file)
     for prompt in file.prompts:
         yield from _check_expecting(prompt, names)
 
@@ -221,53 +272,56 @@ def check(file: File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[Proble
 def _check_names(file: File, names: Names) -> Iterator[Problem]:
     for schema in file.schemas:
         if names.is_type(schema.name):
-            yield Problem("this is the name of a type", schema.at, schema.name, "another name for the schema")
-    for again, first in twice(file.schemas):
-        yield Problem(f"the schema {again.name} is there already{_line(first.at)}", again.at)
+            yield Problem("a schema cannot have the name of a type", schema.at, schema.name, "another name")
+    for again, first in _duplicates(file.schemas):
+        yield Problem(f"the schema {again.name} is already defined{_in_line(first.at)}", again.at)
 
 
 def _check_bases(file: File, names: Names) -> Iterator[Problem]:
     left = {schema.name: schema for schema in file.schemas}
     for schema in file.schemas:
-        for again, _ in twice(schema.bases):
+        for again, _ in _duplicates(schema.bases):
             yield Problem(f"{schema.name} extends {again.name} twice", again.at)
         for base in schema.bases:
             if names.is_type(base.name):
                 yield Problem(f"{base.name} is not a schema", base.at, base.name, "the name of a schema")
             elif base.name not in left:
                 similar = suggestion(base.name, names.schemas)
-                yield Problem(f"there is no schema {base.name}{similar}", base.at)
+                yield Problem(f"unknown schema {base.name}{similar}", base.at)
     for level in count():
         ready = [schema for schema in left.values() if all(base.name not in left for base in schema.bases)]
         if not ready:
             break
         if level > MAX_BASES:
-            yield Problem("too many schemas extend each other", ready[0].at, level, f"at most {MAX_BASES}")
+            yield Problem("inheritance is too deep", ready[0].at, level, f"at most {MAX_BASES} levels")
             return
         for schema in ready:
             del left[schema.name]
     if left:
-        yield _circle(left)
+        # All that are left extend themselves, or extend one that does.
+        cycle = _cycle(left, lambda name: next(base.name for base in left[name].bases if base.name in left))
+        yield Problem("a schema extends itself: " + " extends ".join(cycle), left[cycle[0]].at)
 
 
-def _circle(left: Mapping[str, SchemaDef]) -> Problem:
-    """That one of the schemas extends itself; all of them do, or extend one that does."""
-    path = [next(iter(left))]
+def _cycle(names: Iterable[str], follow: Callable[[str], str]) -> list[str]:
+    """The cycle that `follow` leads into from the first name; its first and last name are the same."""
+    path = [next(iter(names))]
     while path.count(path[-1]) == 1:
-        path.append(next(base.name for base in left[path[-1]].bases if base.name in left))
-    circle = path[path.index(path[-1]) :]
-    return Problem("a schema extends itself: " + " extends ".join(circle), left[circle[0]].at)
+        path.append(follow(path[-1]))
+    return path[path.index(path[-1]) :]
 
 
 def _check_fields(schema: SchemaDef, names: Names) -> Iterator[Problem]:
-    for again, first in twice(schema.fields):
-        yield Problem(f"{schema.name} has the field {again.name} already{_line(first.at)}", again.at)
+    for again, first in _duplicates(schema.fields):
+        yield Problem(
+            f"the field {again.name} of {schema.name} is already defined{_in_line(first.at)}", again.at
+        )
     for field in schema.fields:
         yield from check_field(field, names)
 
 
 def _check_inherited(file: File) -> Iterator[Problem]:
-    """What is wrong only together with what the bases say."""
+    """Check what the bases contribute: the number of fields, and fields that two of them define."""
     schemas = Schemas(file)
     for schema in schemas.by_name.values():
         fields = schemas.fields(schema.name)
@@ -282,38 +336,37 @@ def _check_inherited(file: File) -> Iterator[Problem]:
                 other, of = seen.setdefault(field.name, (field, base.name))
                 if other != field and field.name not in own:
                     yield Problem(
-                        f"{of} and {base.name} have a field {field.name} each, and they differ",
+                        f"{of} and {base.name} define the field {field.name} differently",
                         base.at,
                         f"{spell_field(other)} and {spell_field(field)}",
-                        f"the field {field.name} in {schema.name}, too",
+                        f"a field {field.name} of {schema.name} that replaces both",
                     )
 
 
-def _check_ends(file: File) -> Iterator[Problem]:
-    """That a value of each schema can come to an end: it need not hold another of itself."""
+def _check_finite(file: File) -> Iterator[Problem]:
+    """Check that each schema has a finite value: one that need not hold another value of the same schema."""
     schemas = Schemas(file)
-    left = {name: [one.type for one in schemas.fields(name) if one.is_required] for name in schemas.by_name}
-    while done := [name for name, types in left.items() if not _needed(types, left)]:
-        for name in done:
+    left = {
+        name: [field.type for field in schemas.fields(name) if field.is_required] for name in schemas.by_name
+    }
+    while finite := [name for name, types in left.items() if not _needed(types, left)]:
+        for name in finite:
             del left[name]
     if left:
-        path = [next(iter(left))]
-        while path.count(path[-1]) == 1:
-            path.append(_needed(left[path[-1]], left) or "")
-        circle = path[path.index(path[-1]) :]
+        cycle = _cycle(left, lambda name: _needed(left[name], left) or "")
         yield Problem(
-            "no value of this can come to an end",
-            schemas[circle[0]].at,
-            " holds ".join(circle),
-            "?, [] or a default at one of these fields",
+            "no finite value is possible",
+            schemas[cycle[0]].at,
+            " contains ".join(cycle),
+            "?, [] or a default for one of these fields",
         )
 
 
 def _needed(types: list[TypeExpr], left: Mapping[str, object]) -> str | None:
-    """One of the schemas left that values of the types cannot do without; types that can are taken out."""
+    """A schema among those left that values of the types must hold; types that need none are removed."""
     while types:
         members = alternatives(types[-1])
-        names = [one.name for one in members if isinstance(one, Name) and one.name in left]
+        names = [member.name for member in members if isinstance(member, Name) and member.name in left]
         if len(names) == len(members):
             return names[0]
         types.pop()
@@ -327,20 +380,21 @@ def _check_expecting(prompt: PromptDef, names: Names) -> Iterator[Problem]:
     problem = None
     for problem in check_type(expecting, names):
         yield problem
-    if problem is None and prompt.layout == "jsonl" and not _is_list_of_objects(expecting, names):
+    if problem is None and prompt.layout == "jsonl" and not _is_list_of_objects(expecting):
         yield Problem(
-            "jsonl is one object a line",
+            "jsonl needs a list of objects",
             expecting.at,
             spell_type(expecting),
             "a list of a schema, as in: expecting Finding[] as jsonl",
         )
 
 
-def _is_list_of_objects(expr: TypeExpr, names: Names) -> bool:
+def _is_list_of_objects(expr: TypeExpr) -> bool:
     if not isinstance(expr, ListOf):
         return False
-    return all(isinstance(one, Name | MapOf) or one == Scalar("any") for one in alternatives(expr.item))
+    members = alternatives(expr.item)
+    return all(isinstance(member, Name | MapOf) or member == Scalar("any") for member in members)
 
 
-def _line(at: Position | None) -> str:
-    return "" if at is None else f", in line {at.line}"
+def _in_line(at: Position | None) -> str:
+    return "" if at is None else f" in line {at.line}"

@@ -1,4 +1,4 @@
-"""The constraints of the language: what they are called, what they take, what they are in JSON Schema."""
+"""The constraints of the language: their names, their arguments and their keywords in JSON Schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from trustgraph_prompt.language.nodes import Constraint, ListOf, MapOf, Name, Scalar, TypeExpr
 
 POLICIES = ("refuse", "strict", "mark")
-"""What becomes of a value that does not stand in the terms it is from."""
+"""What happens to a value that is not found in the terms it should come from."""
 
 Keywords = dict[str, Any]
 Arguments = tuple[Any, ...]
@@ -18,7 +18,11 @@ Arguments = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class ConstraintKind:
-    """A constraint as such. `keywords` are those that its arguments stand for in turn, by type of JSON."""
+    """A kind of constraint.
+
+    `keywords` are the JSON Schema keywords of its arguments, in order, by JSON type. `takes` says whether
+    arguments are valid, `holds` whether a value meets the constraint.
+    """
 
     keywords: Mapping[str, tuple[str, ...]]
     takes: Callable[[Arguments], bool]
@@ -27,8 +31,8 @@ class ConstraintKind:
 
     @property
     def about(self) -> str:
-        """The types that may have it, in words."""
-        return " or ".join(dict.fromkeys(_TYPES[one] for one in self.keywords))
+        """The types that it applies to, for a message."""
+        return " or ".join(dict.fromkeys(_TYPES[json_type] for json_type in self.keywords))
 
 
 _TYPES = {
@@ -73,7 +77,7 @@ def _one_text(arguments: Arguments) -> bool:
 
 
 def _are_names(arguments: Arguments) -> bool:
-    return all(isinstance(one, str) and one != "" for one in arguments)
+    return all(isinstance(name, str) and name != "" for name in arguments)
 
 
 def _of_texts(keyword: str) -> Mapping[str, tuple[str, ...]]:
@@ -118,10 +122,10 @@ KINDS: Mapping[str, ConstraintKind] = {
         " or ".join(f"@grounding({policy})" for policy in POLICIES),
     ),
 }
-"""In the order in which they are written."""
+"""In the order in which they are formatted."""
 
-BY_WORDS = ("from", "grounding")
-"""Constraints whose arguments are words."""
+TAKE_BARE_WORDS = ("from", "grounding")
+"""Constraints whose arguments need no quotes."""
 
 ORDER = {name: place for place, name in enumerate(KINDS)}
 
@@ -129,7 +133,7 @@ _FREE_SCALARS = {"string": "string", "int": "integer", "float": "number"}
 
 
 def type_of(expr: TypeExpr, types: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """What a type is in JSON that may have constraints; None for one that has none."""
+    """The JSON type whose constraints apply to a type; None where no constraint does."""
     match expr:
         case Scalar(name):
             return _FREE_SCALARS.get(name)
@@ -142,27 +146,27 @@ def type_of(expr: TypeExpr, types: Mapping[str, Mapping[str, Any]]) -> str | Non
     return None
 
 
-def keywords_of(constraint: Constraint, kind_of_json: str | None) -> Keywords | None:
-    """The keywords of a constraint for a type of JSON, None where it cannot have it."""
+def keywords_of(constraint: Constraint, json_type: str | None) -> Keywords | None:
+    """The JSON Schema keywords of a constraint on a JSON type; None where it does not apply."""
     kind = KINDS[constraint.name]
-    if kind_of_json is None or kind_of_json not in kind.keywords:
+    if json_type is None or json_type not in kind.keywords:
         return None
     if constraint.name == "unique":
         return {"uniqueItems": True}
     if constraint.name == "from":
         first, *others = constraint.arguments
         return {"x-from": [first, *others] if others else first}
-    names = kind.keywords[kind_of_json]
+    names = kind.keywords[json_type]
     given = (*constraint.arguments, *constraint.arguments)[: len(names)]
-    return {name: value for name, value in zip(names, given, strict=True) if not _says_nothing(name, value)}
+    return {name: value for name, value in zip(names, given, strict=True) if not _is_default(name, value)}
 
 
-def _says_nothing(keyword: str, value: Any) -> bool:
+def _is_default(keyword: str, value: Any) -> bool:
     return value is None or (value == 0 and keyword in ("minLength", "minItems", "minProperties"))
 
 
 def json_type(value: Any) -> str:
-    """What a value is in JSON; "" for one that is not."""
+    """The JSON type of a value; "" for a value that JSON lacks."""
     return _JSON_TYPES.get(type(value), "")
 
 

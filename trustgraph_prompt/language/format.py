@@ -9,18 +9,32 @@ from typing import Any, NamedTuple, TypeVar
 
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.language.nodes import ExampleDef, File, Position, PromptDef, SchemaDef
-from trustgraph_prompt.language.parse import plain, read
+from trustgraph_prompt.language.parse import normalize, read
 from trustgraph_prompt.language.problem import complain
-from trustgraph_prompt.language.string_literals import QUOTED, TRIPLE, block
-from trustgraph_prompt.language.write import spell_field, spell_key, spell_type, spell_value
+from trustgraph_prompt.language.write import (
+    QUOTED,
+    TRIPLE_QUOTES,
+    dedent_block,
+    spell_field,
+    spell_key,
+    spell_type,
+    spell_value,
+)
+
+WIDTH = 100
+"""Characters of a line up to which a list or an object is written on one line."""
+
+STEP = "    "
+"""The indentation of a block."""
 
 _TOKEN = re.compile(rf"{QUOTED}|(?P<comment>#[^\n]*)")
 
 
 class Line(NamedTuple):
-    """A line of the new layout, with the rest of a text or a value that begins in it.
+    """A line of the new layout, or several if a text or value that begins in it continues.
 
-    `source` is the line where that was, None where nobody knows; `begins` a schema, prompt or system message.
+    `source` is the number of its line before, None if unknown; `begins` is whether a schema, prompt or system
+    message begins.
     """
 
     text: str
@@ -29,7 +43,7 @@ class Line(NamedTuple):
 
     @property
     def margin(self) -> str:
-        """What the line is indented with."""
+        """The indentation of the line."""
         return self.text[: len(self.text) - len(self.text.lstrip(" "))]
 
 
@@ -40,12 +54,12 @@ class _Comment(NamedTuple):
     is_indented: bool
 
 
-def laid_out(lines: Sequence[Line], source: str) -> str:
-    """The text of the lines, with the comments and the empty lines of the text that they were made of.
+def _lay_out(lines: Sequence[Line], source: str) -> str:
+    """The text of the lines, with the comments and empty lines of `source`.
 
-    A comment at the end of a line stays there. One on a line of its own stays before what follows, or at the
-    end of a block that it is indented like. There is one empty line between statements, and within them one
-    for any number.
+    A comment at the end of a line stays there. A comment on a line of its own stays before what follows, or
+    at the end of the block that it is indented like. Statements are separated by one empty line; within a
+    statement, several empty lines become one.
     """
     known = [index for index, line in enumerate(lines) if line.source is not None]
     sources = [lines[index].source or 0 for index in known]
@@ -62,11 +76,11 @@ def laid_out(lines: Sequence[Line], source: str) -> str:
 
 
 class _Page:
-    """The new text, as it comes about."""
+    """Collects the lines of the new text."""
 
     def __init__(self, source: str) -> None:
         self._empty = {number for number, line in enumerate(source.split("\n"), 1) if not line.strip()}
-        self._made: list[str] = []
+        self._lines: list[str] = []
 
     def text(self, lines: Sequence[Line], beside: dict[int, str], before: dict[int, list[_Comment]]) -> str:
         margin, above = "", ""
@@ -86,14 +100,14 @@ class _Page:
         for comment in before.get(len(lines), []):
             is_inner = comment.is_indented and above
             self._put((above if is_inner else "") + comment.text, comment.line, begins=False)
-        return "".join(f"{line}\n" for line in self._made)
+        return "".join(f"{line}\n" for line in self._lines)
 
     def _put(self, text: str, source: int | None, *, begins: bool = False, joins: bool = False) -> None:
-        """One more line; `joins` the header that it follows."""
+        """Add a line; one that `joins` the header above gets no empty line before it."""
         was_apart = source is not None and source - 1 in self._empty
-        if self._made and (begins or (was_apart and not joins)):
-            self._made.append("")
-        self._made.append(text)
+        if self._lines and (begins or (was_apart and not joins)):
+            self._lines.append("")
+        self._lines.append(text)
 
 
 def _comments(source: str) -> Iterator[_Comment]:
@@ -106,34 +120,28 @@ def _comments(source: str) -> Iterator[_Comment]:
             yield _Comment(token["comment"].rstrip(), line, not before.strip(), before != "")
 
 
-WIDTH = 100
-"""Characters of a line up to which a list or an object stands on one."""
-
-STEP = "    "
-"""What a block is indented with."""
-
 Part = TypeVar("Part")
 
 
 def format(what: File | str, *, where: str | None = None) -> str:
-    """A text, or a tree, in the one layout. Formatted again it stays as it is, and its tree is the same.
+    """Format a text, or write a tree as a text. Formatting twice changes nothing more, and the tree is kept.
 
-    Statements and clauses stay in the order of the text; a tree that was not read from one is written as
-    system message, schemas, prompts. The comments of a text stay where they are, or before the next line.
-    Names and types are not looked at. Raises `LanguageError` for a text that cannot be read.
+    Statements and clauses keep their order; a tree that was not parsed is written as system message, schemas,
+    prompts. Comments stay where they are, or move before the next line. Names and types are not checked.
+    Raises `LanguageError` for a text with syntax errors.
     """
     if isinstance(what, File):
-        return laid_out(_lines(what), "")
+        return _lay_out(_lines(what), "")
     file, problems = read(what)
     if problems:
         complain(problems, where)
-    return laid_out(_lines(file), plain(what))
+    return _lay_out(_lines(file), normalize(what))
 
 
 def _lines(file: File) -> list[Line]:
     statements: list[tuple[Position | None, list[Line]]] = []
     if file.system is not None:
-        lines = [Line(f"system: {_text(file.system, '')}", _line(file.system_at), begins=True)]
+        lines = [Line(f"system: {_text(file.system, '')}", _line_of(file.system_at), begins=True)]
         statements.append((file.system_at, lines))
     statements += [(schema.at, list(_schema(schema))) for schema in file.schemas]
     statements += [(prompt.at, list(_prompt(prompt))) for prompt in file.prompts]
@@ -141,25 +149,25 @@ def _lines(file: File) -> list[Line]:
 
 
 def _in_order(parts: Sequence[tuple[Position | None, Part]]) -> list[Part]:
-    """The parts as they stand in their text, where all of them come from one."""
+    """The parts in the order of the text, if all of them were parsed."""
     places = [at for at, _ in parts if at is not None]
     if len(places) < len(parts):
         return [part for _, part in parts]
     return [parts[index][1] for index in sorted(range(len(parts)), key=places.__getitem__)]
 
 
-def _line(at: Position | None) -> int | None:
+def _line_of(at: Position | None) -> int | None:
     return None if at is None else at.line
 
 
 def _schema(schema: SchemaDef) -> Iterator[Line]:
     bases = f" extends {', '.join(base.name for base in schema.bases)}" if schema.bases else ""
     closed = " closed" if schema.closed else ""
-    yield Line(f"schema {schema.name}{bases}{closed}:", _line(schema.at), begins=True)
+    yield Line(f"schema {schema.name}{bases}{closed}:", _line_of(schema.at), begins=True)
     if schema.description is not None:
         yield Line(STEP + spell_value(schema.description))
     for field in schema.fields:
-        yield Line(STEP + spell_field(field), _line(field.at))
+        yield Line(STEP + spell_field(field), _line_of(field.at))
 
 
 def _prompt(prompt: PromptDef) -> Iterator[Line]:
@@ -173,19 +181,19 @@ def _prompt(prompt: PromptDef) -> Iterator[Line]:
     clauses: list[tuple[Position | None, list[Line]]] = []
     at = prompt.places.get("/text")
     has_text = prompt.text != "" or at is not None
-    begins_with_text = has_text and (_line(at) == _line(prompt.at) if at else not prompt.settings)
+    begins_with_text = has_text and (_line_of(at) == _line_of(prompt.at) if at else not prompt.settings)
     if begins_with_text:
-        yield Line(f"{header}: {_text(prompt.text, '')}", _line(prompt.at), begins=True)
+        yield Line(f"{header}: {_text(prompt.text, '')}", _line_of(prompt.at), begins=True)
     else:
         has_clauses = has_text or prompt.settings or prompt.escalation or prompt.examples
-        yield Line(f"{header}:" if has_clauses else header, _line(prompt.at), begins=True)
+        yield Line(f"{header}:" if has_clauses else header, _line_of(prompt.at), begins=True)
     for key, value in prompt.settings.items():
         clauses.append(_setting(key, value, STEP, prompt.places))
     if has_text and not begins_with_text:
-        clauses.append((at, [Line(f"{STEP}text: {_text(prompt.text, STEP)}", _line(at))]))
+        clauses.append((at, [Line(f"{STEP}text: {_text(prompt.text, STEP)}", _line_of(at))]))
     if (escalation := prompt.escalation) is not None:
         text = f"{STEP}escalate if {escalation.op} {spell_value(escalation.value)}"
-        clauses.append((escalation.at, [Line(text, _line(escalation.at))]))
+        clauses.append((escalation.at, [Line(text, _line_of(escalation.at))]))
     clauses += [(example.at, list(_example(example))) for example in prompt.examples]
     for lines in _in_order(clauses):
         yield from lines
@@ -193,7 +201,7 @@ def _prompt(prompt: PromptDef) -> Iterator[Line]:
 
 def _example(example: ExampleDef) -> Iterator[Line]:
     name = "" if example.name is None else f" {spell_value(example.name)}"
-    yield Line(f"{STEP}example{name}:", _line(example.at))
+    yield Line(f"{STEP}example{name}:", _line_of(example.at))
     for key, value in example.settings.items():
         yield from _setting(key, value, 2 * STEP, example.places)[1]
 
@@ -202,29 +210,29 @@ def _setting(key: str, value: Any, margin: str, places: Any) -> tuple[Position |
     at = places.get(pointer([key]))
     written = f"{margin}{spell_key(key)}: "
     written += _text(value, margin) if isinstance(value, str) else _value(value, margin, len(written))
-    return at, [Line(written, _line(at))]
+    return at, [Line(written, _line_of(at))]
 
 
 def _text(text: str, margin: str) -> str:
-    """A text in quotes: on several lines if it has them, and if it stays the same there."""
+    """A text in quotes; in triple quotes if it has several lines and reads back unchanged."""
     if "\n" in text:
         lines = [f"{margin}{line}" if line else "" for line in text.split("\n")]
         if text.endswith("\n"):
             lines[-1] = margin
         inside = "\n" + "\n".join(lines)
-        if "\r" not in text and block(inside) == text:
-            for quotes in TRIPLE:
+        if "\r" not in text and dedent_block(inside) == text:
+            for quotes in TRIPLE_QUOTES:
                 if quotes not in inside and not inside.endswith(quotes[0]):
                     return f"{quotes}{inside}{quotes}"
     return spell_value(text)
 
 
 def _value(value: Any, margin: str, used: int = 0) -> str:
-    """A value: on one line if it fits, else with a line for each item."""
+    """A value, on one line if it fits, else with a line for each item."""
     if not isinstance(value, list | dict) or not value:
         return spell_value(value)
-    if _is_short(value) and used + len(one := spell_value(value)) <= WIDTH:
-        return one
+    if _is_short(value) and used + len(spelled := spell_value(value)) <= WIDTH:
+        return spelled
     inner = margin + STEP
     if isinstance(value, list):
         items = [inner + _value(item, inner, len(inner)) for item in value]
@@ -237,12 +245,12 @@ def _value(value: Any, margin: str, used: int = 0) -> str:
 
 
 def _is_short(value: Any) -> bool:
-    """Whether a value may be short enough for a line; for one that is not, it is not spelt to see that."""
+    """Whether a value may fit on a line: spelling long values at each level would take quadratic time."""
     todo, count = [value], 0
     while todo:
-        one = todo.pop()
+        item = todo.pop()
         count += 1
         if count > WIDTH:
             return False
-        todo += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        todo += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
     return True

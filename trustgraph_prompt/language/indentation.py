@@ -1,4 +1,4 @@
-"""Indentation of a text as tokens, and the limits of a text that can be counted in tokens."""
+"""Turns indentation into tokens for the grammar, and limits how many tokens and brackets a text has."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ _CLOSING = ("RSQB", "RPAR", "RBRACE")
 
 
 class Indentation(PostLex):
-    """Puts `_INDENT` and `_DEDENT` where the indentation changes, and takes line ends out of brackets."""
+    """Inserts `_INDENT` and `_DEDENT` where the indentation changes, and drops line ends within brackets."""
 
     always_accept = ("_NL",)
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        """The tokens with their layout. Raises `Problem`."""
+        """The tokens with those for indentation. Raises `Problem`."""
         levels, open_brackets, used = [""], 0, ""
         for count, token in enumerate(stream):
             if count == 0 and token.type != "_NL" and token.column != 1:
                 yield Token.new_borrow_pos("_INDENT", "", token)
             if count > MAX_TOKENS:
                 raise TooLarge(
-                    "the text is too large", place(token), "more", f"at most {MAX_TOKENS:,} words and signs"
+                    "the text is too large", place(token), "more", f"at most {MAX_TOKENS:,} tokens"
                 )
             if token.type == "_NL":
                 if not open_brackets:
-                    used = _one_kind(token, used)
+                    used = _check_mixed(token, used)
                     yield token
-                    yield from _changes(token, levels)
+                    yield from _indentation_tokens(token, levels)
                 continue
             if token.type in _OPENING:
                 open_brackets += 1
                 if open_brackets > MAX_NESTING:
                     raise Problem(
-                        "nested too deep", place(token), token.value, f"at most {MAX_NESTING} brackets"
+                        "nested too deeply", place(token), token.value, f"at most {MAX_NESTING} brackets"
                     )
             elif token.type in _CLOSING:
                 open_brackets -= 1
@@ -52,16 +52,16 @@ class Indentation(PostLex):
 
 
 def place(token: Token) -> Position:
-    """Where a token begins."""
+    """The position of a token."""
     return Position(token.line or 1, token.column or 1)
 
 
-def _one_kind(newline: Token, used: str) -> str:
-    """What the text is indented with, a space or a tab: the one or the other."""
+def _check_mixed(newline: Token, used: str) -> str:
+    """The character that the text is indented with. Raises `Problem` where spaces and tabs are mixed."""
     for character in dict.fromkeys(_indent(newline)):
         if used not in ("", character):
             raise Problem(
-                "spaces and tabs are mixed",
+                "the indentation mixes spaces and tabs",
                 Position(newline.end_line or 1, 1),
                 f"indented with {_KIND[character]}",
                 f"{_KIND[used]}, as above",
@@ -73,7 +73,7 @@ def _one_kind(newline: Token, used: str) -> str:
 _KIND = {" ": "spaces", "\t": "tabs"}
 
 
-def _changes(newline: Token, levels: list[str]) -> Iterator[Token]:
+def _indentation_tokens(newline: Token, levels: list[str]) -> Iterator[Token]:
     indent = _indent(newline)
     here = {"line": newline.end_line, "column": newline.end_column}
     if len(indent) > len(levels[-1]):
@@ -86,7 +86,7 @@ def _changes(newline: Token, levels: list[str]) -> Iterator[Token]:
         yield Token("_DEDENT", "", **here)
     if indent != levels[-1]:
         raise Problem(
-            "this line is indented like no line above it",
+            "the indentation matches no line above",
             Position(here["line"] or 1, here["column"] or 1),
             f"indented by {len(indent)}",
             f"by {known}",

@@ -1,4 +1,4 @@
-"""The schemas of a file: what each has from its bases, what tells them apart."""
+"""The schemas of a file with the fields that they inherit, and the field that discriminates between them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ class Schemas:
         self._literals: dict[str, dict[str, list[tuple[bool, Any]]]] = {}
 
     def __getitem__(self, name: str) -> SchemaDef:
-        """The schema of that name. Raises `LanguageError` where there is none."""
+        """The schema of that name. Raises `LanguageError` for an unknown name."""
         if name not in self.by_name:
-            complain([Problem(f"there is no schema {name}", None)], None)
+            complain([Problem(f"unknown schema {name}", None)], None)
         return self.by_name[name]
 
     def fields(self, name: str) -> tuple[SchemaField, ...]:
-        """The fields of a schema and of all its bases: those of the bases first, in their order; one that is
-        said again stands in the place of the former."""
+        """The fields of a schema, those of its bases first; a field that replaces another takes its place."""
         return tuple(self._all(name).values())
 
     def literals(self, name: str) -> dict[str, list[tuple[bool, Any]]]:
-        """The values of each field that has nothing but literals, by its name."""
+        """The values of each required field whose type consists of literals, by the name of the field."""
         if name not in self._literals:
             self._literals[name] = {
                 field.name: values for field in self.fields(name) if (values := _literals(field))
@@ -39,20 +38,20 @@ class Schemas:
     def _all(self, name: str) -> dict[str, SchemaField]:
         if name not in self._fields:
             schema = self[name]
-            found: dict[str, SchemaField] = {}
+            inherited: dict[str, SchemaField] = {}
             for base in schema.bases:
-                found |= self._all(base.name)
-            self._fields[name] = found | {field.name: field for field in schema.fields}
+                inherited |= self._all(base.name)
+            self._fields[name] = inherited | {field.name: field for field in schema.fields}
         return self._fields[name]
 
 
 def discriminator(schemas: Schemas, names: Sequence[str]) -> str | None:
-    """The field that has literals in each of some schemas, and none in two of them; None if there is none."""
+    """The field by whose literals each of the named schemas is recognised; None if there is none."""
     candidates = schemas.literals(names[0])
-    return next((field for field in candidates if _tells_apart(schemas, names, field)), None)
+    return next((field for field in candidates if _discriminates(schemas, names, field)), None)
 
 
-def _tells_apart(schemas: Schemas, names: Sequence[str], field: str) -> bool:
+def _discriminates(schemas: Schemas, names: Sequence[str], field: str) -> bool:
     seen: set[tuple[bool, Any]] = set()
     for name in names:
         values = schemas.literals(name).get(field, [])
@@ -63,7 +62,7 @@ def _tells_apart(schemas: Schemas, names: Sequence[str], field: str) -> bool:
 
 
 def _literals(field: SchemaField) -> list[tuple[bool, Any]]:
-    """The values of a required field that has nothing but literals, as JSON compares them; else none."""
+    """The values of a required field whose type consists of literals, as JSON compares them; else none."""
     if not field.is_required:
         return []
     members = alternatives(field.type)

@@ -1,4 +1,4 @@
-"""What a file of the schema language says, as a tree. Positions are where it was read; they compare equal."""
+"""The syntax tree of the schema language. Positions do not count when nodes are compared."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """A part of a file, and where it stands; None for one that was not read."""
+    """A part of a file; `at` is its position, None for a node that was not parsed."""
 
     at: Position | None = field(default=None, compare=False, repr=False, kw_only=True)
 
@@ -50,13 +50,13 @@ class TypeExpr(Node):
 
     @property
     def parts(self) -> tuple[TypeExpr, ...]:
-        """The types that it is made of."""
+        """The types that it consists of."""
         return ()
 
 
 @dataclass(frozen=True)
 class Scalar(TypeExpr):
-    """A type that the language has: string, int, float, bool, any, null, bytes, date, time, datetime, uuid,
+    """A built-in type: string, int, float, bool, any, null, bytes, date, time, datetime, uuid,
     decimal."""
 
     name: str
@@ -64,7 +64,7 @@ class Scalar(TypeExpr):
 
 @dataclass(frozen=True)
 class Name(TypeExpr):
-    """A schema of the file, or a type that was given beside it."""
+    """A schema of the file, or a further type that the caller supplies."""
 
     name: str
 
@@ -93,7 +93,7 @@ class MapOf(TypeExpr):
 
 @dataclass(frozen=True)
 class Optional(TypeExpr):
-    """`T?`: null, too; as the type of a field it may also be missing."""
+    """`T?`: T or null. A field of this type may also be missing."""
 
     type: TypeExpr
 
@@ -104,19 +104,19 @@ class Optional(TypeExpr):
 
 @dataclass(frozen=True)
 class Literal(TypeExpr):
-    """One value: a string, a number, true or false. (null is a `Scalar`.)"""
+    """A single value: a string, a number, true or false. (null is a `Scalar`.)"""
 
     value: str | int | float | bool
 
     @property
     def as_json(self) -> tuple[bool, str | int | float]:
-        """What JSON compares: 1 is 1.0, and not true."""
+        """A key that compares as JSON does: 1 equals 1.0, but not true."""
         return isinstance(self.value, bool), self.value
 
 
 @dataclass(frozen=True)
 class Union(TypeExpr):
-    """`A | B`: two members or more, none of them a union; null among them only as the type of a field."""
+    """`A | B`: at least two members, none of them a union; null is a member only in the type of a field."""
 
     members: tuple[TypeExpr, ...]
 
@@ -127,8 +127,10 @@ class Union(TypeExpr):
 
 @dataclass(frozen=True)
 class Annotated(TypeExpr):
-    """`(T @constraints "description")`: what is said of a type within another. Of the type of a field, the
-    field says it."""
+    """`(T @constraints "description")`: a type within another, with constraints or a description of its own.
+
+    Those of a field's type belong to the field.
+    """
 
     type: TypeExpr
     constraints: tuple[Constraint, ...] = ()
@@ -140,20 +142,20 @@ class Annotated(TypeExpr):
 
 
 def bare(expr: TypeExpr) -> TypeExpr:
-    """A type without what is said of it."""
+    """A type without its constraints and description."""
     return bare(expr.type) if isinstance(expr, Annotated) else expr
 
 
 def alternatives(expr: TypeExpr) -> tuple[TypeExpr, ...]:
-    """The types of which a value has one: the members of a union, without what is said of them."""
+    """The members of a union, or the type itself, without constraints and descriptions."""
     expr = bare(expr)
     if not isinstance(expr, Union):
         return (expr,)
-    return tuple(one for member in expr.members for one in alternatives(member))
+    return tuple(bare_member for member in expr.members for bare_member in alternatives(member))
 
 
 def nullable(expr: TypeExpr) -> TypeExpr:
-    """`A | null` as `A?`, which is the same but for a field; any other type as it is."""
+    """`A | null` as `A?`, which means the same except for a field; any other type unchanged."""
     if isinstance(expr, Annotated):
         return replace(expr, type=nullable(expr.type))
     null = Scalar("null")
@@ -165,7 +167,7 @@ def nullable(expr: TypeExpr) -> TypeExpr:
 
 @dataclass(frozen=True)
 class Constraint(Node):
-    """`@name(arguments)`. `@length(1, any)` has no upper end, which is None."""
+    """`@name(arguments)`. In `@length(1, any)` the upper bound is None."""
 
     name: str
     arguments: tuple[Any, ...] = ()
@@ -182,7 +184,7 @@ class Default(Node):
 class SchemaField(Node):
     """`name: type @constraints = default "description"`; with a default or a type `T?` it is not required.
 
-    As `name?: type` it may be missing, but is not null; then it has no default, and its type is no `T?`.
+    `name?: type` may be missing, but not null; it has no default, and its type is not a `T?`.
     """
 
     name: str
@@ -194,7 +196,7 @@ class SchemaField(Node):
 
     @property
     def is_required(self) -> bool:
-        """Whether a value without it is wrong."""
+        """Whether an object without the field is invalid."""
         return not (self.may_be_missing or self.default is not None or isinstance(self.type, Optional))
 
 
@@ -202,7 +204,7 @@ class SchemaField(Node):
 class SchemaDef(Node):
     """`schema name extends bases closed:` with the fields that it adds to those of its bases, or replaces.
 
-    A `closed` one has no other keys than its fields; one that extends it is closed only if it says so itself.
+    Objects of a `closed` schema have no other keys. A schema that extends a closed one is not closed itself.
     """
 
     name: str
@@ -214,7 +216,7 @@ class SchemaDef(Node):
 
 @dataclass(frozen=True)
 class EscalationCondition(Node):
-    """`escalate if op "value"`; `~` is equality but for case, white space, punctuation and markdown."""
+    """`escalate if op "value"`; `~` ignores case, white space, punctuation and markdown."""
 
     op: OneOf["~", "==", "!=", "contains"]
     value: str
@@ -222,7 +224,7 @@ class EscalationCondition(Node):
 
 @dataclass(frozen=True)
 class ExampleDef(Node):
-    """`example "name":` and its settings. `places` are their positions by JSON Pointer (`/reads/0`)."""
+    """`example "name":` and its settings; `places` are their positions by JSON Pointer (`/reads/0`)."""
 
     name: str | None
     settings: Mapping[str, Any]
@@ -233,10 +235,10 @@ class ExampleDef(Node):
 class PromptDef(Node):
     """`prompt name using model "m" expecting T as jsonl:`.
 
-    `expecting` is None for a text; `layout` says how the answer is laid out otherwise. `text` is the template
-    of the question; of several declarations of a prompt, one has it. `settings` are the other keys of a
-    prompt's entry as they are written; `places` are their positions by JSON Pointer (`/model/temperature`),
-    and that of the text (`/text`).
+    `expecting` is the type of the answer, None for a text; `layout` is the format of any other answer. `text`
+    is the template of the question; of several declarations of a prompt, one has it. `settings` are the other
+    keys of the prompt's entry; `places` are their positions by JSON Pointer (`/model/temperature`), and that
+    of the text (`/text`).
     """
 
     name: str
@@ -253,7 +255,7 @@ class PromptDef(Node):
 
 @dataclass(frozen=True)
 class File:
-    """All that a file says, each kind in its order. `system` is the system message of the workspace."""
+    """The declarations of a file, in order. `system` is the system message of the workspace."""
 
     schemas: tuple[SchemaDef, ...] = ()
     prompts: tuple[PromptDef, ...] = ()

@@ -1,4 +1,4 @@
-"""What is wrong with a text, before it is known in which file it stands."""
+"""The problems found in a text, and the `LanguageError` that reports them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from trustgraph_prompt.errors import LanguageError, excerpt, first_of
 from trustgraph_prompt.language.nodes import Position
 
 MAX_PROBLEMS = 20
-"""How many of them one error tells."""
+"""How many problems one error reports."""
 
 
 class Problem(Exception):
-    """One thing that is wrong, in words of an author; where `at` is None, it is about the whole."""
+    """One problem, described for an author; `at` is None where it concerns the whole text."""
 
     def __init__(
         self, message: str, at: Position | None, found: object = None, expected: str | None = None
@@ -26,20 +26,17 @@ class Problem(Exception):
 
 
 class TooLarge(Problem):
-    """There is too much of it, so that it is read no further."""
+    """The text is too large to be read any further."""
 
 
 def complain(problems: Iterable[Problem], where: str | None) -> NoReturn:
-    """Raise `LanguageError` for the first in the text; the rest are its `others`."""
-    ordered = sorted(problems, key=lambda problem: problem.at or Position(0, 0))
-    raise first_of([_error(problem, where) for problem in ordered[:MAX_PROBLEMS]]) from None
-
-
-def _error(problem: Problem, where: str | None) -> LanguageError:
-    place = where
-    if problem.at is not None:
-        line, column = problem.at
-        place = f"{where}:{line}:{column}" if where else f"line {line}, column {column}"
-    return LanguageError(
-        excerpt(problem.message), where=place, found=problem.found, expected=problem.expected
-    )
+    """Raise `LanguageError` for the first problem in the text; the rest are its `others`."""
+    errors = []
+    for problem in sorted(problems, key=lambda problem: problem.at or Position(0, 0))[:MAX_PROBLEMS]:
+        place = where
+        if problem.at is not None:
+            line, column = problem.at
+            place = f"{where}:{line}:{column}" if where else f"line {line}, column {column}"
+        message = excerpt(problem.message)
+        errors.append(LanguageError(message, where=place, found=problem.found, expected=problem.expected))
+    raise first_of(errors) from None

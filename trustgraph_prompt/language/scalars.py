@@ -1,4 +1,4 @@
-"""The types that the language has, each as JSON Schema."""
+"""The built-in types of the language, each as JSON Schema."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 DECIMAL = {"type": ["number", "string"], "pattern": r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"}
-"""A decimal number; as a string it keeps the digits that no float holds."""
+"""A decimal number; a string keeps digits that a float would lose."""
 
 BYTES = {
     "type": "string",
     "contentEncoding": "base64",
     "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
 }
-"""Bytes as base64 (RFC 4648, section 4) with its padding, on one line."""
+"""Bytes as base64 (RFC 4648, section 4), padded and on one line."""
 
 SCALARS: Mapping[str, Mapping[str, Any]] = {
     "string": {"type": "string"},
@@ -31,7 +31,7 @@ SCALARS: Mapping[str, Mapping[str, Any]] = {
 }
 
 GENERIC = ("list", "map")
-"""What is made of another type: list[T], map[T]."""
+"""Types with a parameter: list[T], map[T]."""
 
 RESERVED = frozenset((*SCALARS, *GENERIC, "true", "false"))
-"""Names that no schema can have."""
+"""Names that a schema cannot have."""

@@ -1,4 +1,4 @@
-"""What the grammar did not expect, and what it did, in the words of an author."""
+"""Describes syntax errors for an author: what was found, and what the grammar expected."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.language.indentation import place
 from trustgraph_prompt.language.nodes import Position
 from trustgraph_prompt.language.problem import Problem
-from trustgraph_prompt.language.string_literals import TRIPLE
+from trustgraph_prompt.language.write import TRIPLE_QUOTES
 
 _A_TYPE = "a type, such as string, int[] or the name of a schema"
 _A_VALUE = "a value"
 
-_WORDS: Mapping[str, str] = {
+_NAMES: Mapping[str, str] = {
     "_SCHEMA": "schema",
     "_PROMPT": "prompt",
     "_SYSTEM": "system",
@@ -60,11 +60,11 @@ _WORDS: Mapping[str, str] = {
     "_INDENT": "an indented line",
     "$END": "the end of the text",
 }
-"""Terminals in the order in which a message names them."""
+"""How a message names the terminals, in this order."""
 
 _CLOSED_BY = {"LSQB": "RSQB", "LPAR": "RPAR", "LBRACE": "RBRACE"}
 
-#: Where the first may stand, the others are ways to begin it.
+#: Where the key is accepted, the other terminals are ways to begin it, and are not named as well.
 _PARTS: Mapping[str, frozenset[str]] = {
     "TYPE": frozenset(("STRING", "NUMBER", "LPAR")),
     "WORD": frozenset(("STRING", "TEXT", "NUMBER", "LSQB", "LBRACE")),
@@ -76,7 +76,7 @@ _PARTS: Mapping[str, frozenset[str]] = {
 
 
 def describe_unexpected(error: UnexpectedInput, source: str) -> Problem:
-    """The problem that lark met."""
+    """The problem that an error of lark reports."""
     parser = error.interactive_parser
     if isinstance(error, UnexpectedToken):
         token = error.token
@@ -91,29 +91,27 @@ def describe_unexpected(error: UnexpectedInput, source: str) -> Problem:
 
 def _at_token(token: Token, parser: InteractiveParser) -> Problem:
     accepted = _accepted(parser)
-    expected = _in_words(accepted)
+    expected = _names_of(accepted)
     before = parser.parser_state.value_stack
     if opened := _left_open(before, accepted, token):
         return Problem(
-            "a bracket is not closed", place(opened), opened.value, _WORDS[_CLOSED_BY[opened.type]]
+            "a bracket is not closed", place(opened), opened.value, _NAMES[_CLOSED_BY[opened.type]]
         )
     if token.type in _MISSING:
-        return Problem("something is missing here", place(token), _MISSING[token.type], expected)
+        return Problem("incomplete statement", place(token), _MISSING[token.type], expected)
     if token.type == "_INDENT" and (header := _header_without_colon(before)):
-        return Problem("something is missing here", place(header), "the end of the line", _WORDS["COLON"])
+        return Problem("incomplete statement", place(header), "the end of the line", _NAMES["COLON"])
     if token.type == "_INDENT":
-        return Problem(
-            "this line is indented, and nothing above it needs it", place(token), "an indented line", expected
-        )
-    found = _WORDS["TEXT"] if token.type == "TEXT" else token.value
-    return Problem(_not_here(before, place(token)), place(token), found, expected)
+        return Problem("unexpected indentation", place(token), "an indented line", expected)
+    found = _NAMES["TEXT"] if token.type == "TEXT" else token.value
+    return Problem(_unexpected(before, place(token)), place(token), found, expected)
 
 
 _MISSING = {"_NL": "the end of the line", "_DEDENT": "the end of the block", "$END": "the end of the text"}
 
 
 def _left_open(before: list[object], accepted: set[str], token: Token) -> Token | None:
-    """The bracket that should have been closed before a token that stands on a later line."""
+    """The bracket that should have been closed before a token on a later line."""
     for part in reversed(before):
         if isinstance(part, Token) and part.type in _CLOSED_BY:
             closing = _CLOSED_BY[part.type] in accepted
@@ -123,14 +121,14 @@ def _left_open(before: list[object], accepted: set[str], token: Token) -> Token 
 
 
 def _header_without_colon(before: list[object]) -> Token | None:
-    """The end of the line that declares a prompt, where that is what stands last."""
+    """The end of the line that declares a prompt, if that was the last token."""
     last = before[-1] if before else None
     is_prompt = any(isinstance(part, Token) and part.type == "_PROMPT" for part in before)
     return last if is_prompt and isinstance(last, Token) and last.type == "_NL" else None
 
 
 def _without_quotes(source: str, offset: int, at: Position, parser: InteractiveParser) -> Problem | None:
-    """That a text has no quotes, where what was met goes on with one that began as a word, or begins one."""
+    """The problem of a text without quotes, if one began before or begins here; else None."""
     if offset == len(source):
         return None
     before, accepted = parser.parser_state.value_stack, _accepted(parser)
@@ -148,32 +146,32 @@ def _without_quotes(source: str, offset: int, at: Position, parser: InteractiveP
     if not goes_on:
         return None
     line = source.split("\n")[begins.line - 1][begins.column - 1 :]
-    return Problem("a text stands in quotes", begins, excerpt(line.strip(), 40), "quotes around it")
+    return Problem("text must be in quotes", begins, excerpt(line.strip(), 40), "quotes around it")
 
 
 def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem:
-    if rest.startswith(TRIPLE):
-        return Problem("this text is not closed", at, rest[:3], f"another {rest[:3]} after it")
+    if rest.startswith(TRIPLE_QUOTES):
+        return Problem("the closing quotes are missing", at, rest[:3], f"another {rest[:3]} after it")
     if rest[0] in "\"'":
         return Problem(
-            "this text is not closed on its line", at, rest[:30].split("\n")[0], f"another {rest[0]}"
+            "the closing quote is missing on this line", at, rest[:30].split("\n")[0], f"another {rest[0]}"
         )
     found = re.match(r"\w+|.", rest)
     word = found[0] if found else rest[0]
     if not word.isascii() and not word.isalnum():
         word += f" ({unicodedata.name(word, f'U+{ord(word):04X}').lower()})"
-    return Problem(_not_here(parser.parser_state.value_stack, at), at, word, _in_words(_accepted(parser)))
+    return Problem(_unexpected(parser.parser_state.value_stack, at), at, word, _names_of(_accepted(parser)))
 
 
-def _not_here(before: list[object], at: Position) -> str:
-    """What to say of something in a wrong place: it may follow a text that ends too soon."""
+def _unexpected(before: list[object], at: Position) -> str:
+    """The message for something unexpected; it may follow a string that was closed too early."""
     for part in before[-2:]:
         text = part.children[0] if isinstance(part, Tree) and part.children else part
         if isinstance(text, Token) and text.type == "TEXT":
             begun, ended = text.line or 0, text.end_line or 0
             if begun < ended and at.line <= ended + 1:
-                return f"this follows a text that began in line {begun}: are all quotes closed?"
-    return "this cannot stand here"
+                return f"unexpected text after a string that began in line {begun}: are all quotes closed?"
+    return "unexpected text"
 
 
 def _accepted(parser: InteractiveParser) -> set[str]:
@@ -181,7 +179,7 @@ def _accepted(parser: InteractiveParser) -> set[str]:
     return found
 
 
-def _in_words(accepted: set[str]) -> str:
+def _names_of(accepted: set[str]) -> str:
     parts = frozenset().union(*(_PARTS.get(terminal, frozenset()) for terminal in accepted))
-    words = [words for terminal, words in _WORDS.items() if terminal in accepted - parts]
-    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+    names = [name for terminal, name in _NAMES.items() if terminal in accepted - parts]
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -1,4 +1,4 @@
-"""Converts a parsed file to JSON Schema (2020-12), and locates a place of that schema in the text."""
+"""Converts a parsed file to JSON Schema (2020-12), and locates a part of that schema in the text."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def to_json_schema(file: File, of: TypeExpr | str, *, types: Types | None = None) -> JsonSchema:
-    """The JSON Schema of a type, or of the schema of that name, in a file that `parse` has read.
+    """Convert a type, or the schema of that name, of a parsed file to a JSON Schema.
 
-    A schema stands at the root itself, with its name as the title; the others that are used are in `$defs`
-    under their names, the root too where something refers to it. `types` are those beside
-    the language's own, as in `parse`; what they have in `$defs` comes along.
+    A schema is the root itself, with its name as the title; the others that are used are in `$defs` by name,
+    and so is the root if something refers to it. `types` are further types, as in `parse`; their `$defs` are
+    added.
 
-    Raises `LanguageError` for a name that nothing has, and for two definitions of one name.
+    Raises `LanguageError` for an unknown name, and for two definitions of one name.
     """
     return _Writer(file, types or {}).root(Name(of) if isinstance(of, str) else of)
 
 
 class _Writer:
-    """Writes one JSON Schema; `used` are the schemas that something refers to."""
+    """Writes one JSON Schema. `_used` are the schemas referred to, `_brought` the `$defs` of `types`."""
 
     def __init__(self, file: File, types: Types) -> None:
         self._schemas = Schemas(file)
@@ -56,7 +56,7 @@ class _Writer:
         self._brought: dict[str, Any] = {}
 
     def root(self, expr: TypeExpr) -> JsonSchema:
-        """The whole, with its definitions."""
+        """The JSON Schema of a type, with its definitions."""
         if isinstance(expr, Name) and expr.name not in self._types:
             root = {"title": expr.name, **self._schema(expr.name)}
         else:
@@ -66,7 +66,7 @@ class _Writer:
             written |= {name: self._schema(name) for name in rest}
         in_order = {name: written[name] for name in self._schemas.by_name if name in written}
         for name in in_order.keys() & self._brought.keys():
-            complain([Problem(f"there are two definitions of {name}", None)], None)
+            complain([Problem(f"{name} is defined twice", None)], None)
         definitions = {**in_order, **self._brought}
         return {**root, "$defs": definitions} if definitions else root
 
@@ -99,12 +99,12 @@ class _Writer:
                 branches = self._branches(members, constraints)
                 return {self._either(expr): branches} if len(branches) > 1 else branches[0]
         json_type = type_of(expr, self._types)
-        said = self._plain(expr)
+        keywords = self._unconstrained(expr)
         for constraint in constraints:
-            said |= keywords_of(constraint, json_type) or {}
-        return said
+            keywords |= keywords_of(constraint, json_type) or {}
+        return keywords
 
-    def _plain(self, expr: TypeExpr) -> JsonSchema:
+    def _unconstrained(self, expr: TypeExpr) -> JsonSchema:
         match expr:
             case Scalar(name):
                 return dict(SCALARS[name])
@@ -119,33 +119,34 @@ class _Writer:
             case Name(name):
                 self._used[self._schemas[name].name] = None
                 return {"$ref": f"#/$defs/{name}"}
-        raise TypeError(f"{expr!r} is no type")
+        raise TypeError(f"{expr!r} is not a type")
 
     def _given(self, name: str) -> JsonSchema:
         given = dict(self._types[name])
         for other, definition in given.pop("$defs", {}).items():
             if self._brought.setdefault(other, definition) != definition:
-                complain([Problem(f"there are two definitions of {other}", None)], None)
+                complain([Problem(f"{other} is defined twice", None)], None)
         return given
 
     def _branches(self, members: Iterable[TypeExpr], constraints: tuple[Constraint, ...]) -> list[JsonSchema]:
-        """The members of a union; literals that stand side by side are one choice."""
+        """The members of a union; adjacent literals become one `enum`."""
         branches: list[JsonSchema] = []
         for literals, group in groupby(members, lambda member: isinstance(member, Literal)):
             if literals:
-                branches.append(_choice([one for one in group if isinstance(one, Literal)]))
+                branches.append(_choice([member for member in group if isinstance(member, Literal)]))
             else:
                 branches += [self._type(member, constraints) for member in group]
         return branches
 
     def _either(self, expr: TypeExpr) -> str:
-        """`oneOf` for schemas that a literal field tells apart, else `anyOf`."""
-        members = [bare(one) for one in expr.members] if isinstance(expr, Union) else []
-        schemas = [one.name for one in members if isinstance(one, Name) and one.name not in self._types]
-        others = [one for one in members if one not in (Scalar("null"), *map(Name, schemas))]
-        return (
-            "oneOf" if len(schemas) > 1 and not others and discriminator(self._schemas, schemas) else "anyOf"
-        )
+        """`oneOf` for schemas with a discriminator, else `anyOf`."""
+        members = [bare(member) for member in expr.members] if isinstance(expr, Union) else []
+        schemas = [
+            member.name for member in members if isinstance(member, Name) and member.name not in self._types
+        ]
+        others = [member for member in members if member not in (Scalar("null"), *map(Name, schemas))]
+        is_tagged = len(schemas) > 1 and not others and discriminator(self._schemas, schemas)
+        return "oneOf" if is_tagged else "anyOf"
 
 
 def _described(description: str | None) -> JsonSchema:
@@ -153,16 +154,18 @@ def _described(description: str | None) -> JsonSchema:
 
 
 def _choice(literals: list[Literal]) -> JsonSchema:
-    """One value or several, with their type where all have the same."""
+    """`const` or `enum`, with the type if all values have the same."""
     values = [literal.value for literal in literals]
     kinds = {type(value) for value in values}
-    said: JsonSchema = {"const": values[0]} if len(values) == 1 else {"enum": values}
-    return {**said, "type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else said
+    choice: JsonSchema = {"const": values[0]} if len(values) == 1 else {"enum": values}
+    return {**choice, "type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else choice
 
 
 def locate(file: File, schema: str, pointer: str) -> Position | None:
-    """The place of a field, or of its constraint, by a pointer into `to_json_schema(file, schema)`; else that
-    of the schema that the pointer leads into, None where it leads to nothing that was read."""
+    """The position of what `pointer` leads to in `to_json_schema(file, schema)`.
+
+    That of the constraint or the field, else of the schema around it; None if nothing parsed is there.
+    """
     schemas, path = Schemas(file), steps(pointer)
     if path[:1] == ["$defs"]:
         schema, path = "".join(path[1:2]), path[2:]
@@ -171,6 +174,6 @@ def locate(file: File, schema: str, pointer: str) -> Position | None:
     if path[:1] == ["properties"]:
         for field in schemas.fields(schema):
             if [field.name] == path[1:2]:
-                named = (one.at for one in field.constraints if one.name == path[-1])
-                return next(named, field.at)
+                places = (constraint.at for constraint in field.constraints if constraint.name == path[-1])
+                return next(places, field.at)
     return schemas[schema].at

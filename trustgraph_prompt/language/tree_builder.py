@@ -1,4 +1,7 @@
-"""Parses a text with lark, and turns lark's tree into nodes. The only importer of lark, loaded late."""
+"""Parses a text with lark and builds its nodes.
+
+`parse` imports this file, which loads lark, only when a text is parsed: most programs never do.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,16 @@ from trustgraph_prompt.language.indentation import MAX_NESTING, Indentation, pla
 from trustgraph_prompt.language.nodes import File, Position, TypeExpr, nullable
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.scalars import SCALARS
-from trustgraph_prompt.language.string_literals import unquoted
 from trustgraph_prompt.language.syntax_errors import describe_unexpected
+from trustgraph_prompt.language.write import unquote
 
-_WORDS = {"true": True, "false": False, "null": None}
+_JSON_LITERALS = {"true": True, "false": False, "null": None}
 
 Part = TypeVar("Part")
 
 
 class _Value(NamedTuple):
-    """A value as it is written: JSON, where it stands, and where its parts do, by JSON Pointer."""
+    """A JSON value, its position, and the positions of its parts by JSON Pointer."""
 
     value: Any
     at: Position
@@ -33,7 +36,7 @@ class _Value(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """A text that stands alone."""
+    """A description, the text of a prompt or a system message."""
 
     text: str
     at: Position
@@ -64,7 +67,7 @@ class _Expecting(NamedTuple):
 
 @v_args(inline=True)
 class TreeBuilder(Transformer_NonRecursive[Token, Any]):
-    """Builds one file. What is wrong is put into `problems`, with something harmless in its place."""
+    """Builds one file. What is invalid is added to `problems`, and replaced by something harmless."""
 
     def __init__(self) -> None:
         super().__init__(visit_tokens=False)
@@ -73,7 +76,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def start(self, *statements: Any) -> nodes.File:
         systems = _all(statements, _Text)
         for again in systems[1:]:
-            self._wrong("the system message is there already", again.at)
+            self._wrong("duplicate system message", again.at)
         return nodes.File(
             tuple(_all(statements, nodes.SchemaDef)),
             tuple(_all(statements, nodes.PromptDef)),
@@ -109,15 +112,15 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
         return _Text(self._unquoted(text), place(text))
 
     def field(self, name: Token, missing: Token | None, type: TypeExpr, *rest: Any) -> nodes.SchemaField:
-        said = self.annotated(self._shallow(type), *rest)
-        if not isinstance(said, nodes.Annotated):
-            said = nodes.Annotated(said)
+        annotated = self.annotated(self._limit_depth(type), *rest)
+        if not isinstance(annotated, nodes.Annotated):
+            annotated = nodes.Annotated(annotated)
         return nodes.SchemaField(
             self._name(name),
-            said.type,
-            said.constraints,
+            annotated.type,
+            annotated.constraints,
             next(iter(_all(rest, nodes.Default)), None),
-            said.description,
+            annotated.description,
             missing is not None,
             at=place(name),
         )
@@ -126,11 +129,11 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
         return nodes.Default(value.value, at=value.at)
 
     def constraint(self, name: Token, *arguments: _Value | None) -> nodes.Constraint:
-        given = [one.value for one in arguments if one is not None]
+        values = [argument.value for argument in arguments if argument is not None]
         if name == "@length":
-            given = [None if one == "any" else one for one in given]
-            given = given[:1] if given[1:] == given[:1] else given
-        return nodes.Constraint(str(name)[1:], tuple(given), at=place(name))
+            values = [None if value == "any" else value for value in values]
+            values = values[:1] if values[1:] == values[:1] else values
+        return nodes.Constraint(str(name)[1:], tuple(values), at=place(name))
 
     # ---- types
 
@@ -142,17 +145,17 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
 
     def annotated(self, type: TypeExpr, *rest: Any) -> TypeExpr:
         constraints = _all(rest, nodes.Constraint)
-        token = next((one for one in rest if isinstance(one, Token)), None)
+        token = next((part for part in rest if isinstance(part, Token)), None)
         if token is None and not constraints:
             return type
         description = None if token is None else self._unquoted(token)
         if isinstance(type, nodes.Annotated):  # brackets within brackets
             if token is not None and type.description is not None:
-                self._wrong("the description stands twice", place(token))
+                self._wrong("duplicate description", place(token))
             constraints = [*type.constraints, *constraints]
             description = type.description if token is None else description
             type = type.type
-        in_order = sorted(constraints, key=lambda one: ORDER.get(one.name, len(ORDER)))
+        in_order = sorted(constraints, key=lambda constraint: ORDER.get(constraint.name, len(ORDER)))
         return nodes.Annotated(type, tuple(in_order), description, at=type.at)
 
     def bracketed(self, name: Token, item: TypeExpr | None) -> TypeExpr:
@@ -172,7 +175,9 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
         return nodes.Optional(type, at=type.at)
 
     def union(self, *members: TypeExpr) -> TypeExpr:
-        flat = [part for one in members for part in (one.members if isinstance(one, nodes.Union) else (one,))]
+        flat: list[TypeExpr] = []
+        for member in members:
+            flat += member.members if isinstance(member, nodes.Union) else (member,)
         return nodes.Union(tuple(flat), at=members[0].at)
 
     def literal(self, token: Token) -> TypeExpr:
@@ -183,9 +188,9 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def prompt(self, name: Token, *parts: Any) -> nodes.PromptDef:
         pairs = _all(parts, _Pair)
         texts = _all(parts, _Text) + [self._text_of(pair) for pair in pairs if pair.key == "text"]
-        text = self._one(texts, "the text")
-        model = self._one(_all(parts, _Model), "the model")
-        expecting = self._one(_all(parts, _Expecting), "what is expected")
+        text = self._at_most_one(texts, "the text")
+        model = self._at_most_one(_all(parts, _Model), "the model")
+        expecting = self._at_most_one(_all(parts, _Expecting), "the expected type")
         settings = self._settings([pair for pair in pairs if pair.key != "text"])
         return nodes.PromptDef(
             self._name(name),
@@ -194,7 +199,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             None if expecting is None else expecting.type,
             "json" if expecting is None else expecting.layout,
             settings.value,
-            self._one(_all(parts, nodes.EscalationCondition), "when to escalate"),
+            self._at_most_one(_all(parts, nodes.EscalationCondition), "the escalation condition"),
             tuple(_all(parts, nodes.ExampleDef)),
             settings.parts if text is None else {"/text": text.at, **settings.parts},
             None if model is None else model.at,
@@ -206,7 +211,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
 
     def expecting(self, type: TypeExpr, layout: Token | None) -> _Expecting:
         return _Expecting(
-            nullable(self._shallow(type)), "jsonl" if layout == "jsonl" else "json", type.at or _START
+            nullable(self._limit_depth(type)), "jsonl" if layout == "jsonl" else "json", type.at or _START
         )
 
     def text(self, text: Token) -> _Text:
@@ -219,9 +224,9 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
         return nodes.EscalationCondition(operator.value, self._unquoted(value), at=place(operator))
 
     def example(self, word: Token, name: Token | None, *settings: _Pair) -> nodes.ExampleDef:
-        read = self._settings(settings)
-        named = None if name is None else self._unquoted(name)
-        return nodes.ExampleDef(named, read.value, read.parts, at=place(word))
+        values = self._settings(settings)
+        title = None if name is None else self._unquoted(name)
+        return nodes.ExampleDef(title, values.value, values.parts, at=place(word))
 
     # ---- values
 
@@ -241,16 +246,16 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def pair(self, key: Token, value: _Value) -> _Pair:
         return self.setting(key, value)
 
-    # ---- what they are made of
+    # ---- parts
 
-    def _shallow(self, expr: TypeExpr) -> TypeExpr:
-        """A type that others can walk through; one that is nested too deep becomes another."""
+    def _limit_depth(self, expr: TypeExpr) -> TypeExpr:
+        """The type, or `any` for one that is nested too deeply to be walked recursively."""
         level, depth = [expr], 0
         while level:
-            level, depth = [part for one in level for part in one.parts], depth + 1
+            level, depth = [part for type in level for part in type.parts], depth + 1
             if depth > MAX_NESTING:
                 at = expr.at or _START
-                self._wrong("the type is nested too deep", at, "more", f"at most {MAX_NESTING} levels")
+                self._wrong("the type is nested too deeply", at, "more", f"at most {MAX_NESTING} levels")
                 return nodes.Scalar("any", at=at)
         return expr
 
@@ -259,7 +264,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
         parts: dict[str, Position] = {}
         for key, at, value in pairs:
             if key in values:
-                self._wrong(f"the key {key} stands twice", at)
+                self._wrong(f"duplicate key {key}", at)
             values[key] = value.value
             parts |= _within(key, value)
         return _Value(values, _START, parts)
@@ -267,13 +272,13 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def _text_of(self, pair: _Pair) -> _Text:
         text = pair.value.value
         if not isinstance(text, str):
-            self._wrong("the text of a prompt is a text", pair.value.at, text, "quotes around it")
+            self._wrong("the text of a prompt must be a string", pair.value.at, text, "quotes around it")
             text = str(text)
         return _Text(text, pair.value.at)
 
-    def _one(self, found: list[Part], what: str) -> Part | None:
+    def _at_most_one(self, found: list[Part], what: str) -> Part | None:
         for again in found[1:]:
-            self._wrong(f"{what} is said twice", getattr(again, "at", _START))
+            self._wrong(f"{what} is given twice", getattr(again, "at", _START))
         return found[0] if found else None
 
     def _scalar(self, token: Token) -> Any:
@@ -281,26 +286,26 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             return self._unquoted(token)
         if token.type == "NUMBER":
             return self._number(token)
-        return _WORDS.get(str(token), str(token))
+        return _JSON_LITERALS.get(str(token), str(token))
 
     def _name(self, token: Token) -> str:
         return self._unquoted(token) if token.type == "STRING" else str(token)
 
     def _unquoted(self, token: Token) -> str:
         try:
-            return unquoted(token)
+            return unquote(token)
         except ValueError as error:
             self._wrong(str(error), place(token))
             return ""
 
     def _number(self, token: Token) -> int | float:
-        whole = not set(token) & set(".eE")
+        is_integer = not set(token) & set(".eE")
         try:
-            number = int(token) if whole else float(token)
-        except ValueError:  # thousands of digits
+            number = int(token) if is_integer else float(token)
+        except ValueError:  # int() refuses thousands of digits
             number = math.inf
-        if number - number != 0:
-            self._wrong("this number is too large", place(token))
+        if abs(number) == math.inf:
+            self._wrong("the number is too large", place(token))
             return 0
         return number
 
@@ -316,13 +321,13 @@ def _all(parts: Iterable[Any], kind: type[Part]) -> list[Part]:
 
 
 def _within(step: str, value: _Value) -> dict[str, Position]:
-    """Where a value and its parts stand, seen from what holds it."""
+    """The positions of a value and its parts, by JSON Pointers from the value that contains it."""
     prefix = pointer([step])
     return {prefix: value.at, **{prefix + path: at for path, at in value.parts.items()}}
 
 
 def read_tree(source: str) -> tuple[File, list[Problem]]:
-    """What a text says, and what is wrong in it. Raises `Problem` where it cannot be read further."""
+    """The tree of a text, and its problems. Raises `Problem` at a syntax error."""
     try:
         tree = _lark().parse(source)
     except UnexpectedInput as error:

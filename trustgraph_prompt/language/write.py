@@ -1,12 +1,13 @@
-"""Types and values as they are written."""
+"""How types, constraints, values and texts are written in the language, and what a quoted text says."""
 
 from __future__ import annotations
 
 import json
 import re
+from os.path import commonprefix
 from typing import Any
 
-from trustgraph_prompt.language.constraints import BY_WORDS
+from trustgraph_prompt.language.constraints import TAKE_BARE_WORDS
 from trustgraph_prompt.language.nodes import (
     Annotated,
     Constraint,
@@ -24,7 +25,14 @@ from trustgraph_prompt.language.nodes import (
 NAME = re.compile(r"[^\W\d][\w-]*")
 """A name that needs no quotes."""
 
-_NO_WORDS = ("true", "false", "null")
+TRIPLE_QUOTES = ('"""', "'''")
+
+QUOTED = r'"""(?s:.)*?"""' r"|'''(?s:.)*?'''" r'|"(?:[^"\\\n]++|\\.)*+"' r"|'(?:[^'\\\n]++|\\.)*+'"
+"""A quoted text in a source, as a regular expression."""
+
+_JSON_LITERALS = ("true", "false", "null")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\", '"': '"', "'": "'"}
 
 
 def spell_type(expr: TypeExpr) -> str:
@@ -35,19 +43,20 @@ def spell_type(expr: TypeExpr) -> str:
         case Literal(value):
             return spell_value(value)
         case ListOf(item):
-            return f"{_closed(item)}[]"
+            return f"{_in_brackets(item)}[]"
         case MapOf(value):
             return f"map[{_annotated(value) if isinstance(value, Annotated) else spell_type(value)}]"
         case Optional(inner):
-            return f"{_closed(inner)}?"
+            return f"{_in_brackets(inner)}?"
         case Union(members):
             return " | ".join(map(spell_type, members))
         case Annotated():
             return f"({_annotated(expr)})"
-    raise TypeError(f"{expr!r} is no type")
+    raise TypeError(f"{expr!r} is not a type")
 
 
-def _closed(expr: TypeExpr) -> str:
+def _in_brackets(expr: TypeExpr) -> str:
+    """A type before `[]` or `?`: a union needs brackets there."""
     text = spell_type(expr)
     return f"({text})" if isinstance(expr, Union) else text
 
@@ -59,15 +68,16 @@ def _annotated(expr: Annotated) -> str:
 
 def spell_constraint(constraint: Constraint) -> str:
     """A constraint with its arguments."""
-    arguments = [_spell_argument(constraint, one) for one in constraint.arguments]
-    return f"@{constraint.name}({', '.join(arguments)})" if arguments else f"@{constraint.name}"
 
+    def argument(value: Any) -> str:
+        if value is None:
+            return "any"
+        takes_words = constraint.name in TAKE_BARE_WORDS
+        is_bare = takes_words and NAME.fullmatch(value) and value not in _JSON_LITERALS
+        return str(value) if is_bare else spell_value(value)
 
-def _spell_argument(constraint: Constraint, value: Any) -> str:
-    if value is None:
-        return "any"
-    is_word = constraint.name in BY_WORDS and NAME.fullmatch(value) and value not in _NO_WORDS
-    return str(value) if is_word else spell_value(value)
+    arguments = ", ".join(map(argument, constraint.arguments))
+    return f"@{constraint.name}({arguments})" if arguments else f"@{constraint.name}"
 
 
 def spell_field(field: SchemaField) -> str:
@@ -82,14 +92,47 @@ def spell_field(field: SchemaField) -> str:
 
 
 def spell_value(value: Any) -> str:
-    """A JSON value, on one line; the keys of objects are bare where they may be."""
+    """A JSON value, on one line; the keys of objects are bare where possible."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{spell_key(key)}: {spell_value(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{spell_key(key)}: {spell_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(spell_value, value)) + "]"
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def spell_key(name: str) -> str:
-    """The name of a field or a key; in quotes where it is not a bare name."""
+    """The name of a field or a key, in quotes where it cannot be bare."""
     return name if NAME.fullmatch(name) else spell_value(name)
+
+
+def unquote(token: str) -> str:
+    """The text that a quoted token says. Raises `ValueError`, whose message is for an author."""
+    if token.startswith(TRIPLE_QUOTES):
+        return dedent_block(token[3:-3])
+    text = _ESCAPE.sub(_unescape, token[1:-1])
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError("unpaired surrogate: \\ud800 to \\udfff must come in pairs") from None
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1]
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    if code not in _ESCAPES:
+        raise ValueError(f"unknown escape \\{code}; a backslash is written \\\\")
+    return _ESCAPES[code]
+
+
+def dedent_block(inside: str) -> str:
+    """The text between triple quotes.
+
+    Without the line break after the opening quotes, the common indentation, and white space in empty lines
+    and before the closing quotes.
+    """
+    lines = inside.removeprefix("\n").split("\n")
+    lines = [line if line.strip(" \t") else "" for line in lines]
+    indents = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines if line]
+    margin = len(commonprefix(indents))  # noqa: RUF071
+    return "\n".join(line[margin:] for line in lines)

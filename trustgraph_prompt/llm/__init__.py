@@ -1,4 +1,4 @@
-"""Who answers: records, the provider protocol, and the providers."""
+"""Providers of language models: their interface, its records, and the implementations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # aiohttp takes a third of a second to import: only who asks over HTTP waits for it
+    # aiohttp takes a third of a second to import: only users of HTTP wait for it
     if name == "OpenAIProvider":
         from trustgraph_prompt.llm.openai import OpenAIProvider
 

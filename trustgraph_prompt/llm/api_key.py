@@ -1,4 +1,4 @@
-"""The API key of a server: an environment variable holds it, or names the file that does."""
+"""The API key of a server, from an environment variable or from the file that one names."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from trustgraph_prompt.errors import ConfigError
 
 
 def from_environment(variable: str = "OPENAI_API_KEY") -> str | None:
-    """What the file holds that `<variable>_FILE` names, or else the variable. Raises `ConfigError`."""
+    """The content of the file that `<variable>_FILE` names, or else the variable. Raises `ConfigError`."""
     if path := os.environ.get(f"{variable}_FILE"):
         if key := read_text(Path(path)).removeprefix("\N{BYTE ORDER MARK}").strip():
             return key
-        raise ConfigError(f"is empty, and {variable}_FILE says that it holds the key", where=path)
+        raise ConfigError(f"the file is empty, and {variable}_FILE names it", where=path)
     return os.environ.get(variable)
 
 
 def about(variable: str = "OPENAI_API_KEY") -> str:
-    """Whether there is a key, and which variable gives it."""
+    """Say what to set after the server rejected the request's credentials."""
     given = next((name for name in (f"{variable}_FILE", variable) if os.environ.get(name)), None)
-    return f"the key of {given} was sent" if given else f"no key was sent: set {variable} or {variable}_FILE"
+    if given is None:
+        return f"no key was sent: set {variable} or {variable}_FILE"
+    return f"the key of {given} was rejected: set it to a valid key"

@@ -1,4 +1,4 @@
-"""What has come of one answer so far: the one place where deltas are put together."""
+"""Accumulates the deltas of one answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trustgraph_prompt.reader import CallReport
 
 
 class DeltaAccumulator:
-    """Takes deltas until there are no more; what is None has not been said."""
+    """What has come of one answer so far; None is not known yet."""
 
     def __init__(self) -> None:
         self.tool_calls: tuple[ToolCall, ...] = ()
@@ -20,18 +20,18 @@ class DeltaAccumulator:
         self.model: str | None = None
         self.schema_path: SchemaPath | None = None
         self.raw: Mapping[str, Any] = {}
-        self._said: FinishReason | None = None
+        self._finish_reason: FinishReason | None = None
         self._text: list[str] = []
         self._thinking: list[str] = []
 
     def take(self, delta: Delta) -> None:
-        """Add what has just become known."""
+        """Add a delta."""
         if delta.text:
             self._text.append(delta.text)
         if delta.thinking:
             self._thinking.append(delta.thinking)
         self.tool_calls += delta.tool_calls
-        self._said = delta.finish_reason or self._said
+        self._finish_reason = delta.finish_reason or self._finish_reason
         self.usage = delta.usage or self.usage
         self.model = delta.model or self.model
         self.schema_path = delta.schema_path or self.schema_path
@@ -44,21 +44,24 @@ class DeltaAccumulator:
 
     @property
     def thinking(self) -> str:
-        """What the model thought, which is no part of the content."""
+        """The model's reasoning, which is not part of the content."""
         return "".join(self._thinking)
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Why the model stopped. Servers say "stop" of a tool that they were told to call: it is a call."""
-        return "tool_calls" if self.tool_calls and self._said in (None, "stop") else self._said
+        """Why the model stopped; "tool_calls" even if the server says "stop" of a tool that was forced."""
+        if self.tool_calls and self._finish_reason in (None, "stop"):
+            return "tool_calls"
+        return self._finish_reason
 
     @property
     def has_ended(self) -> bool:
-        """Whether all is there: what breaks after the model has said why it stopped breaks nothing."""
-        return self._said is not None and (self._said != "tool_calls" or bool(self.tool_calls))
+        """Whether the answer is complete: errors after its finish reason and tool calls do no harm."""
+        reason = self._finish_reason
+        return reason is not None and (reason != "tool_calls" or bool(self.tool_calls))
 
     def report(self, why: str, error: str | None, cost: float | None = None) -> CallReport:
-        """The call as it stands among all that were made; `error` is what broke it."""
+        """The report of the call; `error` is what ended it, if it did not end by itself."""
         return CallReport(
             why,
             self.text,
@@ -71,9 +74,9 @@ class DeltaAccumulator:
         )
 
     def tokens(self, call: Call) -> int:
-        """What the call took: as reported, else estimated, and nothing where it failed before it began."""
+        """The tokens of the call: as reported, else estimated; 0 if it failed before it began."""
         if self.usage.tokens:
             return self.usage.tokens
         written = self.thinking + self.text
-        has_begun = written or self.tool_calls or self._said
+        has_begun = written or self.tool_calls or self._finish_reason
         return estimate_usage(call, written, self.tool_calls).tokens if has_begun else 0

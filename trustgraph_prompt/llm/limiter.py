@@ -1,4 +1,4 @@
-"""A provider around a provider whose calls keep to limits."""
+"""A provider wrapper that keeps calls within limits."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from trustgraph_prompt.llm.token_estimates import estimate_question
 
 
 class Limiter(ProviderWrapper):
-    """Waits for its turn before each call, and keeps its place until the answer has ended.
+    """Waits before each call until the limits admit it, and occupies a slot until the answer has ended.
 
-    Limiters given the same limits share them: what a process may ask of its providers together. Providers of
-    one place (`Identity.place`) are one server, whose refusals all of them heed. A call is expected to take
-    its question and what the answer may have at most, where that is said; it took what the provider reports,
-    or what was said, where it reports nothing. A call that brought nothing took nothing, and one to
-    a provider that is away was none.
+    Limiters with the same `Limits` share them: they bound the calls of a whole process. Providers with the
+    same `Identity.place` are one server, and a refusal for its rate slows all of them. A call is expected to
+    take the tokens of its question and of its answer limit, if there is one; afterwards it counts with the
+    tokens that the provider reports, or else an estimate. A call without any answer counts as no tokens, and
+    one that the circuit breaker rejects does not count at all.
     """
 
     def __init__(self, provider: Provider, limits: Limits) -> None:
@@ -29,29 +29,29 @@ class Limiter(ProviderWrapper):
         self._limits = limits
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer of the provider within, once there is a place. Raises what `Limits.enter` raises."""
+        """Stream the answer, once the call is admitted. Raises what `Limits.enter` raises."""
         counts = self._limits.counts_tokens
         question = estimate_question(call) if counts else 0
         answer = max(0, call.config.answer_limit or 0)
-        place = await self._limits.enter(question + answer, server=self.identity.place)
-        heard, is_away = DeltaAccumulator(), False
+        admission = await self._limits.enter(question + answer, server=self.identity.place)
+        received, is_away = DeltaAccumulator(), False
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
                 async for delta in deltas:
-                    if place.pending:
-                        self._limits.answered(place)
-                    heard.take(delta)
+                    if admission.pending:
+                        self._limits.answered(admission)
+                    received.take(delta)
                     yield delta
-            if place.pending:
-                self._limits.answered(place)
+            if admission.pending:
+                self._limits.answered(admission)
         except ProviderRateLimit as error:
-            self._limits.refused(place, error.retry_after)
+            self._limits.refused(admission, error.retry_after)
             raise
         except ProviderAway:
             is_away = True
             raise
         finally:
             if is_away:
-                self._limits.give_back(place)
+                self._limits.give_back(admission)
             else:
-                self._limits.leave(place, heard.tokens(call) if counts else 0)
+                self._limits.leave(admission, received.tokens(call) if counts else 0)

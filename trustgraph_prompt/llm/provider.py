@@ -1,4 +1,4 @@
-"""Who answers: the one primitive every provider has."""
+"""The interface of providers, and the base class of wrappers around them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from trustgraph_prompt.llm.records import Call, Delta, Identity
 
 
 class Provider(Completer, Protocol):
-    """Answers calls. Its `stream` neither judges nor retries; any number of calls at a time.
+    """Calls a model. `stream` neither validates nor retries; any number of calls at a time.
 
-    Whoever makes one inherits from `Completer`, and has `complete` of it.
+    Implementations inherit from `Completer`, which adds `complete`.
     """
 
     @property
     def identity(self) -> Identity:
-        """Who answers, for caches and traces."""
+        """Identifies the model, for caches and traces."""
 
     @property
     def prefill(self) -> bool:
-        """Whether an answer goes on from a last message of the assistant's."""
+        """Whether a last message of the assistant's is continued."""
 
 
 class ProviderWrapper(Completer):
-    """A provider around a provider; what it does not say itself is what the one within says."""
+    """Wraps a provider; delegates everything that a subclass does not override."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
@@ -39,9 +39,9 @@ class ProviderWrapper(Completer):
         return self.provider.prefill
 
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer of the provider within."""
+        """Stream the answer of the wrapped provider."""
         return self.provider.stream(call)
 
     async def close(self) -> None:
-        """Close the provider within."""
+        """Close the wrapped provider."""
         await self.provider.close()

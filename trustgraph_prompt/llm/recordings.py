@@ -1,4 +1,4 @@
-"""Recordings: JSON Lines files of scripted answers (docs/providers.md describes the format)."""
+"""Reads recordings: JSON Lines files of scripted answers (docs/providers.md describes the format)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LINE: Mapping[str, Any] = {
     "additionalProperties": False,
     "anyOf": [{"required": ["answer"]}, {"required": ["thinking"]}, {"required": ["error"]}],
     "properties": {
-        "note": {"type": "string", "description": "for who reads the recording"},
+        "note": {"type": "string", "description": "for readers of the recording"},
         "prompt": {"type": "string", "description": "the id of a prompt"},
         "contains": {"type": "string", "description": "a text"},
         "match": {"type": "string", "description": "a regular expression"},
@@ -60,7 +60,7 @@ _LINE: Mapping[str, Any] = {
 
 
 def read(path: Path) -> Iterator[ScriptedAnswer]:
-    """The answers of a recording, in order. Raises `ConfigError` with file and line."""
+    """Yield the answers of a recording, in order. Raises `ConfigError` with file and line."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -77,8 +77,8 @@ def _answer(line: bytes, where: str) -> ScriptedAnswer:
         raise ConfigError(f"not JSON: {error}", where=where) from None
     check(entry, _LINE, where)
     _check_regex(entry.get("match"), where)
-    apart = ("note", "answer", "thinking", "usage", "error")
-    values = {key: value for key, value in entry.items() if key not in apart}
+    converted = ("note", "answer", "thinking", "usage", "error")
+    values = {key: value for key, value in entry.items() if key not in converted}
     if "usage" in entry:
         values["usage"] = Usage(**entry["usage"])
     if "error" in entry:

@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back, independent of any wire (seed 2, sections 3 to 6)."""
+"""Calls to a model and its answers, independent of any wire format (OpenArmature, sections 3 to 6)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, Literal
 
 from trustgraph_prompt.cost import Usage
 
-#: What servers call the limit of an answer; newer models know the second name only.
+#: Names of the limit of an answer; newer models of OpenAI only accept the second.
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
-#: Why a model stopped: by itself, cut, for tools, filtered, broken off.
+#: Why a model stopped: by itself, truncated, for tools, filtered, aborted.
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error"]
 
-#: How an answer is held to a schema: by the server, strictly or as best it can, or by being told in words.
+#: How an answer is made to match a schema: by the server, strictly or as best it can, or by instructions.
 SchemaPath = Literal["strict", "native", "prompt"]
 
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """A piece of a message that is text."""
+    """A text in a message."""
 
     text: str
 
@@ -40,10 +40,10 @@ Block = TextBlock | ImageBlock
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool the model wants called; `arguments` is None only where they could not be read.
+    """A tool that the model wants called; `arguments` is None only where they are not a JSON object.
 
-    `arguments_text` is how the model wrote them, which says more than their values can: it makes no
-    difference to whether two calls are equal.
+    `arguments_text` is how the model wrote them, which the values alone do not tell; it is ignored when two
+    calls are compared.
     """
 
     id: str
@@ -54,7 +54,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation. `tool_calls` only of an assistant, `tool_call_id` only of a tool."""
+    """One message of a conversation. Only an assistant has `tool_calls`, only a tool a `tool_call_id`."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str | tuple[Block, ...]
@@ -70,13 +70,13 @@ class Message:
 
     @property
     def has_images(self) -> bool:
-        """Whether the content is more than text."""
+        """Whether the content has an image."""
         return not isinstance(self.content, str) and any(isinstance(b, ImageBlock) for b in self.content)
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function the model may ask for; `parameters` is a JSON Schema of an object."""
+    """A function that the model may call; `parameters` is a JSON Schema of an object."""
 
     name: str
     description: str
@@ -85,9 +85,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
-    """Settings of a call; None is left out of the wire, `extras` go onto it as they are.
+    """Settings of a call. None is not sent; `extras` are sent as they are.
 
-    `model` is another model of the same server than the provider's own.
+    `model` names another model of the same server than the provider's own.
     """
 
     temperature: float | None = None
@@ -102,18 +102,18 @@ class RuntimeConfig:
 
     @property
     def answer_limit(self) -> int | None:
-        """Tokens of the answer at most, under whichever name it is said; None where nothing limits it."""
-        said = (self.max_tokens, *(self.extras.get(name) for name in _LIMITS))
-        return min((tokens for tokens in said if isinstance(tokens, int)), default=None)
+        """The most tokens that an answer may have, under whichever name; None without a limit."""
+        limits = (self.max_tokens, *(self.extras.get(name) for name in _LIMITS))
+        return min((tokens for tokens in limits if isinstance(tokens, int)), default=None)
 
     def doubled(self) -> RuntimeConfig:
-        """The same with twice the room for the answer."""
+        """The same settings with twice the answer limit."""
         named = {name: 2 * self.extras[name] for name in _LIMITS if isinstance(self.extras.get(name), int)}
         max_tokens = self.max_tokens and 2 * self.max_tokens
         return replace(self, max_tokens=max_tokens, extras={**self.extras, **named})
 
     def at_most(self, tokens: int | None) -> RuntimeConfig:
-        """The same for an answer of at most `tokens` tokens, said under the name that the extras use."""
+        """The same settings for an answer of at most `tokens`, under the name that the extras use."""
         if tokens is None:
             return self
         named = {name: _smaller(self.extras[name], tokens) for name in _LIMITS if name in self.extras}
@@ -125,11 +125,15 @@ class RuntimeConfig:
         )
 
 
+#: The settings that are numbers; servers know them by the same names.
+NUMBERS = ("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty")
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who answers: the kind of provider, the model it asks for, and where (a URL, a topic). No secrets.
+    """The kind of a provider, its model, and where that is (a URL, a topic). No secrets.
 
-    Two providers of one identity are taken to give the same answers.
+    Providers with equal identities are assumed to give the same answers.
     """
 
     system: str
@@ -139,12 +143,12 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One question to a provider, whole.
+    """One call of a provider.
 
-    `response_schema` is asked for natively where the provider can, and else told in words if
-    `schema_in_words`; nobody judges the answer by it here. A last message of the assistant's is the beginning
-    of the answer, for providers that have `prefill`. `stream` says how the answer comes over the wire.
-    `labels` (prompt id and the like) are for observers and for the scripted provider, never for a wire.
+    `response_schema` is sent natively where the server supports that, else in words if `schema_in_words`;
+    answers are not validated here. If the last message is the assistant's, it is the beginning of the answer,
+    for providers with `prefill`. `stream` says whether the answer comes over the wire in pieces. `labels`
+    (prompt id and the like) are for observers and for the scripted provider; servers do not receive them.
     """
 
     messages: Sequence[Message]
@@ -159,13 +163,14 @@ class Call:
 
 @dataclass(slots=True)
 class Delta:
-    """A piece of an answer as it comes. What is not None has just become known.
+    """A piece of an answer as it arrives. What is not None has just become known.
 
-    `finish_reason` and `usage` come with or after the last text; None to the end means the wire did not say.
-    `thinking` is reasoning that is not part of the answer. `tool_calls` are whole. `raw` is the body that the
-    server sent, put together where it was streamed; it comes last.
+    `finish_reason` and `usage` come with or after the last text; servers may omit both. `thinking` is
+    reasoning that is not part of the answer. `tool_calls` are complete. `raw` is the body that the server
+    sent, assembled where it was streamed; it comes last.
 
-    Nobody changes one. It is not frozen because that takes longer than all else that is done about a token.
+    Treat it as immutable. It is not frozen because making a frozen one takes longer than everything else that
+    is done for a token.
     """
 
     text: str = ""

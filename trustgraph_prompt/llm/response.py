@@ -1,4 +1,4 @@
-"""What `complete` gives back (seed 2, section 6)."""
+"""The result of `complete` (OpenArmature, section 6)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 class Response(Generic[T]):
     """A model's answer. `message.content` is what the model wrote, byte for byte.
 
-    `parsed` is the value of the whole content where a schema was asked for and no tool; `stage` says what it
-    took to read it, `schema_path` how the provider held the model to the schema. `finish_reason` is None
-    where the wire did not say. `raw` is the body that the server sent, {} of a provider that has none.
+    `parsed` is the value of the content, if a schema was asked for and no tool was called; `stage` says how
+    it was read, `schema_path` how the schema was enforced. `finish_reason` is None where the server did not
+    give one. `raw` is the body that the server sent, {} for providers without one.
 
-    `calls` are all that were made for it, this answer the last of them; `usage` is what they cost together.
+    `calls` are all calls that were made, this answer the last of them; `usage` is the sum over them.
     """
 
     message: Message

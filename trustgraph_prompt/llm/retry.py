@@ -1,4 +1,4 @@
-"""When a call that failed is sent again: the one helper for all who call a provider (seed 2, section 7.1)."""
+"""Retries failed calls of a provider (OpenArmature, section 7.1)."""
 
 from __future__ import annotations
 
@@ -18,40 +18,41 @@ from trustgraph_prompt.retrying import error_of, retrying
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
-#: Seconds. A provider that asks for more is not waited for: its error goes up, with `retry_after`, to
-#: whoever can put the request aside without holding a place for it.
+#: Seconds. If a provider asks for a longer wait, its error is raised, with `retry_after`, to a caller that
+#: can postpone the request without occupying a slot.
 LONGEST_WAIT = 120.0
 
-#: Seconds for which a server's wish to be left alone is believed. Limits are by the minute, and one that asks
-#: for more is often wrong: another call after five minutes is no burden to it, and tells.
+#: The most seconds of a `Retry-After` that are respected. Rate limits are by the minute, and a server that
+#: asks for more is often wrong; one call after five minutes does no harm, and shows.
 LONGEST_BELIEVED = 300.0
 
 
 def transient(error: BaseException) -> bool:
-    """Whether the same call may succeed later: the error, or its direct cause, is one that passes.
+    """Whether the same call may succeed later, because the error or its direct cause is transient.
 
-    These are unavailable, not loaded and rate limit (seed 2, section 7).
+    Transient are: unavailable, not loaded and rate limit (OpenArmature, section 7).
     """
-    return any(isinstance(one, ProviderError) and one.transient for one in (error, error.__cause__))
+    return any(isinstance(e, ProviderError) and e.transient for e in (error, error.__cause__))
 
 
 def full_jitter(attempt: int) -> float:
-    """Seconds to wait after the `attempt`-th try (from 0): random, up to 1, 2, 4 … 30."""
+    """Seconds to wait after an attempt (from 0): random, up to 1, 2, 4 … 30."""
     return random.uniform(0.0, min(30.0, 2.0 ** min(attempt, 5)))
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a call is tried in all (`max_attempts`), and after which failures (`classifier`).
+    """How many attempts a call has (`max_attempts`), and after which errors it is retried (`classifier`).
 
-    Between two tries: `backoff(n)` seconds after the n-th (from 0), never less than the provider's
-    `retry_after`, and none after an answer that was merely wrong. Before the wait `on_retry(error, n)` is
-    awaited. `deadline` is in seconds over all tries and waits together.
+    After the n-th attempt (from 0) the wait is `backoff(n)` seconds, never less than the provider's
+    `retry_after`, and none after an invalid answer. `on_retry(error, n)` is awaited before it. `deadline` is
+    in seconds over all attempts and waits.
 
-    The rest is for `complete`; `ask` has a budget and words of its own. No other try is made once `tokens`
-    are spent. `per_attempt_override` are settings that go over those of the call, the first for the second
-    try and so on, the last for all that follow; what is None in them stays as it was. `reask(error)` are the
-    words with which the model, shown its wrong answer, is asked again; without it a wrong answer is final.
+    The rest is for `complete`; `ask` has a budget and feedback instead. There is no further attempt once
+    `tokens` are spent. `per_attempt_override` are settings that override those of the call: the first for the
+    second attempt and so on, the last for all that follow; None in them changes nothing. `reask(error)`
+    returns the message that follows the invalid answer when the model is asked again; without `reask` an
+    invalid answer is final.
     """
 
     max_attempts: int = 3
@@ -70,11 +71,11 @@ class RetryPolicy:
         sleep: Sleep = asyncio.sleep,
         seconds_left: Callable[[], float | None] = lambda: None,
     ) -> T:
-        """The result of the first try that succeeds; raises the last error where none does.
+        """Return the result of the first attempt that succeeds; raise the last error where none does.
 
-        Gives up early when the wait would outlast `seconds_left()` (None: no limit) or the deadline, or the
-        provider asks for `LONGEST_WAIT`. A try that the deadline ends is `ProviderUnavailable`. Cancelling is
-        never a failure.
+        Gives up early when the wait would exceed `seconds_left()` (None: no limit) or the deadline, or the
+        provider asks for `LONGEST_WAIT`. Where the deadline ends an attempt, raises `ProviderUnavailable`.
+        Cancellation is never retried.
         """
         ends = None if self.deadline is None else time.monotonic() + self.deadline
 
@@ -90,34 +91,33 @@ class RetryPolicy:
                 or (seconds is not None and state.upcoming_sleep >= seconds)
             )
 
-        async def tried() -> T:
+        async def within_deadline() -> T:
             try:
                 async with asyncio.timeout(None if ends is None else ends - time.monotonic()) as limit:
                     return await attempt()
             except TimeoutError:
                 if not limit.expired():
                     raise
-                raise ProviderUnavailable(
-                    f"no answer within the {self.deadline:g} seconds there were"
-                ) from None
+                message = f"no answer within the retry deadline of {self.deadline:g} seconds"
+                raise ProviderUnavailable(message) from None
 
         return await retrying(
-            tried,
+            within_deadline,
             retry=self._is_worth_another,
             stop=enough,
             wait=self._wait,
-            before_sleep=self._tell,
+            before_sleep=self._notify,
             sleep=sleep,
         )
 
     def config(self, base: RuntimeConfig, attempt: int) -> RuntimeConfig:
-        """The settings of the `attempt`-th try (from 0)."""
+        """The settings of an attempt (from 0)."""
         if attempt == 0 or not self.per_attempt_override:
             return base
         override = self.per_attempt_override[min(attempt, len(self.per_attempt_override)) - 1]
-        named = {one.name: getattr(override, one.name) for one in fields(override)}
-        said = {name: value for name, value in named.items() if value is not None}
-        return replace(base, **said | {"extras": {**base.extras, **override.extras}})
+        values = {field.name: getattr(override, field.name) for field in fields(override)}
+        changed = {name: value for name, value in values.items() if value is not None}
+        return replace(base, **changed | {"extras": {**base.extras, **override.extras}})
 
     def _is_worth_another(self, state: tenacity.RetryCallState) -> bool:
         error = error_of(state)
@@ -129,14 +129,14 @@ class RetryPolicy:
             return 0.0
         return max(_asked_to_wait(state), self.backoff(state.attempt_number - 1))
 
-    async def _tell(self, state: tenacity.RetryCallState) -> None:
+    async def _notify(self, state: tenacity.RetryCallState) -> None:
         error = error_of(state)
         if self.on_retry is not None and isinstance(error, Exception):
             await self.on_retry(error, state.attempt_number - 1)
 
 
 def _asked_to_wait(state: tenacity.RetryCallState) -> float:
-    """Seconds that the provider wants to be left alone, as the error or its direct cause says."""
+    """The `retry_after`, in seconds, of the error or its direct cause."""
     error = error_of(state)
-    waits = (getattr(one, "retry_after", None) for one in (error, error and error.__cause__))
+    waits = (getattr(e, "retry_after", None) for e in (error, error and error.__cause__))
     return max((seconds for seconds in waits if seconds is not None), default=0.0)

@@ -1,6 +1,6 @@
-"""A provider whose answers are written down beforehand: for demos, and for people's own tests.
+"""A provider with prepared answers, for demos and tests.
 
-`recording.py` reads them from a file; docs/providers.md describes its format.
+`recordings.py` reads them from a file; docs/providers.md describes its format.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from trustgraph_prompt.llm.token_estimates import estimate_usage
 class ScriptedAnswer:
     """One answer, and which questions it is for.
 
-    For: `prompt` the id of the prompt, `contains` a text, `match` a regular expression searched for; both
-    in the text of the user's messages; what is None fits every question.
+    Which questions: `prompt` is the id of the prompt; `contains` is a text and `match` a regular expression
+    to find in the user's messages. None matches every question.
 
-    How: `delay` seconds before the first piece, `chunk` characters a piece. `cut_after` so many characters
-    the answer ends, by default with the finish reason "length". `error` is raised after the text, which
-    makes it a broken connection, or at once where there is none. Without `usage` it is estimated.
+    How it is sent: `delay` is the seconds before the first piece, `chunk` the characters of a piece. After
+    `cut_after` characters the answer is truncated, with the finish reason "length" unless another is given.
+    `error` is raised after the text, like a broken connection, or at once without a text. `usage` is
+    estimated where it is not given.
     """
 
     text: str = ""
@@ -45,11 +46,11 @@ class ScriptedAnswer:
 
     @property
     def question(self) -> tuple[str | None, str | None, str | None]:
-        """What decides whether the answer fits; answers for the same question are given in turn."""
+        """The conditions; answers with the same ones are given in turn."""
         return self.prompt, self.contains, self.match
 
     def fits(self, prompt: str | None, text: str) -> bool:
-        """Whether this answers the question."""
+        """Whether the answer is for the question."""
         return (
             (self.prompt is None or self.prompt == prompt)
             and (self.contains is None or self.contains in text)
@@ -58,15 +59,15 @@ class ScriptedAnswer:
 
 
 class ScriptedProvider(Completer):
-    """Gives written answers, the same ones every time.
+    """Gives prepared answers, the same ones every time.
 
-    The first question that fits decides. Where it has several answers, the n-th call of one asking gets the
-    n-th of them and the last is repeated, so an asking that was cut, refused or failed goes on as written,
-    however many run at once. Calls that do not say which of an asking they are (label `call`, which
-    `ask` sets) are counted as they arrive.
+    The first answer that fits the question is given. Of several for the same question, the n-th call of a
+    request gets the n-th, and the last is repeated: the script also holds for continuations, retries and
+    concurrent requests. `ask` numbers the calls of a request with the label `call`; calls without it are
+    counted as they arrive.
 
-    `answers` may also be a function of the call, which returns a text, an answer or deltas, or raises.
-    `prefill` says that the function goes on from a last message of the assistant's.
+    `answers` may also be a function of the call that returns a text, an answer or deltas, or raises.
+    `prefill` says that it continues a last message of the assistant's.
     """
 
     def __init__(
@@ -90,13 +91,13 @@ class ScriptedProvider(Completer):
 
     @classmethod
     def load(cls, path: str | Path) -> ScriptedProvider:
-        """A provider for a recording. Raises `ConfigError` that says which line is wrong, and how."""
+        """Load a recording. Raises `ConfigError` with the line that is wrong."""
         from trustgraph_prompt.llm import recordings
 
         return cls(recordings.read(Path(path)), name=str(path))
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer in pieces. Raises `ProviderInvalidRequest` where none is written for the question."""
+        """Stream the answer. Raises `ProviderInvalidRequest` where the script has none for the question."""
         answer = self._answer(call)
         if isinstance(answer, str):
             answer = ScriptedAnswer(answer)
@@ -122,21 +123,21 @@ class ScriptedProvider(Completer):
         )
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no connections."""
 
     def _look_up(self, call: Call) -> ScriptedAnswer:
         prompt = call.labels.get("prompt")
         text = "\n".join(message.text for message in call.messages if message.role == "user")
         for question, answers in self._rules.items():
             if answers[0].fits(prompt, text):
-                return answers[min(self._turn(question, call.labels), len(answers)) - 1]
+                return answers[min(self._number(question, call.labels), len(answers)) - 1]
         offers = sorted({str(answers[0].prompt or "any prompt") for answers in self._rules.values()})
         raise ProviderInvalidRequest(
             f"{self._name} has no answer for prompt {prompt or '(not named)'} and {excerpt(text, 120)!r}; "
-            f"it answers {', '.join(offers) or 'nothing'}"
+            f"it has answers for {', '.join(offers) or 'nothing'}"
         )
 
-    def _turn(self, question: object, labels: Mapping[str, str]) -> int:
+    def _number(self, question: object, labels: Mapping[str, str]) -> int:
         if "call" in labels:
             return int(labels["call"])
         self._arrived[question] = self._arrived.get(question, 0) + 1

@@ -1,4 +1,4 @@
-"""How long a call over HTTP may take, and the waiting itself."""
+"""Timeouts of a call over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Timeout:
-    """Seconds a call may take: to connect, until the answer begins, between two pieces of it, in all."""
+    """Seconds that a call may take: to connect, until the answer begins, between two pieces of it, in all."""
 
     connect: float = 10.0
     first: float = 300.0
@@ -26,9 +26,9 @@ DEFAULT_TIMEOUT = Timeout()
 
 
 class CallDeadline:
-    """How long one call still waits for what comes next; what a listener takes is not waiting.
+    """Enforces the timeouts of one call.
 
-    The total holds for both together.
+    The time that the consumer takes between two pieces only counts for the total.
     """
 
     def __init__(self, timeout: Timeout) -> None:
@@ -40,25 +40,24 @@ class CallDeadline:
         self.answer_has_begun = False
 
     def an_event_came(self) -> None:
-        """The answer has begun, or goes on."""
+        """Note that a piece of the answer came."""
         self.answer_has_begun = True
         self._waited = 0.0
 
     def check(self) -> None:
-        """Raises `ProviderUnavailable` where the total is over."""
+        """Raise `ProviderUnavailable` if the total has passed."""
         if self._now() >= self._ends:
             raise ProviderUnavailable(self._limit()[1])
 
     @property
     def seconds(self) -> float:
-        """How long to wait at most for what comes next."""
+        """How long to wait for the next piece, at most."""
         return self._limit()[0]
 
     async def wait(self, start: Callable[[], Awaitable[T]]) -> T:
-        """What comes of `start()`. Raises `ProviderUnavailable` when it takes too long."""
+        """Return the result of `start()`. Raises `ProviderUnavailable` when it takes too long."""
         began = self._now()
         left, message = self._limit()
-        # what is there at once is had without a look at the clock
         if left <= 0:
             raise ProviderUnavailable(message)
         try:
@@ -70,10 +69,11 @@ class CallDeadline:
             self._waited += self._now() - began
 
     def _limit(self) -> tuple[float, str]:
-        """The seconds that are left, and what to say once they are over."""
+        """The seconds that are left, and the message for when they have passed."""
         timeout, now = self._timeout, self._now()
         if self.answer_has_begun:
-            left, message = timeout.idle - self._waited, f"nothing came for {timeout.idle:g} seconds"
+            left = timeout.idle - self._waited
+            message = f"the server sent nothing for {timeout.idle:g} seconds"
         else:
             left = self._started + timeout.first - now
             message = f"no answer began within {timeout.first:g} seconds"

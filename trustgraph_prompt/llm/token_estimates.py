@@ -1,4 +1,4 @@
-"""Roughly how many tokens a call and its answer take, where nobody counted them."""
+"""Estimates tokens where the provider does not report them."""
 
 from __future__ import annotations
 
@@ -9,42 +9,40 @@ from typing import Any
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm.records import Call, ImageBlock, Message, ToolCall
 
-#: UTF-8 bytes to a token: near the truth for English prose and JSON, on the safe side for other scripts.
+#: UTF-8 bytes of a token: realistic for English prose and JSON, too many tokens for other scripts.
 BYTES_PER_TOKEN = 4
 
-#: Tokens of an image, whatever its size: what models make of a large one.
+#: Tokens of an image of any size: what models count for a large one.
 IMAGE_TOKENS = 1_000
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text; a text that is not empty has one at least."""
+    """Tokens of a text: at least one, unless it is empty."""
     return -(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN)
 
 
 def estimate_messages(messages: Sequence[Message]) -> int:
-    """Tokens of what is said to a model: texts, images, and the tools that were called."""
-    return sum(
-        estimate(message.text) + _of_images(message) + _of_tool_calls(message.tool_calls)
+    """Tokens of messages: texts, images and tool calls."""
+    images = sum(
+        isinstance(block, ImageBlock)
         for message in messages
+        if not isinstance(message.content, str)
+        for block in message.content
     )
+    texts = (estimate(message.text) + _of_tool_calls(message.tool_calls) for message in messages)
+    return IMAGE_TOKENS * images + sum(texts)
 
 
 def estimate_question(call: Call) -> int:
-    """Tokens of all that a call says, its tools included."""
+    """Tokens of the messages and tools of a call."""
     tools = (estimate(tool.name + tool.description) + _of_json(tool.parameters) for tool in call.tools)
     return estimate_messages(call.messages) + sum(tools)
 
 
 def estimate_usage(call: Call, answer: str, tool_calls: Iterable[ToolCall] = ()) -> Usage:
-    """What a call and its answer cost; thinking is part of what was answered."""
+    """Tokens of a call and its answer, which should include the thinking."""
     prompt, completion = estimate_question(call), estimate(answer) + _of_tool_calls(tool_calls)
     return Usage(prompt, completion, prompt + completion)
-
-
-def _of_images(message: Message) -> int:
-    if isinstance(message.content, str):
-        return 0
-    return IMAGE_TOKENS * sum(isinstance(block, ImageBlock) for block in message.content)
 
 
 def _of_tool_calls(calls: Iterable[ToolCall]) -> int:

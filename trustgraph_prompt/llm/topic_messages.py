@@ -1,8 +1,8 @@
-"""The text-completion wire: what a call is as a request, and what a response is as a delta; both ways."""
+"""Converts between calls and text-completion requests, and between responses and deltas."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, cast, get_args
 
@@ -24,15 +24,15 @@ from trustgraph_prompt.wire import Error, TextCompletionRequest, TextCompletionR
 #: The type of a provider's error, except for a rate limit (TrustGraph's names).
 LLM_ERROR, TOO_MANY_REQUESTS = "llm-error", "too-many-requests"
 
-#: The types of errors that are the request's own fault.
+#: The types of errors that the request itself causes.
 _REQUESTS_FAULT = ("invalid-request", "not-implemented", "too-large")
 
-_WORDS: Mapping[str, str] = {"user": "User", "assistant": "Assistant"}
+_ROLE_NAMES: Mapping[str, str] = {"user": "User", "assistant": "Assistant"}
 
-#: Digits of the number of a call: nobody makes more of them.
+#: Digits of the number of a call.
 _LONGEST_NUMBER = 9
 
-#: From where to where a number may be: wider than any server takes it.
+#: The allowed range of numbers: wider than that of any server.
 _NUMBERS: Mapping[str, tuple[float, float]] = {
     "temperature": (0, 100),
     "top_p": (0, 1),
@@ -42,29 +42,31 @@ _NUMBERS: Mapping[str, tuple[float, float]] = {
 _MOST_TOKENS = 2**31 - 1
 _LONGEST_MODEL = 200
 
-_LEFT_TO_THE_PROVIDER = RuntimeConfig()
-
 
 def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequest:
-    """A call as a request. Raises the `ProviderError` for what does not go onto this wire."""
+    """Convert a call. Raises a `ProviderError` for what a text-completion request cannot have."""
     if call.tools or any(message.role == "tool" or message.tool_calls for message in call.messages):
-        raise ProviderInvalidRequest("tools do not go onto this wire")
+        raise ProviderInvalidRequest("a text-completion request cannot have tools")
     if any(message.has_images for message in call.messages):
-        raise ProviderUnsupportedContentBlock("images do not go onto this wire")
+        raise ProviderUnsupportedContentBlock("a text-completion request cannot have images")
     system = [message.text for message in call.messages if message.role == "system"]
-    said = [message for message in call.messages if message.role != "system"]
-    # system and prompt are all of a conversation that consists of one of each, in that order
-    plain = len(said) == 1 and said[0].role == "user" and list(call.messages[len(system) :]) == said
+    others = [message for message in call.messages if message.role != "system"]
+    # such a conversation is fully described by `system` and `prompt`
+    plain = len(others) == 1 and others[0].role == "user" and list(call.messages[len(system) :]) == others
     return TextCompletionRequest(
         system="\n\n".join(system),
-        prompt=said[0].text if plain else _in_words(said),
+        # TrustGraph's workers only know this one text
+        prompt=others[0].text
+        if plain
+        else "\n\n".join(f"{_ROLE_NAMES[message.role]}:\n{message.text}" for message in others),
         streaming=call.stream,
         response_format=None if call.response_schema is None else "json",
         schema=call.response_schema,
         messages=None
         if plain and len(system) < 2
         else [{"role": message.role, "content": message.text} for message in call.messages],
-        settings=_set(call.config),
+        settings={name: value for name, value in asdict(call.config).items() if value not in (None, {})}
+        or None,
         schema_in_words=call.schema_in_words,
         direct=True,
         labels=call.labels,
@@ -73,10 +75,11 @@ def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequ
 
 
 def call(request: TextCompletionRequest) -> Call:
-    """The call that a request asks for. Raises `RequestError` for settings and labels that are none."""
+    """Convert a request. Raises `RequestError` for invalid settings and labels."""
     number = request.labels.get("call", "1")
     if not (number.isascii() and number.isdecimal() and len(number) <= _LONGEST_NUMBER):
-        raise RequestError("TextCompletionRequest/labels/call: expected the number of a call")
+        found = excerpt(repr(number), 40)
+        raise RequestError(f"TextCompletionRequest/labels/call: found {found}, expected the number of a call")
     if request.messages is None:
         system = [Message("system", request.system)] if request.system.strip() else []
         messages = [*system, Message("user", request.prompt)]
@@ -93,20 +96,20 @@ def call(request: TextCompletionRequest) -> Call:
 
 
 def delta(response: TextCompletionResponse, text: str, model: str | None = None) -> Delta:
-    """What a response says of an answer: `text` of its own, and of `model` where it names none."""
-    known = (response.in_token, response.out_token) != (None, None)
+    """Convert a response: `text` is its new text, `model` the model where it names none."""
+    has_tokens = (response.in_token, response.out_token) != (None, None)
     return Delta(
         text=text,
         thinking=response.thinking,
         finish_reason=cast(FinishReason, _one_of(response.finish_reason, FinishReason)),
-        usage=_usage(response) if response.usage or known else None,
+        usage=_usage(response) if response.usage or has_tokens else None,
         model=response.model or model,
         schema_path=cast(SchemaPath, _one_of(response.schema_path, SchemaPath)),
     )
 
 
 def has_failed(response: bytes) -> bool:
-    """Whether a response says that there is no answer."""
+    """Whether a response reports an error, or is malformed."""
     try:
         return TextCompletionResponse.decode(response).error is not None
     except RequestError:
@@ -114,16 +117,16 @@ def has_failed(response: bytes) -> bool:
 
 
 def error(cause: ProviderError) -> Error:
-    """A provider's error as the error of a response."""
+    """Convert a provider's error to the error of a response."""
     if isinstance(cause, ProviderRateLimit):
         return Error(TOO_MANY_REQUESTS, str(cause))
     return Error(LLM_ERROR, f"{cause.category}: {cause}")
 
 
 def cause(error: Error, retry_after: float | None = None) -> ProviderError:
-    """The error that the error of a response stands for.
+    """Convert the error of a response to a provider's error.
 
-    TrustGraph's own workers name no category: what they could not do may work later, or never.
+    TrustGraph's own workers name no category, and do not tell whether a retry may help.
     """
     category, _, message = error.message.partition(": ")
     if error.type == TOO_MANY_REQUESTS:
@@ -138,18 +141,6 @@ def cause(error: Error, retry_after: float | None = None) -> ProviderError:
     return kind(f"{error.type}: {error.message}", retry_after=retry_after)
 
 
-def _in_words(said: Sequence[Message]) -> str:
-    """A conversation as one text, for a worker that knows no other."""
-    return "\n\n".join(f"{_WORDS[message.role]}:\n{message.text}" for message in said)
-
-
-def _set(config: RuntimeConfig) -> dict[str, Any] | None:
-    """The settings that are not left to the provider."""
-    if config == _LEFT_TO_THE_PROVIDER:
-        return None
-    return {name: value for name, value in asdict(config).items() if value not in (None, {})} or None
-
-
 def _config(settings: Mapping[str, Any]) -> RuntimeConfig:
     known = {field.name for field in fields(RuntimeConfig)}
     for name, value in settings.items():
@@ -162,7 +153,7 @@ def _config(settings: Mapping[str, Any]) -> RuntimeConfig:
 
 
 def _check(name: str, value: Any, where: str) -> None:
-    """Raises `RequestError` for a value that the setting cannot have."""
+    """Raise `RequestError` for an invalid value of a setting."""
     match name:
         case "max_tokens" | "max_completion_tokens":
             fits = _is_a(value, int) and 1 <= value <= _MOST_TOKENS
@@ -174,7 +165,7 @@ def _check(name: str, value: Any, where: str) -> None:
             fits, expected = _is_a(value, int), "a whole number"
         case "stop_sequences":
             fits = isinstance(value, list) and all(isinstance(text, str) for text in value)
-            expected = "an array of texts"
+            expected = "an array of strings"
         case "extras":
             fits, expected = isinstance(value, dict), "an object"
         case _ if name in _NUMBERS:

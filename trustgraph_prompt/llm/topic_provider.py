@@ -1,4 +1,4 @@
-"""A provider that asks a text-completion worker over topics: ours, or one of TrustGraph's."""
+"""A provider that calls a text-completion worker over topics: ours, or one of TrustGraph's."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 
 class TopicProvider(Completer):
-    """Asks by way of a caller, which stays the caller of who made it: `close` leaves it open.
+    """Sends calls with a `Caller`, which it does not own: `close` leaves it open.
 
-    A worker of TrustGraph's takes system, prompt and schema of a call, tells no finish reason, and sets its
-    model by itself. `model` is the model where no response names one, `place` the broker and topic asked on.
-    `timeout` is how many seconds may pass without a response; our worker, which is told, begins no answer
-    later than that. After `again` seconds without one the request is sent once more, and the first is heard
-    all the same: workers of TrustGraph's lose what meets a rate limit, and others are only slow.
+    TrustGraph's workers only receive the system message, the prompt and the schema of a call, choose the
+    model themselves, and give no finish reason. `model` is the model where no response names one, `place` the
+    broker and topic. `timeout` is how many seconds may pass without a response; our worker receives it, and
+    begins no answer later than that. After `again` seconds without a response the request is sent once more,
+    and a response to the first is still accepted: TrustGraph's workers lose requests that meet a rate limit,
+    while others are only slow.
     """
 
     prefill = False
@@ -52,16 +53,16 @@ class TopicProvider(Completer):
         self._again = again
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer, response by response.
+        """Stream the answer, response by response.
 
-        Raises the `ProviderError` that the worker names; `ProviderUnavailable` where none comes in time, or
-        for want of a broker. Who leaves no longer hears the worker, which answers to the end all the same.
+        Raises the `ProviderError` that the worker names, and `ProviderUnavailable` on timeout or without a
+        broker. Closing the stream does not stop the worker.
         """
         try:
             request = topic_messages.request(call, self._timeout).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
-        model, pieces = self.identity.model or None, _Pieces()
+        model, text = self.identity.model or None, _ResponseText()
         try:
             calling = self._caller.call(
                 request, timeout=self._timeout, again=self._again, failed=topic_messages.has_failed
@@ -69,15 +70,15 @@ class TopicProvider(Completer):
             async with aclosing(calling) as responses:
                 async for message in responses:
                     response = TextCompletionResponse.decode(message.data)
-                    delta = topic_messages.delta(response, pieces.take(response), model)
-                    model = None  # once is enough
+                    delta = topic_messages.delta(response, text.take(response), model)
+                    model = None  # named once
                     if delta != Delta():
                         yield delta
                     if response.error is not None:
                         raise topic_messages.cause(response.error, response.retry_after)
                     if response.end_of_stream or not call.stream:
-                        if response.response is None and not pieces.length:
-                            raise ProviderInvalidResponse("the worker gave no response of the model")
+                        if response.response is None and not text.length:
+                            raise ProviderInvalidResponse("no response: neither an answer nor an error")
                         return
         except RequestError as error:
             raise ProviderInvalidResponse(str(error)) from error
@@ -87,35 +88,38 @@ class TopicProvider(Completer):
             raise ProviderUnavailable(str(error), loggable=str(error)) from error
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the caller is not ours."""
 
 
 class WholeAnswers(ProviderWrapper):
-    """A provider around a provider that asks for each answer in one piece.
+    """A provider wrapper that switches streaming off.
 
-    Of an answer in many a broker may drop some, and TrustGraph's workers do not count theirs.
+    A broker may drop some pieces of a streamed answer, and TrustGraph's workers do not number theirs.
     """
 
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer of the provider within."""
+        """Stream the answer of the wrapped provider."""
         return self.provider.stream(replace(call, stream=False))
 
 
-class _Pieces:
-    """The text of an answer, put together of responses of which a topic may lose or repeat some."""
+class _ResponseText:
+    """Joins the text of responses, of which a topic may lose or repeat some."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self.length = 0
 
     def take(self, response: TextCompletionResponse) -> str:
-        """What of a response is new. Raises `ProviderUnavailable` where it does not go on from what came."""
+        """Return the new text of a response. Raises `ProviderUnavailable` if text before it is missing."""
         piece, at = response.response or "", response.at
         if at is not None and at != self.length:
-            known = "".join(self._pieces)[at : at + len(piece)]
-            if at > self.length or not piece.startswith(known):
-                raise ProviderUnavailable("a part of the answer was lost on its way, or it was begun anew")
-            piece = piece[len(known) :]
+            repeated = "".join(self._pieces)[at : at + len(piece)]
+            if at > self.length or not piece.startswith(repeated):
+                raise ProviderUnavailable(
+                    "a part of the answer was lost, or the worker began another: "
+                    f"received {self.length} characters, the next response starts at {at}"
+                )
+            piece = piece[len(repeated) :]
         self._pieces.append(piece)
         self.length += len(piece)
         return piece

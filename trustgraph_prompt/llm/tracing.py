@@ -1,36 +1,33 @@
-"""A provider around a provider whose calls are spans with OpenTelemetry's GenAI attributes.
+"""A provider wrapper that makes each call a span with OpenTelemetry's GenAI attributes.
 
-Needs the extra `tracing`; nobody imports this unless traces are asked for.
+Needs the extra `tracing`; imported only where tracing is switched on.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
 
-from opentelemetry import context
-from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import SpanKind, StatusCode, Tracer, use_span
 
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
-from trustgraph_prompt.llm.records import Call, Delta, Identity, ImageBlock, Message, TextBlock
+from trustgraph_prompt.llm.records import NUMBERS, Call, Delta, Identity, ImageBlock, Message, TextBlock
 
 MAX_CONTENT = 64 * 1024
-"""Bytes of the messages of a call that its span holds, where content is asked for at all."""
-
-_SETTINGS = ("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty")
+"""Bytes of a call's messages in its span, where content is recorded."""
 
 _PORTS = {"http": 80, "https": 443}
 
 
 class Traced(ProviderWrapper):
-    """One span a call, from its sending to the end of its answer; what is sent within belongs to it.
+    """Records one span for each call, until the end of its answer; HTTP spans become its children.
 
-    `content` says whether spans hold what was asked and answered.
+    `content` says whether spans record the messages.
     """
 
     def __init__(self, provider: Provider, tracer: Tracer, *, content: bool = False) -> None:
@@ -39,22 +36,21 @@ class Traced(ProviderWrapper):
         self._content = content
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer of the provider within."""
+        """Stream the answer of the wrapped provider."""
         model = call.config.model or self.provider.identity.model
         span = self._tracer.start_span(f"chat {model}".rstrip(), kind=SpanKind.CLIENT)
-        # current only while the provider is at work: what the listener does is no part of the call
-        here, heard = set_span_in_context(span), DeltaAccumulator()
+        answer = DeltaAccumulator()
         try:
             if span.is_recording():
                 span.set_attributes(_of_request(call, self.provider.identity, content=self._content))
             async with aclosing(self.provider.stream(call)) as deltas:
                 while True:
-                    with _within(here):
-                        try:
-                            delta = await anext(deltas)
-                        except StopAsyncIteration:
-                            break
-                    heard.take(delta)
+                    # current only while the provider works: the consumer's work in between is not the call's
+                    with use_span(span, record_exception=False, set_status_on_exception=False):
+                        delta = await anext(deltas, None)
+                    if delta is None:
+                        break
+                    answer.take(delta)
                     yield delta
         except Exception as error:
             category = error.category if isinstance(error, ProviderError) else type(error).__name__
@@ -62,14 +58,14 @@ class Traced(ProviderWrapper):
             span.set_status(StatusCode.ERROR)
             raise
         finally:
-            span.set_attributes(_of_answer(heard, content=self._content))
+            span.set_attributes(_of_answer(answer, content=self._content))
             span.end()
 
 
-def _of_answer(heard: DeltaAccumulator, *, content: bool) -> dict[str, Any]:
-    usage, reason, id = heard.usage, heard.finish_reason, heard.raw.get("id")
-    told = {
-        "gen_ai.response.model": heard.model,
+def _of_answer(answer: DeltaAccumulator, *, content: bool) -> dict[str, Any]:
+    usage, reason, id = answer.usage, answer.finish_reason, answer.raw.get("id")
+    attributes = {
+        "gen_ai.response.model": answer.model,
         "gen_ai.response.id": id if isinstance(id, str) else None,
         "gen_ai.response.finish_reasons": reason and (reason,),
         "gen_ai.usage.input_tokens": usage.prompt_tokens,
@@ -78,19 +74,19 @@ def _of_answer(heard: DeltaAccumulator, *, content: bool) -> dict[str, Any]:
         "gen_ai.usage.cache_creation.input_tokens": usage.cache_creation_tokens,
     }
     if content:
-        answer = _message(Message("assistant", heard.text, heard.tool_calls))
-        told["gen_ai.output.messages"] = _shown([{**answer, "finish_reason": reason}])
-    return _said(told)
+        message = _message(Message("assistant", answer.text, answer.tool_calls))
+        attributes["gen_ai.output.messages"] = _json([{**message, "finish_reason": reason}])
+    return _without_none(attributes)
 
 
 def _of_request(call: Call, identity: Identity, *, content: bool) -> dict[str, Any]:
     config, labels = call.config, call.labels
-    told = {
+    attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": identity.system,
-        "gen_ai.system": identity.system,  # its name before it was called provider; many still look for it
+        "gen_ai.system": identity.system,  # the name before provider.name, which many tools still use
         "gen_ai.request.model": config.model or identity.model or None,
-        **{f"gen_ai.request.{name}": getattr(config, name) for name in _SETTINGS},
+        **{f"gen_ai.request.{name}": getattr(config, name) for name in NUMBERS},
         "gen_ai.request.stop_sequences": config.stop_sequences,
         **_server(identity.place),
         "trustgraph_prompt.prompt.id": labels.get("prompt"),
@@ -98,8 +94,8 @@ def _of_request(call: Call, identity: Identity, *, content: bool) -> dict[str, A
         "trustgraph_prompt.call.why": labels.get("why"),
     }
     if content:
-        told["gen_ai.input.messages"] = _shown([_message(message) for message in call.messages])
-    return _said(told)
+        attributes["gen_ai.input.messages"] = _json([_message(message) for message in call.messages])
+    return _without_none(attributes)
 
 
 def _server(place: str) -> dict[str, Any]:
@@ -110,12 +106,12 @@ def _server(place: str) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """The message as GenAI's conventions write it; of an image, that there is one."""
+    """The message in the form of the GenAI conventions; images without their data."""
     blocks = (TextBlock(message.content),) if isinstance(message.content, str) else message.content
-    kind = "tool_call_response" if message.role == "tool" else "text"
+    text_type = "tool_call_response" if message.role == "tool" else "text"
     key = "response" if message.role == "tool" else "content"
     parts: list[dict[str, Any]] = [
-        {"type": "image"} if isinstance(block, ImageBlock) else {"type": kind, key: block.text}
+        {"type": "image"} if isinstance(block, ImageBlock) else {"type": text_type, key: block.text}
         for block in blocks
     ]
     parts += (
@@ -125,8 +121,8 @@ def _message(message: Message) -> dict[str, Any]:
     return {"role": message.role, "parts": parts}
 
 
-def _shown(messages: list[dict[str, Any]]) -> str:
-    """Messages as JSON text; what is too long ends where it is cut, and says how long it was."""
+def _json(messages: list[dict[str, Any]]) -> str:
+    """Messages as JSON text, truncated to `MAX_CONTENT`."""
     text = json.dumps(messages, ensure_ascii=False, default=str)
     data = text.encode(errors="replace")
     if len(data) <= MAX_CONTENT:
@@ -135,14 +131,5 @@ def _shown(messages: list[dict[str, Any]]) -> str:
     return data[: MAX_CONTENT - len(end.encode())].decode(errors="ignore") + end
 
 
-def _said(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if value is not None}
-
-
-@contextmanager
-def _within(here: context.Context) -> Iterator[None]:
-    token = context.attach(here)
-    try:
-        yield
-    finally:
-        context.detach(token)
+def _without_none(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if value is not None}

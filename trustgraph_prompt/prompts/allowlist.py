@@ -1,12 +1,13 @@
-"""What templates may contain: the allow-list, and the rewriting that makes loops and lookups pay.
+"""Checks the syntax tree of a template against an allow-list, and meters its loops and comparisons.
 
-Both work on jinja2's syntax tree before any code is made of it.
+Both happen before jinja2 generates code from the tree.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from collections.abc import Iterable
+from typing import NoReturn
 
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
@@ -16,12 +17,12 @@ from trustgraph_prompt.prompts.render_limits import PART
 from trustgraph_prompt.prompts.sandbox import Sandbox
 
 MAX_NODES = 5_000
-"""Parts a template may have; compiling that many takes about half a second."""
+"""Nodes a template may have; compiling that many takes about half a second."""
 
 MAX_DEPTH = 100
-"""How deep the parts of a template may be nested."""
+"""How deep the nodes of a template may be nested."""
 
-_PLAIN = (
+_ALLOWED = (
     nodes.Template,
     nodes.Output,
     nodes.TemplateData,
@@ -38,7 +39,7 @@ _PLAIN = (
     nodes.Keyword,
 )
 
-_REFUSED: dict[type[nodes.Node], str] = {
+_DESCRIPTIONS: dict[type[nodes.Node], str] = {
     nodes.Assign: "{% set %}",
     nodes.AssignBlock: "{% set %}",
     nodes.Block: "{% block %}",
@@ -57,15 +58,12 @@ _REFUSED: dict[type[nodes.Node], str] = {
     nodes.With: "{% with %}",
 }
 
-# jinja2 gives these a meaning of its own when they stand in a template.
-_TAKEN = frozenset({"self", "super", "caller", "varargs", "kwargs"})
+# jinja2 itself defines these names in templates.
+_RESERVED = frozenset({"self", "super", "caller", "varargs", "kwargs"})
 
 
 def check(tree: nodes.Template, sandbox: Sandbox) -> None:
-    """Hold every part of a template against the allow-list.
-
-    Raises `TemplateError` for the first part that is not on it, with its line.
-    """
+    """Raise `TemplateError`, with its line, for the first node that is not on the allow-list."""
     count = 0
     open_nodes: list[tuple[nodes.Node, int]] = [(tree, 0)]
     while open_nodes:
@@ -84,7 +82,7 @@ def check(tree: nodes.Template, sandbox: Sandbox) -> None:
 
 
 def of_items(node: nodes.Node) -> nodes.Expr | None:
-    """The `x` of `x.items()`, the one call there is, and only where it is what a `for` goes over."""
+    """The `x` of `x.items()`: the only call that is allowed, as what a `for` iterates over."""
     match node:
         case nodes.Call(
             node=nodes.Getattr(node=nodes.Expr() as pairs, attr="items"),
@@ -101,7 +99,7 @@ def _check_node(node: nodes.Node, sandbox: Sandbox) -> None:
     match node:
         case nodes.Name():
             _check_name(node, node.name)
-            if node.name in _TAKEN:
+            if node.name in _RESERVED:
                 _refuse(node, f"the name `{node.name}`")
         case nodes.Getattr():
             _check_name(node, node.attr)
@@ -112,31 +110,27 @@ def _check_node(node: nodes.Node, sandbox: Sandbox) -> None:
             if node.recursive:
                 _refuse(node, "`for … recursive`")
             if node.test is not None:
-                _refuse(node, "`for … if`", expected="an `if` inside the loop")
+                _refuse(node, "`for … if`", expected=["an `if` inside the loop"])
         case nodes.Filter():
-            _check_filter(node, sandbox)
+            signature = sandbox.signatures.get(node.name)
+            if signature is None or node.node is None:
+                _refuse(node, f"the filter `{node.name}`", expected=sandbox.signatures)
+            if node.dyn_args or node.dyn_kwargs:
+                _refuse(node, "`*` in arguments")
+            try:
+                signature.bind(None, *node.args, **{str(kw.key): kw.value for kw in node.kwargs})
+            except TypeError as error:
+                raise TemplateError.in_line(node.lineno, f"the filter `{node.name}`: {error}") from None
         case nodes.Test():
             if node.name not in sandbox.tests:
-                _refuse(node, f"the test `{node.name}`", expected=_names(sandbox.tests))
+                _refuse(node, f"the test `{node.name}`", expected=sandbox.tests)
         case nodes.Neg():
             if not isinstance(node.node, nodes.Const):
                 _refuse(node, "arithmetic")
-        case nodes.BinExpr() | nodes.UnaryExpr() if not isinstance(node, _PLAIN):
-            _refuse(node, _REFUSED.get(type(node), "arithmetic"))
-        case _ if not isinstance(node, _PLAIN):
-            _refuse(node, _REFUSED.get(type(node), type(node).__name__))
-
-
-def _check_filter(node: nodes.Filter, sandbox: Sandbox) -> None:
-    signature = sandbox.signatures.get(node.name)
-    if signature is None or node.node is None:
-        _refuse(node, f"the filter `{node.name}`", expected=_names(sandbox.signatures))
-    if node.dyn_args or node.dyn_kwargs:
-        _refuse(node, "`*` in arguments")
-    try:
-        signature.bind(None, *node.args, **{str(kw.key): kw.value for kw in node.kwargs})
-    except TypeError as error:
-        raise TemplateError.in_line(node.lineno, f"the filter `{node.name}`: {error}") from None
+        case _ if not isinstance(node, _ALLOWED):
+            is_operator = isinstance(node, nodes.BinExpr | nodes.UnaryExpr)
+            default = "arithmetic" if is_operator else type(node).__name__
+            _refuse(node, _DESCRIPTIONS.get(type(node), default))
 
 
 def _check_name(node: nodes.Node, name: str) -> None:
@@ -144,21 +138,18 @@ def _check_name(node: nodes.Node, name: str) -> None:
         _refuse(node, f"`{name}`, a name that begins with an underscore,")
 
 
-def _refuse(node: nodes.Node, what: str, expected: str | None = None) -> NoReturn:
+def _refuse(node: nodes.Node, found: str, expected: Iterable[str] = ()) -> NoReturn:
     line = next(part.lineno for part in (node, *node.find_all(nodes.Node)) if part.lineno)
-    text = f"{what} is not available in templates"
-    raise TemplateError.in_line(line, f"{text}; available: {expected}" if expected else text)
-
-
-def _names(names: Any) -> str:
-    return ", ".join(sorted(names))
+    available = ", ".join(sorted(expected))
+    text = f"{found} is not available in templates"
+    raise TemplateError.in_line(line, f"{text}; available: {available}" if available else text)
 
 
 class MeteredLoops(NodeTransformer):
-    """Rewrites a checked tree so that what can grow pays for it, and `x.items()` is no call any more.
+    """Rewrites a checked tree so that loops and comparisons are metered, and `x.items()` is a filter.
 
-    A loop goes over pairs of an item and its `loop`, each of which costs as much as the loop's body has
-    parts; what is compared is read through a filter that pays for its size.
+    A loop iterates over pairs of an item and its `loop`, and each round costs as much as the loop's body has
+    nodes. Operands of comparisons pass a filter that costs as much as they are long.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The term that stands for what the answer must be, and when it is needed."""
+"""The term `answer_format`, which stands for the instructions about the answer."""
 
 from __future__ import annotations
 
@@ -11,41 +11,36 @@ from trustgraph_prompt.contract.references import References
 
 TERM = "answer_format"
 
-RESERVED = f"the term `{TERM}` is reserved: it stands for what the answer must be"
+RESERVED = f"the term `{TERM}` is reserved for the instructions about the answer"
 
-_MOST_KEYS = 500
-"""Of more keys, those that come behind are not looked for."""
+_MAX_KEYS = 500
+"""Keys that are looked for in the templates; the rest is ignored."""
 
 
-def ending(question: str, instructions: str) -> str:
-    """The question, with these at its end if there are any."""
+def append(question: str, instructions: str) -> str:
+    """The question, followed by the instructions if there are any."""
     return f"{question.rstrip()}\n\n{instructions}" if instructions else question
 
 
-def unnamed(contract: Contract, text: str) -> list[str]:
-    """The keys that the objects of an answer must have and `text` never names.
+def unnamed_keys(contract: Contract, text: str) -> list[str]:
+    """The required keys of the answer's objects that `text` does not name.
 
-    Where they must have none, all that they may have, unless one is named.
+    If none is required, all declared keys, unless the text names at least one of them.
     """
-    required, known = _keys(contract)
-    words = frozenset(re.findall(r"\w+", text, re.ASCII))
-    missing = [key for key in (required or known)[:_MOST_KEYS] if key not in words and not _names(text, key)]
-    return missing if required or len(missing) == len(known[:_MOST_KEYS]) else []
-
-
-def _keys(contract: Contract) -> tuple[list[str], list[str]]:
-    """The keys that objects must have, and all that are declared."""
     schema = contract.schema
     references = References(schema if isinstance(schema, dict) else {})
     objects = branches_of(references.root, references) or [references.followed(schema) or {}]
-    required = dict.fromkeys(key for each in objects for key in each.get("required", ()))
-    known = dict.fromkeys(key for each in objects for key in each.get("properties", ()))
-    return list(required), list(known)
+    required = list(dict.fromkeys(key for branch in objects for key in branch.get("required", ())))
+    declared = list(dict.fromkeys(key for branch in objects for key in branch.get("properties", ())))
+    words = frozenset(re.findall(r"\w+", text, re.ASCII))
+    keys = (required or declared)[:_MAX_KEYS]
+    missing = [key for key in keys if key not in words and not _is_named(key, text)]
+    return missing if required or len(missing) == len(keys) else []
 
 
-def _names(text: str, key: str) -> bool:
-    """Whether a key that is more than a word stands there, as it is or as JSON writes it."""
+def _is_named(key: str, text: str) -> bool:
+    """Whether the text holds a key that is more than one word, raw or as JSON escapes it."""
     return any(
-        one in text and re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text, re.ASCII)
-        for one in {key, json.dumps(key)[1:-1]}
+        spelling in text and re.search(rf"(?<!\w){re.escape(spelling)}(?!\w)", text, re.ASCII)
+        for spelling in {key, json.dumps(key)[1:-1]}
     )

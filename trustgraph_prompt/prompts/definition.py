@@ -1,4 +1,4 @@
-"""One prompt: how the question is written, what the answer must be, how the model is set."""
+"""Compiles one prompt: its templates, the contract of its answer, the settings of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.server_schema import held_to
+from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import (
     ContractError,
     PromptError,
@@ -22,33 +22,30 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
-from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
-from trustgraph_prompt.prompts.template import Template
+from trustgraph_prompt.prompts.template import Dialect, Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
-"""The system message of a workspace that says none, as TrustGraph has it."""
+"""The system message of a workspace without one, which is TrustGraph's default."""
 
 TRUSTGRAPH_KEYS = ("prompt", "response-type", "schema", "object-schema", "answer-format")
-"""What is read of an entry without a dialect, which is TrustGraph's; whatever else it holds is ignored.
-
-All but the last are TrustGraph's own keys.
-"""
+"""The keys that are read of an entry without a dialect. All but the last are TrustGraph's own."""
 
 TRUSTGRAPH_ALIASES = {
     "extract-with-ontologies": ["ontology-extract"],
     "ontology-extract": ["extract-with-ontologies"],
 }
-"""Two names of one prompt: the first in TrustGraph's code, the second in its documents."""
+"""Two names of one prompt: the first is that of TrustGraph's code, the second that of its documents."""
 
 CACHE_SECONDS = 3600.0
-"""How long answers may be given again where a prompt says `cache: true`."""
+"""How long answers are cached where a prompt says `cache: true`."""
 
-_JUDGING_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
+_CONTRACT_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
 
 _FORMATS_OF = {
-    **dict.fromkeys(("schema", *_JUDGING_KEYS), ("json", "jsonl")),
+    **dict.fromkeys(("schema", *_CONTRACT_KEYS), ("json", "jsonl")),
     "object-schema": ("jsonl",),
     "many": ("json",),
     "fences": ("json",),
@@ -75,7 +72,7 @@ AnswerFormat = Literal["none", "append", "needed"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What goes to the model, and the terms that it was written with; None where nobody knows them."""
+    """The messages for the model, and the terms in them, None where unknown."""
 
     system: str
     prompt: str
@@ -86,15 +83,16 @@ class Question:
 class PromptDefinition:
     """One prompt, compiled.
 
-    `terms` are values of terms that a request leaves out. `system` is the prompt's own if `own_system`, else
-    its workspace's. `cache` is for how many seconds an answer may be given again, None for never.
-    `escalation` says which answers are for somebody else to deal with; `repair_by_model` that after an answer
-    of a wrong form an attempt shows that alone; `keeps_echoes` that an example of its texts may be an answer;
-    `native_items` that a server may be asked for the objects of a jsonl answer as `{"items": […]}`.
+    `terms` are the defaults of terms that a request leaves out. `system` is the prompt's own if `own_system`,
+    else its workspace's. `attempts` is the maximum number of calls until the answer is valid. `cache` is for
+    how many seconds an answer may be reused, None for never. `escalation` decides which answers are
+    escalated. With `repair_by_model`, the attempt after a malformed answer shows the model only that answer.
+    With `keeps_echoes`, an object that repeats an example of the prompt is not rejected. With `native_items`,
+    a server that supports schemas is asked for the objects of a jsonl answer as `{"items": […]}`.
 
-    `answer_format` says whether the question ends with what its answer must be: "append", "none", or where it
-    is "needed" because no template names the keys. It never does where a template has that elsewhere, as the
-    term of that name; for "none" this is a term like others.
+    `answer_format` says whether instructions about the answer are appended to the question: "append", "none",
+    or "needed", which appends them if the templates do not name the keys. Unless it is "none", the term
+    `answer_format` is reserved, and a template that has it places the instructions itself.
     """
 
     id: str
@@ -116,15 +114,15 @@ class PromptDefinition:
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
-        """A prompt from its entry: decoded JSON, or YAML. `where` names it in errors.
+        """Compile a prompt from its entry, which is decoded JSON or YAML. `where` names it in errors.
 
-        An entry that names its `dialect` is ours, and each of its keys is checked; one that does not is
-        TrustGraph's (template in ibis, four keys, others ignored). Raises `PromptError`, `TemplateError` or
-        `ContractError`, which say where, under which key, what was found and what was expected.
+        An entry with a `dialect` is in this project's format, and each of its keys is checked. One without is
+        TrustGraph's: its template is in ibis, and unknown keys are ignored. Raises `PromptError`,
+        `TemplateError` or `ContractError`.
         """
         where = where or f"template.{id}"
-        theirs = isinstance(entry, Mapping) and "dialect" not in entry
-        if theirs:
+        is_trustgraphs = isinstance(entry, Mapping) and "dialect" not in entry
+        if is_trustgraphs:
             known = {key: entry[key] for key in TRUSTGRAPH_KEYS if key in entry}
             entry = {"dialect": "ibis", "aliases": TRUSTGRAPH_ALIASES.get(id, []), **known}
         check(entry, SCHEMA, where, PromptError)
@@ -143,10 +141,11 @@ class PromptDefinition:
             path = f"/terms/{answer_format.TERM}"
             found, expected = answer_format.TERM, "another name"
             raise PromptError(answer_format.RESERVED, where=where, path=path, found=found, expected=expected)
-        contract, attempts = _contract(id, entry, where, strict=not theirs), entry.get("attempts", 1)
+        contract = _contract(id, entry, where, strict=not is_trustgraphs)
+        attempts = entry.get("attempts", 1)
         if entry.get("repair-by-model") and attempts < 2:
             raise PromptError(
-                "repair by a model is another attempt",
+                "`repair-by-model` needs a second attempt",
                 where=where,
                 path="/attempts",
                 found=attempts,
@@ -155,13 +154,13 @@ class PromptDefinition:
         template = _template(entry["prompt"], dialect, where, "/prompt")
         system = SYSTEM if own_system is None else _template(own_system, dialect, where, "/system")
         _check_sources(contract, template.needs.named | system.needs.named, entry, where)
-        if "native" in entry and held_to(contract, items=True) is None:
+        if "native" in entry and server_schema(contract, items=True) is None:
             raise PromptError(
-                "no server can be held to this",
+                "no server can enforce this schema",
                 where=where,
                 path="/native",
                 found=entry["native"],
-                expected="a schema, one for all versions, of objects without a key `items`",
+                expected="no `versions`, and a schema of objects without a key `items`",
             )
         return cls(
             id=id,
@@ -174,98 +173,94 @@ class PromptDefinition:
             own_system=own_system is not None,
             terms=entry.get("terms", {}),
             description=entry.get("description", ""),
-            cache=_seconds(entry.get("cache", False)),
+            cache=_cache_seconds(entry.get("cache", False)),
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
             keeps_echoes=entry.get("echoes") == "keep",
             native_items="native" in entry,
-            answer_format=entry.get("answer-format", "none" if theirs else "needed"),
+            answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
 
-    def under(self, system: Template) -> PromptDefinition:
-        """The same prompt in a workspace with this system message."""
+    def with_system(self, system: Template) -> PromptDefinition:
+        """The same prompt in a workspace with this system message, which one with its own ignores."""
         return self if self.own_system or self.system is system else replace(self, system=system)
 
-    def judging(self, contract: Contract) -> PromptDefinition:
-        """The same prompt, of the same version, whose answers this contract judges: one made of its own."""
-        judging = replace(self, contract=contract)
-        judging.__dict__["version"] = self.version
-        return judging
+    def with_contract(self, contract: Contract) -> PromptDefinition:
+        """The same prompt, of the same version, with a contract derived from its own."""
+        prompt = replace(self, contract=contract)
+        prompt.__dict__["version"] = self.version
+        return prompt
 
     def missing(self, terms: Iterable[str]) -> list[str]:
-        """The terms that its templates need and that neither `terms` nor the prompt itself has."""
+        """The terms that its templates need and that neither `terms` nor its own terms contain, sorted."""
         required = self.template.needs.required | self.system.needs.required
         return sorted(required.difference(terms, self.terms, self._reserved))
 
     def require(self, terms: Iterable[str]) -> None:
-        """Raise `RequestError` (type `missing-term`) where a template of our own dialect needs more terms.
+        """Raise `RequestError` (type `missing-term`) if `terms` lack some that its Jinja templates need.
 
-        TrustGraph's writes nothing there.
+        TrustGraph's templates render missing terms as nothing.
         """
-        if self.template.dialect == "jinja" and (missing := self.missing(terms)):
-            given = excerpt(", ".join(sorted(terms)) or "none")
-            raise RequestError(f"{self._needing(missing)}; given: {given}", type="missing-term")
-
-    def _needing(self, missing: Iterable[str]) -> str:
-        """Who needs these terms: the prompt, or the system message that it shares with others."""
+        if self.template.dialect != "jinja" or not (missing := self.missing(terms)):
+            return
         own = self.template.needs.required | (self.system.needs.required if self.own_system else frozenset())
-        whose = {
+        needed_by = {
             f"the prompt `{self.id}`": [term for term in missing if term in own],
-            f"the system message of the workspace, under which `{self.id}` is asked,": [
+            f"the system message of the workspace, which `{self.id}` uses,": [
                 term for term in missing if term not in own
             ],
         }
-        return "; ".join(f"{who} needs the term {', '.join(terms)}" for who, terms in whose.items() if terms)
+        needs = [f"{owner} needs the term {', '.join(names)}" for owner, names in needed_by.items() if names]
+        given = excerpt(", ".join(sorted(terms)) or "none")
+        raise RequestError(f"{'; '.join(needs)}; given: {given}", type="missing-term")
 
     @property
     def named(self) -> frozenset[str]:
-        """The terms that its templates name, and others give."""
+        """The terms that its templates name, without reserved ones."""
         return (self.template.needs.named | self.system.needs.named) - self._reserved
 
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
-        """The question with `terms` filled in, over the prompt's own, and with what its answer must be.
+        """Render the question with the instructions about its answer; `terms` override the prompt's own.
 
-        Raises as `Template.render`, and `RenderError` for a term of a reserved name.
+        Raises as `Template.render`, and `RenderError` for a term with a reserved name.
         """
         if not self._reserved.isdisjoint(terms):
             raise RenderError(f"{self.id}: {answer_format.RESERVED}")
         merged = {**self.terms, **terms}
-        written = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
-        system, prompt = self.system.render(written, share=share), self.template.render(written, share=share)
-        at_end = "" if self._says_format else self._instructions
-        return Question(system, answer_format.ending(prompt, at_end), merged)
+        given = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
+        system, prompt = self.system.render(given, share=share), self.template.render(given, share=share)
+        at_end = "" if self._places_instructions else self._instructions
+        return Question(system, answer_format.append(prompt, at_end), merged)
 
     @cached_property
     def unnamed_keys(self) -> list[str]:
-        """The keys for whose sake the question ends with what its answer must be; none where it does not.
-
-        They are those that the answer must have and no template names.
-        """
-        if self.answer_format != "needed" or self._says_format:
+        """The keys of the answer that no template names, if the instructions are appended because of them."""
+        if self.answer_format != "needed" or self._places_instructions:
             return []
-        return answer_format.unnamed(self.contract, f"{self.system.needs.fixed}\n{self.template.needs.fixed}")
+        texts = f"{self.system.needs.fixed}\n{self.template.needs.fixed}"
+        return answer_format.unnamed_keys(self.contract, texts)
 
     @cached_property
     def _instructions(self) -> str:
-        """What the answer must be, where the question says it."""
-        is_said = self.answer_format == "append" or self._says_format or self.unnamed_keys
-        return self.contract.instructions() if is_said else ""
+        """The instructions about the answer; empty if the question does not contain them."""
+        is_needed = self.answer_format == "append" or self._places_instructions or self.unnamed_keys
+        return self.contract.instructions() if is_needed else ""
 
     @property
-    def _says_format(self) -> bool:
-        """Whether a template has it where its author wants it."""
+    def _places_instructions(self) -> bool:
+        """Whether a template contains the term that stands for the instructions."""
         return not self._reserved.isdisjoint(self.template.needs.named | self.system.needs.named)
 
     @property
     def _reserved(self) -> frozenset[str]:
-        """Terms that nobody else gives."""
+        """Terms that requests and the prompt's own terms must not contain."""
         return frozenset() if self.answer_format == "none" else frozenset((answer_format.TERM,))
 
     @cached_property
     def version(self) -> str:
-        """A hash (sha256, hex) over everything that decides the answer.
+        """A hash (sha256, hex) of everything that affects the answer.
 
-        Made when it is first asked for: a new system message makes a new version of every prompt.
+        Computed on first use: a new system message changes the version of every prompt at once.
         """
         decides = {
             "prompt": [self.template.dialect, self.template.source],
@@ -285,7 +280,7 @@ class PromptDefinition:
 
 
 def system_template(value: object) -> Template:
-    """The system message of a workspace: TrustGraph's, a mere string, or ours. Raises `ConfigError`."""
+    """Compile a workspace's system message: a string (TrustGraph's) or an entry. Raises `ConfigError`."""
     if isinstance(value, str):
         return Template.compile(value, dialect="ibis", where="system")
     check(value, SYSTEM_SCHEMA, "system", PromptError)
@@ -294,12 +289,12 @@ def system_template(value: object) -> Template:
 
 
 def _check_sources(contract: Contract, named: frozenset[str], entry: Mapping[str, Any], where: str) -> None:
-    """Raise `PromptError` for a term that values are said to be from, and that the question does not hold."""
+    """Raise `PromptError` if the schema grounds values (`x-from`) in a term that the prompt does not have."""
     known = (named - {answer_format.TERM}) | entry.get("terms", {}).keys()
     unknown = contract.sources.terms - known if contract.sources else ()
     for term in sorted(unknown):
         raise PromptError(
-            "values are said to be from a term that the prompt does not have",
+            "the schema takes values from a term that the prompt does not have",
             where=where,
             path="/object-schema" if entry.get("object-schema") is not None else "/schema",
             found=term,
@@ -307,13 +302,13 @@ def _check_sources(contract: Contract, named: frozenset[str], entry: Mapping[str
         )
 
 
-def _seconds(cache: bool | Mapping[str, float]) -> float | None:
+def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:
     if isinstance(cache, bool):
         return CACHE_SECONDS if cache else None
     return cache["seconds"]
 
 
-def _template(source: str, dialect: Literal["jinja", "ibis"], where: str, path: str) -> Template:
+def _template(source: str, dialect: Dialect, where: str, path: str) -> Template:
     try:
         return Template.compile(source, dialect=dialect, where=where)
     except TemplateError as error:
@@ -325,7 +320,7 @@ def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) ->
     for key, formats in _FORMATS_OF.items():
         if strict and entry.get(key) is not None and format not in formats:
             raise PromptError(
-                f"`{key}` says nothing about an answer of type {format}",
+                f"`{key}` does not apply to an answer of type {format}",
                 where=where,
                 path="/response-type",
                 found=format,
@@ -334,8 +329,9 @@ def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) ->
     key = "object-schema" if format == "jsonl" and entry.get("object-schema") is not None else "schema"
     schema = None if format == "text" else entry.get(key)
     try:
-        judging = {name: entry[name] for name in _JUDGING_KEYS if name in entry}
-        return Contract.from_schema(schema, format=format, name=id, **judging)
+        options = {name: entry[name] for name in _CONTRACT_KEYS if name in entry}
+        return Contract.from_schema(schema, format=format, name=id, **options)
     except ContractError as error:
-        is_schema = not error.path.startswith(tuple(f"/{name}" for name in _JUDGING_KEYS))  # no keywords
+        # none of these keys is a keyword of JSON Schema
+        is_schema = not error.path.startswith(tuple(f"/{name}" for name in _CONTRACT_KEYS))
         raise error.at(where, f"/{key}" if is_schema else "") from error

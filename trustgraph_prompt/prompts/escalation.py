@@ -1,4 +1,4 @@
-"""Which answers of a prompt are for somebody else to deal with (seed 5, `escalate if`)."""
+"""Decides which answers of a prompt are escalated (StreetRace, `escalate if`)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _PUNCTUATION = str.maketrans("", "", ".!?,;:")
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """A condition on the text of an answer, compared with `value`.
+    """A condition on the text of an answer: how it compares with `value`.
 
-    `==` and `!=` compare all but white space around, `~` without markup, punctuation, case and layout;
-    `contains` looks for the value as it is. An empty answer is none.
+    `==` and `!=` ignore surrounding white space. `~` also ignores Markdown, punctuation, case and layout.
+    `contains` searches for the exact value. An empty answer meets no condition.
     """
 
     op: Operator
     value: str
 
     def holds(self, answer: str, *, cut: bool = False) -> bool:
-        """Whether the answer is escalated; of one that is `cut`, only `contains` can say so."""
+        """Whether the answer is escalated. Only `contains` applies to a truncated (`cut`) answer."""
         if self.op == "contains":
             return self.value in answer
         if cut or not answer.strip():

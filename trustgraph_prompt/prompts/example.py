@@ -1,4 +1,4 @@
-"""Answers that a prompt's author wrote down, each with what must be read of it."""
+"""Sample answers in a prompt file, each with the expected result of reading it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["answer"],
     "additionalProperties": False,
     "properties": {
-        "answer": {"type": "string", "description": "What a model answers, as it is."},
-        "reads": {"description": "What must be read of it."},
-        "refuses": {"type": "integer", "minimum": 0, "description": "How many of its objects are refused."},
-        "truncated": {"type": "boolean", "description": "Whether it is cut off."},
+        "answer": {"type": "string", "description": "The answer of a model, verbatim."},
+        "reads": {"description": "The value that must be read from it."},
+        "refuses": {"type": "integer", "minimum": 0, "description": "How many of its objects are rejected."},
+        "truncated": {"type": "boolean", "description": "Whether it is truncated."},
         "stage": {
             "enum": ["direct", "extracted", "repaired", "salvaged"],
-            "description": "What it takes to read it.",
+            "description": "The stage at which it is read.",
         },
         "reason": {
             "enum": [reason.value for reason in Reason if reason is not Reason.SUCCESS],
-            "description": "Why the whole answer must be refused.",
+            "description": "The reason for which the whole answer must be rejected.",
         },
-        "finish-reason": {"type": "string", "description": "Why the model stopped, as its server says it."},
+        "finish-reason": {"type": "string", "description": "The finish reason that the server reported."},
         "terms": {"type": "object", "description": "Terms with which the question must render."},
     },
 }
@@ -37,11 +37,11 @@ _NOWHERE = SourceMap()
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An answer to a prompt, and what must be read of it.
+    """An answer to a prompt, and the expected result of reading it.
 
-    `prompt` is the id of the prompt. `reads` is the text, the value, or the list of objects (jsonl). With a
-    `reason` other than `SUCCESS` None says that it does not matter, as it does for `refuses` (how many
-    objects), `truncated` and `stage`. With `terms`, the question must render.
+    `prompt` is the id of the prompt. `reads` is the text, the value, or the list of objects (jsonl); with a
+    `reason` other than `SUCCESS`, None allows any value. None in `refuses` (the number of rejected objects),
+    `truncated` and `stage` allows any. With `terms`, the question must render.
     """
 
     prompt: str
@@ -60,25 +60,14 @@ class Example:
     def from_settings(
         cls, prompt: str, settings: Mapping[str, Any], *, name: str = "", places: SourceMap = _NOWHERE
     ) -> Example:
-        """An example from its clauses, which `SCHEMA` allows.
+        """Build an example from its clauses, which `SCHEMA` allows.
 
-        One without a `reason` refuses nothing and is not cut, unless it says so.
+        Without a `reason`, the defaults are no rejected object and no truncation.
         """
-        reason = Reason(settings.get("reason", Reason.SUCCESS))
-        good = reason is Reason.SUCCESS
-        return cls(
-            prompt,
-            settings["answer"],
-            reads=settings.get("reads"),
-            refuses=settings.get("refuses", 0 if good else None),
-            truncated=settings.get("truncated", False if good else None),
-            stage=settings.get("stage"),
-            reason=reason,
-            finish_reason=settings.get("finish-reason"),
-            terms=settings.get("terms"),
-            name=name,
-            places=places,
-        )
+        defaults = {} if "reason" in settings else {"refuses": 0, "truncated": False}
+        fields = {key.replace("-", "_"): value for key, value in {**defaults, **settings}.items()}
+        fields["reason"] = Reason(settings.get("reason", Reason.SUCCESS))
+        return cls(prompt, **fields, name=name, places=places)
 
     def __str__(self) -> str:
         return f"{self.prompt}: {self.name or 'an example'}"

@@ -1,4 +1,4 @@
-"""Prompt files, as authors edit them, and exports of a workspace, read into entries of the config topic."""
+"""Reads prompt files and exports of a workspace into entries of the config topic."""
 
 from __future__ import annotations
 
@@ -10,60 +10,53 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.config_files import check, read_text, read_yaml
-from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
+from trustgraph_prompt.errors import PromptError, raise_first
 from trustgraph_prompt.prompts.definition import PromptDefinition
-from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
-from trustgraph_prompt.prompts.source_map import SourceMap
+from trustgraph_prompt.prompts.source_map import SourceMap, moved
 
 __all__ = ["PromptFiles", "load", "read", "together"]
 
 SUFFIXES = (".prompt", ".yaml", ".yml")
-"""How files end that hold prompts: in the schema language, or one entry as YAML."""
+"""The suffixes of prompt files: the schema language, or one entry as YAML."""
 
 MAX_EXPORT = 64 * 1024 * 1024
-"""Bytes an export may have."""
+"""The maximum size of an export, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptFiles:
-    """What prompt files say: entries by config key, as JSON text; examples; and where each entry stands."""
+    """The contents of prompt files: entries (JSON text) and their places by config key, and examples."""
 
     entries: Mapping[str, str]
     examples: tuple[Example, ...] = ()
     places: Mapping[str, SourceMap] = field(default_factory=dict)
 
     def build(self) -> PromptSet:
-        """The prompts, compiled. Raises `ConfigError` for what is wrong only in them all together."""
+        """Compile the prompts. Raises `ConfigError`, also for conflicts between prompts."""
         prompts = PromptSet.build(self.entries)
-        raise_first(self._placed(key, error) for key, error in prompts.refused.items())
-        return prompts
-
-    def _placed(self, key: str, error: ConfigError) -> ConfigError:
-        """The error of an entry, said of the place where it is written."""
-        where = self.places[key].of(error.path) if key in self.places else error.where
-        return type(error)(
-            error.message, where=where, path=error.path, found=error.found, expected=error.expected
+        raise_first(
+            moved(error, self.places[key].of(error.path) if key in self.places else error.where, error.path)
+            for key, error in prompts.refused.items()
         )
+        return prompts
 
 
 def load(path: str | Path) -> dict[str, str]:
-    """The entries in a folder of prompt files, in one prompt file, or in an export: config key -> JSON text.
-
-    Raises as `read`.
-    """
+    """Read only the entries, JSON text by config key. Raises as `read`."""
     return dict(read(path).entries)
 
 
 def read(path: str | Path) -> PromptFiles:
-    """What a folder of prompt files says, or one of them, or an export.
+    """Read a folder of prompt files, one of them, or an export.
 
-    A file `*.prompt` is in the schema language; it holds any number of prompts, their schemas and perhaps the
+    A file `*.prompt` is in the schema language and contains any number of prompts, their schemas and the
     system message. `<id>.yaml` is one entry, `system.yaml` the system message. An export is a JSON file: the
-    entries by key, or TrustGraph's configuration, which has them under `prompt`. Files are checked whole:
-    raises `ConfigError` naming file, line and column (`*.prompt`) or key, what was found and what was
-    expected. The entries of an export are taken as they are; `PromptSet.build` judges them.
+    entries by key, or TrustGraph's configuration, which has them under `prompt`. The entries of an export are
+    not checked here, but by `PromptSet.build`. Raises `ConfigError` with file, line and column (`*.prompt`)
+    or key (YAML).
     """
     path = Path(path)
     if path.suffix == ".json":
@@ -72,14 +65,13 @@ def read(path: str | Path) -> PromptFiles:
         return _file(path)
     files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
     if not files:
-        raise PromptError(
-            "no prompts here", where=str(path), found="no *.prompt and no *.yaml file", expected="some"
-        )
+        suffixes = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+        raise PromptError(f"the folder contains no prompts: no file {suffixes}", where=str(path))
     return together(map(_file, files))
 
 
 def together(parts: Iterable[PromptFiles]) -> PromptFiles:
-    """What several files say. Raises `PromptError` for an entry that two of them have."""
+    """Combine the contents of several files. Raises `PromptError` for an entry that two of them define."""
     entries: dict[str, str] = {}
     places: dict[str, SourceMap] = {}
     examples: list[Example] = []
@@ -87,10 +79,12 @@ def together(parts: Iterable[PromptFiles]) -> PromptFiles:
         for key in part.entries:
             if key in entries:
                 raise PromptError(
-                    "the system message is there twice" if key == SYSTEM_KEY else "the prompt is there twice",
+                    "the system message is defined twice"
+                    if key == SYSTEM_KEY
+                    else "the prompt is defined twice",
                     where=part.places[key].of(),
                     found=key.removeprefix(PREFIX),
-                    expected=f"no other than that of {places[key].of()}",
+                    expected=f"only the definition in {places[key].of()}",
                 )
         entries |= part.entries
         places |= part.places
@@ -100,30 +94,25 @@ def together(parts: Iterable[PromptFiles]) -> PromptFiles:
 
 def _file(path: Path) -> PromptFiles:
     if path.suffix != ".prompt":
-        key, entry = _entry(path)
-        return PromptFiles({key: entry}, places={key: SourceMap(str(path))})
+        document = read_yaml(path, PromptError)
+        is_system = path.stem == SYSTEM_KEY
+        check(document, SYSTEM_SCHEMA if is_system else SCHEMA, str(path), PromptError)
+        if not is_system:
+            PromptDefinition.from_entry(path.stem, document, where=str(path))
+        key = SYSTEM_KEY if is_system else PREFIX + path.stem
+        return PromptFiles({key: _json(document, path)}, places={key: SourceMap(str(path))})
     from trustgraph_prompt.prompts.prompt_file import compile
 
-    written = compile(read_text(path, PromptError), str(path))
-    entries = {key: _json(entry, path) for key, entry in written.entries.items()}
-    return PromptFiles(entries, written.examples, written.places)
-
-
-def _entry(path: Path) -> tuple[str, str]:
-    document = read_yaml(path, PromptError)
-    if path.stem == SYSTEM_KEY:
-        check(document, SYSTEM_SCHEMA, str(path), PromptError)
-        return SYSTEM_KEY, _json(document, path)
-    check(document, SCHEMA, str(path), PromptError)
-    PromptDefinition.from_entry(path.stem, document, where=str(path))
-    return PREFIX + path.stem, _json(document, path)
+    compiled = compile(read_text(path, PromptError), str(path))
+    entries = {key: _json(entry, path) for key, entry in compiled.entries.items()}
+    return PromptFiles(entries, compiled.examples, compiled.places)
 
 
 def _json(document: Any, path: Path) -> str:
     try:
         return orjson.dumps(document).decode()
     except orjson.JSONEncodeError as error:
-        raise PromptError(f"not plain JSON: {error}", where=str(path)) from error
+        raise PromptError(f"cannot be written as JSON: {error}", where=str(path)) from error
 
 
 def _export(path: Path) -> dict[str, str]:
@@ -143,16 +132,16 @@ def _export(path: Path) -> dict[str, str]:
     }
     if not entries:
         raise PromptError(
-            "no prompts here",
+            "the export contains no prompts",
             where=str(path),
             found=document,
-            expected="an object with `system` and `template.<id>`, or one that has it under `prompt`",
+            expected="an object with keys `system` and `template.<id>`, at the top or under `prompt`",
         )
     return entries
 
 
 def _text(value: Any) -> str:
-    """The JSON text of an entry, which an export has as text already, or as the value itself."""
+    """The JSON text of an entry, which an export contains as JSON text or as the value itself."""
     if isinstance(value, str):
         try:
             orjson.loads(value)

@@ -1,4 +1,4 @@
-"""The filters of templates: plain functions of JSON values, `Undefined` among them."""
+"""The filters and tests of templates: functions of JSON values and `Undefined`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Filter = Callable[..., Any]
 
 
 def kind(value: object) -> str:
-    """What JSON calls a value like this."""
+    """The JSON type of a value, as a message names it."""
     if isinstance(value, Undefined):
         return "an undefined value"
     names = {str: "a string", bool: "a boolean", dict: "an object", list: "a list", tuple: "a list"}
@@ -34,26 +34,6 @@ def json_text(value: Any) -> str:
     return "null" if isinstance(value, Undefined) else json.dumps(value, ensure_ascii=False)
 
 
-def _upper(value: Any) -> str:
-    return str(_expect(value, "upper", str)).upper()
-
-
-def _lower(value: Any) -> str:
-    return str(_expect(value, "lower", str)).lower()
-
-
-def _trim(value: Any) -> str:
-    return str(_expect(value, "trim", str)).strip()
-
-
-def _first(value: Any) -> Any:
-    return _expect(value, "first", list, tuple, str)[0] if value else ChainableUndefined()
-
-
-def _last(value: Any) -> Any:
-    return _expect(value, "last", list, tuple, str)[-1] if value else ChainableUndefined()
-
-
 def _length(value: Any) -> int:
     return len(_expect(value, "length", list, tuple, str, dict))
 
@@ -65,19 +45,19 @@ def _default(value: Any, fallback: Any = "", boolean: bool = False) -> Any:
 def _expect(value: Any, name: str, *types: type) -> Any:
     if isinstance(value, (*types, Undefined)):
         return value
-    wanted = " or ".join(kind(each()) for each in types if each is not tuple)
+    wanted = " or ".join(kind(json_type()) for json_type in types if json_type is not tuple)
     raise RenderError(f"`{name}` works on {wanted}, found {kind(value)}")
 
 
 COMMON: dict[str, Filter] = {
-    "first": _first,
+    "first": lambda value: _expect(value, "first", list, tuple, str)[0] if value else ChainableUndefined(),
     "json": json_text,
-    "last": _last,
+    "last": lambda value: _expect(value, "last", list, tuple, str)[-1] if value else ChainableUndefined(),
     "length": _length,
-    "lower": _lower,
+    "lower": lambda value: str(_expect(value, "lower", str)).lower(),
     "tojson": json_text,
-    "trim": _trim,
-    "upper": _upper,
+    "trim": lambda value: str(_expect(value, "trim", str)).strip(),
+    "upper": lambda value: str(_expect(value, "upper", str)).upper(),
 }
 
 JINJA: dict[str, Filter] = COMMON | {

@@ -1,4 +1,4 @@
-"""The syntax of ibis 3.3, read into jinja2's syntax tree.
+"""Parses templates in the syntax of ibis 3.3 into jinja2's syntax tree.
 
 {{ expression }}   {{ a or b }}   {{ test ?? a :: b }}   {$ … $} the same, HTML escaped   {# comment #}
 {% if [not] a [op b] and … or … %} {% elif … %} {% else %} {% endif %}
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 
 def parse(source: str) -> nodes.Template:
-    """The syntax tree of a template. Raises `TemplateError` with the line."""
+    """Parse a template. Raises `TemplateError` with the line."""
     return _Parser(source).template()
 
 
@@ -41,7 +41,7 @@ def _refuse(line: int, message: str) -> NoReturn:
 
 @dataclass(slots=True)
 class _Block:
-    """An open block, where text goes on after it, and whether its last branch has begun."""
+    """An open block, the body that continues after it, and whether its last branch has begun."""
 
     node: nodes.For | nodes.If
     after: list[nodes.Node]
@@ -49,7 +49,7 @@ class _Block:
 
 
 class _Parser:
-    """Reads the tags one after the other; `_body` takes what comes next."""
+    """Reads the tags in order; `_body` receives the next node."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -74,7 +74,7 @@ class _Parser:
         return self._root
 
     def _tags(self) -> Iterator[tuple[str, str]]:
-        """The parts of the source: ("", text as it is) or (opening delimiter, what stands in the tag)."""
+        """The parts of the source: ("", literal text) or (opening delimiter, content of the tag)."""
         position = 0
         while match := _OPENING.search(self._source, position):
             opening = match[0]
@@ -129,7 +129,7 @@ class _Parser:
 
 
 class _Expression:
-    """What stands in one tag, token by token."""
+    """Parses the content of one tag."""
 
     def __init__(self, text: str, line: int) -> None:
         self._line = line
@@ -140,7 +140,7 @@ class _Expression:
         self._at = 0
 
     def printed(self) -> nodes.Expr:
-        """`a`, `a or b or c` (the first that is not empty, else the last), or `test ?? a :: b`."""
+        """`a`, `a or b or c` (the first non-empty one, else the last), or `test ?? a :: b`."""
         value = self._value()
         if self._take("??"):
             chosen = self._value()
@@ -152,20 +152,19 @@ class _Expression:
         return self._done(value)
 
     def condition(self) -> nodes.Expr:
-        """`[not] a [op b]`, joined by `and`, and those by `or`."""
-        return self._done(self._joined(nodes.Or, ("or", "||"), self._conjunction))
+        """`[not] a [op b]`, joined by `and` and `or`."""
+        return self._done(
+            self._joined(nodes.Or, ("or", "||"), lambda: self._joined(nodes.And, ("and", "&&"), self._test))
+        )
 
     def loop(self) -> tuple[nodes.Expr, nodes.Expr]:
-        """`a, b in value`: the target and what is gone over."""
+        """`a, b in value`: the target and the iterated value."""
         names: list[nodes.Expr] = [self._loop_variable()]
         while self._take(","):
             names.append(self._loop_variable())
         self._expect("in")
         target = names[0] if len(names) == 1 else nodes.Tuple(names, "store", lineno=self._line)
         return target, self._done(self._value())
-
-    def _conjunction(self) -> nodes.Expr:
-        return self._joined(nodes.And, ("and", "&&"), self._test)
 
     def _joined(
         self, kind: type[nodes.And | nodes.Or], words: tuple[str, ...], part: Callable[[], nodes.Expr]
@@ -192,33 +191,26 @@ class _Expression:
         value = self._primary()
         while self._take("|"):
             name = self._word()
-            value = _filter(value, name, self._arguments() if self._take("(") else [])
+            value = _filter(value, name, self._literals(")") if self._take("(") else [])
         return value
 
     def _primary(self) -> nodes.Expr:
         kind, text = self._tokens[self._at]
         if kind != "word" or _is_literal(text):
-            literal = self._literal()
-            return self._tuple(literal) if self._tokens[self._at] == ("sign", ",") else literal
+            items = [self._literal()]
+            while self._take(","):
+                items.append(self._literal())
+            return items[0] if len(items) == 1 else nodes.Tuple(items, "load", lineno=self._line)
         self._at += 1
         first, *keys = text.split(".")
         if not all((first, *keys)) or not f"l_{first}".isidentifier():
-            _refuse(self._line, f"`{text}` is no name")
+            _refuse(self._line, f"`{text}` is not a valid name")
         value: nodes.Expr = nodes.Name(first, "load", lineno=self._line)
         for key in keys:
             value = nodes.Getattr(value, key, "load", lineno=self._line)
         if self._take("("):
-            value = nodes.Call(value, self._arguments(), [], None, None, lineno=self._line)
+            value = nodes.Call(value, self._literals(")"), [], None, None, lineno=self._line)
         return value
-
-    def _tuple(self, first: nodes.Expr) -> nodes.Expr:
-        items = [first]
-        while self._take(","):
-            items.append(self._literal())
-        return nodes.Tuple(items, "load", lineno=self._line)
-
-    def _arguments(self) -> list[nodes.Expr]:
-        return self._literals(")")
 
     def _literals(self, closing: str) -> list[nodes.Expr]:
         literals: list[nodes.Expr] = []
@@ -247,7 +239,7 @@ class _Expression:
     def _loop_variable(self) -> nodes.Expr:
         name = self._word()
         if "." in name or not f"l_{name}".isidentifier():
-            _refuse(self._line, f"`{name}` is no name for a loop variable")
+            _refuse(self._line, f"`{name}` is not a valid name for a loop variable")
         return nodes.Name(name, "store", lineno=self._line)
 
     def _word(self) -> str:

@@ -1,8 +1,8 @@
-"""The prompts of one workspace: an immutable snapshot of its configuration."""
+"""Builds the prompts of one workspace: an immutable snapshot of its configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,23 +14,23 @@ from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Quest
 from trustgraph_prompt.prompts.template import Template
 
 MAX_PROMPTS = 1_000
-"""Prompts a workspace may have."""
+"""The maximum number of prompts in a workspace."""
 
 MAX_ENTRY = 512 * 1024
-"""Bytes an entry may have."""
+"""The maximum size of an entry, in bytes."""
 
-CROWDED = MAX_PROMPTS * 9 // 10
-"""Prompts beyond which a note says that there is a limit."""
+MANY_PROMPTS = MAX_PROMPTS * 9 // 10
+"""With more prompts, a note warns of the limit."""
 
-PROMPTS_NAMED = 5
-"""How many prompts a note names."""
+_NAMED_IN_NOTE = 5
+"""The number of prompts that a note names."""
 
 SYSTEM_KEY = "system"
 PREFIX = "template."
 
 
 class _Entry(NamedTuple):
-    """An entry as it was read: its text, what was last built of it, and why its present text was refused."""
+    """The text of an entry, what was last built from it, and why the present text was rejected."""
 
     text: bytes
     built: Template | PromptDefinition | None
@@ -39,10 +39,10 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptSet:
-    """What the entries of a workspace say, as of one moment.
+    """A snapshot of the prompts of a workspace.
 
-    `prompts` by id; `refused` has the error of each bad entry, by its key. The last good version of a refused
-    entry stays in use, where there was one. `notes` say what somebody should look at in entries in use.
+    `prompts` by id; `refused` has the error of each invalid entry, by its key. The last valid version of such
+    an entry, if any, stays in use. `notes` are warnings about entries in use, by key.
     """
 
     prompts: Mapping[str, PromptDefinition]
@@ -53,11 +53,11 @@ class PromptSet:
 
     @classmethod
     def build(cls, entries: Mapping[str, str | bytes], previous: PromptSet | None = None) -> PromptSet:
-        """The snapshot of all entries: `system` and `template.<id>`, each JSON text; other keys are ignored.
+        """Build a snapshot of the entries `system` and `template.<id>`, each JSON text; ignores other keys.
 
-        What is wrong with an entry costs that entry alone. What has not changed since `previous` is not built
-        again. An entry without text is a deleted one. Of more entries than a workspace may have, those that
-        `previous` has come first, then the others in their order; the rest are refused.
+        An error in an entry affects only that entry. Entries that have not changed since `previous` are not
+        built again. An entry without text is deleted. If there are more than `MAX_PROMPTS`, the entries that
+        `previous` has take precedence, then the others in their order.
         """
         texts = {
             key: text.encode(errors="surrogatepass") if isinstance(text, str) else text
@@ -66,50 +66,56 @@ class PromptSet:
         }
         read, refused = _read_all(texts, previous._entries if previous else {})
         system = read[SYSTEM_KEY].built if SYSTEM_KEY in read else None
-        over = system if isinstance(system, Template) else SYSTEM
+        system = system if isinstance(system, Template) else SYSTEM
         prompts: dict[str, PromptDefinition] = {}
         for key, entry in read.items():
             if isinstance(entry.built, PromptDefinition):
-                prompts[entry.built.id] = prompt = entry.built.under(over)
+                prompts[entry.built.id] = prompt = entry.built.with_system(system)
                 if prompt is not entry.built:
                     read[key] = entry._replace(built=prompt)
         owners = _owners(prompts, previous._aliases if previous else {})
-        for id, error in _claims_to_aliases_of_others(prompts, owners):
-            refused[PREFIX + id] = error
+        taken = {id: alias for id, prompt in prompts.items() if (alias := _taken_alias(prompt, owners))}
+        for id, alias in taken.items():
+            refused[PREFIX + id] = PromptError(
+                f"the alias `{alias}` is that of another prompt",
+                where=PREFIX + id,
+                path="/aliases",
+                found=alias,
+                expected=f"no alias of `{owners[alias]}`",
+            )
             del prompts[id]
             last = previous.prompts.get(id) if previous else None
-            if last is not None and not _taken(last, owners):
-                prompts[id] = last.under(over)
+            if last is not None and not _taken_alias(last, owners):
+                prompts[id] = last.with_system(system)
         aliases = {alias: id for id in prompts for alias in prompts[id].aliases if alias not in prompts}
-        notes = {SYSTEM_KEY: _unmet(over, prompts), f"{PREFIX}*": _crowd(read)}
+        notes = {SYSTEM_KEY: _note_of_missing_terms(system, prompts), f"{PREFIX}*": _note_of_limit(len(read))}
         return cls(prompts, refused, read, aliases, {key: note for key, note in notes.items() if note})
 
     def find(self, prompt_id: str) -> PromptDefinition | None:
-        """The prompt of that id or alias."""
+        """The prompt with that id or alias."""
         return self.prompts.get(prompt_id) or self.prompts.get(self._aliases.get(prompt_id, ""))
 
     def question(
         self, prompt_id: str, terms: Mapping[str, object], *, share: float = 1.0
     ) -> tuple[PromptDefinition, Question]:
-        """The prompt of that id or alias, and its question with `terms` filled in.
+        """The prompt with that id or alias, and its question, rendered with `terms`.
 
-        Raises `RequestError` (type `unknown-prompt`, or `missing-term` where a template of our own dialect
-        needs more than there is; TrustGraph's writes nothing there), and `RenderError` when the terms do not
-        do, `RenderTooLong` when it takes more than a `share` of the limits.
+        Raises `RequestError` (type `unknown-prompt`, or `missing-term` as `PromptDefinition.require`),
+        `RenderError` for unsuitable terms, and `RenderTooLong` beyond `share` (0 to 1) of the limits.
         """
         prompt = self.find(prompt_id)
         if prompt is None:
-            refusal = self.refused.get(PREFIX + prompt_id)
-            because = f": its definition was refused: {refusal}" if refusal else ""
-            raise RequestError(f"there is no prompt `{prompt_id:.100}`{because}", type="unknown-prompt")
+            error = self.refused.get(PREFIX + prompt_id)
+            reason = f": its definition was refused: {error}" if error else ""
+            raise RequestError(f"there is no prompt `{prompt_id:.100}`{reason}", type="unknown-prompt")
         prompt.require(terms)
         return prompt, prompt.question(terms, share=share)
 
 
-def _unmet(system: Template, prompts: Mapping[str, PromptDefinition]) -> str:
-    """What prompts lack under the system message of their workspace; nothing where they lack nothing.
+def _note_of_missing_terms(system: Template, prompts: Mapping[str, PromptDefinition]) -> str:
+    """A note about prompts that do not name the terms which the system message of the workspace needs.
 
-    Whoever asks for a prompt sends the terms that it names itself. More may come, so this is no refusal.
+    Requests usually contain the terms that their prompt names. They may contain more, so this is no error.
     """
     served = {id: prompt for id, prompt in prompts.items() if prompt.system is system}
     lacking = {
@@ -123,25 +129,27 @@ def _unmet(system: Template, prompts: Mapping[str, PromptDefinition]) -> str:
     terms = sorted(frozenset().union(*lacking.values()))
     named = excerpt(", ".join(f"`{term}`" for term in terms))
     needs, it = (f"the term {named}", "it") if len(terms) == 1 else (f"the terms {named}", "them")
-    more = ", …" if len(without) > PROMPTS_NAMED else ""
+    more = ", …" if len(without) > _NAMED_IN_NOTE else ""
     do = "does" if len(without) == 1 else "do"
     return (
         f"needs {needs}; {len(without):,} of {len(served):,} prompts {do} not mention {it}, "
         f"and requests without {it} fail with missing-term "
-        f"({excerpt(', '.join(without[:PROMPTS_NAMED]))}{more})"
+        f"({excerpt(', '.join(without[:_NAMED_IN_NOTE]))}{more})"
     )
 
 
-def _crowd(entries: Collection[str]) -> str:
-    if len(entries) <= CROWDED:
+def _note_of_limit(count: int) -> str:
+    if count <= MANY_PROMPTS:
         return ""
-    return f"are more than {CROWDED:,}; a workspace has {MAX_PROMPTS:,} prompts at most, others are refused"
+    return (
+        f"has more than {MANY_PROMPTS:,} prompts; a workspace has at most {MAX_PROMPTS:,}, others are refused"
+    )
 
 
 def _read_all(
     texts: Mapping[str, bytes], before: Mapping[str, _Entry]
 ) -> tuple[dict[str, _Entry], dict[str, ConfigError]]:
-    """The entries as read, and the errors of the bad ones; those that were there before come first."""
+    """All entries, those that were there before first, and the errors of the invalid ones by key."""
     keys = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before))
     limit = MAX_PROMPTS + (SYSTEM_KEY in texts)
     read = {key: _read(key, texts[key], before.get(key)) for key in keys[:limit]}
@@ -156,9 +164,9 @@ def _read(key: str, text: bytes, before: _Entry | None) -> _Entry:
         return before
     try:
         return _Entry(text, _build(key, text))
-    except ConfigError as wrong:
-        error = without_frames(wrong)
-    except Exception as defect:  # an entry costs itself alone, also where the fault is ours
+    except ConfigError as invalid:
+        error = without_frames(invalid)
+    except Exception as defect:  # a defect of this project must not affect other entries either
         error = PromptError(f"the entry cannot be used: {type(defect).__name__}: {defect}", where=key)
     return _Entry(text, before.built if before else None, error)
 
@@ -171,16 +179,16 @@ def _build(key: str, text: bytes) -> Template | PromptDefinition:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise PromptError(f"the entry is no JSON: {error}", where=key) from error
+        raise PromptError(f"the entry is not JSON: {error}", where=key) from error
     if key == SYSTEM_KEY:
         return system_template(value)
     if key == PREFIX:
-        raise PromptError("the key names no prompt", where=key, found=key, expected=f"{PREFIX}<id>")
+        raise PromptError("the key has no prompt id", where=key, found=key, expected=f"{PREFIX}<id>")
     return PromptDefinition.from_entry(key.removeprefix(PREFIX), value)
 
 
 def _owners(prompts: Mapping[str, PromptDefinition], before: Mapping[str, str]) -> dict[str, str]:
-    """Whose each alias is: whose it was, if it still claims it, else that of the first id that does."""
+    """The owner of each alias: its previous one if it still has it, else the first id that has it."""
     owners: dict[str, str] = {}
     for id in sorted(prompts):
         for alias in prompts[id].aliases:
@@ -189,25 +197,6 @@ def _owners(prompts: Mapping[str, PromptDefinition], before: Mapping[str, str]) 
     return owners
 
 
-def _claims_to_aliases_of_others(
-    prompts: Mapping[str, PromptDefinition], owners: Mapping[str, str]
-) -> list[tuple[str, PromptError]]:
-    return [
-        (
-            id,
-            PromptError(
-                f"the alias `{taken}` is that of another prompt",
-                where=PREFIX + id,
-                path="/aliases",
-                found=taken,
-                expected=f"no alias of `{owners[taken]}`",
-            ),
-        )
-        for id, prompt in prompts.items()
-        if (taken := _taken(prompt, owners))
-    ]
-
-
-def _taken(prompt: PromptDefinition, owners: Mapping[str, str]) -> str | None:
-    """An alias of the prompt that is another's already."""
+def _taken_alias(prompt: PromptDefinition, owners: Mapping[str, str]) -> str | None:
+    """An alias of the prompt that another prompt owns."""
     return next((alias for alias in prompt.aliases if owners.get(alias, prompt.id) != prompt.id), None)

@@ -1,4 +1,4 @@
-"""What one rendering may cost, whoever wrote the template and whoever sent the terms."""
+"""Limits the output and the work of one rendering, and checks its terms."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from trustgraph_prompt.errors import RenderError, RenderTooLong
 from trustgraph_prompt.json_text.pointer import pointer
 
 MAX_OUTPUT = 4_000_000
-"""Characters a rendered prompt may have; about a million tokens."""
+"""Characters of a rendered prompt; about a million tokens."""
 
 MAX_WORK = 10_000_000
-"""Steps of a rendering, each a few nanoseconds: characters and items that filters and comparisons read."""
+"""Steps of a rendering, each a few nanoseconds, such as a character or item that a filter reads."""
 
 PART = 10
-"""Steps that each part of a loop's body takes each time."""
+"""Steps of each node of a loop's body, in each round."""
 
 VALUE = 3
-"""Steps of each value of the terms, which is looked at before they are rendered."""
+"""Steps of checking one value of the terms."""
 
 NUMBER = 5
-"""Steps it takes to write a number."""
+"""Steps of writing a number."""
 
 MAX_DEPTH = 100
-"""How deep terms may be nested."""
+"""The maximum nesting depth of terms."""
 
 _SCALARS = frozenset({str, int, bool, type(None)})
 
 
 class _Place(NamedTuple):
-    """Where a container stands among the terms."""
+    """The place of a container among the terms: a linked list, as a path for each one would take memory."""
 
     key: str | int
     parent: _Place | None
@@ -39,7 +39,7 @@ class _Place(NamedTuple):
 
 
 class RenderMeter:
-    """Counts what one rendering writes and works, and ends it at a `share` of the limits."""
+    """Counts the output and the work of one rendering, up to a `share` (0 to 1) of the limits."""
 
     __slots__ = ("_max_output", "_max_work", "_output", "_work")
 
@@ -61,7 +61,7 @@ class RenderMeter:
 
 
 def weight(value: object) -> int:
-    """Steps it takes to read a JSON value through."""
+    """Steps of reading all of a JSON value."""
     if isinstance(value, str):
         return len(value) + 1
     if isinstance(value, dict):
@@ -72,9 +72,9 @@ def weight(value: object) -> int:
 
 
 def check_terms(terms: Mapping[str, object], meter: RenderMeter) -> None:
-    """Hold terms against plain JSON: str, int, finite float, bool, None, and lists and dicts of them.
+    """Check that terms are plain JSON: str, int, finite float, bool, None, and lists and dicts of them.
 
-    Raises `RenderError` naming the term by its JSON Pointer, `RenderTooLong` where `meter` says so.
+    Raises `RenderError` with the JSON Pointer of the term, and `RenderTooLong` at the limit of `meter`.
     """
     containers: list[tuple[Any, _Place | None]] = [(terms, None)]
     while containers:

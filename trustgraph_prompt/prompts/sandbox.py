@@ -1,7 +1,7 @@
-"""Where templates run: jinja2's sandbox, cut down to plain JSON, a few filters and a meter.
+"""The environment of templates: jinja2's sandbox, restricted to plain JSON, a few filters and a meter.
 
-There is no way out of the data: `a.b` and `a["b"]` look up items, never attributes of Python objects; the
-`loop` of a loop is a dict; nothing can be called.
+Templates reach only their terms: `a.b` and `a["b"]` look up items, never attributes of Python objects; `loop`
+is a dict; nothing can be called.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Rendering(runtime.Context):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """What the dialects share; each says how values are written, what `loop` holds, and how it is parsed.
+    """The base of both dialects, which define parsing, how values are written, and what `loop` contains.
 
-    `signatures` are those of the filters a template may name.
+    `signatures` are those of the filters that a template may name.
     """
 
     context_class = Rendering
@@ -39,23 +39,23 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.globals = {}
         self.tests = dict(filters.TESTS)
         hidden = {"items": filters.items, "_read": lambda value: value}
-        self.filters = {name: _charged(function) for name, function in (public | hidden).items()}
+        self.filters = {name: _metered(function) for name, function in (public | hidden).items()}
         self.filters["_loop"] = self._loop
 
     def tree(self, source: str) -> nodes.Template:
-        """The syntax tree of a source. Raises `TemplateError` or `jinja2.TemplateSyntaxError`."""
+        """Parse a source. Raises `TemplateError` or `jinja2.TemplateSyntaxError`."""
         raise NotImplementedError
 
     def text(self, value: Any) -> str:
-        """A value as it stands in the output."""
+        """Write a value to the output."""
         raise NotImplementedError
 
     def loop(self, index: int, length: int, parent: Any) -> dict[str, Any]:
-        """What `loop` holds in round `index` (from 0) of `length`; `parent` is that of the loop around."""
+        """The value of `loop` in round `index` (from 0) of `length`; `parent` is that of the outer loop."""
         raise NotImplementedError
 
     def rounds(self, value: Any) -> Sequence[Any]:
-        """What a loop goes over."""
+        """The items that a loop iterates over."""
         if isinstance(value, list | tuple | str):
             return value
         if value is None or isinstance(value, Undefined):
@@ -65,13 +65,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         raise RenderError(f"cannot loop over {filters.kind(value)}, expected a list, an object or a string")
 
     def unpack(self, item: Any, names: int) -> Sequence[Any]:
-        """The values of the `names` variables of a loop."""
+        """The values of a loop's variables, of which there are `names`."""
         if isinstance(item, list | tuple) and len(item) == names:
             return item
         raise RenderError(f"cannot unpack {filters.kind(item)} into {names} loop variables")
 
     def join(self, value: Any, separator: str = "") -> str:
-        """The filter: the items as text, `separator` between them."""
+        """The filter `join`: the items as text with `separator` between them."""
         return separator.join(self.text(item) for item in self.rounds(value))
 
     def getattr(self, obj: Any, attribute: str) -> Any:
@@ -79,7 +79,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self.getitem(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """`a["b"]`, `a[0]`: an item of an object, a list or a string; undefined where there is none."""
+        """`a["b"]`, `a[0]`: an item of an object, a list or a string; undefined if it does not exist."""
         if isinstance(obj, dict) and isinstance(argument, str) and argument in obj:
             return obj[argument]
         if isinstance(obj, list | tuple | str) and type(argument) is int and -len(obj) <= argument < len(obj):
@@ -87,8 +87,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self.undefined(name=str(argument))
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        """The second lock: the allow-list lets no call through."""
-        raise RenderError("templates cannot call")
+        """Second line of defence: the allow-list already rejects calls."""
+        raise RenderError("calls are not available in templates")
 
     @pass_context
     def _loop(self, context: Rendering, value: Any, cost: int, names: int, parent: Any) -> Iterator[Any]:
@@ -98,8 +98,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
             yield item if names == 1 else self.unpack(item, names), self.loop(index, len(rounds), parent)
 
 
-def _charged(function: filters.Filter) -> filters.Filter:
-    """The filter, paying for what it reads: its value, and its arguments once for each item of the value."""
+def _metered(function: filters.Filter) -> filters.Filter:
+    """The filter, metered: it pays for reading its value, and its arguments once per item of the value."""
 
     @pass_context
     def run(context: Rendering, value: Any, *args: Any, **kwargs: Any) -> Any:

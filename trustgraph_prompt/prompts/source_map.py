@@ -1,10 +1,12 @@
-"""Where the parts of what an author wrote stand."""
+"""Maps parts of a prompt file to their places in it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.language.nodes import Position
@@ -14,9 +16,9 @@ _TRIPLE = ('"""', "'''")
 
 @dataclass(frozen=True, slots=True)
 class SourceMap:
-    """Places in a text, by JSON Pointer; `start` is that of the whole, `file` names its file, if any.
+    """Places in a text, by JSON Pointer; `start` is that of the whole, `file` the name of its file, if any.
 
-    `source` is the text itself, where lines of texts within it are asked for.
+    `source` is the text itself, which `of_line` needs.
     """
 
     file: str | None = None
@@ -25,26 +27,43 @@ class SourceMap:
     source: str = field(default="", repr=False)
 
     def of(self, path: str = "") -> str | None:
-        """`file:line:column` of the part, or of the smallest one around it; without a file the rest."""
+        """The place of the part, or of the smallest part around it."""
         while path and path not in self.parts:
             path = path.rpartition("/")[0]
         return self.at(self.parts.get(path, self.start))
 
-    def of_line(self, path: str, line: int) -> str | None:
-        """The same of a line of the text in three quotes that stands at a path; None where there is none."""
+    def of_line(self, path: str, text: str, line: int, column: int | None) -> str | None:
+        """`file:line:column` of a place in the text at `path`, which stands between quotes.
+
+        Without a column, that of the line's first character that is not blank. None where the place cannot be
+        known: in a text with one quote on each side, escapes move what follows.
+        """
         start = self.parts.get(path, self.start)
         rows = [row.removesuffix("\r") for row in self.source.split("\n")]
         if start is None or start.line > len(rows):
             return None
         opening = rows[start.line - 1][start.column - 1 :]
-        row = start.line + line - (opening not in _TRIPLE)
-        if not opening.startswith(_TRIPLE) or row > len(rows):
+        is_block = opening.startswith(_TRIPLE)
+        if not is_block and "\\" in opening:
             return None
-        return self.at((row, len(rows[row - 1]) - len(rows[row - 1].lstrip()) + 1))
+        lines = text.split("\n")
+        row = start.line + line - (opening not in _TRIPLE)
+        if line > len(lines) or row > len(rows):
+            return None
+        written = lines[line - 1]
+        begin = rows[row - 1].find(written, start.column if row == start.line else 0)
+        if begin < 0:
+            return None
+        return self.at((row, begin + (column or len(written) - len(written.lstrip()) + 1)))
 
     def at(self, position: tuple[int, int] | None) -> str | None:
-        """`file:line:column`; without a file the rest."""
+        """`file:line:column`, or `line …, column …` without a file."""
         if position is None:
             return self.file
         line, column = position
         return f"{self.file}:{line}:{column}" if self.file else f"line {line}, column {column}"
+
+
+def moved(error: ConfigError, where: str | None, path: str) -> ConfigError:
+    """The same error at another place and path."""
+    return type(error)(error.message, where=where, path=path, found=error.found, expected=error.expected)

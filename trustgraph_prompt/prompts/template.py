@@ -1,24 +1,24 @@
-"""Templates of prompts, in a sandbox: whoever may write one can neither own the worker nor stop it."""
+"""Compiles and renders prompt templates in a sandbox, which limits what a template may reach and cost."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import TracebackType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jinja2
 from jinja2 import nodes
 
 from trustgraph_prompt.errors import RenderError, RenderTooLong, TemplateError
 from trustgraph_prompt.prompts.allowlist import MeteredLoops, check
-from trustgraph_prompt.prompts.ibis import Ibis
-from trustgraph_prompt.prompts.jinja import Jinja
+from trustgraph_prompt.prompts.ibis_dialect import Ibis
+from trustgraph_prompt.prompts.jinja_dialect import Jinja
+from trustgraph_prompt.prompts.jinja_errors import column_of_tag, explain
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.sandbox import Rendering, Sandbox
-from trustgraph_prompt.prompts.template_terms import TemplateTerms, needs
-from trustgraph_prompt.prompts.unclosed_blocks import left_open
 
 Dialect = Literal["jinja", "ibis"]
 
@@ -26,33 +26,32 @@ MAX_SOURCE = 128 * 1024
 """Characters a template may have."""
 
 
+class TemplateTerms(NamedTuple):
+    """The terms that a template names, those of them that it cannot do without, and its text beside them."""
+
+    named: frozenset[str]
+    required: frozenset[str]
+    fixed: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Template:
-    """A compiled template. Rendering it changes nothing, and costs no more than the limits allow.
+    """A compiled template. Rendering has no side effects and is limited in output and work.
 
     `needs` are the terms that it names.
     """
 
-    __slots__ = ("_template", "dialect", "needs", "source", "where")
-
-    def __init__(
-        self,
-        source: str,
-        dialect: Dialect,
-        where: str | None,
-        template: jinja2.Template,
-        needs: TemplateTerms,
-    ) -> None:
-        self.source = source
-        self.dialect = dialect
-        self.where = where
-        self.needs = needs
-        self._template = template
+    source: str
+    dialect: Dialect
+    where: str | None
+    needs: TemplateTerms = field(repr=False)
+    _template: jinja2.Template = field(repr=False)
 
     @classmethod
     def compile(cls, source: str, *, dialect: Dialect = "jinja", where: str | None = None) -> Template:
-        """A template from its text. `where` names it in errors.
+        """Compile a template. `where` names it in errors.
 
-        Raises `TemplateError` when it is no template, or contains what templates may not contain.
+        Raises `TemplateError` for invalid syntax and for anything that the allow-list does not contain.
         """
         if len(source) > MAX_SOURCE:
             raise TemplateError(
@@ -67,14 +66,14 @@ class Template:
             raise (error.at(where) if where else error) from error.__cause__
 
     def render(self, terms: Mapping[str, object], *, share: float = 1.0) -> str:
-        """The text with its terms filled in; what is undefined is left out.
+        """Fill in the terms, which are plain JSON; undefined terms are left out.
 
-        `terms` are plain JSON. Raises `RenderError` when they are not, when the template cannot work with
-        them; `RenderTooLong` when rendering takes more than a `share` of what the limits allow.
+        Raises `RenderError` for terms that are not plain JSON or that the template cannot work with, and
+        `RenderTooLong` when rendering takes more than `share` (0 to 1) of the limits.
         """
         try:
             return self._render(dict(terms), RenderMeter(share))
-        except Exception as error:  # whatever it is: the template and its terms do not go together
+        except Exception as error:  # jinja2 runs Python's operators on the terms, which may raise anything
             kind = RenderTooLong if isinstance(error, RenderTooLong) else RenderError
             raise kind(f"{self.where or 'template'}{self._line(error)}: {error}") from error
 
@@ -97,36 +96,58 @@ class Template:
             trace = trace.tb_next
         return ""
 
-    def __repr__(self) -> str:
-        return f"<Template {self.where or ''} {self.dialect} {self.source[:40]!r}>"
-
 
 @cache
 def _sandbox(dialect: Dialect) -> Sandbox:
     return Jinja() if dialect == "jinja" else Ibis()
 
 
-@lru_cache(maxsize=64)  # a file is compiled when it is checked, and in each workspace that has it
-def _compile(source: str, dialect: Dialect) -> tuple[jinja2.Template, TemplateTerms]:
+@lru_cache(maxsize=64)  # a prompt file is compiled when it is checked, and again in each workspace
+def _compile(source: str, dialect: Dialect) -> tuple[TemplateTerms, jinja2.Template]:
     sandbox = _sandbox(dialect)
     try:
-        # Odd escapes in string literals make Python warn about the template's author, not about us.
+        # Python warns about odd escapes in string literals, which are the template author's.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = sandbox.tree(source)
             check(tree, sandbox)
-            needed = needs(tree)
+            needs = _terms_of(tree)
             metered: nodes.Template = MeteredLoops().visit(tree)
             metered.set_environment(sandbox)
             code = sandbox.compile(metered)
-        return sandbox.template_class.from_code(sandbox, code, {}), needed
-    except TemplateError:
+        return needs, sandbox.template_class.from_code(sandbox, code, {})
+    except TemplateError as error:
+        if dialect == "jinja" and error.line is not None:
+            error.column = column_of_tag(source, error.line)
         raise
     except jinja2.TemplateSyntaxError as error:
-        opened = left_open(source, error.lineno, error.message or "") if dialect == "jinja" else None
-        line, message = opened or (error.lineno, error.message or "")
-        raise TemplateError.in_line(line, message) from error
+        raise explain(source, error) from error
     except (RecursionError, MemoryError, SyntaxError) as error:
         raise TemplateError("the template is nested too deeply") from error
     except (ValueError, OverflowError) as error:
         raise TemplateError(f"the template cannot be read: {error}") from error
+
+
+def _terms_of(tree: nodes.Template) -> TemplateTerms:
+    """The names that a template reads and binds in no loop; see `_optional` for those that may be absent."""
+    bound = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} | {"loop"}
+    named = frozenset(_names(tree) - bound)
+    optional = {name for node in _optional(tree) for name in _names(node)}
+    fixed = "".join(data.data for data in tree.find_all(nodes.TemplateData))
+    return TemplateTerms(named, named - optional, fixed)
+
+
+def _names(node: nodes.Node) -> set[str]:
+    found = {name.name for name in node.find_all(nodes.Name)}
+    return found | {node.name} if isinstance(node, nodes.Name) else found
+
+
+def _optional(tree: nodes.Template) -> Iterator[nodes.Node]:
+    """Where a term may be absent: conditions, loops with `else`, `or`, `default` and `is defined`."""
+    conditions: list[nodes.If | nodes.CondExpr] = [*tree.find_all(nodes.If), *tree.find_all(nodes.CondExpr)]
+    yield from (condition.test for condition in conditions)
+    yield from (loop.iter for loop in tree.find_all(nodes.For) if loop.else_)
+    yield from (either.left for either in tree.find_all(nodes.Or))
+    for applied in (*tree.find_all(nodes.Filter), *tree.find_all(nodes.Test)):
+        if applied.name in ("default", "d", "if_undefined", "defined", "undefined"):
+            yield applied

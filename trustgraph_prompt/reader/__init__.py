@@ -1,4 +1,4 @@
-"""What an answer says."""
+"""Reads the answers of models: finds their JSON, repairs it where allowed, and validates it."""
 
 from __future__ import annotations
 

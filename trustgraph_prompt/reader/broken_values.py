@@ -1,7 +1,7 @@
-"""How far a broken value reaches.
+"""Determines where a broken value ends, so that it does not hide the values after it.
 
-Nothing of it is read, and nothing behind it is lost. Brackets are counted without grammar, strings end with
-their line, and where a line begins with a value that has no place in the broken one, the broken one is over.
+Brackets are counted, whatever is between them; a string ends with its line at the latest. The broken value
+ends also before a line that begins with a value that cannot belong to it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _MARK_AND_VALUE = re.compile(_MARKED)
 
 
 def next_value(broken: str, column: int) -> int | None:
-    """Where the next object begins that a broken value took for a part of itself, None where there is none.
+    """Where the next object begins that was taken for a part of a broken value; None if there is none.
 
-    It is the last line of what was read, and no further to the right than the broken value, which begins at
-    `column`: only the first one's missing end made a part of it.
+    It is the last line of `broken`, and not indented further than the broken value, which begins at `column`:
+    only the missing end of that made it look like a part.
     """
     broken = broken.rstrip()
     start = broken.rfind("\n") + 1
     line = broken[start:]
-    if not start or _indent(line) > column:
+    if not start or len(line) - len(line.lstrip()) > column:
         return None
     try:
         return start if isinstance(decode(line), dict) else None
@@ -52,12 +52,8 @@ def next_value(broken: str, column: int) -> int | None:
         return None
 
 
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
 class BrokenValue:
-    """Measures a broken value: its open brackets, and the column in which it began."""
+    """Follows a broken value, from chunk to chunk: its open brackets, and the column in which it began."""
 
     def __init__(
         self, stack: list[str], raw: TextWindow, column: int, *, awaits_value: bool, in_string: bool = False
@@ -67,12 +63,12 @@ class BrokenValue:
         self._stack = stack
         self._column = column
         self._in_string = in_string
-        self._last = '"'  # the last visible character; any that no value follows will do
+        self._last = '"'  # the last visible character; at first any that no value follows
         if awaits_value:
             self._last = ":" if stack[-1] == "{" else ","
 
     def advance(self, window: str, position: int, final: bool) -> tuple[bool, int]:
-        """Go on from `position`: whether the value is over, and where; or how far the window was used."""
+        """Go on from `position`. Returns whether the value has ended, and where it or the window was left."""
         if self._in_string:
             position = self._leave_string(window, position)
         while not self._in_string:
@@ -96,23 +92,23 @@ class BrokenValue:
                 self._last = '"'
                 position = self._leave_string(window, end)
             elif kind == "line":
-                begins = self._begins_anew(window, end, end - window.rfind("\n", start, end) - 1)
-                if begins or begins is None:
-                    return begins or final, start
+                ends = self._ends_before_line(window, end, end - window.rfind("\n", start, end) - 1)
+                if ends or ends is None:
+                    return ends or final, start
             else:
                 return kind == "tag" or final, start
         return final, len(window) if final else position
 
     def _leave_string(self, window: str, position: int) -> int:
-        """Where the string ends, or is interrupted."""
+        """Where the string ends, or the window does within it."""
         match = _CHARACTERS_OF_STRING.match(window, position)
         assert match is not None
         end = match.end()
         self._in_string = end >= len(window.removesuffix("\\"))
         return end if self._in_string else end + (window[end] != "\n")
 
-    def _begins_anew(self, window: str, start: int, column: int) -> bool | None:
-        """Whether the line that begins at `start`, in that column, is no part of the value; None to wait."""
+    def _ends_before_line(self, window: str, start: int, column: int) -> bool | None:
+        """Whether the line at `start`, in that column, is no part of the value; None to wait for more."""
         begins = window[start : start + 1]
         if not begins:
             return None

@@ -1,4 +1,7 @@
-"""JSON text to values, exactly: what a fast decoder hides is looked for before it is asked."""
+"""Decodes JSON exactly and fast.
+
+orjson silently turns integers beyond 64 bits into floats, so texts are searched for long numbers first.
+"""
 
 from __future__ import annotations
 
@@ -14,55 +17,55 @@ from trustgraph_prompt.errors import without_frames
 
 _DIGITS_ONLY = bytes(48 if chr(code) in "0123456789" else 32 for code in range(256))
 _LONG_NUMBER = b"0" * 19  # the shortest integer beyond 64 bits
-_STRIDE = 6  # of 19 digits in a row, at least three are so far apart
+_STRIDE = 6  # of 19 digits in a row, at least three are among every sixth character
 
-_PIECE = 4_000  # characters in which the end of a value is looked for first
-_TIMES = 8  # as many are looked at next
-_LONGEST_TOKEN = 10  # characters: `-Infinity`, one escape
+_PIECE = 4_000  # characters in which the end of a value is searched for first
+_GROWTH = 8  # the factor by which the next piece is longer
+_LONGEST_TOKEN = 10  # characters of `-Infinity` or an escape
 
 _NEWLINE = "\n"
 _COMMA_BETWEEN = re.compile(r"\}[ \t\r]*+,")  # perhaps between two objects
 
 
 class NotJson(ValueError):
-    """The text is not JSON, or holds a number that no Python value stands for; the message says why."""
+    """The text is not JSON, or contains a number that Python cannot represent; the message says why."""
 
 
 def decode(text: str) -> Any:
-    """The value of a JSON text (RFC 8259); that it is not too deep is the caller's to see to.
+    """Decode a JSON text (RFC 8259). The caller limits the depth.
 
-    Integers keep all their digits, strings all that is in them, half a surrogate pair too; the last of
-    duplicate keys wins. Raises `NotJson`; also for NaN, Infinity and numbers too large for a float.
+    Integers keep all their digits, and strings keep unpaired surrogates; the last of duplicate keys wins.
+    Raises `NotJson`, also for NaN, Infinity and numbers too large for a float.
     """
     if not has_long_number(text):
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
-            pass  # the exact decoder gives the value or says why not
-    return _strictly(text)
+            pass  # the exact decoder accepts more, or says what is wrong
+    return _decode_exactly(text)
 
 
 def decode_at(text: str, start: int) -> tuple[Any, int] | None:
-    """The value that begins at `start` of a text, and where it ends; None where not all of one is there."""
+    """The value that begins at `start`, and where it ends; None where no complete value begins there."""
     size = _PIECE
     while True:
         piece = text[start : start + size]
         try:
             value, end = _DECODER.raw_decode(piece)
             return value, start + end
-        except json.JSONDecodeError as error:  # which counts the lines of its text up to where it breaks
-            if len(piece) < size or not _breaks_at_end(piece, error):
+        except json.JSONDecodeError as error:  # whose constructor counts the lines of the text, hence pieces
+            if len(piece) < size or not _may_continue(piece, error):
                 return None
         except (ValueError, RecursionError):
             return None
-        size *= _TIMES
+        size *= _GROWTH
 
 
 def decode_lines(text: str, lines: list[str]) -> list[Any]:
-    """The values of the lines of a text, of which each is one value; in one call where that is safe.
+    """Decode a text with one value a line, in one call where that is safe.
 
-    That is safe where no comma stands between two objects: there are as many values as lines only if each
-    newline ended one. Raises `orjson.JSONDecodeError`.
+    It is safe if there is no comma between two objects: then the number of values equals that of the lines
+    only if each newline ended a value. Raises `orjson.JSONDecodeError`.
     """
     if not _COMMA_BETWEEN.search(text):
         values: list[Any] = orjson.loads(f"[{text.replace(_NEWLINE, ',')}]")
@@ -71,8 +74,8 @@ def decode_lines(text: str, lines: list[str]) -> list[Any]:
     return [orjson.loads(line) for line in lines if line and not line.isspace()]
 
 
-def value_of(text: str) -> Any:
-    """The value of what obeys the grammar; the `NotJson` where no Python value stands for it."""
+def decode_or_error(text: str) -> Any:
+    """The value of a text; or, as a value, the `NotJson` that `decode` raises."""
     try:
         return decode(text)
     except NotJson as error:
@@ -80,7 +83,7 @@ def value_of(text: str) -> Any:
 
 
 def has_long_number(text: str) -> bool:
-    """Whether a fast decoder might turn an integer of `text` into a float. May say yes too often."""
+    """Whether orjson might turn an integer of `text` into a float; may be true although it would not."""
     data = text.encode(errors="replace")
     if b"000" not in data[::_STRIDE].translate(_DIGITS_ONLY):
         return False
@@ -88,7 +91,7 @@ def has_long_number(text: str) -> bool:
 
 
 def is_too_deep(value: Any, text: str, levels: int) -> bool:
-    """Whether `value`, which `text` says, is nested deeper; the text shows fast that most are not."""
+    """Whether `value`, decoded from `text`, is nested deeper than `levels`; most texts rule it out fast."""
     if len(text) <= levels or text.count("{") + text.count("[") <= levels:
         return False
     level = [value]
@@ -100,21 +103,21 @@ def is_too_deep(value: Any, text: str, levels: int) -> bool:
     return True
 
 
-def why_not(text: str, levels: int) -> NotJson:
-    """What is wrong with a text that is known to be no JSON, or nested deeper than `levels`."""
+def decode_error(text: str, levels: int) -> NotJson:
+    """What is wrong with a text that is known to be invalid, or nested deeper than `levels`."""
     try:
-        _strictly(text)
+        _decode_exactly(text)
     except NotJson as error:
         return without_frames(error)
     return NotJson(f"nested deeper than {levels} levels")
 
 
-def _breaks_at_end(text: str, error: json.JSONDecodeError) -> bool:
-    """Whether more of a text might be JSON."""
+def _may_continue(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether the text might be valid if it continued."""
     return error.pos > len(text) - _LONGEST_TOKEN or error.msg.startswith("Unterminated string")
 
 
-def _strictly(text: str) -> Any:
+def _decode_exactly(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:

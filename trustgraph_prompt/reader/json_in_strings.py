@@ -1,55 +1,49 @@
-"""JSON in a string where a list or an object was asked for: models write that often."""
+"""Parses JSON in a string where the contract expects a list or an object: models often write that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.json_text import locate
+from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.outcome import Edit
 from trustgraph_prompt.reader.decode import decode, is_too_deep
 
-if TYPE_CHECKING:
-    from trustgraph_prompt.reader.repair import Edit
+_EDIT = "JSON in a string"
 
-WHAT = "JSON in a string"
-
-_MOST_EDITS = 20  # each is looked for in the text of the value
+_MOST_EDITS = 20  # each is located in the text of the value, which takes time
 
 
 class ParsedStrings(NamedTuple):
-    """A value with what its strings said, and where they are: JSON Pointers."""
+    """A value with the JSON of its strings parsed, and the JSON Pointers to these strings."""
 
     value: Any
     paths: tuple[str, ...]
 
     def edits(self, raw: str, start: int) -> tuple[Edit, ...]:
-        """What was done, and where in the answer, in which the text `raw` of the value begins at `start`."""
-        from trustgraph_prompt.reader.repair import (
-            Edit,  # its grammar takes longer to compile than all others
-        )
-
-        return tuple(Edit(start + locate.member(raw, path).start, WHAT) for path in self.paths)
+        """The edits in the answer, where the text `raw` of the value begins at `start`."""
+        return tuple(Edit(start + positions.member(raw, path).start, _EDIT) for path in self.paths)
 
 
-def opened(value: Any, text: str, contract: Contract) -> ParsedStrings | None:
-    """What is in the strings of a value, which `text` says, where the contract wants it and allows it."""
+def parse_strings(value: Any, text: str, contract: Contract) -> ParsedStrings | None:
+    """Parse the strings of a value of `text` where the contract expects and allows that; None if nowhere."""
     made = contract.opened(value, decode)
     if made is value or is_too_deep(made, text, contract.limits.depth):
         return None
-    return ParsedStrings(made, tuple(islice(_paths(value, made), _MOST_EDITS)))
+    return ParsedStrings(made, tuple(islice(_changed_paths(value, made), _MOST_EDITS)))
 
 
-def _paths(value: Any, made: Any) -> Iterator[str]:
+def _changed_paths(value: Any, made: Any) -> Iterator[str]:
     todo: list[tuple[tuple[str | int, ...], Any, Any]] = [((), value, made)]
     while todo:
-        path, one, other = todo.pop()
-        if one is other:
+        path, before, after = todo.pop()
+        if before is after:
             continue
-        if isinstance(one, str):
+        if isinstance(before, str):
             yield pointer(path)
             continue
-        steps = one if isinstance(one, dict) else range(len(one))
-        todo += reversed([((*path, step), one[step], other[step]) for step in steps])
+        steps = before if isinstance(before, dict) else range(len(before))
+        todo += reversed([((*path, step), before[step], after[step]) for step in steps])

@@ -1,4 +1,4 @@
-"""A value whose end has not been seen: followed by the grammar, from chunk to chunk."""
+"""Follows a value whose end has not been seen, token by token and from chunk to chunk."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from enum import Enum, auto
 from typing import Any
 
 from trustgraph_prompt.json_text import grammar
-from trustgraph_prompt.reader.complete_values import LONGEST_WRAPPER
-from trustgraph_prompt.reader.decode import value_of
+from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.scan_results import Values
+from trustgraph_prompt.reader.whole_values import LONGEST_WRAPPER
 
 _MOST_AT_ONCE = 1_000  # elements
 
@@ -41,7 +41,7 @@ _REST_OF_WRAPPER = re.compile(rf"{grammar.SPACE}\](?P<members>(?:{_MEMBER_SCALAR
 
 
 class TextWindow:
-    """A stretch of text that may have begun in an earlier window; `at` is where in all of the text."""
+    """A stretch of text that may have begun in an earlier window; `at` is its position in the answer."""
 
     def __init__(self, start: int, passed: int) -> None:
         self.at = passed + start
@@ -49,27 +49,27 @@ class TextWindow:
         self._start = start
 
     def keep(self, window: str, end: int) -> None:
-        """The window is given up at `end`."""
+        """Keep the text up to `end`, where the next window begins."""
         self._parts.append(window[self._start : end])
         self._start = 0
 
     def until(self, window: str, end: int) -> str:
-        """The text from its start to `end` of this window."""
+        """The text from its start to `end` in this window."""
         return "".join((*self._parts, window[self._start : end]))
 
 
 class Progress(Enum):
-    """How far a value has come."""
+    """The event at which `OpenValue.advance` stops."""
 
-    WAITS = auto()  # for more text: where there is no more, the value is cut
+    WAITS = auto()  # for more text; at the end of the text, the value is truncated
     ENDS = auto()
-    BREAKS = auto()  # what comes next is not JSON, or nested too deep
-    WRAPS = auto()  # its first member turns out to hold the objects of the answer
-    ELEMENTS = auto()  # some such objects are complete
+    BREAKS = auto()  # the next token is not JSON, or nested too deeply
+    WRAPS = auto()  # its first member turns out to be an array of the answer's objects
+    ELEMENTS = auto()  # objects of that array are complete
 
 
 class OpenValue:
-    """Follows one object or array, whose bracket stands at `start` of a window before which `passed` are."""
+    """Follows one object or array, whose bracket is at `start` of a window after `passed` characters."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class OpenValue:
     ) -> None:
         self.stack = [bracket]
         self.raw = TextWindow(start, passed)
-        self.element: TextWindow | None = None  # the one that has begun
-        self.last_element: tuple[str, int, Any] = ("", 0, None)  # that is complete: text, beginning, value
-        self.element_run: Values | None = None  # several of them, instead
+        self.element: TextWindow | None = None  # of a wrapper: the one that has begun
+        self.last_element: tuple[str, int, Any] = ("", 0, None)  # the last complete one: text, start, value
+        self.element_run: Values | None = None  # or several complete ones
         self.is_wrapper = False
-        self.is_empty = True  # as far as it is a wrapper
+        self.is_empty = True  # whether a wrapper has had no elements
         self.members = 1
         self.in_string = False
         self._passed = passed
@@ -97,21 +97,21 @@ class OpenValue:
 
     @property
     def awaits_value(self) -> bool:
-        """Whether an opening bracket would be in its place."""
+        """Whether a value may come next."""
         return "{" in _MOVES[self._expected] and not self.in_string
 
     @property
     def in_wrapper(self) -> bool:
-        """Whether the next object would be an element of the answer."""
+        """Whether the next object is one of the answer's objects."""
         return self.is_wrapper and self.stack == ["{", "["]
 
     def wrap(self) -> None:
-        """Its first member is an array, and what follows are elements of the answer."""
+        """Treat the value as a wrapper whose elements follow."""
         self.is_wrapper = True
         self._push("[")
 
     def keep(self, window: str, end: int) -> None:
-        """The window is given up at `end`."""
+        """Keep the text up to `end`, where the next window begins."""
         self._passed += end
         self.raw.keep(window, end)
         if self.element is not None:
@@ -120,9 +120,9 @@ class OpenValue:
     def advance(
         self, window: str, position: int, elements_at: Callable[[int, int], Values]
     ) -> tuple[Progress, int]:
-        """Go on from `position` to the next event, and say where that is.
+        """Go on from `position` to the next event, and return its position.
 
-        `elements_at` takes the elements of a wrapper that stand whole in the window, several at once.
+        `elements_at` reads elements of a wrapper that are complete in the window, several at once.
         """
         while True:
             if self.in_string:
@@ -203,17 +203,17 @@ class OpenValue:
     def _end_element(self, window: str, end: int) -> Progress:
         assert self.element is not None
         raw = self.element.until(window, end)
-        self.last_element = raw, self.element.at, value_of(raw)
+        self.last_element = raw, self.element.at, decode_or_error(raw)
         self.element = self.element_run = None
         return Progress.ELEMENTS
 
     @property
     def _near_limit(self) -> bool:
-        """Whether a value matched in one go might be nested too deep."""
+        """Whether a value that one pattern matches might be nested too deeply."""
         return len(self.stack) + grammar.LEVELS > self._max_depth
 
     def _run(self, window: str, position: int) -> int:
-        """Pass many members or elements at once, where none of them has to be looked at."""
+        """Pass many members or elements at once, where none of them has to be examined."""
         at_first_member = len(self.stack) == 1 and self._expected == "first key"
         may_hold_elements = self.is_wrapper and len(self.stack) <= 2
         if at_first_member or may_hold_elements or self._near_limit:
@@ -230,7 +230,7 @@ class OpenValue:
             may_wrap = len(self.stack) == 1 and self._expected == "first key"
             progress, end = self._stuck_in_string(window, match.end())
             if progress is Progress.WAITS and may_wrap and end - match.start(1) <= LONGEST_WRAPPER:
-                return Progress.WAITS, position  # its name will be asked for
+                return Progress.WAITS, position  # its name is needed as a whole
             self.in_string = True
             return progress, end
         unfinished = grammar.UNFINISHED.match(window, position)

@@ -1,4 +1,4 @@
-"""Reads the one value of a json answer: the whole text, else a fenced block, else a value in the prose."""
+"""Reads the value of a json answer: the whole text, else a fenced block, else a value in the prose."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text import grammar
-from trustgraph_prompt.json_text.locate import Span
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, value_of, why_not
-from trustgraph_prompt.reader.json_in_strings import ParsedStrings, opened
-from trustgraph_prompt.reader.scan_results import Find, MarkKind, Values
+from trustgraph_prompt.reader.decode import NotJson, decode, decode_error, decode_or_error, is_too_deep
+from trustgraph_prompt.reader.json_in_strings import ParsedStrings, parse_strings
+from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
-from trustgraph_prompt.reader.truncation import cut_short
+from trustgraph_prompt.reader.truncation import is_truncated
 
 _FENCE = r"(?:(?<!`)`{3,}+|(?<!~)~{3,}+)"
 _JSON = r"[ \t]*json[ \t\r]*\n"
@@ -27,22 +27,22 @@ _CLOSES = re.compile(f"{_FENCE}(?P<opens>{_JSON})?", re.IGNORECASE)
 
 
 class Block(NamedTuple):
-    """What stands between two fences, and where it begins."""
+    """The text between two fences, and where it begins."""
 
     content: str
     start: int
 
 
 def json_blocks(text: str, fences: Iterable[Span]) -> list[Block]:
-    """The blocks that are closed, among all stretches of text with `fences`, and are no mere words in a line.
+    """The closed blocks of JSON between `fences`, which are spans of the text.
 
-    A fence that says `json` closes nothing.
+    A fence with the word `json` opens a block, and never closes one.
     """
     blocks: list[Block] = []
     begun: int | None = None
-    for stretch in fences:
-        position = stretch.start
-        while fence := (_OPENS if begun is None else _CLOSES).search(text, position, stretch.end):
+    for span in fences:
+        position = span.start
+        while fence := (_OPENS if begun is None else _CLOSES).search(text, position, span.end):
             position = fence.end()
             if begun is None or fence["opens"]:
                 begun = position
@@ -54,32 +54,32 @@ def json_blocks(text: str, fences: Iterable[Span]) -> list[Block]:
 
 _AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\n++|[^\S\n]++|</?\w+>)*+"
 _STRING = f'"{grammar.CHARACTERS_IN_LINE}'
-_BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
-# What is not this is no JSON for sure.
+_PARTIAL_LANDMARK = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag that is truncated
+# A text that does not match is certainly not JSON.
 _MAY_BE_JSON = re.compile(
     rf"{grammar.SPACE}(?:[{{[]|(?:{grammar.STRING}|{grammar.NUMBER}|true|false|null|NaN|-?Infinity){grammar.SPACE}\Z)"
 )
-_SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
+_SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_PARTIAL_LANDMARK}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
 
 _ITEMS = "items"
 
-_VERDICTS = 5  # on fenced values, that one message tells
+_MOST_VERDICTS = 5  # on fenced values in one message
 
-_WHOLE_FLOAT = re.compile(r"\.0\b|e\+")  # among others
+_WHOLE_FLOAT = re.compile(r"\.0\b|e\+")  # matches others, too
 
-# What may stand behind a value: white space, and a fence that ends or is about to.
-_SAYS_NOTHING = " \t\r\n`~"
+# What may follow a value: white space, and a fence or the beginning of one.
+_AFTER_VALUE = " \t\r\n`~"
 
-# Around sound values: a key, or a closing bracket. They are perhaps parts of one that is broken.
-_OF_A_VALUE = re.compile(r'"[^"\n]{0,100}"\s*:|\}\s*[\]}]|,\s*\]')
+# Text around valid values that shows that they may be parts of a broken one: a key, or a closing bracket.
+_PART_OF_VALUE = re.compile(r'"[^"\n]{0,100}"\s*:|\}\s*[\]}]|,\s*\]')
 
 
 def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
-    """What `text` says where one value was asked for; `calls` is left to the caller.
+    """Read the one value of an answer; the caller fills in `calls`.
 
-    A value that the contract accepts wins over one that it does not, a fenced one over one in prose. Two that
-    differ are ambiguous; and where the text ends within a value, that one was meant.
+    A value that the contract accepts comes before others, a fenced one before one in prose. Two different
+    values are ambiguous. Where the text ends within a value, that value was meant.
     """
     metered = contract.metered()
     outcome = _read(text, metered, finish_reason)
@@ -91,22 +91,22 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
 def _read(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
     whole = _Candidate.of(text, 0, contract)
     if not whole.is_broken:
-        return _judged(text, [whole], contract, Stage.DIRECT, cut_short(finish_reason))
+        return _judge(text, [whole], contract, Stage.DIRECT, is_truncated(finish_reason))
     scanner = Scanner(contract.limits, arrays=True)
     candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
-    outcome = _strictly(text, contract, finish_reason, scanner, candidates)
+    outcome = _read_strictly(text, contract, finish_reason, scanner, candidates)
     sound = outcome.ok and not (
-        any(candidate.is_broken for candidate in candidates) or _OF_A_VALUE.search(scanner.between)
+        any(candidate.is_broken for candidate in candidates) or _PART_OF_VALUE.search(scanner.between)
     )
     if not contract.repair or sound or scanner.full or scanner.thinks:
         return outcome
-    start = candidates[0].start if scanner.ends_draft and candidates else scanner.thought
-    return _repaired(text, contract, finish_reason, start, outcome, ends_within_value=scanner.cut)
+    start = candidates[0].start if scanner.ends_draft and candidates else scanner.thinking_end
+    return _read_repaired(text, contract, finish_reason, start, outcome, ends_within_value=scanner.truncated)
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """What may be the value, or is broken; what says so, and where that begins; whether in a code fence."""
+    """A possible value, or its `NotJson`; its text, where that begins, and whether in a code fence."""
 
     value: Any
     raw: str
@@ -115,57 +115,58 @@ class _Candidate:
 
     @classmethod
     def of(cls, text: str, start: int, contract: Contract, *, fenced: bool = False) -> _Candidate:
-        """What all of `text` says, which begins at `start` of the answer."""
-        value, depth = value_of(text), contract.limits.depth
+        """The candidate that is all of `text`, which begins at `start` of the answer."""
+        value, depth = decode_or_error(text), contract.limits.depth
         if isinstance(value, (dict, list)) and is_too_deep(value, text, depth):
-            value = why_not(text, depth)
+            value = decode_error(text, depth)
         return cls(value, text.strip(), start + len(text) - len(text.lstrip()), fenced)
 
     @property
     def is_broken(self) -> bool:
         return isinstance(self.value, NotJson)
 
-    def behind(self, text: str) -> str:
+    def text_after(self, text: str) -> str:
         return text[self.start + len(self.raw) :]
 
 
-def _strictly(
+def _read_strictly(
     text: str, contract: Contract, finish_reason: str | None, scanner: Scanner, candidates: list[_Candidate]
 ) -> Outcome:
-    """What is said without any repair."""
+    """The outcome without repair."""
     if contract.fences == "strict" and (blocks := _json_blocks(text, contract, scanner)):
-        return _chosen(text, blocks, contract, truncated=False)
-    cut = scanner.cut or _CUT_STRING.match(text, scanner.thought) is not None
-    truncated = cut_short(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
-    if scalar := _scalar(text, scanner.thought):
-        return _judged(text, [scalar], contract, Stage.EXTRACTED, truncated)
+        return _choose(text, blocks, contract, truncated=False)
+    cut = scanner.truncated or _CUT_STRING.match(text, scanner.thinking_end) is not None
+    truncated = is_truncated(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
+    if scalar := _scalar(text, scanner.thinking_end):
+        return _judge(text, [scalar], contract, Stage.EXTRACTED, truncated)
     if cut or scanner.full:
         what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
         what = "too many values to choose from" if scanner.full else what
-        return _failure(contract, Reason.TRUNCATED, what, truncated)
+        return _fail(contract, Reason.TRUNCATED, what, truncated)
     if contract.fences == "one":
         fenced = [candidate for candidate in candidates if candidate.fenced]
         if len(fenced) > 1 and _differ(fenced, contract, text):
-            return _failure(contract, Reason.AMBIGUOUS, _each_said(fenced, contract, text), truncated)
+            return _fail(contract, Reason.AMBIGUOUS, _verdicts(fenced, contract, text), truncated)
         candidates = fenced[-1:] or candidates
-    return _chosen(text, candidates, contract, truncated, first=contract.fences == "strict")
+    return _choose(text, candidates, contract, truncated, first=contract.fences == "strict")
 
 
 def _differ(candidates: list[_Candidate], contract: Contract, text: str) -> bool:
-    """Whether they are not all one value, as the contract takes it."""
+    """Whether the candidates differ, after the contract converted them."""
     if any(candidate.is_broken for candidate in candidates):
         return True
-    fits = [(_fit(one.value, contract, text) or (one.value,))[0] for one in candidates]
-    return len({_identity(fit, one.raw) for fit, one in zip(fits, candidates, strict=True)}) > 1
+    values = [(_fit(candidate.value, contract, text) or (candidate.value,))[0] for candidate in candidates]
+    identities = map(_identity, values, (candidate.raw for candidate in candidates))
+    return len(set(identities)) > 1
 
 
-def _each_said(fenced: list[_Candidate], contract: Contract, text: str) -> str:
-    """How many fenced values there are, and what is wrong with each."""
+def _verdicts(fenced: list[_Candidate], contract: Contract, text: str) -> str:
+    """A message with the number of fenced values, and what is wrong with each."""
     verdicts = [
         f"number {number} {_verdict(candidate, contract, text)}"
-        for number, candidate in enumerate(fenced[:_VERDICTS], 1)
+        for number, candidate in enumerate(fenced[:_MOST_VERDICTS], 1)
     ]
-    more = [f"and {len(fenced) - _VERDICTS} more"] if len(fenced) > _VERDICTS else []
+    more = [f"and {len(fenced) - _MOST_VERDICTS} more"] if len(fenced) > _MOST_VERDICTS else []
     return f"{len(fenced)} values in code fences, expected one: {'; '.join([*verdicts, *more])}"
 
 
@@ -179,11 +180,11 @@ def _verdict(candidate: _Candidate, contract: Contract, text: str) -> str:
 
 
 def _json_blocks(text: str, contract: Contract, scanner: Scanner) -> list[_Candidate]:
-    """What the closed blocks of JSON say, each as a whole, but for those in what turned out to be a draft.
+    """The closed blocks of JSON, each as one candidate, except those in thinking.
 
-    Of those that are no JSON only the last may be of interest: it tells why there is no value.
+    A block that is certainly not JSON counts only if it is the last, to tell why there is no value.
     """
-    begin = 0 if scanner.ends_draft else scanner.thought
+    begin = 0 if scanner.ends_draft else scanner.thinking_end
     blocks = json_blocks(text, (fence for fence in scanner.fences if fence.start >= begin))
     return [
         _Candidate.of(block.content, block.start, contract, fenced=True)
@@ -192,7 +193,7 @@ def _json_blocks(text: str, contract: Contract, scanner: Scanner) -> list[_Candi
     ]
 
 
-def _chosen(
+def _choose(
     text: str,
     candidates: list[_Candidate],
     contract: Contract,
@@ -200,21 +201,21 @@ def _chosen(
     *,
     first: bool = False,
 ) -> Outcome:
-    """What the candidates say together, some of which may be broken."""
+    """The outcome of the candidates, some of which may be broken."""
     values = [candidate for candidate in candidates if not candidate.is_broken]
     if values:
         alone = len(candidates) == 1 and values[0].raw == text.strip()
         stage = Stage.DIRECT if alone else Stage.EXTRACTED
-        return _judged(text, values, contract, stage, truncated, first=first)
+        return _judge(text, values, contract, stage, truncated, first=first)
     if candidates:
         broken = candidates[-1]
         issues = (Issue(Reason.INVALID_JSON, f"no JSON: {broken.value}"),)
-        truncated = truncated and not _is_closed(broken.value, broken.behind(text))
-        return _refused(broken, issues, contract, truncated)
-    return _failure(contract, Reason.EXTRACTION_FAILED, "no JSON in the answer", truncated)
+        truncated = truncated and not _is_closed(broken.value, broken.text_after(text))
+        return _rejected(broken, issues, contract, truncated)
+    return _fail(contract, Reason.EXTRACTION_FAILED, "no JSON in the answer", truncated)
 
 
-def _repaired(
+def _read_repaired(
     text: str,
     contract: Contract,
     finish_reason: str | None,
@@ -223,39 +224,38 @@ def _repaired(
     *,
     ends_within_value: bool,
 ) -> Outcome:
-    """What is said once what is broken is mended; `strict` where that says nothing, or is what it says.
+    """The outcome after repair; `strict`, the one without, where repair finds nothing, or the same.
 
-    Of the values in a text that ends within one, the last was meant, if there is something of it.
+    Where the text ends within a value, that value was meant, unless nothing is left of it.
     """
-    from trustgraph_prompt.reader.repair.accepted import (
-        Repair,  # its grammar takes longer to compile than all others
-    )
+    # Imported late: its patterns take longer to compile than all others.
+    from trustgraph_prompt.reader.repair.accepted import Repair
 
     by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
     refused: tuple[_Candidate, bool] | None = None
-    for meant in Repair(contract).values(text, start, lambda value: _fit(value, contract, text)):
-        reading = meant.reading
+    for found in Repair(contract).values(text, start, lambda value: _fit(value, contract, text)):
+        reading = found.reading
         if ends_within_value and reading.value:
             by_rank.clear()
-        raw = text[meant.start : reading.end]
-        if meant.fit is None:
-            if reading.edits or reading.cut:
-                refused = _Candidate(reading.value, raw, meant.start), reading.cut
+        raw = text[found.start : reading.end]
+        if found.fit is None:
+            if reading.edits or reading.truncated:
+                refused = _Candidate(reading.value, raw, found.start), reading.truncated
             continue
         edits = reading.edits
-        if meant.fit.opened is not None:
-            edits = tuple(sorted((*edits, *meant.fit.opened.edits(raw, meant.start))))
-        stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if edits else Stage.EXTRACTED
-        repaired = Repaired(0, raw, meant.start, edits, stage)
-        same_rank = by_rank.setdefault((not meant.fenced, stage), {})
-        same_rank[_identity(meant.fit.value, raw)] = meant.fit.value, repaired
+        if found.fit.parsed is not None:
+            edits = tuple(sorted((*edits, *found.fit.parsed.edits(raw, found.start))))
+        stage = Stage.SALVAGED if reading.truncated else Stage.REPAIRED if edits else Stage.EXTRACTED
+        repaired = Repaired(0, raw, found.start, edits, stage)
+        same_rank = by_rank.setdefault((not found.fenced, stage), {})
+        same_rank[_identity(found.fit.value, raw)] = found.fit.value, repaired
     if not by_rank:
         if refused is None or strict.reason is Reason.TRUNCATED:
             return strict
         likeliest, cut = refused
-        closed = not cut and _is_closed(likeliest.value, likeliest.behind(text))
+        closed = not cut and _is_closed(likeliest.value, likeliest.text_after(text))
         truncated = cut or (strict.truncated and not closed)
-        outcome = _refused(likeliest, contract.issues(likeliest.value), contract, truncated)
+        outcome = _rejected(likeliest, contract.issues(likeliest.value), contract, truncated)
         return replace(outcome, reason=Reason.REPAIR_FAILED)
     best = min(by_rank)
     if len(by_rank[best]) > 1:
@@ -269,13 +269,13 @@ def _repaired(
             else Outcome(value, Reason.SUCCESS, contract, stage, truncated=strict.truncated, span=span)
         )
     closed = stage is Stage.REPAIRED and _is_closed(value, text[span[1] :])
-    truncated = cut_short(finish_reason, within_value=stage is Stage.SALVAGED) and not closed
+    truncated = is_truncated(finish_reason, within_value=stage is Stage.SALVAGED) and not closed
     return Outcome(
         value, Reason.SUCCESS, contract, stage, truncated=truncated, repaired=(repaired,), span=span
     )
 
 
-def _judged(
+def _judge(
     text: str,
     candidates: list[_Candidate],
     contract: Contract,
@@ -284,46 +284,46 @@ def _judged(
     *,
     first: bool = False,
 ) -> Outcome:
-    """The one value among the candidates that the contract accepts, or why there is none.
+    """The outcome with the one candidate that the contract accepts, or why there is none.
 
-    Of several it is the `first` that holds anything (of an empty one prose may merely speak), or none.
+    Several are ambiguous. With `first`, the first of them counts that is not empty: prose may mention `[]`.
     """
-    fitting = [(one, fit) for one in candidates if (fit := _fit(one.value, contract, text))]
-    fitting = [(one, fit) for one, fit in fitting if fit.opened is None] or fitting
+    fitting = [(candidate, fit) for candidate in candidates if (fit := _fit(candidate.value, contract, text))]
+    fitting = [(candidate, fit) for candidate, fit in fitting if fit.parsed is None] or fitting
     if not fitting:
-        meant = next((one for one in reversed(candidates) if one.fenced), candidates[-1])
-        truncated = truncated and not _is_closed(meant.value, meant.behind(text))
-        return _refused(meant, _issues(meant.value, contract, text), contract, truncated, stage)
-    best = [(one, fit) for one, fit in fitting if one.fenced] or fitting
+        meant = next((candidate for candidate in reversed(candidates) if candidate.fenced), candidates[-1])
+        truncated = truncated and not _is_closed(meant.value, meant.text_after(text))
+        return _rejected(meant, _issues(meant.value, contract, text), contract, truncated, stage)
+    best = [(candidate, fit) for candidate, fit in fitting if candidate.fenced] or fitting
     if first:
-        best = [next((one for one in best if one[1].value not in ([], {})), best[0])]
-    different = {_identity(fit.value, one.raw) for one, fit in best} if len(best) > 1 else best
+        best = [next((pair for pair in best if pair[1].value not in ([], {})), best[0])]
+    different = {_identity(fit.value, candidate.raw) for candidate, fit in best} if len(best) > 1 else best
     if len(different) > 1:
         return _ambiguous(len(different), contract, truncated)
     last, fit = best[-1]
-    truncated = truncated and not _is_closed(last.value, last.behind(text))
+    truncated = truncated and not _is_closed(last.value, last.text_after(text))
     stage = max(stage, Stage.EXTRACTED) if fit.unwrapped else stage
     span = last.start, last.start + len(last.raw)
     repaired: tuple[Repaired, ...] = ()
-    if fit.opened is not None:
+    if fit.parsed is not None:
         stage = Stage.REPAIRED
-        repaired = (Repaired(0, last.raw, last.start, fit.opened.edits(last.raw, last.start), stage),)
+        repaired = (Repaired(0, last.raw, last.start, fit.parsed.edits(last.raw, last.start), stage),)
     return Outcome(
         fit.value, Reason.SUCCESS, contract, stage, truncated=truncated, span=span, repaired=repaired
     )
 
 
-def _is_closed(value: Any, behind: str) -> bool:
-    """Whether the one value that was asked for has visibly ended, so that no cut of the text is one of it.
+def _is_closed(value: Any, after: str) -> bool:
+    """Whether a value has visibly ended, so that a truncated text is not truncated within it.
 
-    Of a number under a cut there may be more to come. So there may behind prose: another value that is meant.
+    A number may lack digits. After prose, another value may have been meant.
     """
-    return isinstance(value, (dict, list, str, NotJson)) and not behind.strip(_SAYS_NOTHING)
+    return isinstance(value, (dict, list, str, NotJson)) and not after.strip(_AFTER_VALUE)
 
 
 def _issues(value: Any, contract: Contract, text: str) -> tuple[Issue, ...]:
-    """What is wrong with a value: with its elements where it is wrapped around a list of them."""
-    if found := opened(value, text, contract):
+    """What is wrong with a value; with the list, where the value wraps one that was asked for."""
+    if found := parse_strings(value, text, contract):
         value = found.value
     name = _wraps(value, contract)
     if name is None or not isinstance(value[name], list):
@@ -333,28 +333,28 @@ def _issues(value: Any, contract: Contract, text: str) -> tuple[Issue, ...]:
 
 
 class _Fit(NamedTuple):
-    """A value as the contract takes it; whether it had to be unwrapped, and what its strings said."""
+    """A value as the contract converted it; whether it was unwrapped, and whether its strings were parsed."""
 
     value: Any
     unwrapped: bool
-    opened: ParsedStrings | None = None
+    parsed: ParsedStrings | None = None
 
 
 def _fit(value: Any, contract: Contract, text: str) -> _Fit | None:
-    """What the contract accepts of a value that `text` says, or holds."""
-    if fit := _fit_as_it_is(value, contract):
+    """The value as the contract accepts it, if need be unwrapped or with its strings parsed; else None."""
+    if fit := _fit_unparsed(value, contract):
         return fit
-    found = opened(value, text, contract)
+    found = parse_strings(value, text, contract)
     name = None if found is not None else _wraps(value, contract)
-    if name is not None and (found := opened(value[name], text, contract)):
+    if name is not None and (found := parse_strings(value[name], text, contract)):
         paths = (pointer([name]) + path for path in found.paths)
         found = ParsedStrings({name: found.value}, tuple(paths))
-    if found is not None and (fit := _fit_as_it_is(found.value, contract)):
-        return fit._replace(opened=found)
+    if found is not None and (fit := _fit_unparsed(found.value, contract)):
+        return fit._replace(parsed=found)
     return None
 
 
-def _fit_as_it_is(value: Any, contract: Contract) -> _Fit | None:
+def _fit_unparsed(value: Any, contract: Contract) -> _Fit | None:
     taken, accepted = contract.take(value)
     if accepted:
         return _Fit(taken, False)
@@ -366,9 +366,9 @@ def _fit_as_it_is(value: Any, contract: Contract) -> _Fit | None:
 
 
 def _wraps(value: Any, contract: Contract) -> str | None:
-    """The key under which an object holds the list that was asked for.
+    """The key under which an object wraps the list that was asked for; None if it wraps none.
 
-    It is all of the object; `items` where fences are strict, or where other keys are ignored.
+    Its only key, which must be `items` where fences are strict; or `items` among other keys that are ignored.
     """
     if not contract.many or not isinstance(value, dict):
         return None
@@ -378,8 +378,7 @@ def _wraps(value: Any, contract: Contract) -> str | None:
 
 
 def _identity(value: Any, raw: str) -> str:
-    """The same for values that are the same, as 1 and 1.0 are; for those that no encoder reaches into, their
-    texts."""
+    """A text that is the same for equal values, such as 1 and 1.0; `raw` for values too deep to encode."""
     try:
         text = json.dumps(value, sort_keys=True)
         return json.dumps(json.loads(text, parse_float=_number)) if _WHOLE_FLOAT.search(text) else text
@@ -392,7 +391,7 @@ def _number(digits: str) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _refused(
+def _rejected(
     candidate: _Candidate,
     issues: tuple[Issue, ...],
     contract: Contract,
@@ -406,25 +405,25 @@ def _refused(
 
 
 def _ambiguous(count: int, contract: Contract, truncated: bool | None) -> Outcome:
-    return _failure(contract, Reason.AMBIGUOUS, f"{count} different values would do", truncated)
+    return _fail(contract, Reason.AMBIGUOUS, f"{count} different values would do", truncated)
 
 
-def _failure(contract: Contract, reason: Reason, message: str, truncated: bool | None) -> Outcome:
+def _fail(contract: Contract, reason: Reason, message: str, truncated: bool | None) -> Outcome:
     return Outcome(None, reason, contract, issues=(Issue(reason, message),), truncated=truncated)
 
 
-def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
-    """What was found, but for what was thought."""
+def _candidates(results: list[ScanResult], depth: int) -> list[_Candidate]:
+    """The candidates among the results of a scan, without those in thinking."""
     kept: list[_Candidate] = []
     aside = 0
-    for find in finds:
-        if isinstance(find, Values):
+    for result in results:
+        if isinstance(result, Values):
             kept += [
-                _Candidate(value, raw, start, find.fenced)
-                for value, raw, start in zip(find.values, find.raws, find.starts, strict=True)
+                _Candidate(value, raw, start, result.fenced)
+                for value, raw, start in zip(result.values, result.raws, result.starts, strict=True)
             ]
             continue
-        match find.kind:
+        match result.kind:
             case MarkKind.DRAFT:
                 kept, aside = [], 0
             case MarkKind.ASIDE:
@@ -432,15 +431,15 @@ def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
             case MarkKind.ASIDE_ENDS:
                 del kept[aside:]
             case _:
-                value = find.value or why_not(find.raw, depth)
-                kept.append(_Candidate(value, find.raw, find.start, find.fenced))
+                value = result.value or decode_error(result.raw, depth)
+                kept.append(_Candidate(value, result.raw, result.start, result.fenced))
     return kept
 
 
 def _scalar(text: str, start: int) -> _Candidate | None:
-    """The string, number or literal that stands alone in `text`, but for fences and tags.
+    """The string, number or literal that is all of `text` except for fences and tags.
 
-    Thinking ends at `start`, if its end is no part of the string.
+    Thinking ends at `start`, unless that end is a part of the string.
     """
     match = _SCALAR.match(text)
     if match is None or match.end(1) < start:

@@ -1,4 +1,4 @@
-"""The objects of a jsonl answer, wherever they are in its text."""
+"""Reads the objects of a jsonl answer, wherever they are in its text."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ import orjson
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.decode import decode, decode_lines, has_long_number, is_too_deep, why_not
-from trustgraph_prompt.reader.json_in_strings import opened
-from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Find, Mark, MarkKind, Values
+from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
+from trustgraph_prompt.reader.json_in_strings import parse_strings
+from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
-from trustgraph_prompt.reader.truncation import cut_short
+from trustgraph_prompt.reader.truncation import is_truncated
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair.accepted import Reading
 
-# Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.
+# Keys in which models wrap lists of objects; one that the schema declares is not a wrapper.
 _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", "records", "response"} | {
     "result",
     "results",
     "values",
 }
 
-# What surrounds values where each stands on a line of its own.
+# The text around values if each is on a line of its own.
 _LINES = re.compile(r"\s*+(?:\{\}[ \t\r]*+(?:\n\s*+|\Z))*+\Z")
-# An array that holds no objects, which counts for nothing, or brackets of those that may.
+# An array without objects, which does not count, or brackets of arrays that may have some.
 _ARRAYS = re.compile(r"\[\s*+(?![{\[]|\Z)[^][{}]*+\]?+|((?:\[(?=\[))++|\[|\]++)")
 _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 
 
 class JsonlReader:
-    """Collects what a scanner finds: the objects that meet the contract, and what was refused.
+    """Collects what a scanner finds: the objects that the contract accepts, and those that are rejected.
 
-    Repair counts its steps by itself: it is done while text is scanned, a chunk ahead of all other judging.
+    Repair has a meter of its own, since it runs while text is scanned, a chunk ahead of all other validation.
     """
 
     def __init__(self, contract: Contract) -> None:
@@ -57,18 +57,18 @@ class JsonlReader:
         )
         self._wrapper = (0, 0)
         self._aside = (0, 0)
-        self._says_nothing = False
+        self._is_empty = False  # whether a wrapper without elements was found
         self._refused = 0
-        self._has_enough = False  # and nothing more is judged
-        self._given: int | None = None  # how many objects were given before the end; None is all
+        self._has_enough = False  # nothing more is validated
+        self._given: int | None = None  # how many objects `feed` returned; None until the answer ends
 
     def feed(self, text: str) -> list[Any]:
-        """The objects that `text` completes and the contract accepts."""
+        """Read `text`, and return the objects that it completes and the contract accepts."""
         return self._collect(self._scanner.feed(text))
 
     @property
     def open(self) -> int:
-        """How many characters have come of an object whose end has not."""
+        """How many characters were read of an object that has not ended."""
         return self._scanner.open
 
     @property
@@ -77,21 +77,21 @@ class JsonlReader:
         return self._scanner.full or self._has_enough
 
     def close(self, rest: str, finish_reason: str | None) -> Outcome:
-        """What all of the text says, of which `rest` is the end; `calls` is left to the caller."""
+        """The outcome of the whole text, which ends with `rest`; the caller fills in `calls`."""
         self._given = len(self.accepted)
         self._collect(self._scanner.feed(rest))
         self._collect(self._scanner.close())
         scanner, between, full = self._scanner, self._scanner.between, self._is_full
-        truncated = cut_short(
+        truncated = is_truncated(
             finish_reason,
-            within_value=scanner.cut or full or _array_is_open(between),
+            within_value=scanner.truncated or full or _array_is_open(between),
             within_fence=scanner.fenced,
         )
-        at_last_nothing = _has_empty_array(scanner.behind)
-        if scanner.ends_draft and not full and at_last_nothing:
+        ends_empty = _has_empty_array(scanner.after_thinking)
+        if scanner.ends_draft and not full and ends_empty:
             self._retract(0, 0)
-        nothing = self._says_nothing or at_last_nothing or _has_empty_array(between)
-        reason = self._reason(truncated, nothing)
+        is_empty = self._is_empty or ends_empty or _has_empty_array(between)
+        reason = self._reason(truncated, is_empty)
         return Outcome(
             value=self.accepted,
             reason=reason,
@@ -109,14 +109,14 @@ class JsonlReader:
             return Stage.REPAIRED
         return Stage.DIRECT if _LINES.match(between) and not self._is_full else Stage.EXTRACTED
 
-    def _reason(self, truncated: bool | None, says_nothing: bool) -> Reason:
+    def _reason(self, truncated: bool | None, is_empty: bool) -> Reason:
         if self.accepted:
             return Reason.SUCCESS
         if self._contract.spent:
             return Reason.EFFORT_SPENT
         if self.rejected:
             return self.rejected[0].issues[0].reason
-        if says_nothing:
+        if is_empty:
             return Reason.SUCCESS
         return Reason.TRUNCATED if truncated else Reason.EXTRACTION_FAILED
 
@@ -133,22 +133,22 @@ class JsonlReader:
             return (Issue(reason, "no object in the answer"),)
         return ()
 
-    def _collect(self, finds: list[Find]) -> list[Any]:
+    def _collect(self, results: list[ScanResult]) -> list[Any]:
         fresh: list[Any] = []
-        for find in finds:
+        for result in results:
             if self._has_enough:
                 break
-            if isinstance(find, Values):
-                fresh += self._judge_all(find)
+            if isinstance(result, Values):
+                fresh += self._take_run(result)
                 continue
-            match find.kind:
+            match result.kind:
                 case MarkKind.BROKEN:
-                    error = find.value or why_not(find.raw, self._limits.depth)
-                    self._reject(find.raw, find.start, Issue(Reason.INVALID_JSON, f"no JSON: {error}"))
-                case MarkKind.MENDED:
-                    self.repaired.append(_repaired(self._count, find))
-                    self.accepted.append(find.value.value)
-                    fresh.append(find.value.value)
+                    error = result.value or decode_error(result.raw, self._limits.depth)
+                    self._reject(result.raw, result.start, Issue(Reason.INVALID_JSON, f"no JSON: {error}"))
+                case MarkKind.REPAIRED:
+                    self.repaired.append(_repaired(self._count, result))
+                    self.accepted.append(result.value.value)
+                    fresh.append(result.value.value)
                 case MarkKind.DRAFT:
                     self._retract(0, 0)
                     self._aside = (0, 0)
@@ -158,16 +158,16 @@ class JsonlReader:
                     self._retract(*self._aside)
                 case MarkKind.WRAPPER:
                     self._wrapper = len(self.accepted), len(self.rejected)
-                case MarkKind.WRAPPER_OR_OBJECT if whole := _as_object(self._contract, find.value):
+                case MarkKind.WRAPPER_OR_OBJECT if whole := _as_object(self._contract, result.value):
                     self._retract(*self._wrapper)
                     self.accepted.append(whole)
                     fresh.append(whole)
                 case MarkKind.NOTHING:
-                    self._says_nothing = True
+                    self._is_empty = True
         return fresh
 
-    def _judge_all(self, run: Values) -> list[Any]:
-        """The accepted ones among the values of a run, as the contract takes them."""
+    def _take_run(self, run: Values) -> list[Any]:
+        """The accepted values of a run, as the contract converted them."""
         if len(run.values) > 1:
             sizes = list(map(len, run.raws))
             together = self._contract.take_all(run.values, sum(sizes), max(sizes))
@@ -177,7 +177,7 @@ class JsonlReader:
         fresh: list[Any] = []
         for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
             taken, accepted = self._contract.take(value, len(raw))
-            if not accepted and (found := opened(value, raw, self._contract)):
+            if not accepted and (found := parse_strings(value, raw, self._contract)):
                 value = found.value
                 taken, accepted = self._contract.take(value)
                 if accepted:
@@ -194,7 +194,7 @@ class JsonlReader:
         return fresh
 
     def _reject(self, raw: str, start: int, *issues: Issue) -> bool:
-        """Whether there is room for one more that is refused."""
+        """Add a rejected value; False if there were too many."""
         self._refused += 1
         if self._refused > MAX_REFUSED:
             self._has_enough = True
@@ -204,7 +204,7 @@ class JsonlReader:
 
     @property
     def _count(self) -> int:
-        """How many objects of the answer there were."""
+        """How many objects the answer has so far."""
         return len(self.accepted) + len(self.rejected)
 
     def _retract(self, accepted: int, rejected: int) -> None:
@@ -222,34 +222,33 @@ def _names_wrapper(contract: Contract, key: str) -> bool:
 
 
 def _as_object(contract: Contract, wrapper: dict[str, Any]) -> dict[str, Any] | None:
-    """What begins like a wrapper as the object that the contract takes it for, and leaves whole."""
+    """The object, if the contract accepts what looks like a wrapper and keeps its first member; else None."""
     taken, accepted = contract.take(wrapper)
     return taken if accepted and next(iter(wrapper)) in taken else None
 
 
 def _repair(contract: Contract) -> Callable[[str, bool], Reading | None]:
-    from trustgraph_prompt.reader.repair.accepted import (
-        Repair,  # its grammar takes longer to compile than all others
-    )
+    # Imported late: its patterns take longer to compile than all others.
+    from trustgraph_prompt.reader.repair.accepted import Repair
 
     return Repair(contract.metered()).object
 
 
-def _repaired(index: int, find: Mark) -> Repaired:
-    reading: Reading = find.value
-    edits = tuple(edit._replace(offset=find.start + edit.offset) for edit in reading.edits)
-    return Repaired(index, find.raw, find.start, edits, Stage.REPAIRED)
+def _repaired(index: int, mark: Mark) -> Repaired:
+    reading: Reading = mark.value
+    edits = tuple(edit._replace(offset=mark.start + edit.offset) for edit in reading.edits)
+    return Repaired(index, mark.raw, mark.start, edits, Stage.REPAIRED)
 
 
 def clean_lines(text: str, contract: Contract) -> list[Any] | None:
-    """The objects of a text that is one object a line and nothing else, each as asked for; else None.
+    """The objects of a text that is one accepted object a line and nothing else; else None.
 
-    The way nearly every answer goes, at the speed of the decoder.
+    Nearly every answer is read this way, at the speed of the decoder.
     """
     content = text.strip(" \t\r\n")
     if not (content.startswith("{") and content.endswith("}")) or has_long_number(content):
         return None
-    lines = content.split("\n")  # the only character that ends a line
+    lines = content.split("\n")  # `splitlines` would split within strings
     if len(lines) > contract.limits.objects:
         return None
     try:
@@ -267,12 +266,12 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
 
 
 def _has_empty_array(between: str) -> bool:
-    """Whether an array without elements stands on lines of its own."""
+    """Whether there is an empty array on lines of its own."""
     return "[" in between and _EMPTY_ARRAY.search(between) is not None
 
 
 def _array_is_open(between: str) -> bool:
-    """Whether an array of objects was opened that none of the closing brackets behind it closes."""
+    """Whether an array of objects was opened that no later bracket closes."""
     if "[" not in between:
         return False
     brackets: list[str] = _ARRAYS.findall(between)

@@ -1,4 +1,4 @@
-"""Reads answers, whole or as they come."""
+"""Reads answers, whole or chunk by chunk."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.outcome import CallReport, Outcome
 from trustgraph_prompt.reader.read_json import read_value
 from trustgraph_prompt.reader.read_jsonl import JsonlReader, clean_lines
-from trustgraph_prompt.reader.truncation import cut_short
+from trustgraph_prompt.reader.truncation import is_truncated
 
 _BOM = "\ufeff"
 
-# Steps for a character of what is hostile.
+# Steps per character of hostile text, each a few nanoseconds.
 _READING = 250
 _REPAIRING = 1_000
 
 _STRING = r'"(?:[^"\\<`~\x00-\x1f]|\\["\\/bfnrt])*+'
 _NAME = rf'{_STRING}"[ \t]*:[ \t]*'
-#: What a cut mostly leaves behind clean lines: one more object, which ends within a string of it.
+#: What a truncated answer mostly ends with after clean lines: an object that ends within one of its strings.
 _CUT_OBJECT = re.compile(rf'\s*\n\s*\{{[ \t]*(?:{_NAME}{_STRING}"[ \t]*,[ \t]*)*+(?:{_NAME})?{_STRING}')
 
 
@@ -33,11 +33,11 @@ def read(
     finish_reason: str | None = None,
     terms: Mapping[str, object] | None = None,
 ) -> Outcome:
-    """What `text` says, by `contract` or by a mere format. Never raises for a bad answer: see `Outcome`.
+    """Read an answer by a contract, or by a mere format. Never raises for a bad answer: see `Outcome`.
 
-    `finish_reason` is why the model stopped, as the wire said it ("length" is a cut), None if it did not.
-    `terms` are those of the question, in which values must stand whose keys say so; without, none is looked
-    for.
+    `finish_reason` is why the model stopped, as the server reported it ("length" means truncated), None if it
+    did not. `terms` are those of the question, in which the contract may require values to be found; without
+    them, none is searched for.
     """
     reader = StreamReader(contract, terms)
     reader.feed(text)
@@ -45,9 +45,9 @@ def read(
 
 
 def steps(characters: int, contract: Contract | Format) -> int:
-    """How many steps it takes to read so many characters, about, whatever they say: each a few nanoseconds.
+    """Estimate the steps, of a few nanoseconds each, that reading takes at most for any text of that length.
 
-    It is said of an answer before it is read, to know whether that takes long.
+    Callers use it before they read, to decide whether to read in a thread.
     """
     if not isinstance(contract, Contract):
         return 0 if contract == "text" else characters * _READING
@@ -57,19 +57,21 @@ def steps(characters: int, contract: Contract | Format) -> int:
 
 
 class StreamReader:
-    """Reads an answer chunk by chunk; any chunks of the same text come to the same outcome."""
+    """Reads an answer chunk by chunk; the outcome does not depend on how the text is divided into chunks."""
 
     def __init__(self, contract: Contract | Format, terms: Mapping[str, object] | None = None) -> None:
-        self._contract = grounded(_contract(contract), terms)
+        if not isinstance(contract, Contract):
+            contract = Contract.from_schema(None, format=contract)
+        self._contract = grounded(contract, terms)
         self._unread: list[str] = []
         self._read: list[str] = []
         self._lines: list[object] | None = None  # the objects of a first chunk that is clean lines
         self._objects: JsonlReader | None = None
 
     def feed(self, chunk: str) -> list[object]:
-        """The objects that this chunk completed and the contract accepts.
+        """Read a chunk, and return the objects that it completes and the contract accepts.
 
-        Only a jsonl answer has any; a json value or a text stands when all of it is there.
+        Only a jsonl answer has any before it is closed.
         """
         if "}" not in chunk or self._contract.format != "jsonl":  # no object ends here
             self._unread.append(chunk)
@@ -85,10 +87,10 @@ class StreamReader:
         return objects
 
     def due(self, chunk: str) -> int:
-        """How many steps it takes to feed `chunk`, about: none where it is only kept.
+        """Estimate the steps that `feed(chunk)` takes at most: 0 where the chunk is only stored.
 
-        What it completes is judged as a whole, so all that has come of an open value counts with it;
-        so do lines that were read together, and are gone through again where more text follows.
+        A value is judged as a whole once it is complete, so everything read of an open value counts as well;
+        so do lines that were decoded together, since they are scanned again when more text follows.
         """
         if "}" not in chunk or self._contract.format != "jsonl":
             return 0
@@ -96,7 +98,7 @@ class StreamReader:
         return steps(again + sum(map(len, self._unread)) + len(chunk), self._contract)
 
     def close(self, finish_reason: str | None = None) -> Outcome:
-        """What the whole answer says: the same as `read` of all chunks together. Call it once."""
+        """The outcome of the whole answer, the same as `read` of all chunks together. Call it once."""
         rest = "".join(self._unread)
         text = "".join((*self._read, rest))
         calls = (CallReport("first", text, finish_reason),)
@@ -104,7 +106,7 @@ class StreamReader:
             has_room = len(self._lines) < self._contract.limits.objects
             cut = has_room and _CUT_OBJECT.fullmatch(rest) is not None
             if cut or not rest.strip():
-                truncated = cut_short(finish_reason, within_value=cut)
+                truncated = is_truncated(finish_reason, within_value=cut)
                 return Outcome(
                     self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls
                 ).without_terms()
@@ -112,7 +114,7 @@ class StreamReader:
         return outcome.without_terms()
 
     def _outcome(self, text: str, rest: str, finish_reason: str | None) -> Outcome:
-        contract, truncated = self._contract, cut_short(finish_reason)
+        contract, truncated = self._contract, is_truncated(finish_reason)
         if contract.format == "text":
             return Outcome(text, Reason.SUCCESS, contract, truncated=truncated)
         if not text.removeprefix(_BOM).strip():
@@ -120,18 +122,14 @@ class StreamReader:
             value: list[object] | None = [] if contract.format == "jsonl" else None
             return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
         if contract.format == "json":
-            at_its_place = " " + text[1:] if text.startswith(_BOM) else text
-            return read_value(at_its_place, contract, finish_reason)
+            without_bom = " " + text[1:] if text.startswith(_BOM) else text  # positions stay the same
+            return read_value(without_bom, contract, finish_reason)
         return self._scanned().close(rest, finish_reason)
 
     def _scanned(self) -> JsonlReader:
-        """All that was read, gone through piece by piece."""
+        """The reader that scans; it first gets what was read as clean lines."""
         if self._objects is None:
             self._objects = JsonlReader(self._contract)
             for text in self._read:
                 self._objects.feed(text)
         return self._objects
-
-
-def _contract(contract: Contract | Format) -> Contract:
-    return contract if isinstance(contract, Contract) else Contract.from_schema(None, format=contract)

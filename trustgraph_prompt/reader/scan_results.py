@@ -1,4 +1,4 @@
-"""What a scanner finds: runs of values, and marks of all else; no more than the limits allow."""
+"""What a scanner finds: runs of values, and marks for everything else, within the limits."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair.accepted import Reading
 
 _MOST_BRACKETS = 20_000  # in prose
-MAX_REFUSED = 1_000  # values: what is broken or refused takes longest
+MAX_REFUSED = 1_000  # broken or rejected values, which take longest
 
 
 class MarkKind(Enum):
-    """What the scanner came upon besides values."""
+    """What the scanner found besides values."""
 
-    BROKEN = auto()  # what was meant to be a value, and is not JSON
-    DRAFT = auto()  # everything before this was thinking
-    ASIDE = auto()  # what follows is thinking, if it comes to an end
+    BROKEN = auto()  # a value that is not JSON
+    DRAFT = auto()  # everything before this was thinking, and is discarded
+    ASIDE = auto()  # what follows is thinking, if an ASIDE_ENDS follows
     ASIDE_ENDS = auto()
-    MENDED = auto()  # what is not JSON, and could be repaired; `value` is what the repair found
+    REPAIRED = auto()  # not JSON, and repaired; `value` is the `Reading`
     WRAPPER = auto()  # the values that follow are elements of `{"items": […]}`
-    WRAPPER_OR_OBJECT = auto()  # a wrapper with other members too, whole: perhaps it is an object itself
-    NOTHING = auto()  # a wrapper without elements: the answer says that there is nothing
+    WRAPPER_OR_OBJECT = auto()  # a complete wrapper with other members, which may be an object itself
+    NOTHING = auto()  # a wrapper without elements: there are no objects to report
 
 
 @dataclass(slots=True)
 class Values:
-    """A run of complete objects, or arrays where they are asked for, with nothing else between them.
+    """A run of complete objects (or arrays, if these are looked for) with nothing else between them.
 
-    Their values, the texts that say them, where each text begins; and whether they stand in a code fence.
+    `raws` are their texts, `starts` where these begin in the answer; `fenced` is whether they are in a code
+    fence.
     """
 
     values: list[Any]
@@ -42,10 +43,10 @@ class Values:
 
 
 class Mark(NamedTuple):
-    """What is no value: the text of what is broken, or of the whole wrapper, and where it begins.
+    """What is not a value: the text of a broken value or of a complete wrapper, and where it begins.
 
-    `value` is that of a wrapper; of what obeys the grammar and is no value still, it is the `NotJson`.
-    `fenced` says of what is broken whether it stands in a code fence.
+    `value` is that of a wrapper, or the `NotJson` of a text that is grammatical and still not a value.
+    `fenced` is whether a broken value is in a code fence.
     """
 
     kind: MarkKind
@@ -55,14 +56,14 @@ class Mark(NamedTuple):
     fenced: bool = False
 
 
-Find = Values | Mark
+ScanResult = Values | Mark
 
 
 class ScanResults:
-    """Collects what is found.
+    """Collects what a scanner finds.
 
-    `full` is whether there was more than `most` values, `MAX_REFUSED` broken ones, or brackets of prose.
-    `ends_draft` is whether thinking without a beginning has ended and no value followed yet.
+    `full` is whether there were more than `most` values, `MAX_REFUSED` broken ones, or too many brackets of
+    prose. `ends_draft` is whether thinking has ended that had no start tag, and no value followed yet.
     """
 
     def __init__(self, most: int) -> None:
@@ -72,7 +73,7 @@ class ScanResults:
         self._values = 0
         self._refused = 0
         self._brackets = 0
-        self._found: list[Find] = []
+        self._found: list[ScanResult] = []
         self._run: Values | None = None
 
     @property
@@ -80,29 +81,29 @@ class ScanResults:
         """How many more values there may be."""
         return self._most - self._values
 
-    def take(self) -> list[Find]:
-        """What was found since this was last asked."""
+    def take(self) -> list[ScanResult]:
+        """What was found since the last call."""
         found, self._found, self._run = self._found, [], None
         return found
 
     def end_run(self) -> None:
-        """The next value stands elsewhere than the last one."""
+        """Begin a new run with the next value."""
         self._run = None
 
     def mark(
         self, kind: MarkKind, raw: str = "", start: int = 0, value: Any = None, *, fenced: bool = False
     ) -> None:
-        """Note what is no value."""
+        """Add a mark."""
         self._found.append(Mark(kind, raw, start, value, fenced))
         self._run = None
 
     def mark_aside(self) -> None:
-        """Note that what follows may be thinking; once is enough."""
+        """Mark that what follows may be thinking, unless the last mark says so."""
         if not (self._found and isinstance(last := self._found[-1], Mark) and last.kind is MarkKind.ASIDE):
             self.mark(MarkKind.ASIDE)
 
     def value(self, raw: str, start: int, value: Any, fenced: bool) -> None:
-        """A value; or what is none although it obeys the grammar."""
+        """Add a value, or the `NotJson` of a grammatical text that is not one."""
         if type(value) is NotJson:
             self.broken(raw, start, value, fenced=fenced)
             return
@@ -122,7 +123,7 @@ class ScanResults:
             run.starts.append(start)
 
     def run(self, run: Values) -> None:
-        """Several values."""
+        """Add a run of values."""
         self.leave_draft()
         room = self.room
         self._values += len(run.values)
@@ -133,34 +134,34 @@ class ScanResults:
         self._run = run
 
     def broken(self, raw: str, start: int, error: NotJson | None = None, *, fenced: bool) -> None:
-        """What was meant to be a value; `error` where it is known already why it is none."""
+        """Add a broken value; `error` is what is wrong with it, if known."""
         if self._has_room():
             self.waste()
         if not self.full:
             self.mark(MarkKind.BROKEN, raw, start, error, fenced=fenced)
 
-    def mended(self, raw: str, start: int, reading: Reading) -> None:
-        """What is no JSON, and what it was meant to be."""
+    def repaired(self, raw: str, start: int, reading: Reading) -> None:
+        """Add what a broken value was repaired to."""
         if self._has_room():
-            self.mark(MarkKind.MENDED, raw, start, reading)
+            self.mark(MarkKind.REPAIRED, raw, start, reading)
 
     def wrapper(self, raw: str, start: int, value: Any) -> None:
-        """A whole wrapper with other members: perhaps it is an object itself."""
+        """Add a complete wrapper with other members, which may be an object itself."""
         if self._has_room() and type(value) is not NotJson:
             self.mark(MarkKind.WRAPPER_OR_OBJECT, raw, start, value)
 
     def waste(self) -> None:
-        """Something that was worth nothing took long to read."""
+        """Count a broken value, or something as slow to read."""
         self._refused += 1
         self.full = self.full or self._refused > MAX_REFUSED
 
     def pass_bracket(self) -> None:
-        """A bracket was a part of the prose."""
+        """Count a bracket of the prose."""
         self._brackets += 1
         self.full = self.full or self._brackets > _MOST_BRACKETS
 
     def leave_draft(self) -> None:
-        """A value begins: what stood before an end of thinking was a draft."""
+        """Mark that what came before the end of thinking was a draft, now that a value begins."""
         if self.ends_draft:
             self.ends_draft = False
             self.mark(MarkKind.DRAFT)

@@ -1,10 +1,10 @@
-"""One pass over the text of an answer, whole or in chunks of any size, that finds the JSON in it.
+"""Finds the JSON in the text of an answer, in one pass, whole or in chunks of any size.
 
-Linear: no character is looked at more than a fixed number of times. What is decided never depends on which
-closing braces end a chunk or a slice; a slice that ends elsewhere has none, and ends at the same place in
-any chunks. Where a value seems to end is guessed, and the decoder says whether it does; if not, it is
-followed strictly as long as it obeys the grammar, and one that the text ends in is cut. Once it is broken,
-only its extent is measured: no inner part of it is taken for a value.
+The time is linear: no character is looked at more than a fixed number of times. No decision depends on where
+a chunk or slice ends: it ends after a closing brace, or has none, and then it ends at the same place in any
+chunks. The end of a value is guessed, and confirmed by the decoder. If the guess is wrong, the value is
+followed token by token as long as it is grammatical; if the text ends first, it is truncated. Of a broken
+value only the end is determined: no inner part of it is taken for a value.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.json_text import grammar
-from trustgraph_prompt.json_text.locate import Span
+from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.reader import markers
 from trustgraph_prompt.reader.broken_values import BrokenValue, next_value
-from trustgraph_prompt.reader.complete_values import FIRST_OF, CompleteValues, Whole
-from trustgraph_prompt.reader.decode import value_of
+from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.open_value import OpenValue, Progress, TextWindow
-from trustgraph_prompt.reader.scan_results import Find, MarkKind, ScanResults, Values
+from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, ScanResults, Values
+from trustgraph_prompt.reader.whole_values import FIRST_OF, CompleteValues, Whole
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair.accepted import Reading
 
-_MOST_CANDIDATES = 1_000  # values, where one is looked for
-SLICE = 65_536  # characters that are gone through at once
-_MOST_REREAD = 200_000  # characters that were taken for a part of a broken value, and are read anew
+_MOST_CANDIDATES = 1_000  # values from which one is selected
+SLICE = 65_536  # characters that are scanned at once
+_MOST_REREAD = 200_000  # characters that are read again after they were taken for a part of a broken value
 
-# What may stand before a value on its line: quoting, a bullet or number, and what surrounds elements.
+# What may precede a value on its line: quoting, a bullet or number, and brackets and commas.
 _LINE_BEGINS = re.compile(r"\n\ufeff?([ \t]*)[> \t]*(?:[-*+•]|\d{1,6}[.):])?[ \t[,]*\Z")
 _LOOK_BACK = 40
 
@@ -42,7 +42,7 @@ _LINE_ENDS = re.compile(r"[ \t\r]*\n")
 
 
 def _slices(text: str) -> Iterator[str]:
-    """The parts of a text that are gone through at once, which end where chunks may, if they can."""
+    """The parts of a text that are scanned at once; they end after a closing brace, if there is one."""
     start = 0
     while len(text) - start > SLICE:
         end = text.rfind("}", start, start + SLICE) + 1 or start + SLICE
@@ -55,14 +55,16 @@ class Scanner:
     """Finds the objects in the text of an answer; with `arrays`, the outermost arrays too.
 
     `names_wrapper(key)` says whether an object whose first member is `key` with an array of objects merely
-    wraps them; `key` is a JSON string. `repair(text, ends_text)` says what a broken value was meant to be.
+    wraps them; `key` is a JSON string. `repair(text, ends_text)` reads a broken value.
 
-    After `close`: `cut` is whether the text ends within a value or in thinking (`thinks`), `fenced` whether
-    in a code fence, `fences` the stretches of one or several of these with plain text behind each, outside of
-    values and thinking, `between` what stood around the values (each is `{}` there, or `{\\n}` if it took
-    several lines), `full` whether there was more than the limits allow, and the rest was left unread.
-    `thought` is where in the text the last thinking ended, `behind` the part of `between` that follows,
-    `ends_draft` whether that thinking had no beginning and no value follows.
+    After `close`:
+
+    - `truncated`: whether the text ends within a value or thinking (`thinks`); `fenced`: in a code fence
+    - `full`: whether a limit was reached, so that the rest was not read
+    - `fences`: the spans of code fences with the plain text after them, outside of values and thinking
+    - `between`: the text around the values, each of which is `{}` there, or `{\\n}` if it has several lines
+    - `thinking_end`: where the last thinking ended; `after_thinking`: the part of `between` after that
+    - `ends_draft`: whether that thinking had no start tag, and no value follows it
     """
 
     def __init__(
@@ -73,24 +75,24 @@ class Scanner:
         names_wrapper: Callable[[str], bool] = lambda _: False,
         repair: Callable[[str, bool], Reading | None] | None = None,
     ) -> None:
-        self.cut = False
+        self.truncated = False
         self.fenced = False
         self.fences: list[Span] = []
-        self.thought = 0
+        self.thinking_end = 0
         self.thinks = False
         self._limits = limits
-        self._finds = ScanResults(_MOST_CANDIDATES if arrays else limits.objects)
+        self._results = ScanResults(_MOST_CANDIDATES if arrays else limits.objects)
         self._complete = CompleteValues(limits.depth, names_wrapper)
         self._roots = markers.VALUES if arrays else markers.OBJECTS
         self._repair = repair
         self._may_repair = _MOST_REREAD if repair else 0
         self._between: list[str] = []
-        self._behind = 0  # how many parts of it stand before the last end of thinking
+        self._before_thinking_end = 0  # how many parts of `_between`
         self._in_aside = False
-        # not bound to it: a reader that refers to itself is not freed when it is done
+        # an unbound method: a bound one would be a reference cycle, which delays freeing the reader
         self._mode: Callable[[Scanner, int], int | None] = Scanner._search
         self._value: OpenValue
-        self._damage: BrokenValue
+        self._broken: BrokenValue
         self._column = 0
         self._in_prose = False
         self._is_bare = False
@@ -103,60 +105,60 @@ class Scanner:
 
     @property
     def full(self) -> bool:
-        return self._finds.full
+        return self._results.full
 
     @property
     def open(self) -> int:
-        """How many characters have come of a value whose end has not; all of them are gone through there."""
+        """How many characters were read of a value that has not ended; its end takes time for all of them."""
         if self._mode is Scanner._follow:
             begun = self._value.raw.at
         elif self._mode is Scanner._measure:
-            begun = self._damage.raw.at
+            begun = self._broken.raw.at
         else:
             return 0
         return self._passed + len(self._window) - begun
 
     @property
     def ends_draft(self) -> bool:
-        return self._finds.ends_draft
+        return self._results.ends_draft
 
     @property
     def between(self) -> str:
         return "".join(self._between)
 
     @property
-    def behind(self) -> str:
-        return "".join(self._between[self._behind :])
+    def after_thinking(self) -> str:
+        return "".join(self._between[self._before_thinking_end :])
 
-    def feed(self, text: str) -> list[Find]:
-        """What `text` completes.
+    def feed(self, text: str) -> list[ScanResult]:
+        """Read `text`, and return what it completes.
 
-        A long one is taken in slices: while a regular expression searches, no other thread has its turn.
+        A long text is read in slices: a regular expression does not release the GIL while it searches.
         """
         if len(text) <= SLICE:
             return self._feed(text)
-        return [found for part in _slices(text) for found in self._feed(part)]
+        return [result for part in _slices(text) for result in self._feed(part)]
 
-    def _feed(self, text: str) -> list[Find]:
-        if self._finds.full:
+    def _feed(self, text: str) -> list[ScanResult]:
+        if self._results.full:
             return []
         if not self._window and self._mode is Scanner._search and (whole := self._complete.alone(text)):
             self._pass_alone(text, whole)
-            return self._finds.take()
+            return self._results.take()
         self._window += text
         self._complete.expect(self._window)
         position: int | None = 0
-        while position is not None and not self._finds.full:
+        while position is not None and not self._results.full:
             position = self._mode(self, position)
-        return self._finds.take()
+        return self._results.take()
 
-    def close(self) -> list[Find]:
-        """What only the end of the text completes."""
+    def close(self) -> list[ScanResult]:
+        """Return what only the end of the text completes."""
         self._final = True
         return self.feed("")
 
     def _pass_alone(self, text: str, whole: Whole) -> None:
-        """A text was one object between values."""
+        """Take a text that is one object."""
         raw, value = whole
         start = len(text) - len(raw)
         self._take(text[:start], raw, self._passed + start, value)
@@ -173,7 +175,7 @@ class Scanner:
         self._passed += position
 
     def _go_back(self, text: str, length: int, position: int) -> int:
-        """Where to go on, to read anew all but the first `length` characters of what ends at `position`."""
+        """Where to go on, to read `text` again from `length` on; it ends at `position`."""
         back = len(text) - length
         if back <= position:
             return position - back
@@ -183,7 +185,7 @@ class Scanner:
         return 0
 
     def _search(self, position: int) -> int | None:
-        """Between values: look for the next one, past fences and thinking."""
+        """Between values: search for the next one, and pass fences and thinking."""
         window, between, passed = self._window, self._between, position
         while position < len(window):
             if window[position] == "{":
@@ -196,14 +198,17 @@ class Scanner:
             if mark in "{[":
                 waits = not self._final and len(window) - start < SLICE
                 if waits and window.find(_CLOSES[mark], position) < 0:
-                    self._leave(passed, start)  # before more text comes nothing ends here
+                    self._leave(passed, start)  # nothing ends here before more text comes
                     return None
                 end = None
                 if mark == "[":
                     end = self._take_value(passed, start)
                 elif grammar.OBJECT_BEGINS.match(window, start):
                     if elements := self._complete.wraps_at(window, start):
-                        between += (window[passed:start], "wrapper")  # anything that is no layout of lines
+                        between += (
+                            window[passed:start],
+                            "wrapper",
+                        )  # any word: the answer is not laid out in lines
                         self._begin_wrapper(start)
                         return elements
                     end = (
@@ -213,15 +218,15 @@ class Scanner:
                     )
                 if end:
                     passed = position = end
-                    if self._finds.full:
+                    if self._results.full:
                         return None
                 elif self._begin(mark, start):
                     between.append(window[passed:start])
-                    self._finds.leave_draft()
+                    self._results.leave_draft()
                     return position
                 else:
-                    self._finds.pass_bracket()
-                    if self._finds.full:
+                    self._results.pass_bracket()
+                    if self._results.full:
                         return None
             elif mark == "<":
                 between.append(window[passed:position])
@@ -237,7 +242,7 @@ class Scanner:
                     return position
                 else:
                     self._in_aside = True
-                    self._finds.mark_aside()
+                    self._results.mark_aside()
                     position = grammar.end_of(markers.MORE_ASIDES, window, position)
             elif position < len(window) or self._final:
                 position = self._pass_fences(start, position)
@@ -246,12 +251,12 @@ class Scanner:
                 return None
         end = len(window)
         if position < end and not self._final:
-            end = markers.begins(window, position)
+            end = markers.partial_landmark(window, position)
         self._leave(passed, end)
         return None
 
     def _pass_fences(self, start: int, end: int) -> int:
-        """Pass the fence from `start` to `end`, and those that follow before anything else, and say where."""
+        """Pass the fence from `start` to `end`, and fences that follow it, and return where they end."""
         window, many = self._window, 1
         if more := markers.MORE_FENCES.match(window, end):
             end = more.end()
@@ -262,36 +267,36 @@ class Scanner:
         self.fences.append(
             Span(self._passed + start, self._passed + grammar.end_of(markers.PLAIN, window, end))
         )
-        self._finds.end_run()
+        self._results.end_run()
         return end
 
     def _leave(self, passed: int, position: int) -> None:
-        """Nothing more before more text comes: what stands between values ends at `position`."""
+        """Wait for more text; what is between values ends at `position` so far."""
         if passed < position:
             self._between.append(self._window[passed:position])
         self._wait(position)
 
     def _take_lines(self, passed: int, start: int) -> int | None:
-        """Take several objects that stand each on its line from `start` on, and say where they end."""
+        """Take several objects from `start` on, each on a line of its own, and return where they end."""
         run = self._complete.lines(
-            self._window, self._passed, start, self._finds.room + 1, fenced=self.fenced
+            self._window, self._passed, start, self._results.room + 1, fenced=self.fenced
         )
         if run is None:
             return None
         starts, raws = run.starts, run.raws
         between = self._window[start + len(raws[0]) : starts[1] - self._passed]
         self._between += (self._window[passed:start], f"{{}}{between}" * (len(raws) - 1), "{}")
-        self._finds.run(run)
+        self._results.run(run)
         return starts[-1] - self._passed + len(raws[-1])
 
     def _take_objects(self, passed: int, start: int) -> int | None:
-        """Take the objects from `start` on of which all is there, and say where they end."""
+        """Take the complete objects from `start` on, and return where they end."""
         window, between = self._window, self._between
         run = self._complete.objects(
             window,
             self._passed,
             start,
-            self._finds.room + 1,
+            self._results.room + 1,
             fenced=self.fenced,
             before_next=grammar.BEFORE_OBJECT,
         )
@@ -300,18 +305,18 @@ class Scanner:
         if len(run.raws) == 1:
             [raw] = run.raws
             between += (window[passed:start], "{\n}" if "\n" in raw else "{}")
-            self._finds.run(run)
+            self._results.run(run)
             return start + len(raw)
         starts = [at - self._passed for at in run.starts]
         ends = [start + len(raw) for start, raw in zip(starts, run.raws, strict=True)]
         mark = "{\n}" if any("\n" in raw for raw in run.raws) else "{}"
         separators = map(window.__getitem__, map(slice, ends, starts[1:]))
         between += (window[passed:start], mark, mark.join(separators), mark)
-        self._finds.run(run)
+        self._results.run(run)
         return ends[-1]
 
     def _take_value(self, passed: int, start: int) -> int | None:
-        """Take the value that begins at `start`, if all of it is there, and say where it ends."""
+        """Take the value that begins at `start`, if it is complete, and return where it ends."""
         window = self._window
         whole = self._complete.value(window, start)
         if whole is None:
@@ -321,9 +326,9 @@ class Scanner:
         return start + len(raw)
 
     def _take(self, before: str, raw: str, at: int, value: Any) -> None:
-        """Take a value that stands for itself, and what stands before it."""
+        """Take a value that is not an element of a wrapper, and the text before it."""
         self._between += (before, "{\n}" if "\n" in raw else "{}")
-        self._finds.value(raw, at, value, self.fenced)
+        self._results.value(raw, at, value, self.fenced)
 
     def _elements_at(self, start: int, most: int) -> Values:
         """The objects from `start` on that are elements of an array."""
@@ -332,14 +337,14 @@ class Scanner:
         )
 
     def _line_before(self, start: int) -> re.Match[str] | None:
-        """What stands before a value or tag that begins its line; None where it stands within a line."""
+        """What precedes a value or tag that begins its line; None where it is within a line."""
         head = self._window[max(0, start - _LOOK_BACK) : start]
         if start < _LOOK_BACK:
             head = (self._before + head)[-_LOOK_BACK:]
         return _LINE_BEGINS.search(head) if "\n" in head else None
 
     def _begin(self, mark: str, start: int) -> bool:
-        """Whether what begins at `start` was meant to be a value."""
+        """Begin what may be a value at `start`; False if it is none."""
         first_at = grammar.skip_space(self._window, start + 1)
         first = self._window[first_at : first_at + 1]
         line = self._line_before(start)
@@ -351,9 +356,10 @@ class Scanner:
         if not first or FIRST_OF[mark].match(first):
             self._open(mark, start)
             return True
-        self._is_bare = not (line or first in _QUOTES) and self._begins_bare(start)
+        can_be_bare = not (line or first in _QUOTES) and self._may_repair > 0
+        self._is_bare = can_be_bare and _BARE_KEY.match(self._window, start) is not None
         if mark == "{" and (line or first in _QUOTES or self._is_bare):
-            self._damage = BrokenValue(
+            self._broken = BrokenValue(
                 [mark], TextWindow(start, self._passed), self._column, awaits_value=False
             )
             self._broke_at = 0
@@ -362,14 +368,14 @@ class Scanner:
         return False
 
     def _begin_wrapper(self, start: int) -> None:
-        """The object that begins at `start` wraps the elements that follow."""
+        """Begin the wrapper at `start`."""
         line = self._line_before(start)
         self._column = len(line[1]) if line else 0
         self._in_prose = self._is_bare = False
         self._open("{", start)
         self._value.wrap()
-        self._finds.leave_draft()
-        self._finds.mark(MarkKind.WRAPPER)
+        self._results.leave_draft()
+        self._results.mark(MarkKind.WRAPPER)
 
     def _open(self, bracket: str, start: int) -> None:
         self._value = OpenValue(
@@ -377,46 +383,45 @@ class Scanner:
         )
         self._mode = Scanner._follow
 
-    def _begins_bare(self, start: int) -> bool:
-        """Whether an object begins there whose keys have no quotes, if that can be repaired."""
-        return self._may_repair > 0 and _BARE_KEY.match(self._window, start) is not None
-
     def _end_thinking(self, position: int) -> None:
-        self.thought = self._passed + position
-        self._behind = len(self._between)
+        self.thinking_end = self._passed + position
+        self._before_thinking_end = len(self._between)
         if self._in_aside:
             self._in_aside = False
-            self._finds.mark(MarkKind.ASIDE_ENDS)
+            self._results.mark(MarkKind.ASIDE_ENDS)
         else:
-            self._finds.ends_draft = True
+            self._results.ends_draft = True
 
     def _think(self, position: int) -> int | None:
-        """In thinking: nothing counts until it ends."""
+        """In thinking: skip to its end."""
         if match := markers.END_OF_THINKING.search(self._window, position):
             self._mode = Scanner._search
-            self.thought = self._passed + match.end()
-            self._behind = len(self._between)
+            self.thinking_end = self._passed + match.end()
+            self._before_thinking_end = len(self._between)
             return match.end()
-        self.cut = self.thinks = self._final
+        self.truncated = self.thinks = self._final
         self._wait(max(position, len(self._window) - grammar.LONGEST_TAG))
         return None
 
     def _follow(self, position: int) -> int | None:
-        """In a value that obeys the grammar so far."""
+        """In a value that is grammatical so far."""
         value, window = self._value, self._window
         progress, position = value.advance(window, position, self._elements_at)
         match progress:
             case Progress.WAITS:
-                self.cut = self._final
+                self.truncated = self._final
                 value.keep(window, position)
                 self._wait(position)
                 return None
             case Progress.WRAPS:
                 self._between.append("wrapper")
-                self._finds.mark(MarkKind.WRAPPER)
+                self._results.mark(MarkKind.WRAPPER)
             case Progress.ELEMENTS:
                 value.is_empty = False
-                self._take_elements(value)
+                if value.element_run is not None:
+                    self._results.run(value.element_run)
+                else:
+                    self._results.value(*value.last_element, self.fenced)
             case Progress.ENDS:
                 self._mode = Scanner._search
                 self._end(value, position)
@@ -424,34 +429,28 @@ class Scanner:
                 return self._break(value, position)
         return position
 
-    def _take_elements(self, wrapper: OpenValue) -> None:
-        if wrapper.element_run is not None:
-            self._finds.run(wrapper.element_run)
-        else:
-            self._finds.value(*wrapper.last_element, self.fenced)
-
     def _end(self, value: OpenValue, position: int) -> None:
         raw = value.raw.until(self._window, position)
         if not value.is_wrapper:
-            self._take("", raw, value.raw.at, value_of(raw))
+            self._take("", raw, value.raw.at, decode_or_error(raw))
         elif value.members > 1:
-            self._finds.wrapper(raw, value.raw.at, value_of(raw))
+            self._results.wrapper(raw, value.raw.at, decode_or_error(raw))
         elif value.is_empty:
-            self._finds.mark(MarkKind.NOTHING)
+            self._results.mark(MarkKind.NOTHING)
 
     def _break(self, value: OpenValue, position: int) -> int:
-        """Measure what is broken: of a wrapper no more than the element. A `[` in prose was prose."""
+        """Begin a broken value: of a wrapper only the element. A `[` in prose that breaks was not a value."""
         window = self._window
         if self._in_prose and not _ARRAY_OF_OBJECTS.match(text := value.raw.until(window, position)):
             self._between.append("[")
-            self._finds.waste()
+            self._results.waste()
             self._no_array_before = self._passed + position
             self._mode = Scanner._search
             return self._go_back(text, 1, position)
         if value.in_wrapper:
             self._between.append("[{}")  # still open
         if value.is_wrapper and value.element is None:
-            self._finds.waste()
+            self._results.waste()
             self._mode = Scanner._search
             return position
         stack, raw = (value.stack[2:], value.element) if value.element else (value.stack, value.raw)
@@ -462,45 +461,48 @@ class Scanner:
             text = raw.until(window, position)
             if following := next_value(text, self._column):
                 return self._end_broken(text, raw.at, following, position)
-        self._damage = BrokenValue(
+        self._broken = BrokenValue(
             stack, raw, self._column, awaits_value=value.awaits_value, in_string=value.in_string
         )
         self._mode = Scanner._measure
         return position
 
     def _measure(self, position: int) -> int | None:
-        """In a broken value."""
-        raw = self._damage.raw
-        over, position = self._damage.advance(self._window, position, self._final)
+        """In a broken value: look for its end."""
+        raw = self._broken.raw
+        over, position = self._broken.advance(self._window, position, self._final)
         if over:
             text = raw.until(self._window, position)
             following = next_value(text, self._column)
-            self.cut = self._final and following is None and not self._damage.is_closed
+            self.truncated = self._final and following is None and not self._broken.is_closed
             return self._end_broken(text, raw.at, following or len(text), position)
         raw.keep(self._window, position)
         self._wait(position)
         return None
 
     def _end_broken(self, text: str, at: int, length: int, position: int) -> int:
-        """Of what begins `at` and ends at `position`, the first `length` are broken; go on behind them."""
+        """End a broken value: the first `length` characters of `text`, after which the scan goes on.
+
+        `text` begins `at` in the answer and ends at `position` of the window.
+        """
         self._between.append("{}")
         raw = text[:length].rstrip()
         ends_text = self._final and grammar.skip_space(self._window, position) == len(self._window)
         if ends_text and at + len(raw) <= self._broke_at:
-            self.cut = True  # all of it obeys the grammar: only white space within a string broke it
-        elif reading := self._repaired(raw, ends_text=ends_text):
+            self.truncated = True  # it is grammatical except for white space at the end, within a string
+        elif reading := self._try_repair(raw, ends_text=ends_text):
             self._may_repair -= length - reading.end
             length = reading.end
-            self._finds.mended(raw[:length], at, reading)
+            self._results.repaired(raw[:length], at, reading)
         elif self._is_bare:
             self._may_repair -= len(text)
             length = 1  # a brace in prose
         else:
-            self._finds.broken(raw, at, fenced=self.fenced)
+            self._results.broken(raw, at, fenced=self.fenced)
         self._mode = Scanner._search
         return self._go_back(text, length, position)
 
-    def _repaired(self, raw: str, *, ends_text: bool) -> Reading | None:
+    def _try_repair(self, raw: str, *, ends_text: bool) -> Reading | None:
         if self._repair is None or self._may_repair <= 0:
             return None
         return self._repair(raw, ends_text)

@@ -1,11 +1,12 @@
-"""TrustGraph's records as they are on topics: UTF-8 JSON of flat records, every field written.
+"""TrustGraph's records as they are on topics: flat JSON objects in UTF-8 with every field present.
 
-Unknown keys are ignored and missing ones take their defaults, so that fields can be added on either side
-(TrustGraph 2.4 to 2.11). What we add to a record stands after its own fields.
+Decoding ignores unknown keys and gives missing ones their defaults, so either side can add fields (TrustGraph
+2.4 to 2.11). Our own fields follow those of TrustGraph.
 """
 
 from __future__ import annotations
 
+from trustgraph_prompt.json_text.encoding import canonical, encode
 from trustgraph_prompt.wire.chunk import Chunk, Metadata
 from trustgraph_prompt.wire.config import (
     ConfigKey,
@@ -17,7 +18,7 @@ from trustgraph_prompt.wire.config import (
 )
 from trustgraph_prompt.wire.error import Error
 from trustgraph_prompt.wire.prompt import PromptRequest, PromptResponse
-from trustgraph_prompt.wire.records import MAX_MESSAGE_BYTES, canonical, decode, encode
+from trustgraph_prompt.wire.records import MAX_MESSAGE_BYTES, decode
 from trustgraph_prompt.wire.text_completion import ModelInfo, TextCompletionRequest, TextCompletionResponse
 
 __all__ = [

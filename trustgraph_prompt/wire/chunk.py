@@ -1,16 +1,16 @@
-"""A piece of a document, as the chunker publishes it."""
+"""Chunks of documents, as TrustGraph's chunker publishes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Self
 
-from trustgraph_prompt.wire.records import decode, encode, take
+from trustgraph_prompt.wire.records import Record, decode, take
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where a chunk comes from."""
+    """The source of a chunk: its id, the id of its root document, its collection."""
 
     id: str = ""
     root: str = ""
@@ -18,8 +18,8 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """A piece of a document; on the wire its text is plain."""
+class Chunk(Record):
+    """A piece of a document; `chunk` is its text, unencoded."""
 
     metadata: Metadata
     chunk: str
@@ -27,7 +27,7 @@ class Chunk:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Raises `RequestError` naming the field that is wrong."""
+        """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, "Chunk")
         metadata: dict[str, Any] = take(record, "metadata", dict, {}, "Chunk")
         return cls(
@@ -40,7 +40,3 @@ class Chunk:
             chunk=take(record, "chunk", str, "", "Chunk"),
             document_id=take(record, "document_id", str, "", "Chunk"),
         )
-
-    def encode(self) -> bytes:
-        """The record as it goes onto the topic."""
-        return encode(self)

@@ -1,21 +1,21 @@
-"""What TrustGraph's config service is asked and answers, and how it says that something changed."""
+"""Requests, responses and change notifications of TrustGraph's config service."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import decode, encode, kind, take, take_if_any
+from trustgraph_prompt.wire.records import Record, decode, json_type, take, take_optional
 
 _RESPONSE, _PUSH = "ConfigResponse", "ConfigPush"
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """The place of a value in its workspace."""
+    """The key of a value in its workspace."""
 
     type: str = ""
     key: str = ""
@@ -23,10 +23,7 @@ class ConfigKey:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """A value: JSON text for whoever reads it, None where there is none.
-
-    `workspace` is empty where only one was asked about.
-    """
+    """A value as JSON text, None if there is none. `workspace` is empty in a response about one workspace."""
 
     type: str = ""
     key: str = ""
@@ -35,8 +32,8 @@ class ConfigValue:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigRequest:
-    """Asks for `operation`: getvalues of a workspace and a type, getkeys-all-ws of a type, and others."""
+class ConfigRequest(Record):
+    """A request for an `operation`, such as getvalues (workspace and type) or getkeys-all-ws (type)."""
 
     operation: str
     workspace: str = ""
@@ -44,14 +41,10 @@ class ConfigRequest:
     type: str = ""
     values: Sequence[ConfigValue] = ()
 
-    def encode(self) -> bytes:
-        """The record as it goes onto the topic."""
-        return encode(asdict(self))
-
 
 @dataclass(frozen=True, slots=True)
 class ConfigResponse:
-    """The `values` that were asked for, as of `version`; or an error."""
+    """The requested `values` as of `version`, or an error."""
 
     version: int = 0
     values: Sequence[ConfigValue] = ()
@@ -61,13 +54,13 @@ class ConfigResponse:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Raises `RequestError` naming the field that is wrong."""
+        """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, _RESPONSE)
         values = take(record, "values", list, [], _RESPONSE)
         return cls(
             version=take(record, "version", int, 0, _RESPONSE),
-            values=[_value(value, f"{_RESPONSE}/values/{at}") for at, value in enumerate(values)],
-            directory=_texts(record, "directory", _RESPONSE),
+            values=[_value(value, f"{_RESPONSE}/values/{index}") for index, value in enumerate(values)],
+            directory=_strings(record, "directory", _RESPONSE),
             config=take(record, "config", dict, {}, _RESPONSE),
             error=Error.of(record, _RESPONSE),
         )
@@ -75,7 +68,7 @@ class ConfigResponse:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceChanges:
-    """Workspaces that came and went."""
+    """Workspaces that were created or deleted."""
 
     created: Sequence[str] = ()
     deleted: Sequence[str] = ()
@@ -83,7 +76,7 @@ class WorkspaceChanges:
 
 @dataclass(frozen=True, slots=True)
 class ConfigPush:
-    """Says what is new in `version`: the workspaces by type; no changes: the service has just started."""
+    """Announces `version` and the changed workspaces by type. A service that starts sends no changes."""
 
     version: int = 0
     changes: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -91,35 +84,35 @@ class ConfigPush:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Raises `RequestError` naming the field that is wrong."""
+        """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, _PUSH)
         changes = take(record, "changes", dict, {}, _PUSH)
-        workspaces = take_if_any(record, "workspace_changes", dict, _PUSH)
+        workspaces = take_optional(record, "workspace_changes", dict, _PUSH)
         return cls(
             version=take(record, "version", int, 0, _PUSH),
-            changes={type: _texts(changes, type, f"{_PUSH}/changes") for type in changes},
+            changes={type: _strings(changes, type, f"{_PUSH}/changes") for type in changes},
             workspace_changes=None
             if workspaces is None
             else WorkspaceChanges(
-                *(_texts(workspaces, name, f"{_PUSH}/workspace_changes") for name in ("created", "deleted"))
+                *(_strings(workspaces, name, f"{_PUSH}/workspace_changes") for name in ("created", "deleted"))
             ),
         )
 
 
 def _value(value: object, where: str) -> ConfigValue:
     if not isinstance(value, dict):
-        raise RequestError(f"{where}: found {kind(value)}, expected an object")
+        raise RequestError(f"{where}: found {json_type(value)}, expected an object")
     return ConfigValue(
         type=take(value, "type", str, "", where),
         key=take(value, "key", str, "", where),
-        value=take_if_any(value, "value", str, where),
+        value=take_optional(value, "value", str, where),
         workspace=take(value, "workspace", str, "", where),
     )
 
 
-def _texts(record: Mapping[str, Any], key: str, where: str) -> list[str]:
-    texts = take(record, key, list, [], where)
-    for at, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise RequestError(f"{where}/{key}/{at}: found {kind(text)}, expected a string")
-    return texts
+def _strings(record: Mapping[str, Any], key: str, where: str) -> list[str]:
+    strings = take(record, key, list, [], where)
+    for index, string in enumerate(strings):
+        if not isinstance(string, str):
+            raise RequestError(f"{where}/{key}/{index}: found {json_type(string)}, expected a string")
+    return strings

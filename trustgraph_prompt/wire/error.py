@@ -1,4 +1,4 @@
-"""What went wrong, in the `error` of a response."""
+"""The `error` of a response."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from trustgraph_prompt.wire.records import take, take_if_any
+from trustgraph_prompt.wire.records import take, take_optional
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """`type` is for programs, `message` for people."""
+    """An error: `type` for programs, `message` for people."""
 
     type: str
     message: str
 
     @classmethod
-    def of(cls, response: Mapping[str, Any], what: str) -> Self | None:
-        """The error of a response, None where there is none; `what` names the record.
-
-        Raises `RequestError` naming the field that is wrong.
-        """
-        error = take_if_any(response, "error", dict, what)
+    def of(cls, response: Mapping[str, Any], record: str) -> Self | None:
+        """Take the error out of a response of type `record`, None if it has none. Raises `RequestError`."""
+        error = take_optional(response, "error", dict, record)
         if error is None:
             return None
-        return cls(*(take(error, name, str, "", f"{what}/error") for name in ("type", "message")))
+        return cls(*(take(error, name, str, "", f"{record}/error") for name in ("type", "message")))

@@ -1,4 +1,4 @@
-"""Prompt requests and their responses."""
+"""Prompt requests and responses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, Self
 import orjson
 
 from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import decode, encode, kind, take
+from trustgraph_prompt.wire.records import Record, decode, json_type, take
 
 
 @dataclass(frozen=True, slots=True)
-class PromptRequest:
-    """Asks for a prompt by `id`; each of `terms` is itself JSON text."""
+class PromptRequest(Record):
+    """A request to answer the prompt `id`; each value of `terms` is JSON text."""
 
     id: str
     terms: Mapping[str, str] = field(default_factory=dict)
@@ -23,7 +24,7 @@ class PromptRequest:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Raises `RequestError` naming the field that is wrong."""
+        """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, "PromptRequest")
         return cls(
             id=take(record, "id", str, "", "PromptRequest"),
@@ -33,21 +34,17 @@ class PromptRequest:
 
     @classmethod
     def asking(cls, prompt: str, terms: Mapping[str, object], *, streaming: bool = False) -> Self:
-        """A request for `prompt` with plain terms."""
+        """Make a request for `prompt`, encoding the terms."""
         return cls(prompt, {name: encode(value).decode() for name, value in terms.items()}, streaming)
 
     def values(self) -> dict[str, Any]:
-        """The terms decoded. Raises `RequestError` naming the term that is no JSON text."""
+        """Decode the terms. Raises `RequestError`, which names the invalid term."""
         return {name: _term(name, text) for name, text in self.terms.items()}
-
-    def encode(self) -> bytes:
-        """The record as it goes onto the topic."""
-        return encode(self)
 
 
 def _term(name: str, text: object) -> Any:
     if not isinstance(text, str):
-        raise RequestError(f"PromptRequest/terms/{name}: found {kind(text)}, expected a string of JSON")
+        raise RequestError(f"PromptRequest/terms/{name}: found {json_type(text)}, expected a string of JSON")
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -55,12 +52,12 @@ def _term(name: str, text: object) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptResponse:
-    """Answers a `PromptRequest`: `text`, or `object` as JSON text, or an error.
+class PromptResponse(Record):
+    """The response to a `PromptRequest`: `text`, or `object` as JSON text, or an error.
 
-    From `finish_reason` on the fields are ours: why the model stopped, whether the answer is cut (None where
-    nobody can tell), what it took to read it (`Stage`), how many objects were refused, why somebody else
-    is to deal with it ("condition", "attempts").
+    The fields from `finish_reason` on are ours: why the model stopped; whether the answer is truncated (None
+    if unknown); the `Stage` of reading that succeeded; the number of rejected objects; why the request was
+    escalated ("condition", "attempts").
     """
 
     error: Error | None = None
@@ -75,7 +72,3 @@ class PromptResponse:
     stage: str | None = None
     rejected: int | None = None
     escalated: str | None = None
-
-    def encode(self) -> bytes:
-        """The record as it goes onto the topic."""
-        return encode(self)

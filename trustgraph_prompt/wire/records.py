@@ -1,72 +1,58 @@
-"""JSON as it is on topics: encoding, decoding, and fields taken out of records."""
+"""The base of records, and the decoding of their JSON."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 import orjson
 
 from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.json_text.encoding import encode
 
 T = TypeVar("T")
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-"""What is larger is no request. Pulsar itself takes 5 MB unless it was told otherwise."""
+"""The longest record that is accepted. Pulsar's default limit is 5 MB."""
 
 
-def encode(value: object) -> bytes:
-    """JSON text of a value or a record, compact; what orjson refuses goes by the standard library.
+class Record:
+    """The base of the records that we send."""
 
-    These are integers of more than 64 bits and strings with half a surrogate pair.
-    """
-    try:
-        return orjson.dumps(value)
-    except (TypeError, orjson.JSONEncodeError):
-        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain).encode()
+    __slots__ = ()
 
-
-def _plain(record: Any) -> Any:
-    return asdict(record)
+    def encode(self) -> bytes:
+        """Encode the record as JSON, with every field."""
+        return encode(self)
 
 
-def canonical(value: object) -> bytes:
-    """JSON text that is the same for equal values: keys sorted, compact."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, orjson.JSONEncodeError):
-        return json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
-
-
-def decode(data: bytes, what: str) -> dict[str, Any]:
-    """The JSON object in a message. Raises `RequestError` where there is none; `what` names the record."""
+def decode(data: bytes, record: str) -> dict[str, Any]:
+    """Decode the JSON object in a message of type `record`. Raises `RequestError` for anything else."""
     if len(data) > MAX_MESSAGE_BYTES:
-        raise RequestError(f"{what}: {len(data):,} bytes, expected at most {MAX_MESSAGE_BYTES:,}")
+        raise RequestError(f"{record}: found {len(data):,} bytes, expected at most {MAX_MESSAGE_BYTES:,}")
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise RequestError(f"{what} is not JSON: {error}") from None
+        raise RequestError(f"{record} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise RequestError(f"{what}: found {kind(value)}, expected an object")
+        raise RequestError(f"{record}: found {json_type(value)}, expected an object")
     return value
 
 
-def take(record: Mapping[str, Any], key: str, expected: type[T], default: T, what: str) -> T:
-    """A field of a record; its default where it is missing or null. Raises `RequestError`."""
-    value = take_if_any(record, key, expected, what)
+def take(record: Mapping[str, Any], key: str, expected: type[T], default: T, where: str) -> T:
+    """Return a field of a record, `default` if it is missing or null. Raises `RequestError`."""
+    value = take_optional(record, key, expected, where)
     return default if value is None else value
 
 
-def take_if_any(record: Mapping[str, Any], key: str, expected: type[T], what: str) -> T | None:
-    """A field of a record; None where it is missing or null. Raises `RequestError`."""
+def take_optional(record: Mapping[str, Any], key: str, expected: type[T], where: str) -> T | None:
+    """Return a field of a record, None if it is missing or null. Raises `RequestError`."""
     value = record.get(key)
     if expected is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     wrong = not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool)
     if value is not None and wrong:
-        raise RequestError(f"{what}/{key}: found {kind(value)}, expected {_EXPECTED[expected]}")
+        raise RequestError(f"{where}/{key}: found {json_type(value)}, expected {_EXPECTED[expected]}")
     return value
 
 
@@ -80,8 +66,8 @@ _EXPECTED: Mapping[type, str] = {
 }
 
 
-def kind(value: object) -> str:
-    """What a value is, in the terms of JSON."""
+def json_type(value: object) -> str:
+    """Name the JSON type of a value, for a message."""
     match value:
         case None:
             return "null"

@@ -1,10 +1,10 @@
-"""One process: flows, prompts from the config topic, requests in, objects and answers out."""
+"""The worker: serves flows from a broker, with prompts that change while it runs."""
 
 from __future__ import annotations
 
-from trustgraph_prompt.worker.config.config_topic import Prompts
+from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
-from trustgraph_prompt.worker.messages.answer import Answer
+from trustgraph_prompt.worker.messages.answer_record import Answer
 from trustgraph_prompt.worker.process import Service
 from trustgraph_prompt.worker.worker import Worker
 

@@ -1,4 +1,4 @@
-"""The circuits of a process: one for each server, model and key, and which flows each holds up."""
+"""The circuit breakers of a process, one per server, model and key, and the flows that wait for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.llm.circuit import Breaker, Circuit
+from trustgraph_prompt.llm.circuit import Circuit
+from trustgraph_prompt.llm.circuit_breaker import CircuitBreaker
 from trustgraph_prompt.worker.flow import Flow
 
 log = logging.getLogger(__name__)
@@ -18,94 +19,94 @@ _Key = tuple[object, ...]
 class Circuits:
     """Puts a breaker around the provider of each flow. `times` are the clock, sleep and chance of circuits.
 
-    A flow waits as a whole for a model that all its requests need: that of its provider, or, for chunks, the
-    one that its prompt names. Requests for another model that is away make room for the others.
+    A whole flow waits for a model that all its requests need: that of its provider or, for chunks, that of
+    its prompt. Requests for another unavailable model do not block the flow.
     """
 
     def __init__(self, **times: Any) -> None:
         self.changed: Callable[[Circuit], None] = lambda circuit: None
         self._times = times
         self._circuits: dict[_Key, Circuit] = {}
-        self._of: dict[int, dict[_Key, bool]] = {}  # of each flow, and whether it waits for it as a whole
+        self._used: dict[
+            int, dict[_Key, bool]
+        ] = {}  # by flow: its circuits, and whether they block all of it
         self._away: set[Circuit] = set()
 
     def breaker(self, flow: Flow, provider: Provider, within: Provider) -> Provider:
-        """A breaker around what is around the provider of a flow that begins."""
-        used = self._of[id(flow)] = {}
+        """Put a breaker around `within`, which wraps the provider of a new flow."""
+        used = self._used[id(flow)] = {}
 
-        def holds(model: str | None) -> bool:
+        def blocks_flow(model: str | None) -> bool:
             return flow.input.kind == "chunk" or model in (None, provider.identity.model)
 
         def circuit_of(model: str | None) -> Circuit | None:
-            if flow.input.kind == "text-completion" and not holds(model):
-                return None  # whoever asks has named it, and an error is the answer
+            if flow.input.kind == "text-completion" and not blocks_flow(model):
+                return None  # the requester chose the model, and gets the error
             key = _key(provider, model)
-            used[key] = used.get(key, False) or holds(model)
-            return self._circuits.get(key) or self._begin(key, provider, model)
+            used[key] = used.get(key, False) or blocks_flow(model)
+            if key not in self._circuits:
+                identity = provider.identity
+                server, model = identity.place or identity.system, model or identity.model
+                self._circuits[key] = Circuit(server, model, self._change, **self._times)
+            return self._circuits[key]
 
         circuit_of(None)
         seconds, ready = flow.budget.work_seconds, getattr(provider, "ready", None)
-        return Breaker(within, circuit_of, ready=ready, holds=holds, seconds=seconds)
+        return CircuitBreaker(within, circuit_of, ready=ready, holds=blocks_flow, seconds=seconds)
 
-    def is_full(self, flow: Flow) -> bool:
-        """Whether the flow waits for a model."""
+    def is_blocked(self, flow: Flow) -> bool:
+        """Whether the flow has to wait for a model."""
         return next(self._full(flow), None) is not None
 
-    async def room(self, flow: Flow) -> None:
-        """Returns when the flow may receive another request."""
+    async def until_unblocked(self, flow: Flow) -> None:
+        """Wait until the flow may receive another request."""
         while (full := next(self._full(flow), None)) is not None:
             await full.room.wait()
 
     def is_away(self, server: str, model: str) -> bool | None:
-        """Whether any circuit of the model is open, with whatever key; None where there is none."""
+        """Whether a circuit of the model is open, with any key; None if there is no circuit."""
         found = [c.is_open for c in self._circuits.values() if (c.server, c.model) == (server, model)]
         return any(found) if found else None
 
-    def holding(self, server: str, model: str) -> Circuit | None:
-        """An open circuit of the model that holds up whole flows."""
+    def blocking(self, server: str, model: str) -> Circuit | None:
+        """An open circuit of the model that blocks whole flows."""
         for key, circuit in self._circuits.items():
-            is_it = circuit.is_open and (circuit.server, circuit.model) == (server, model)
-            if is_it and any(used.get(key) for used in self._of.values()):
+            matches = circuit.is_open and (circuit.server, circuit.model) == (server, model)
+            if matches and any(used.get(key) for used in self._used.values()):
                 return circuit
         return None
 
     def released(self, flow: Flow) -> None:
-        """A flow has ended, and with it the circuits that no other needs."""
-        for key in self._of.pop(id(flow), {}):
+        """Remove the circuits of a flow that has ended, unless another flow uses them."""
+        for key in self._used.pop(id(flow), {}):
             circuit = self._circuits[key]
-            if not any(key in used for used in self._of.values()):
+            if not any(key in used for used in self._used.values()):
                 circuit.close()
                 self._away.discard(circuit)
                 del self._circuits[key]
             self.changed(circuit)
 
     def close(self) -> None:
-        """No more probes."""
+        """Stop probing."""
         for circuit in self._circuits.values():
             circuit.close()
-
-    def _begin(self, key: _Key, provider: Provider, model: str | None) -> Circuit:
-        who = provider.identity
-        server, model = who.place or who.system, model or who.model
-        circuit = self._circuits[key] = Circuit(server, model, self._change, **self._times)
-        return circuit
 
     def _change(self, circuit: Circuit) -> None:
         name = f"{circuit.server} {circuit.model}".strip()
         if circuit.is_open and circuit not in self._away:
             self._away.add(circuit)
-            log.error("%s is away: %s; requests for it wait", name, circuit.why)
+            log.error("provider %s is unavailable, its requests wait: %s", name, circuit.why)
         elif not circuit.is_open and circuit in self._away:
             self._away.remove(circuit)
-            log.info("%s is back", name)
+            log.info("provider %s is available again", name)
         self.changed(circuit)
 
     def _full(self, flow: Flow) -> Iterator[Circuit]:
-        used = self._of.get(id(flow), {})
+        used = self._used.get(id(flow), {})
         return (self._circuits[key] for key in used if used[key] and not self._circuits[key].room.is_set())
 
 
 def _key(provider: Provider, model: str | None) -> _Key:
-    who = provider.identity
-    place = who.place or id(provider)  # one without a place is a server of its own
-    return who.system, place, model or who.model, getattr(provider, "account", None)
+    identity = provider.identity
+    place = identity.place or id(provider)  # a provider without an address counts as a server of its own
+    return identity.system, place, model or identity.model, getattr(provider, "account", None)

@@ -1,9 +1,9 @@
-"""What the workers of a subscription have in work: a record that outlives them and tells what they died of.
+"""Records which messages the workers of a subscription process, to find those that crash workers.
 
-No broker counts this: Pulsar's redelivery count does not rise when a consumer crashes, and is cleared when
-the last one leaves (apache/pulsar#8722). Each worker keeps one entry of a compacted topic, under its own
-name. What stands in the entry of another was in work when that one died. Nobody knows which of many requests
-was the culprit: each is worked on alone, with nothing beside it, and only a crash during that counts.
+No broker counts crashes: Pulsar's redelivery count does not rise when a consumer crashes, and is reset when
+the last consumer leaves (apache/pulsar#8722). Each worker has one entry in a compacted topic, under its own
+name. The messages in the entry of a dead worker are suspects. To find out which of them is the cause, each is
+processed alone, and only a crash during that counts.
 """
 
 from __future__ import annotations
@@ -25,96 +25,95 @@ from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.retrying import retrying
-from trustgraph_prompt.worker.backoff import through_outages
+from trustgraph_prompt.worker.retry_broker import retry_outages
 
 log = logging.getLogger(__name__)
 
 SECONDS_TO_GATHER = 0.01
-"""So long the first that begins waits for others, to be written down with them."""
+"""How long a new message waits for others, so that one entry records them all."""
 
 SECONDS_UNTIL_ENDS_ARE_WRITTEN = 1.0
-"""What has ended and still stands there costs no more than to be worked on alone."""
+"""Delay is cheap: a finished message that is still recorded is only processed alone after a crash."""
 
 SECONDS_TO_DISOWN = 2.0
-"""So long another worker may take to say that it is alive, and that a message was only delivered anew."""
+"""How long another worker may take to disown a message that was merely redelivered to this one."""
 
 SECONDS_TO_LIVE = 86_400.0
-"""After which an entry is of a worker that died, and of messages that will not come again."""
+"""Age at which an entry is deleted: its worker is dead, and its messages will not be redelivered."""
 
 LONGEST_PAUSE = 10.0
-"""Seconds before the table is opened again after it was lost."""
+"""Maximum seconds before the table is opened again after an error."""
 
 OUTAGE_PAUSES: Final = wait_random(0.5, 1.0)
-"""Between two tries to write an entry: nothing begins before that."""
+"""Between two tries to write an entry; no message is started before it is written."""
 
 
-class WorkAlone:
-    """Lets messages be worked on side by side, or one alone; who waits to be alone goes before all others."""
+class SharedExclusiveLock:
+    """A lock with shared and exclusive holders; waiting exclusive holders take precedence."""
 
     def __init__(self) -> None:
-        self._side_by_side = self._wanted = 0
+        self._shared = self._exclusive = 0
         self._turn = asyncio.Lock()
-        self._empty, self._open = asyncio.Event(), asyncio.Event()
-        self._empty.set()
-        self._open.set()
+        self._no_shared, self._no_exclusive = asyncio.Event(), asyncio.Event()
+        self._no_shared.set()
+        self._no_exclusive.set()
 
     @asynccontextmanager
-    async def beside_others(self) -> AsyncIterator[None]:
-        while self._wanted:
-            await self._open.wait()
-        self._side_by_side += 1
-        self._empty.clear()
+    async def shared(self) -> AsyncIterator[None]:
+        while self._exclusive:
+            await self._no_exclusive.wait()
+        self._shared += 1
+        self._no_shared.clear()
         try:
             yield
         finally:
-            self._side_by_side -= 1
-            if not self._side_by_side:
-                self._empty.set()
+            self._shared -= 1
+            if not self._shared:
+                self._no_shared.set()
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        self._wanted += 1
-        self._open.clear()
+    async def exclusive(self) -> AsyncIterator[None]:
+        self._exclusive += 1
+        self._no_exclusive.clear()
         try:
             async with self._turn:
-                await self._empty.wait()
+                await self._no_shared.wait()
                 yield
         finally:
-            self._wanted -= 1
-            if not self._wanted:
-                self._open.set()
+            self._exclusive -= 1
+            if not self._exclusive:
+                self._no_exclusive.set()
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """The ids of the messages that one worker has in work, each with how often one has died of it before.
+class WorkRecord:
+    """The messages that one worker processes: by id, how many workers they had crashed before.
 
-    None for those that are worked on beside others, of which nothing follows.
+    None for messages that are processed concurrently with others: a crash then proves nothing.
     """
 
     crashes: Mapping[str, int | None] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """JSON."""
+        """Serialize as JSON."""
         return orjson.dumps(self.crashes)
 
     @classmethod
-    def decode(cls, data: bytes) -> Record:
-        """Raises `ValueError` for what no worker has written."""
+    def decode(cls, data: bytes) -> WorkRecord:
+        """Parse a record. Raises `ValueError`."""
         read = orjson.loads(data) if data else {}
         if not isinstance(read, dict) or not all(n is None or type(n) is int for n in read.values()):
-            raise ValueError("expected an object of numbers")
+            raise ValueError("expected an object of integers")
         return cls(read)
 
-    def without(self, id: str) -> Record:
-        return Record({other: n for other, n in self.crashes.items() if other != id})
+    def without(self, id: str) -> WorkRecord:
+        return WorkRecord({other: n for other, n in self.crashes.items() if other != id})
 
 
 class CrashRecord:
-    """What this worker has in work of one subscription, and what those that died had.
+    """The record of this worker and of all others for one subscription.
 
-    `open` it before anything is received, `close` it when nothing is received any more: from then on a
-    crash counts for nothing.
+    Call `open` before receiving messages, and `close` when no more are received: later crashes do not count.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class CrashRecord:
         broker: Broker,
         producers: ProducerPool,
         topic: str,
-        solitude: WorkAlone,
+        lock: SharedExclusiveLock,
         *,
         clock: Callable[[], float] = time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -130,12 +129,12 @@ class CrashRecord:
         self._broker = broker
         self._producers = producers
         self.topic = topic
-        self._solitude = solitude
+        self._lock = lock
         self._clock = clock
         self._sleep = sleep
         self._name = str(uuid4())
-        self._others: dict[str, Record] = {}
-        self._held: dict[object, tuple[str, int | None]] = {}
+        self._others: dict[str, WorkRecord] = {}
+        self._processing: dict[object, tuple[str, int | None]] = {}
         self._published: set[object] = set()
         self._disowned: set[object] = set()
         self._begun, self._changed = asyncio.Event(), asyncio.Event()
@@ -145,13 +144,13 @@ class CrashRecord:
 
     @property
     def others(self) -> int:
-        """How many workers of the subscription there are beside this one, or were, and died."""
+        """The number of other workers of the subscription, including dead ones."""
         return len(self._others)
 
     async def open(self) -> bool:
-        """Say that this worker is there, learn what others have in work, and follow it.
+        """Write this worker's entry, and read and follow the others; returns False if it was open already.
 
-        Returns whether it was not open yet. Raises `BrokerError`.
+        Raises `BrokerError`.
         """
         if self._tasks:
             return False
@@ -164,7 +163,7 @@ class CrashRecord:
         return True
 
     async def close(self) -> None:
-        """From now on a crash is nobody's fault. Idempotent."""
+        """Delete this worker's entry. Idempotent."""
         self._closed = True
         tasks, self._tasks = self._tasks, []
         for task in tasks:
@@ -178,20 +177,21 @@ class CrashRecord:
 
     @asynccontextmanager
     async def working_on(self, id: str, ended: Callable[[], bool] = lambda: True) -> AsyncIterator[int]:
-        """Written down while the block runs; gives how many workers died of the message alone.
+        """Record a message during the block; yields how many workers it has crashed while processed alone.
 
-        A suspect is one no more after the block, unless the message has not `ended` and is worked on again.
+        Afterwards it is no suspect any more, unless it has not `ended` and is processed again.
         """
         if self._is_suspect(id):
-            async with self._noted(id, None):
+            async with self._recorded(id, None):
                 await self._sleep(SECONDS_TO_DISOWN)
         if not self._is_suspect(id):
-            async with self._solitude.beside_others(), self._noted(id, None):
+            async with self._lock.shared(), self._recorded(id, None):
                 yield 0
             return
-        async with self._solitude.alone():
-            crashes = self._died_of(id)
-            async with self._noted(id, crashes):
+        async with self._lock.exclusive():
+            before = (record.crashes.get(id) for record in self._others.values())
+            crashes = max((n + 1 for n in before if n is not None), default=0)
+            async with self._recorded(id, crashes):
                 yield crashes
             if ended():
                 await self._absolve(id)
@@ -199,21 +199,17 @@ class CrashRecord:
     def _is_suspect(self, id: str) -> bool:
         return any(id in record.crashes for record in self._others.values())
 
-    def _died_of(self, id: str) -> int:
-        before = (record.crashes.get(id) for record in self._others.values())
-        return max((n + 1 for n in before if n is not None), default=0)
-
     async def _absolve(self, id: str) -> None:
-        """The message has ended without a crash: it is a suspect no more."""
+        """Remove a message that did not crash this worker from the entries of dead workers."""
         for name, record in list(self._others.items()):
             if id in record.crashes:
                 self._others[name] = without = record.without(id)
                 await self._send(name, without.encode() if without.crashes else b"")
 
     @asynccontextmanager
-    async def _noted(self, id: str, crashes: int | None) -> AsyncIterator[None]:
-        """In this worker's entry while the block runs, which begins once that is durable."""
-        self._held[ticket := object()] = id, crashes
+    async def _recorded(self, id: str, crashes: int | None) -> AsyncIterator[None]:
+        """Record a message in this worker's entry; the block starts once that is durable."""
+        self._processing[ticket := object()] = id, crashes
         try:
             if self._tasks:
                 written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -223,13 +219,13 @@ class CrashRecord:
                 await written
             yield
         finally:
-            del self._held[ticket]
+            del self._processing[ticket]
             self._published.discard(ticket)
             self._disowned.discard(ticket)
             self._changed.set()
 
     async def _keep_written(self) -> None:
-        """Keep this worker's entry as things are."""
+        """Publish this worker's entry when it changes."""
         while True:
             await self._changed.wait()
             with suppress(TimeoutError):
@@ -243,44 +239,44 @@ class CrashRecord:
             finally:
                 _resolve(written)
 
-    def _record(self) -> Record:
-        held: dict[str, int | None] = {}
-        for ticket, (id, crashes) in self._held.items():
+    def _record(self) -> WorkRecord:
+        recorded: dict[str, int | None] = {}
+        for ticket, (id, crashes) in self._processing.items():
             if ticket not in self._disowned:
-                held[id] = held.get(id) if crashes is None else crashes
-        return Record(held)
+                recorded[id] = recorded.get(id) if crashes is None else crashes
+        return WorkRecord(recorded)
 
     async def _send(self, name: str, entry: bytes) -> None:
-        """Publish an entry, through outages; empty deletes it. What is not taken is not counted."""
+        """Publish an entry, with retries during outages; empty data deletes it."""
         send = partial(self._producers.send, self.topic, entry, key=name)
         try:
-            await through_outages(send, self._sleep, OUTAGE_PAUSES)
+            await retry_outages(send, self._sleep, OUTAGE_PAUSES)
         except BrokerError as error:
-            log.error("what is in work is not written down, and crashes are not counted: %s", error)
+            log.error("cannot record the messages in progress, crashes are not counted: %s", error)
         except Exception:
-            log.exception("this is a defect of the worker; what is in work is not written down")
+            log.exception("internal error, the messages in progress are not recorded")
 
     async def _read(self) -> Table:
-        """Learn what all others have in work now."""
+        """Read the entries of all workers."""
         table = await self._broker.table(self.topic)
         for name in self._others.keys() - table.entries.keys():
             del self._others[name]
         for entry in list(table.entries.values()):
-            self._hear(entry)
+            self._update(entry)
             if entry.published < self._clock() - SECONDS_TO_LIVE:
                 await self._send(entry.key or "", b"")
         return table
 
     async def _follow(self, table: Table) -> None:
-        """Learn what others begin and end."""
+        """Follow the entries of all workers."""
         while True:
             try:
                 async with aclosing(table.changes()) as entries:
                     async for entry in entries:
-                        self._hear(entry)
+                        self._update(entry)
                 return
             except BrokerError as error:
-                log.warning("%s: %s; it is read again", self.topic, error)
+                log.warning("%s: %s; the topic is read again", self.topic, error)
             finally:
                 with suppress(BrokerError):
                     await table.close()
@@ -288,21 +284,21 @@ class CrashRecord:
                 self._read, wait=wait_random_exponential(max=LONGEST_PAUSE), sleep=self._sleep
             )
 
-    def _hear(self, entry: Message) -> None:
-        """Take note of an entry; what another has begun after us is not what we could die of."""
+    def _update(self, entry: Message) -> None:
+        """Update an entry; disown the messages that another worker has started after this one."""
         if (name := entry.key) is None:
             return
         try:
-            record = Record.decode(entry.data)
+            record = WorkRecord.decode(entry.data)
         except ValueError as error:
-            log.warning("%s: an entry that no worker has written: %s", self.topic, error)
+            log.warning("%s: invalid entry %s ignored: %s", self.topic, name, error)
             return
         if name == self._name:
             self._published.update(self._tickets(record.crashes.keys()))
-            if not entry.data and not self._closed:  # another took it for one of a worker that died
+            if not entry.data and not self._closed:  # another worker took this one for dead
                 self._changed.set()
             return
-        before = self._others.pop(name, Record()).crashes.keys()
+        before = self._others.pop(name, WorkRecord()).crashes.keys()
         if entry.data:
             self._others[name] = record
         begun = record.crashes.keys() - before
@@ -312,7 +308,7 @@ class CrashRecord:
             self._changed.set()
 
     def _tickets(self, ids: Set[str]) -> set[object]:
-        return {ticket for ticket, (id, _) in self._held.items() if id in ids}
+        return {ticket for ticket, (id, _) in self._processing.items() if id in ids}
 
 
 def _resolve(written: list[asyncio.Future[None]]) -> None:

@@ -1,4 +1,4 @@
-"""What a flow is: its topic, prompt, provider and outputs, how many requests at once, and its budget."""
+"""The definition of a flow: its input, prompt, provider, outputs and limits."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
 
 WORK_SECONDS = 600.0
-"""For one delivery, unless a flow says otherwise: a silent server must not hold a slot for ever."""
+"""Default for one delivery, so that a server that never answers does not block a slot forever."""
 
 Unusable = Literal["dead-letter", "answer"]
-"""What becomes of a request for many objects whose answer is of no use: no object, and no word of none."""
+"""What happens to a request whose jsonl answer has no valid object and does not say that there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where requests come from. `kind` says what a message is.
+    """Where requests come from.
 
-    A `PromptRequest`, a `Chunk`, or a `TextCompletionRequest`.
-
-    `buffer` is how many requests of a non-persistent topic wait in memory, of 64 MB in all; more are dropped.
-    `persistent` says whether the topic keeps what is not acknowledged; it decides how messages are settled.
+    `kind` is the type of the messages: `PromptRequest`, `Chunk` or `TextCompletionRequest`. `buffer` is the
+    number of requests of a non-persistent topic that wait in memory, at most 64 MB in all; more are dropped.
+    `persistent`: the broker redelivers messages that are not acknowledged.
     """
 
     topic: str
@@ -38,10 +37,9 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where results go. `objects` by the value of the discriminator, "" for all without a topic of their own.
+    """Where results go. `objects` by the value of the discriminator, "" for all other values.
 
-    `response` is None where nobody waits for a response (chunks), `answers` where no record of one is kept
-    (text completions).
+    `response` is None if no requester waits (chunks), `answers` if no record is kept (text completions).
     """
 
     answers: str | None = None
@@ -50,20 +48,20 @@ class Outputs:
 
     @property
     def topics(self) -> frozenset[str]:
-        """All topics that the flow publishes on."""
+        """All topics that the flow publishes to."""
         return frozenset(filter(None, (self.answers, self.response, *self.objects.values())))
 
     def topic_of(self, value: object, discriminator: str | None) -> str | None:
-        """The topic of an object, None where the flow publishes no objects."""
+        """The topic of an object, None if it is not published."""
         kind = value.get(discriminator) if discriminator and isinstance(value, dict) else None
         return self.objects.get(kind if isinstance(kind, str) else "", self.objects.get(""))
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderChoice:
-    """A provider other than the one of the process. The key comes from the environment variable `key_env`.
+    """A server other than that of the process. The API key comes from the environment variable `key_env`.
 
-    Without one it comes from `OPENAI_API_KEY`, if that holds any. The rest is as `OpenAIProvider` has it.
+    Without `key_env` it comes from `OPENAI_API_KEY`, if that is set. For the rest see `OpenAIProvider`.
     """
 
     base_url: str
@@ -76,11 +74,11 @@ class ProviderChoice:
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """A text-completion worker that is asked over topics. `model` is what it is called where it says none.
+    """A text-completion worker, called over topics. `model` is its name if its answers contain none.
 
-    `timeout` is how many seconds may pass without a response, after which it is asked again. After `again`
-    seconds it is asked once more without giving up the first. `counts`: it says of each piece of an answer
-    where that begins, as ours does, so that none is lost unnoticed.
+    After `timeout` seconds without a response a call fails, and is retried. After `again` seconds the request
+    is sent once more, without giving up the first. `counts`: the worker sends the position of each piece of
+    an answer, as ours does, so that a lost one is noticed.
     """
 
     request: str
@@ -93,15 +91,14 @@ class TopicChoice:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One subscription to one topic. `concurrency` is how many requests are in work at once.
+    """One subscription to one topic. `concurrency` is the number of concurrent requests.
 
-    `deliveries` is how often a request is tried before it becomes a dead letter, `crashes` how many workers
-    may die of one from a persistent topic. `unusable` is what becomes of one whose answer has no object and
-    does not say that there is none, once its attempts are spent. `prompt` and `terms` are for chunks: what
-    is asked about each, and with which terms beside `text`. `model` and `temperature` are for text
-    completions: those of the process and of the request otherwise. `price` is what the model costs.
-    A `trustgraph` flow answers as TrustGraph's own service does: with its types of errors, and what cannot be
-    served leaves nothing behind but the error.
+    `deliveries` is the number of tries before a request becomes a dead letter, `crashes` the number of
+    workers that one from a persistent topic may crash. `unusable` is for answers without a valid object that
+    do not say that there are none, after the last attempt. `prompt` and `terms` are for chunks: the prompt
+    for each, and its terms besides `text`. `model` and `temperature` are for text completions; the defaults
+    are those of the process and of the request. `price` is that of the model. A `trustgraph` flow behaves
+    like TrustGraph's own service: with its error types, and without dead letters of non-persistent topics.
     """
 
     name: str
@@ -123,6 +120,6 @@ class Flow:
 
     @property
     def budget_of_a_request(self) -> Budget:
-        """The budget, whose seconds count only where somebody waits for the answer."""
+        """The budget, with a time limit only if a requester waits for the answer."""
         nobody_waits = self.input.persistent and self.outputs.response is None
         return replace(self.budget, seconds=None) if nobody_waits else self.budget

@@ -1,4 +1,4 @@
-"""Flow files: parses and checks them, with errors that name the file and the key."""
+"""Parses and checks flow files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -17,45 +17,43 @@ from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.worker.flow import WORK_SECONDS, Flow, Input, Outputs, ProviderChoice, TopicChoice
 
-HOTTEST = 100
-"""The highest temperature that somebody may mean; servers take less."""
+MAX_TEMPERATURE = 100
+"""A sanity check; servers allow less."""
 
 
 def load(path: Path, *, processor: str = "prompt") -> list[Flow]:
-    """The flows of a file, or of all `*.yaml` files in a folder.
+    """Load the flows of a file, or of all `*.yaml` files in a folder.
 
-    `processor` is the id of this worker, after which subscriptions are named. Raises `FlowError` saying
-    which file and key, what was found and what was expected.
+    `processor` is the id of this worker, used in the names of subscriptions. Raises `FlowError`.
     """
     paths = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     if not paths:
-        raise FlowError(
-            "no flows here", where=str(path), found="no *.yaml file", expected="one for each flow"
-        )
+        raise FlowError("no flow files", where=str(path), found="no *.yaml file", expected="one per flow")
     flows: dict[str, Flow] = {}
     for file in paths:
         flow = parse(read_yaml(file, FlowError), str(file), processor=processor)
         if flow.name in flows:
-            raise FlowError("two flows of one name", where=str(file), path="/name", found=flow.name)
+            raise FlowError("two flows have the same name", where=str(file), path="/name", found=flow.name)
         for other in flows.values():
             if (other.input.topic, other.input.subscription) == (flow.input.topic, flow.input.subscription):
                 raise FlowError(
-                    f"flow {other.name} has the same subscription, and each would get half of the requests",
+                    f"flow {other.name} has the same subscription, each would receive half of the requests",
                     where=str(file),
                     path="/input/subscription",
                     found=flow.input.subscription,
-                    expected="one of its own",
+                    expected="another subscription",
                 )
         flows[flow.name] = flow
     return list(flows.values())
 
 
 def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
-    """The flow in a document. Raises `FlowError`."""
+    """Parse a flow from a YAML document. Raises `FlowError`."""
     check(document, schema(), where, FlowError)
     name, workspace = document["name"], document.get("workspace", "default")
     source, outputs, parameters = document["input"], document["outputs"], document.get("parameters", {})
     kind = source.get("kind", "prompt-request")
+    limits = {"work-seconds": WORK_SECONDS, **document.get("budget", {})}
     _check_kind(document, kind, where)
     objects = outputs.get("objects", {})
     by_type = {"": objects} if isinstance(objects, str) else dict(objects.get("by-type", {}))
@@ -86,7 +84,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             deliveries=document.get("deliveries", 5),
             crashes=document.get("crashes", 3),
             unusable=document.get("unusable", "dead-letter"),
-            budget=_budget(document.get("budget", {})),
+            budget=Budget(**{name.replace("-", "_"): limit for name, limit in limits.items()}),
             price=Price(**document["price"]) if "price" in document else None,
             provider=_provider(document.get("provider")),
             model=parameters.get("model"),
@@ -96,7 +94,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
         raise FlowError(str(error), where=where) from None
     if flow.budget.money is not None and flow.price is None:
         raise FlowError(
-            "money cannot be counted",
+            "cost cannot be computed without a price",
             where=where,
             path="/budget/money",
             found=flow.budget.money,
@@ -110,11 +108,11 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
     outputs = document["outputs"]
     if kind != "chunk" and "response" not in outputs:
         raise FlowError(
-            "requests want responses",
+            "the response topic is missing",
             where=where,
             path="/outputs",
             found=outputs,
-            expected="a `response` topic",
+            expected="`response` for requests of this kind",
         )
     if kind == "text-completion":
         foreign = [f"/outputs/{key}" for key in outputs if key != "response"]
@@ -122,7 +120,7 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
     else:
         foreign = ["/parameters"] if "parameters" in document else []
     if foreign:
-        raise FlowError(f"says nothing about messages of the kind {kind}", where=where, path=foreign[0])
+        raise FlowError(f"does not apply to messages of the kind {kind}", where=where, path=foreign[0])
 
 
 def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
@@ -142,26 +140,26 @@ def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice 
 
 
 def temperature(value: object, where: str) -> float | None:
-    """The parameter of that name, None where it says nothing. TrustGraph's are texts. Raises `FlowError`."""
+    """Parse a temperature, a number or (from TrustGraph) a string; None if empty. Raises `FlowError`."""
     if value is None or value == "":
         return None
-    with suppress(ValueError, OverflowError, TypeError):
-        if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(str(value)) <= HOTTEST:
-            return float(str(value))
+    number = nan
+    with suppress(ValueError):
+        if not isinstance(value, bool) and "_" not in str(value):
+            number = float(str(value))
+    if 0 <= number <= MAX_TEMPERATURE:
+        return number
+    if isnan(number):
+        wrong = "it is not a number"
+    else:
+        wrong = "it is below 0" if number < 0 else f"it is above {MAX_TEMPERATURE}"
     raise FlowError(
-        f"the temperature is not valid: {_wrong_temperature(value)}",
+        f"the temperature is not valid: {wrong}",
         where=where,
         path="/parameters/temperature",
         found=value,
-        expected=f"a number from 0 to {HOTTEST}",
+        expected=f"a number from 0 to {MAX_TEMPERATURE}",
     )
-
-
-def _wrong_temperature(value: object) -> str:
-    with suppress(ValueError, OverflowError, TypeError):
-        if not isinstance(value, bool) and "_" not in str(value) and not isnan(number := float(str(value))):
-            return "it is below 0" if number < 0 else f"it is above {HOTTEST}"
-    return "it is not a number"
 
 
 def _check_topics(flow: Flow, where: str) -> None:
@@ -170,7 +168,7 @@ def _check_topics(flow: Flow, where: str) -> None:
     for path, topic in _outputs(flow).items():
         if topic == flow.input.topic:
             raise FlowError(
-                "the flow would get its own output as requests",
+                "the flow would receive its own output as requests",
                 where=where,
                 path=path,
                 found=topic,
@@ -186,36 +184,36 @@ def _check_topics(flow: Flow, where: str) -> None:
             )
 
 
-def _budget(source: Mapping[str, Any]) -> Budget:
-    limits = {"work-seconds": WORK_SECONDS, **source}
-    return Budget(**{name.replace("-", "_"): limit for name, limit in limits.items()})
-
-
-def _check_provider(flow: Flow, over: TopicChoice, where: str) -> None:
+def _check_provider(flow: Flow, provider: TopicChoice, where: str) -> None:
     if flow.model is not None:
         raise FlowError(
-            "the worker that is asked over topics has a model of its own",
+            "the provider is a worker with a model of its own",
             where=where,
             path="/parameters/model",
             found=flow.model,
-            expected="none, or /provider/model for what that is called",
+            expected="none, or its name in /provider/model",
         )
     taken = {"/input/topic": flow.input.topic, **_outputs(flow)}
-    for path, topic in (("/provider/request", over.request), ("/provider/response", over.response)):
-        for other, its in taken.items():
-            if topic == its:
-                raise FlowError(
-                    "the flow would hear itself",
-                    where=where,
-                    path=path,
-                    found=topic,
-                    expected=f"another topic than {other}",
-                )
+    for path, topic in (("/provider/request", provider.request), ("/provider/response", provider.response)):
+        check_distinct(topic, path, taken, where, found=topic)
         taken[path] = topic
 
 
+def check_distinct(topic: str, path: str, taken: Mapping[str, str | None], where: str, *, found: str) -> None:
+    """Check that a topic, found as `found` at `path`, is not among those taken. Raises `FlowError`."""
+    for other, used in taken.items():
+        if topic == used:
+            raise FlowError(
+                "two topics of the flow are the same",
+                where=where,
+                path=path,
+                found=found,
+                expected=f"another topic than {other}",
+            )
+
+
 def _outputs(flow: Flow) -> dict[str, str | None]:
-    """The topics of the outputs by their place in the file."""
+    """The topics of the outputs, by their path in the file."""
     return {
         "/outputs/answers": flow.outputs.answers,
         "/outputs/response": flow.outputs.response,

@@ -1,4 +1,4 @@
-"""One flow at work: take a slot, receive, handle, settle."""
+"""Serves one flow: take a slot, receive a message, process it, settle it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,20 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from trustgraph_prompt.broker import Consumer, Message
-from trustgraph_prompt.worker.backoff import unless_stopped
-from trustgraph_prompt.worker.consumer import ConsumerKeeper
+from trustgraph_prompt.worker.consumer_keeper import ConsumerKeeper
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.request.delivery import Delivery
 from trustgraph_prompt.worker.request.settle import Settler
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.retry_broker import cancel_when_stopped
 from trustgraph_prompt.worker.telemetry import logs
-from trustgraph_prompt.worker.telemetry.tracing import Tell
+from trustgraph_prompt.worker.telemetry.tracing import RecordResult
 
 log = logging.getLogger(__name__)
 
 
 class FlowLoop:
-    """Serves one flow until it is stopped; `subscribe` gives it a consumer, and None when it is too late.
-
-    `stopping` is set by `stop`, for whoever wants to know.
-    """
+    """Serves one flow until it is stopped. `subscribe` returns a consumer, None once `stopping` is set."""
 
     def __init__(
         self,
@@ -39,10 +36,10 @@ class FlowLoop:
         self._slots = asyncio.Semaphore(flow.concurrency)
         self._tasks: asyncio.TaskGroup
         self._in_work: set[asyncio.Task[None]] = set()
-        self._giving_up = False
+        self._cancelled = False
 
     async def serve(self) -> None:
-        """Serve until `stop` is called and everything in work is settled."""
+        """Serve until `stop` is called and all messages in progress are settled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 while consumer := await self._consumers.next():
@@ -50,20 +47,21 @@ class FlowLoop:
                         await self._receive(consumer)
         finally:
             await self._consumers.close_all()
+        self._consumers.forget()
 
     async def stop(self) -> None:
-        """Take in nothing more; `serve` ends when what is in work is done."""
+        """Receive no more messages; `serve` ends when those in progress are settled."""
         self._stopping.set()
         await self._consumers.stop()
 
     def give_up(self) -> None:
-        """End now: persistent requests are left for others, all else gets an error for an answer."""
-        self._giving_up = True
+        """Cancel the requests in progress: persistent ones are left for other workers, others get errors."""
+        self._cancelled = True
         for task in self._in_work:
             task.cancel()
 
     async def _receive(self, consumer: Consumer) -> None:
-        """Until the consumer gives nothing more; it is closed when all is settled. Raises `BrokerError`."""
+        """Process messages until the consumer ends; closes it when all are settled. Raises `BrokerError`."""
         settler = Settler(self._flow, consumer, self._services)
         unsettled: set[asyncio.Task[None]] = set()
 
@@ -72,7 +70,7 @@ class FlowLoop:
             self._slots.release()
 
         while message := await self._next(consumer):
-            task = self._tasks.create_task(self._one(message, settler))
+            task = self._tasks.create_task(self._process(message, settler))
             unsettled.add(task)
             task.add_done_callback(settled)
         self._tasks.create_task(self._close_after(unsettled, consumer))
@@ -83,15 +81,15 @@ class FlowLoop:
         await self._consumers.close(consumer)
 
     async def _next(self, consumer: Consumer) -> Message | None:
-        """A free slot, then a message; without one the slot is free again.
+        """Take a slot and receive a message; without a message the slot is released.
 
-        Persistent topics keep what comes while the model is away.
+        While the model is unavailable, messages stay in a persistent topic.
         """
         await self._slots.acquire()
         message = None
         try:
-            if self._flow.input.persistent and self._services.circuits.is_full(self._flow):
-                await unless_stopped(self._services.circuits.room(self._flow), self._stopping)
+            if self._flow.input.persistent and self._services.circuits.is_blocked(self._flow):
+                await cancel_when_stopped(self._services.circuits.until_unblocked(self._flow), self._stopping)
             message = await consumer.receive()
             if message is not None:
                 self._services.metrics.received(self._flow.name)
@@ -100,29 +98,31 @@ class FlowLoop:
             if message is None:
                 self._slots.release()
 
-    async def _one(self, message: Message, settler: Settler) -> None:
-        """A message from its receipt to its settlement; whatever goes wrong stays here."""
+    async def _process(self, message: Message, settler: Settler) -> None:
+        """Process and settle a message. Raises nothing."""
         request = message.properties.get("id") or message.id
         with logs.about(flow=self._flow.name, request=request):
             try:
-                with self._services.tracing.request(self._flow, message) as tell:
-                    await self._until_given_up(Delivery(message, self._flow, settler, self._services), tell)
+                with self._services.tracing.request(self._flow, message) as record_result:
+                    await self._run_or_abandon(
+                        Delivery(message, self._flow, settler, self._services), record_result
+                    )
             except Exception:
-                log.exception("this is a defect of the worker; the message stays unacknowledged")
+                log.exception("internal error, the message stays unacknowledged")
 
-    async def _until_given_up(self, delivery: Delivery, tell: Tell) -> None:
-        """Work on a message, unless it is given up."""
+    async def _run_or_abandon(self, delivery: Delivery, record_result: RecordResult) -> None:
+        """Process a message; if that is cancelled, settle it at once."""
         task = asyncio.current_task()
         assert task is not None
-        if not self._giving_up:
+        if not self._cancelled:
             self._in_work.add(task)
             try:
                 with self._services.metrics.in_work(self._flow.name):
                     if (result := await delivery.run()) is not None:
-                        tell(result)
+                        record_result(result)
                     return
             except asyncio.CancelledError:
-                if task.cancelling() > 1:  # there is no time even to say so
+                if task.cancelling() > 1:  # cancelled again: no time left to settle it
                     raise
             finally:
                 self._in_work.discard(task)

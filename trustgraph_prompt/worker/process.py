@@ -1,4 +1,4 @@
-"""A whole worker with all that belongs to it, within a program or as a process of its own."""
+"""Composes a worker with everything it needs, and runs it in a program or as a process."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.broker.urls import address
 from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import Circuit
-from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.config.config_topic import TOPIC, Prompts
+from trustgraph_prompt.worker.config.config_topic import TOPIC
+from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.providers import Providers
-from trustgraph_prompt.worker.telemetry import logs, tracing
+from trustgraph_prompt.worker.retry_broker import retry_until_stopped
+from trustgraph_prompt.worker.telemetry import logs, tracing_setup
 from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
-from trustgraph_prompt.worker.telemetry.health import Health, lasting
+from trustgraph_prompt.worker.telemetry.health import Health, reason_since
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing
 from trustgraph_prompt.worker.telemetry.trustgraph_metrics import TrustGraphMetrics
@@ -37,21 +38,21 @@ log = logging.getLogger(__name__)
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 OBJECTS_BEFORE_COLLECTION = 10_000
-"""More that were made than freed: Python's own 700 are reached often when many requests are in flight."""
+"""The threshold of the garbage collector. Python's default of 700 is reached often with many requests."""
 
 
 @dataclass(eq=False, repr=False)
 class Service:
     """A worker with limits, metrics, traces and a cache, as the commands `run` and `complete` run it.
 
-    `broker` is a URL or a connected broker. A URL is tried with `connect` until the broker answers, and what
-    was connected is closed at the end, as providers and cache are; a connected broker stays open.
-    `provider(model)` answers for flows that name no provider; it gets the model that the flow names, or None.
-    `flows` is empty where TrustGraph has them, to which this is a `processor`. What is under way when `stop`
-    is called may take `drain_timeout` seconds more. `health` tells whether all is served, `metrics` what was.
-    With `ready_without_model` it is ready also while a model is away that whole flows wait for.
+    `broker` is a URL or a connected broker. `connect` is called with a URL until the broker answers; that
+    broker is closed at the end, as are providers and cache. A connected broker stays open. `provider(model)`
+    is the provider of flows that choose none; `model` is that of the flow, or None. `flows` is empty for a
+    TrustGraph `processor`, whose flows come from the config service. Requests in progress when `stop` is
+    called may take another `drain_timeout` seconds. With `ready_without_model`, an unavailable model that
+    blocks whole flows does not affect readiness.
 
-    Run it once. Raises `ConfigError` where a flow cannot have its provider.
+    Call `run` once. Raises `ConfigError` if the provider of a flow cannot be created.
     """
 
     broker: Broker | str
@@ -74,22 +75,24 @@ class Service:
 
     def __post_init__(self) -> None:
         self.metrics.calls.watch(self.limits)
-        self._theirs: TrustGraphMetrics | None = None
+        self._trustgraph_metrics: TrustGraphMetrics | None = None
         if self.processor is not None:
-            self._theirs = TrustGraphMetrics(self.processor.id, self.metrics.registry, self.processor.facts)
-        self.circuits.changed = self._show
+            self._trustgraph_metrics = TrustGraphMetrics(
+                self.processor.id, self.metrics.registry, self.processor.facts
+            )
+        self.circuits.changed = self._show_model
         self._callers = CallerPool()
         place = address(self.broker) if isinstance(self.broker, str) else ""
-        self._providers = Providers(self.provider, self._callers, place, self._dress)
+        self._providers = Providers(self.provider, self._callers, place, self._wrap)
         for flow in self.flows:
             self._providers.check(flow)
 
     def stop(self) -> None:
-        """Take in no more requests; `run` ends when what is under way is done."""
+        """Receive no more requests; `run` ends when those in progress are done."""
         self.stopping.set()
 
     async def run(self) -> None:
-        """Serve until `stop` is called and what was under way is done. Raises `ConfigError` for a URL."""
+        """Serve until `stop` is called and all requests are done. Raises `ConfigError` for an invalid URL."""
         async with AsyncExitStack() as closing:
             closing.push_async_callback(self.tracing.close)
             closing.push_async_callback(self._providers.close)
@@ -99,7 +102,9 @@ class Service:
             if broker is None:
                 return
             broker = self.tracing.broker(broker)
-            broker = self._callers.broker = self._theirs.broker(broker) if self._theirs else broker
+            if self._trustgraph_metrics:
+                broker = self._trustgraph_metrics.broker(broker)
+            self._callers.broker = broker
             closing.push_async_callback(self._callers.close)
             closing.callback(self.circuits.close)
             self.worker = Worker(
@@ -110,7 +115,9 @@ class Service:
                 released=self._released,
                 config_topic=self.config_topic,
                 processor=self.processor,
-                fetched=self._theirs.configured if self._theirs else lambda version: None,
+                fetched=self._trustgraph_metrics.configured
+                if self._trustgraph_metrics
+                else lambda version: None,
                 drain_timeout=self.drain_timeout,
                 cache=self.cache,
                 circuits=self.circuits,
@@ -122,42 +129,42 @@ class Service:
             await self.worker.run()
 
     async def _connected(self, closing: AsyncExitStack) -> Broker | None:
-        """The broker; None where there was none before the end."""
+        """Connect to the broker; None if stopped before that succeeds."""
         if not isinstance(self.broker, str):
             return self.broker
         connect = partial(self.connect, self.broker)
-        broker = await until_stopped("broker", connect, self.health.waiting, self.stopping)
+        broker = await retry_until_stopped("broker", connect, self.health.waiting, self.stopping)
         return broker and await closing.enter_async_context(broker)
 
-    def _dress(self, flow: Flow, provider: Provider) -> Provider:
-        ended = self._theirs.calls(flow, provider) if self._theirs else None
+    def _wrap(self, flow: Flow, provider: Provider) -> Provider:
+        ended = self._trustgraph_metrics.calls(flow, provider) if self._trustgraph_metrics else None
         metered = CountedProvider(self.tracing.provider(provider), self.metrics.calls, ended=ended)
         return Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
 
-    def _show(self, circuit: Circuit) -> None:
-        """Say in health and metrics whether a model is away."""
+    def _show_model(self, circuit: Circuit) -> None:
+        """Show in health and metrics whether a model is available."""
         part = f"model {circuit.model} of {circuit.server}"
         server, model = circuit.server, circuit.model
         self.metrics.calls.away(server, model, self.circuits.is_away(server, model))
         self.health.waiting.pop(part, None)
-        away = self.circuits.holding(server, model)
-        if away is not None and not self.ready_without_model:
-            self.health.waiting[part] = lasting(away.why, away.since)
+        blocking = self.circuits.blocking(server, model)
+        if blocking is not None and not self.ready_without_model:
+            self.health.waiting[part] = reason_since(blocking.why, blocking.since)
 
     async def _released(self, flow: Flow) -> None:
         self.circuits.released(flow)
         await self._providers.released(flow)
-        if self._theirs is not None:
-            self._theirs.forget(flow)
+        if self._trustgraph_metrics is not None:
+            self._trustgraph_metrics.forget(flow)
 
 
 def run(service: Service, *, http: str | None = None) -> None:
-    """Run the service as this process, until SIGTERM. Raises `ConfigError`.
+    """Run the service in this process until SIGTERM. Raises `ConfigError`.
 
-    It logs to standard error, and traces as the environment says. `http` is HOST:PORT of its endpoints.
+    Logs to standard error, and traces as the environment says. `http` is HOST:PORT of the HTTP endpoints.
     """
     logs.configure()
-    service.tracing = tracing.from_environment()
+    service.tracing = tracing_setup.from_environment()
     asyncio.run(_run(service, http))
 
 
@@ -165,7 +172,7 @@ async def _run(service: Service, address: str | None) -> None:
     async with AsyncExitStack() as closing:
         closing.enter_context(signals(service.stopping))
         if address is not None:
-            from trustgraph_prompt.worker.telemetry import http  # aiohttp takes its time to import
+            from trustgraph_prompt.worker.telemetry import http  # importing aiohttp is slow
 
             bound = await closing.enter_async_context(http.serve(address, service.health, service.metrics))
             log.info("serving /livez, /readyz and /metrics", extra={"http": bound})
@@ -175,14 +182,14 @@ async def _run(service: Service, address: str | None) -> None:
 
 async def _connect(connect: Callable[[str], Awaitable[Broker]], url: str) -> Broker:
     broker = await connect(url)
-    collect_seldom()  # now that the broker's client is imported, too
+    tune_garbage_collection()  # after the import of the broker's client
     return broker
 
 
-def collect_seldom() -> None:
-    """Leave alone what is there now, which stays to the end, and look for garbage less often.
+def tune_garbage_collection() -> None:
+    """Exclude all current objects from garbage collection, and collect less often.
 
-    A full collection stops all requests while it goes through what is imported; frozen, that is left out.
+    A full collection blocks all requests, mostly to traverse imported modules, which are never freed.
     """
     gc.collect()
     gc.freeze()
@@ -191,9 +198,9 @@ def collect_seldom() -> None:
 
 @contextmanager
 def signals(stopping: asyncio.Event) -> Iterator[None]:
-    """A first SIGTERM or SIGINT sets the event; a second one quits at once, with exit code 1.
+    """During the block, a first SIGTERM or SIGINT sets the event; a second one exits at once, with code 1.
 
-    From the first line on: the first process of a container gets no signal that it does not handle.
+    Used from the very start, because process 1 of a container ignores signals without a handler.
     """
 
     def on_signal() -> None:

@@ -1,4 +1,4 @@
-"""Who answers for each flow of a worker."""
+"""Creates the providers of the flows, shared where flows want the same."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Choice = tuple[ProviderChoice | TopicChoice | None, str | None]
 
 
 class Providers:
-    """The providers of the flows. Flows that want the same share it; it is closed when the last has ended.
+    """The providers of the flows. Flows with the same choice share one until the last of them has ended.
 
-    A flow that names none is answered by `default` of its model. `dress` puts what observes and limits it
-    around that of a flow. `broker` is the address of the broker whose `callers` are used.
+    `default(model)` is the provider of flows that choose none. `wrap` adds limits and metrics to the provider
+    of a flow. `broker` is the address of the broker of `callers`.
     """
 
     def __init__(
@@ -25,86 +25,85 @@ class Providers:
         default: Callable[[str | None], Provider],
         callers: CallerPool,
         broker: str,
-        dress: Callable[[Flow, Provider], Provider],
+        wrap: Callable[[Flow, Provider], Provider],
     ) -> None:
         self._default = default
         self._callers = callers
         self._broker = broker
-        self._dress = dress
-        self._held: dict[Choice, _Held] = {}
+        self._wrap = wrap
+        self._shared: dict[Choice, _Shared] = {}
 
     def of(self, flow: Flow) -> Provider:
-        """The provider of a flow that begins. Raises `ConfigError`."""
-        held = self._hold(flow)
-        held.flows += 1
-        return self._dress(flow, held.provider)
+        """The provider of a flow that starts. Raises `ConfigError`."""
+        shared = self._get(flow)
+        shared.flows += 1
+        return self._wrap(flow, shared.provider)
 
     def check(self, flow: Flow) -> None:
-        """Raises what `of` would for a flow that is to begin later."""
-        self._hold(flow)
+        """Raise what `of` would raise for a flow that starts later."""
+        self._get(flow)
 
     async def released(self, flow: Flow) -> None:
-        """A flow has ended."""
+        """Close the provider of a flow that has ended, unless another flow uses it."""
         choice = flow.provider, flow.model
-        held = self._held[choice]
-        held.flows -= 1
-        if held.flows == 0:
-            del self._held[choice]
-            await held.provider.close()
+        shared = self._shared[choice]
+        shared.flows -= 1
+        if shared.flows == 0:
+            del self._shared[choice]
+            await shared.provider.close()
             if isinstance(flow.provider, TopicChoice):
                 await self._callers.forget(flow.provider.request, flow.provider.response)
 
     async def close(self) -> None:
-        """Close them all."""
-        for held in self._held.values():
-            await held.provider.close()
+        """Close all providers."""
+        for shared in self._shared.values():
+            await shared.provider.close()
 
-    def _hold(self, flow: Flow) -> _Held:
+    def _get(self, flow: Flow) -> _Shared:
         choice = flow.provider, flow.model
-        if choice not in self._held:
-            self._held[choice] = _Held(self._named(flow) or self._default(flow.model))
-        return self._held[choice]
+        if choice not in self._shared:
+            self._shared[choice] = _Shared(self._create(flow))
+        return self._shared[choice]
 
-    def _named(self, flow: Flow) -> Provider | None:
-        """The provider that the flow itself names. Raises `ConfigError`."""
+    def _create(self, flow: Flow) -> Provider:
         match flow.provider:
-            case TopicChoice() as over:
+            case TopicChoice() as choice:
                 return TopicProvider(
-                    self._callers.between(over.request, over.response),
-                    model=over.model,
-                    place=f"{self._broker} {over.request}".strip(),
-                    timeout=over.timeout,
-                    again=over.again,
+                    self._callers.between(choice.request, choice.response),
+                    model=choice.model,
+                    place=f"{self._broker} {choice.request}".strip(),
+                    timeout=choice.timeout,
+                    again=choice.again,
                 )
-            case ProviderChoice() as at:
-                from trustgraph_prompt.llm import OpenAIProvider  # aiohttp takes its time to import
+            case ProviderChoice() as choice:
+                from trustgraph_prompt.llm import OpenAIProvider  # importing aiohttp is slow
 
                 return OpenAIProvider(
-                    at.base_url,
-                    flow.model or at.model,
-                    api_key=_key(flow, at),
-                    prefill=at.prefill,
-                    native_schema=at.native_schema,
-                    images=at.images,
+                    choice.base_url,
+                    flow.model or choice.model,
+                    api_key=_key(flow, choice),
+                    prefill=choice.prefill,
+                    native_schema=choice.native_schema,
+                    images=choice.images,
                 )
             case None:
-                return None
+                return self._default(flow.model)
 
 
 @dataclass
-class _Held:
+class _Shared:
     provider: Provider
     flows: int = 0
 
 
 def _key(flow: Flow, choice: ProviderChoice) -> str | None:
-    """The key, which may be missing only where the flow does not say where it is. Raises `ConfigError`."""
+    """The API key; it may only be missing if the flow names no variable. Raises `ConfigError`."""
     if choice.key_env is None:
         return api_key.from_environment()
     key = api_key.from_environment(choice.key_env)
     if not key:
         raise FlowError(
-            "the environment variable is not set, or empty",
+            "the environment variable is not set or is empty",
             where=f"flow {flow.name}",
             path="/provider/key-env",
             found=choice.key_env,

@@ -1,4 +1,4 @@
-"""What the flows of a worker need on a broker before it starts."""
+"""The topics and subscriptions that a worker needs on a broker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from trustgraph_prompt.worker.config.report_topic import REPORT
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
 
-def layout(flows: Iterable[Flow], config_topic: str) -> RequiredTopics:
-    """The topics that the flows and the config topic use. Raises `TopicInvalid` where a name is too long."""
+def required_topics(flows: Iterable[Flow], config_topic: str) -> RequiredTopics:
+    """The topics of the flows and the config topic. Raises `TopicInvalid` if a name is too long."""
     config = topics.resolve(config_topic)
     return RequiredTopics.of(
         [
@@ -24,11 +24,11 @@ def layout(flows: Iterable[Flow], config_topic: str) -> RequiredTopics:
 
 def _used_by(flow: Flow) -> Iterator[Topic]:
     source, subscription = flow.input.topic, flow.input.subscription
-    topics.check_place(source, subscription)
+    topics.check_own_topics(source, subscription)
     yield Topic(source, (subscription,))
     if flow.input.persistent:
         yield Topic(topics.retry_topic(source, subscription), (subscription,))
-        yield Topic(topics.in_work_topic(source, subscription), table=True)
+        yield Topic(topics.in_progress_topic(source, subscription), table=True)
     yield Topic(topics.dead_letter_topic(source, subscription), (topics.DEAD_LETTER_SUBSCRIPTION,))
     if flow.outputs.answers is not None:
         yield Topic(flow.outputs.answers, table=True)

@@ -1,4 +1,4 @@
-"""One process at work: reads its prompts, subscribes its flows, serves until it is stopped."""
+"""The worker: loads its config, serves its flows and follows config changes until it is stopped."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic, Prompts
+from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic
+from trustgraph_prompt.worker.config.source import ConfigSource, Prompts
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
-from trustgraph_prompt.worker.consumer import SECONDS_BEFORE_ANOTHER
+from trustgraph_prompt.worker.consumer_keeper import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.flow_set import FlowSet
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.retry_broker import retry_until_stopped
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing
@@ -29,15 +30,15 @@ from trustgraph_prompt.worker.telemetry.watch import Watch
 log = logging.getLogger(__name__)
 
 SECONDS_TO_END = 5.0
-"""How long reading the config may take to end."""
+"""How long closing the config may take."""
 
 
 class Worker:
-    """Serves flows from a broker with providers. Run it once; nothing that it is given is closed here.
+    """Serves flows of a broker. Call `run` once. The arguments are not closed.
 
-    With a `processor`, flows and prompts are those of TrustGraph's config service, and `flows` is left
-    empty; `fetched` is called with each version that was fetched. `provider(flow)` is called when a flow
-    begins, `released(flow)` when it has ended. `stop()` sets `stopping`; what is under way then may take
+    With a `processor`, flows and prompts come from TrustGraph's config service and `flows` is empty;
+    `fetched` is called with each config version. `provider(flow)` is called when a flow starts,
+    `released(flow)` when it has ended. `stop()` sets `stopping`; requests in progress may then take
     `drain_timeout` seconds.
     """
 
@@ -66,9 +67,9 @@ class Worker:
         self._flows = None if processor else list(flows)
         self._producers = ProducerPool(broker)
         self._unserved: dict[str, str] = {}
-        # Flows from files must all be there. TrustGraph's come and go: one that is not holds up no other.
-        said: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
-        self._watch = Watch(self.health, self.metrics, notes=said)
+        # Flows of files must all be served. One flow of TrustGraph that is not does not affect readiness.
+        waiting: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
+        self._watch = Watch(self.health, self.metrics, notes=waiting)
         self._services = Services(
             prompts,
             provider,
@@ -79,8 +80,10 @@ class Worker:
             tracing=tracing or Tracing(),
             watch=self._watch,
         )
-        self.flow_set = FlowSet(broker, self._services, said, drain_timeout=drain_timeout, released=released)
-        self._config: ConfigTopic | ConfigService | None = None
+        self.flow_set = FlowSet(
+            broker, self._services, waiting, drain_timeout=drain_timeout, released=released
+        )
+        self._config: ConfigSource | None = None
         if processor:
             self._config = ConfigService(
                 broker,
@@ -103,15 +106,15 @@ class Worker:
             self.metrics.configured(workspace, snapshot)
 
     def stop(self) -> None:
-        """Not ready any more; `run` ends when what is under way is done."""
+        """Become not ready; `run` ends when the requests in progress are done."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Until `stop()` is called and what was under way is done."""
+        """Serve until `stop()` is called and all requests are done."""
         log.info("starting", extra={"flows": [flow.name for flow in self._flows or ()] or None})
         try:
             async with asyncio.TaskGroup() as tasks:
-                watching = tasks.create_task(self._watch_all())
+                watching = tasks.create_task(self._watch_parts())
                 following = tasks.create_task(self._follow())
                 await self._stopping.wait()
                 self.health.waiting["worker"] = "stopping"
@@ -121,7 +124,7 @@ class Worker:
             await self._producers.close()
             log.info("stopped")
 
-    async def _watch_all(self) -> None:
+    async def _watch_parts(self) -> None:
         with (
             self._watch.over("publishing", self._producers.check),
             self._watch.over("opening connections", _can_open),
@@ -129,36 +132,36 @@ class Worker:
             await self._watch.run()
 
     async def _follow(self) -> None:
-        """The config, read through and then followed. Flows are served once it has been read."""
+        """Load the config, start the flows, then follow the config."""
         config = self._config
         while not self._stopping.is_set():
             if config is not None:
-                await until_stopped("config", config.load, self.health.waiting, self._stopping)
+                await retry_until_stopped("config", config.load, self.health.waiting, self._stopping)
             if self._stopping.is_set():
                 return
-            await self._begin()
+            await self._start_flows()
             if config is None:
                 return
             try:
                 return await config.follow()
             except BrokerError as error:
                 if not self._stopping.is_set():
-                    log.error("lost the config: %s", error)
+                    log.error("lost the connection to the config, it is loaded again: %s", error)
                     await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
 
-    async def _begin(self) -> None:
-        """Serve what was read, and be ready: the flows of files when they are all there."""
+    async def _start_flows(self) -> None:
+        """Start the flows of files or of TrustGraph, and become ready."""
         if self._flows is not None:
             self.flow_set.change(self._flows)
             for name, why in self._without_prompt().items():
                 log.warning("%s: %s; its requests become dead letters until it is pushed", name, why)
         else:
-            await self.flow_set.begun()
-        if not self._stopping.is_set():  # which is what `worker` says then
+            await self.flow_set.started()
+        if not self._stopping.is_set():  # then `worker` is "stopping"
             self.health.waiting.pop("worker", None)
 
     async def _end(self, following: asyncio.Task[None]) -> None:
-        """Stop following the config; while it is still being read, there is nothing to end gently."""
+        """Close the config; cancel what does not end in time."""
         ends = {following}
         if self._config is not None:
             ends.add(asyncio.create_task(self._config.close(), name="end of the config"))
@@ -174,13 +177,13 @@ class Worker:
             notes |= {f"config entry {workspace}/{key}": note for key, note in snapshot.notes.items()}
         if self._config is not None:
             notes |= {
-                f"config entry {key}": f"refused: {error}" for key, error in self._config.refused.items()
+                f"config entry {key}": f"rejected: {error}" for key, error in self._config.refused.items()
             }
         notes |= {f"provider of flow {name}": why for name, why in self._services.failing.items()}
         return notes | self._without_prompt()
 
     def _without_prompt(self) -> dict[str, str]:
-        """The flows that ask a prompt which is not there."""
+        """The flows whose prompt does not exist."""
         return {
             f"flow {flow.name}": f"there is no prompt `{flow.prompt}`"
             for flow in self.flow_set.flows

@@ -1,4 +1,4 @@
-"""The broker without a server: SQLite in memory, or one file that several processes share."""
+"""A broker without a server: SQLite in memory, or in a file that several processes share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded broker: opens consumers, producers, readers and tables on one link."""
+"""Implements the `Broker` protocol over SQLite."""
 
 from __future__ import annotations
 
@@ -16,31 +16,37 @@ from trustgraph_prompt.broker.embedded.clients import (
     PersistentConsumer,
     VolatileConsumer,
 )
-from trustgraph_prompt.broker.embedded.connection import Connection
 from trustgraph_prompt.broker.embedded.database_file import MEMORY
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
+from trustgraph_prompt.broker.embedded.store_connection import Connection
 from trustgraph_prompt.broker.protocol import SubscriptionType
-from trustgraph_prompt.broker.shutdown import Handles, Shutdown, each
+from trustgraph_prompt.broker.shutdown import Handles, Shutdown, run_all
 from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 
 class EmbeddedBroker:
-    """A broker in this process's memory, or in a file which several processes share."""
+    """A broker in the memory of this process, or in a file that several processes share."""
 
-    def __init__(self, link: Connection) -> None:
-        self._link = link
+    def __init__(self, connection: Connection) -> None:
+        self.address = f"embedded:{'' if connection.path == MEMORY else connection.path}"
+        self._connection = connection
         self._handles = Handles()
-        self._ending = Shutdown(lambda: each([self._handles.close, link.close]))
+        self._shutdown = Shutdown(lambda: run_all([self._handles.close, connection.close]))
 
     @classmethod
     async def connect(cls, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> EmbeddedBroker:
-        """Open the file, made where there is none. `clock` is in seconds since the epoch.
+        """Open the file, created if missing. `clock` returns seconds since the epoch.
 
-        Raises `ConfigError` where its folder is not there, `BrokerUnavailable` where it is no broker's.
+        Raises `ConfigError` if its directory does not exist, `BrokerUnavailable` if it is another file.
         """
         if path != MEMORY and not Path(path).parent.is_dir():
-            raise ConfigError("no such directory", where=f"embedded:{path}", found=str(Path(path).parent))
+            raise ConfigError(
+                "no such directory",
+                where=f"embedded:{path}",
+                found=str(Path(path).parent),
+                expected="an existing one",
+            )
         return cls(await Connection.open(path, clock))
 
     async def consumer(
@@ -48,25 +54,25 @@ class EmbeddedBroker:
     ) -> PersistentConsumer | VolatileConsumer:
         topic = topics.resolve(topic)
         name = topics.check_subscription(subscription)
-        topics.check_place(topic, name)
+        topics.check_own_topics(topic, name)
         return await self._handles.open(self._consumer(topic, name, type, buffer))
 
     async def producer(self, topic: str, *, batch: bool = False) -> EmbeddedProducer:
         topic = topics.resolve(topic)
-        number = await self._link.run(lambda store: store.topic(topic))
-        return self._handles.keep(EmbeddedProducer(self._link, topic, number))
+        number = await self._connection.run(lambda store: store.topic(topic))
+        return self._handles.keep(EmbeddedProducer(self._connection, topic, number))
 
     async def reader(
         self, topic: str, *, start: Literal["earliest", "latest"] = "earliest"
     ) -> EmbeddedReader:
         topic = topics.resolve(topic)
         if not topics.is_persistent(topic):
-            raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
+            raise TopicInvalid(f"{topic} is not persistent: it has consumers, but no readers")
         return await self._handles.open(self._reader(topic, start))
 
     async def table(self, topic: str) -> ReaderTable:
         topic = topics.resolve(topic)
-        await self._link.run(lambda store: store.compact(store.topic(topic)))
+        await self._connection.run(lambda store: store.compact(store.topic(topic)))
         return self._handles.keep(await ReaderTable.open(await self.reader(topic)))
 
     async def caller(self, request: str, response: str) -> TopicCaller:
@@ -75,16 +81,16 @@ class EmbeddedBroker:
     async def bury_unreceivable(
         self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
     ) -> Sequence[str]:
-        """There are none: a message is received as it was sent, and that is bounded."""
+        """Do nothing: the size of a message is limited when it is published."""
         return ()
 
     async def subscriptions(self) -> dict[str, frozenset[str]]:
-        """The persistent topics with their subscriptions. (Whoever opens a topic makes it.)"""
-        found = await self._link.run(Store.subscriptions, Effect.READ)
+        """Return the persistent topics with their subscriptions. (Opening a topic creates it.)"""
+        found = await self._connection.run(Store.subscriptions, Effect.READ)
         return {topic: names for topic, names in found.items() if topics.is_persistent(topic)}
 
     async def close(self) -> None:
-        await self._ending.reach()
+        await self._shutdown.run()
 
     async def __aenter__(self) -> EmbeddedBroker:
         return self
@@ -95,26 +101,24 @@ class EmbeddedBroker:
     async def _consumer(
         self, topic: str, name: str, type: SubscriptionType, buffer: int
     ) -> PersistentConsumer | VolatileConsumer:
-        connection, exclusive = self._link.connection, type == "exclusive"
+        id, exclusive = self._connection.id, type == "exclusive"
         if not topics.is_persistent(topic):
-            place = await self._link.run(
-                lambda store: store.attend(connection, store.topic(topic), name, exclusive, buffer)
+            listener = await self._connection.run(
+                lambda store: store.subscribe_volatile(id, store.topic(topic), name, exclusive, buffer)
             )
-            return VolatileConsumer(self._link, place, topic, name)
+            return VolatileConsumer(self._connection, listener, topic, name)
         retry = topics.retry_topic(topic, name)
-        place = await self._link.run(
-            lambda store: store.subscribe(
-                connection, store.topic(topic), name, exclusive, retry=store.topic(retry)
-            ),
+        listener = await self._connection.run(
+            lambda store: store.subscribe(id, store.topic(topic), name, exclusive, retry=store.topic(retry)),
             Effect.DURABLE,
         )
-        return PersistentConsumer(self._link, place, topic, name)
+        return PersistentConsumer(self._connection, listener, topic, name)
 
     async def _reader(self, topic: str, start: Literal["earliest", "latest"]) -> EmbeddedReader:
         def follow(store: Store) -> tuple[Listener, int]:
             number = store.topic(topic)
-            place = store.follow(self._link.connection, number)
-            return place, store.last(number) if start == "latest" else 0
+            listener = store.follow(self._connection.id, number)
+            return listener, store.last(number) if start == "latest" else 0
 
-        place, position = await self._link.run(follow)
-        return EmbeddedReader(self._link, place, topic, position)
+        listener, position = await self._connection.run(follow)
+        return EmbeddedReader(self._connection, listener, topic, position)

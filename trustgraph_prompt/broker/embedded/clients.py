@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
-from trustgraph_prompt.broker import envelope, topics
-from trustgraph_prompt.broker.embedded.connection import Connection
+from trustgraph_prompt.broker import retry_and_dead_letters, topics
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
+from trustgraph_prompt.broker.embedded.store_connection import Connection
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.shutdown import Shutdown
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
@@ -20,57 +20,57 @@ T = TypeVar("T")
 
 _READ_AHEAD: Final = 100
 
-_READ_UNSAID: Final = 1000
-"""So many messages may be published before a reader says that it has read on; they are kept for it."""
+_REPORT_EVERY: Final = 1000
+"""After so many messages a reader reports its position; until then they are kept for it."""
 
 
 class _Waiting:
-    """Somebody who waits on topics: the bell, and what ends the wait."""
+    """What consumers and readers share: waiting for news of their topics, and closing."""
 
-    def __init__(self, link: Connection, listener: Listener, topic: str) -> None:
+    def __init__(self, connection: Connection, listener: Listener, topic: str) -> None:
         self.topic = topic
-        self._link = link
+        self._connection = connection
         self._listener = listener
-        self._bell = link.listen(listener)
+        self._news_event = connection.listen(listener)
         self._stopped = False
         self._closed = False
-        self._ending = Shutdown(self._leave)
+        self._shutdown = Shutdown(self._leave)
 
     async def close(self) -> None:
         self._closed = self._stopped = True
-        self._bell.set()
-        await self._ending.reach()
+        self._news_event.set()
+        await self._shutdown.run()
 
     async def check(self) -> None:
         self._check_open()
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                await self._link.check(self._listener)
+                await self._connection.check(self._listener)
         except TimeoutError:
             raise BrokerUnavailable(f"{self.topic}: no answer in {CHECK_SECONDS:g} s") from None
 
     def _check_open(self) -> None:
         if self._closed:
-            raise BrokerClosed(f"what was opened on {self.topic} has been closed")
+            raise BrokerClosed(f"the consumer or reader of {self.topic} has been closed")
 
     async def _leave(self) -> None:
         listener = self._listener.id
-        with suppress(BrokerClosed):  # with its connection its place goes too
-            await self._link.owe(lambda store: store.leave(listener))
-        self._link.unlisten(self._listener, self._bell)
+        with suppress(BrokerClosed):  # the listener is removed with its connection
+            await self._connection.run_or_defer(lambda store: store.leave(listener))
+        self._connection.unlisten(self._listener, self._news_event)
 
     async def _news(self, due: float | None = None) -> None:
-        """Wait until a topic was touched, this was stopped, or a delayed message has fallen due."""
-        timeout = None if due is None else max(0.0, due - self._link.clock())
+        """Wait until a topic has news, a delayed message is due (`due`), or this is stopped."""
+        timeout = None if due is None else max(0.0, due - self._connection.clock())
         try:
             async with asyncio.timeout(timeout):
-                await self._bell.wait()
+                await self._news_event.wait()
         except TimeoutError:
             pass
 
 
 class _PendingTake(Generic[T]):
-    """A step that takes a message. What it took for a `receive` that was cancelled is the next one's."""
+    """A step that takes a message. If `get` is cancelled, the next `get` returns its message."""
 
     def __init__(self, take: Callable[[], Awaitable[T]]) -> None:
         self._take = take
@@ -82,55 +82,67 @@ class _PendingTake(Generic[T]):
         self._pending = None
         return pending.result()
 
-    async def settle(self) -> None:
-        """See it end: nobody will ask for it any more."""
+    async def wait_ended(self) -> None:
+        """Wait for the step to end."""
         if self._pending is not None:
             await asyncio.gather(self._pending, return_exceptions=True)
 
 
 class _AnyConsumer(_Waiting, Generic[T]):
-    """What consumers of both kinds of topic share: letters, and where they are from."""
+    """What consumers of persistent and non-persistent topics share."""
 
     def __init__(
-        self, link: Connection, listener: Listener, topic: str, subscription: str, take: Callable[[Store], T]
+        self,
+        connection: Connection,
+        listener: Listener,
+        topic: str,
+        subscription: str,
+        take: Callable[[Store], T],
     ) -> None:
-        super().__init__(link, listener, topic)
+        super().__init__(connection, listener, topic)
         self.subscription = subscription
-        self._next = _PendingTake(lambda: self._look(take))
+        self._next = _PendingTake(lambda: self._run_take(take))
 
     async def _leave(self) -> None:
         await super()._leave()
-        await self._next.settle()
+        await self._next.wait_ended()
 
-    async def _look(self, take: Callable[[Store], T]) -> T:
-        self._bell.clear()  # set again by whatever happens from now on
-        return await self._link.run(take)
+    async def _run_take(self, take: Callable[[Store], T]) -> T:
+        self._news_event.clear()  # before the step, so that later news set it again
+        return await self._connection.run(take)
 
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
         self._check_open()
-        await self._post(message, envelope.dead_letter(self, message, reason, properties), keep=True)
+        await self._post(
+            message, retry_and_dead_letters.dead_letter(self, message, reason, properties), retained=True
+        )
 
     async def _post(
-        self, message: Message, letter: envelope.Envelope, *, after: float = 0.0, keep: bool = False
+        self,
+        message: Message,
+        letter: retry_and_dead_letters.Envelope,
+        *,
+        after: float = 0.0,
+        retained: bool = False,
     ) -> None:
-        """Publish the letter and acknowledge the message, both or neither."""
-        envelope.check_size(letter.topic, letter.data, letter.key, letter.properties)
+        """Publish the letter and acknowledge the message in one transaction."""
+        retry_and_dead_letters.check_size(letter.topic, letter.data, letter.key, letter.properties)
 
         def post(store: Store) -> None:
             topic = store.topic(letter.topic)
-            if keep:
+            if retained:
                 store.retain(topic, topics.DEAD_LETTER_SUBSCRIPTION)
             store.publish(topic, letter.data, letter.key, letter.properties, after)
             store.acknowledge(self._listener.subscription, _number(message))
 
-        await self._link.run(post, Effect.DURABLE)
+        await self._connection.run(post, Effect.DURABLE)
 
 
 class PersistentConsumer(_AnyConsumer[Message | float | None]):
-    """Holds what it has received until it is acknowledged, retried or buried."""
+    """Holds each message until it is acknowledged, retried or buried."""
 
-    def __init__(self, link: Connection, listener: Listener, topic: str, subscription: str) -> None:
-        super().__init__(link, listener, topic, subscription, lambda store: store.take(listener))
+    def __init__(self, connection: Connection, listener: Listener, topic: str, subscription: str) -> None:
+        super().__init__(connection, listener, topic, subscription, lambda store: store.take(listener))
 
     async def receive(self) -> Message | None:
         while not self._stopped:
@@ -138,45 +150,47 @@ class PersistentConsumer(_AnyConsumer[Message | float | None]):
             if not isinstance(taken, Message):
                 await self._news(due=taken)
             elif not self._stopped:
-                return envelope.opened(taken)
+                return retry_and_dead_letters.restore(taken)
             elif not self._closed:
-                await self._give_back(taken)
+                await self._release(taken)
         return None
 
     async def acknowledge(self, message: Message) -> None:
         self._check_open()
         subscription, number = self._listener.subscription, _number(message)
-        await self._link.run(lambda store: store.acknowledge(subscription, number))
+        await self._connection.run(lambda store: store.acknowledge(subscription, number))
 
     async def retry(
         self, message: Message, after: float, properties: Mapping[str, str] | None = None
     ) -> None:
         self._check_open()
-        await self._post(message, envelope.retry_letter(self, message, after, properties), after=after)
+        await self._post(
+            message, retry_and_dead_letters.retry_letter(self, message, after, properties), after=after
+        )
 
     async def stop(self) -> None:
         self._stopped = True
-        self._bell.set()
+        self._news_event.set()
 
-    async def _give_back(self, message: Message) -> None:
-        """It came while the consumer was being stopped: somebody else shall have it."""
+    async def _release(self, message: Message) -> None:
+        """Release a message that arrived while the consumer was being stopped, for others."""
         number = _number(message)
-        await self._link.run(lambda store: store.release(self._listener.id, number))
+        await self._connection.run(lambda store: store.release(self._listener.id, number))
 
 
 class VolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
-    """Of a non-persistent topic: its buffer fills by itself, what leaves it is done with."""
+    """Takes messages out of its buffer, which the store fills, and which are acknowledged thereby."""
 
-    def __init__(self, link: Connection, listener: Listener, topic: str, subscription: str) -> None:
+    def __init__(self, connection: Connection, listener: Listener, topic: str, subscription: str) -> None:
         super().__init__(
-            link, listener, topic, subscription, lambda store: (store.draw(listener), self._stopped)
+            connection, listener, topic, subscription, lambda store: (store.draw(listener), self._stopped)
         )
         self._stopping = Shutdown(self._stop)
 
     async def receive(self) -> Message | None:
         while not self._closed:
             drawn, was_stopped = await self._next.get()
-            if drawn is not None or was_stopped:  # before this look, and nothing came in since
+            if drawn is not None or was_stopped:  # already stopped when the buffer was found empty
                 return drawn
             await self._news()
         return None
@@ -187,10 +201,10 @@ class VolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
     async def retry(
         self, message: Message, after: float, properties: Mapping[str, str] | None = None
     ) -> None:
-        raise topics.no_retry(self.topic)
+        raise topics.not_retryable(self.topic)
 
     async def stop(self) -> None:
-        await self._stopping.reach()
+        await self._stopping.run()
 
     async def check(self) -> None:
         if self._stopped:
@@ -200,18 +214,18 @@ class VolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
     async def _stop(self) -> None:
         try:
             if not self._closed:
-                await self._link.owe(lambda store: store.stop(self._listener))
+                await self._connection.run_or_defer(lambda store: store.stop(self._listener))
         finally:
             self._stopped = True
-            self._bell.set()
+            self._news_event.set()
 
 
 class EmbeddedProducer:
-    """Publishes on one topic; persistent messages are on the disk when `send` returns."""
+    """Publishes on one topic; persistent messages are on disk when `send` returns."""
 
-    def __init__(self, link: Connection, topic: str, number: int) -> None:
+    def __init__(self, connection: Connection, topic: str, number: int) -> None:
         self.topic = topic
-        self._link = link
+        self._connection = connection
         self._number = number
         self._persistent = topics.is_persistent(topic)
         self._closed = False
@@ -227,15 +241,17 @@ class EmbeddedProducer:
         if self._closed:
             raise BrokerClosed(f"the producer of {self.topic} has been closed")
         carried = dict(properties or {})
-        envelope.check_size(self.topic, data, key, carried)
-        envelope.check_delay(self.topic, deliver_after)
+        retry_and_dead_letters.check_size(self.topic, data, key, carried)
+        retry_and_dead_letters.check_delay(self.topic, deliver_after)
         if self._persistent:
-            number = await self._link.run(
+            number = await self._connection.run(
                 lambda store: store.publish(self._number, data, key or None, carried, deliver_after),
                 Effect.DURABLE,
             )
         else:
-            number = await self._link.run(lambda store: store.offer(self._number, data, key or None, carried))
+            number = await self._connection.run(
+                lambda store: store.offer(self._number, data, key or None, carried)
+            )
         return str(number)
 
     async def close(self) -> None:
@@ -243,40 +259,40 @@ class EmbeddedProducer:
 
 
 class EmbeddedReader(_Waiting):
-    """Follows a persistent topic from a position."""
+    """Reads a persistent topic from a position."""
 
-    def __init__(self, link: Connection, listener: Listener, topic: str, position: int) -> None:
-        super().__init__(link, listener, topic)
-        self._position = self._said = position
-        self._ahead: deque[Message] = deque()
+    def __init__(self, connection: Connection, listener: Listener, topic: str, position: int) -> None:
+        super().__init__(connection, listener, topic)
+        self._position = self._reported = position
+        self._prefetched: deque[Message] = deque()
 
     async def receive(self) -> Message | None:
         while not self._closed:
-            if self._ahead:
-                return envelope.opened(self._ahead.popleft())
-            self._bell.clear()
+            if self._prefetched:
+                return retry_and_dead_letters.restore(self._prefetched.popleft())
+            self._news_event.clear()
             if not await self._read_on():
                 await self._news()
         return None
 
     async def behind(self) -> bool:
         self._check_open()
-        return bool(self._ahead) or await self._read_on()
+        return bool(self._prefetched) or await self._read_on()
 
     async def _read_on(self) -> bool:
-        messages = await self._link.run(
+        messages = await self._connection.run(
             lambda store: store.after(self._listener, self._position, _READ_AHEAD), Effect.READ
         )
         if messages:
-            self._ahead.extend(messages)
+            self._prefetched.extend(messages)
             self._position = _number(messages[-1])
-            if self._position - self._said >= _READ_UNSAID:
-                self._said = position = self._position
-                await self._link.run(lambda store: store.reached(self._listener, position))
+            if self._position - self._reported >= _REPORT_EVERY:
+                self._reported = position = self._position
+                await self._connection.run(lambda store: store.report_position(self._listener, position))
         return bool(messages)
 
 
 def _number(message: Message) -> int:
     if not isinstance(message.receipt, int):
-        raise BrokerError(f"message {message.id} was not received from this broker")
+        raise BrokerError(f"{message.topic}: message {message.id} was not received from this broker")
     return message.receipt

@@ -1,4 +1,4 @@
-"""Where the file of an embedded broker is: whether it is still there, and whether it can grow."""
+"""Checks that the file of an embedded broker is still in place and has room to grow."""
 
 from __future__ import annotations
 
@@ -11,50 +11,51 @@ from trustgraph_prompt.errors import BrokerUnavailable
 
 MEMORY: Final = ":memory:"
 
-#: Bytes that must be free on the disk: a message of 5 MB is written twice, and its answer too.
+#: Bytes that must be free on the disk: a message of 5 MB is written twice, and so is its answer.
 LEAST_FREE: Final = 16_000_000
 
 
-#: Between two looks at a file that is in use: a look costs a tenth of what sending a message does.
+#: Seconds between two checks of a file in use: a check costs a tenth of sending a message.
 SECONDS_BETWEEN_LOOKS: Final = 0.1
 
 
 class FileGone(BrokerUnavailable):
-    """The path leads to this file no more: it was moved or deleted."""
+    """The file was moved or deleted."""
 
 
 class DatabaseFile:
-    """The place of a file that is open. An open file stays usable when it has lost its name, to no use."""
+    """The paths of an open database. A deleted file stays writable for those who have it open."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         files = [] if path == MEMORY else [path, f"{path}-wal", f"{path}-shm"]
         self._files = {file: identity for file in files if (identity := _identity(file))}
-        self._looked = -inf
+        self._checked = -inf
 
     def check(self) -> None:
-        """Raises `FileGone` where others who open the path would not find this file."""
-        self._looked = -inf
+        """Raise `FileGone` if the path no longer leads to the open file."""
+        self._checked = -inf
         for file, identity in self._files.items():
             if (found := _identity(file)) != identity:
                 now = "it is gone" if found is None else "another is in its place"
-                raise FileGone(f"{file}: the file was moved or deleted, {now}; put it back, or start anew")
-        self._looked = monotonic()
+                raise FileGone(f"{file}: the file was moved or deleted, {now}; put it back, or restart")
+        self._checked = monotonic()
 
     def check_at_times(self) -> None:
-        """The same, unless it was looked a moment ago."""
-        if monotonic() - self._looked >= SECONDS_BETWEEN_LOOKS:
+        """Check, unless the last check was a moment ago."""
+        if monotonic() - self._checked >= SECONDS_BETWEEN_LOOKS:
             self.check()
 
     def check_room(self) -> None:
-        """Raises `BrokerUnavailable` where the disk is as good as full."""
+        """Raise `BrokerUnavailable` if the disk is almost full."""
         if not self._files:
             return
         disk = os.statvfs(self._path)
         free = disk.f_bavail * disk.f_frsize
         if free < LEAST_FREE:
             raise BrokerUnavailable(
-                f"{self._path}: {free / 1e6:,.1f} MB are free on the disk, {LEAST_FREE / 1e6:g} MB are needed"
+                f"{self._path}: found {free / 1e6:,.1f} MB free on the disk, "
+                f"expected at least {LEAST_FREE / 1e6:g} MB"
             )
 
 

@@ -1,4 +1,4 @@
-"""Messages that wait for their time, while somebody sets the clock by which they wait."""
+"""Adjusts delayed messages when the system clock is set back."""
 
 from __future__ import annotations
 
@@ -10,39 +10,35 @@ from typing import Final
 
 _log = logging.getLogger(__name__)
 
-#: Seconds by which a clock is put back at once; what is less is a correction, or a machine that was busy.
+#: Smaller jumps, in seconds, are corrections of the clock, or come from a busy machine.
 _LEAST_JUMP: Final = 1.0
 
 
 class Delays:
-    """Times are in the file, which outlives processes: they go by a clock that can be set."""
+    """Detects jumps of the clock. Due times are in system time, as the file outlives processes."""
 
     def __init__(self, database: sqlite3.Connection, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
         self._ahead = clock() - time.monotonic()
 
-    def look_at_clock(self) -> None:
-        """Put forward what waits, if the clock was put back.
+    def check_clock(self) -> None:
+        """Advance delayed messages if the clock was set back.
 
-        Whoever waits for a message looks in time: an event loop has a clock that cannot be set. Where the
-        step fails, this is undone with it: a jump is over only when nothing is left to put forward.
+        Consumers look in time, as event loops use a monotonic clock. If the step is rolled back, so are the
+        updates: a jump is therefore considered handled only when no message is left to advance.
         """
         ahead = self._clock() - time.monotonic()
-        put_back = self._ahead - ahead
-        if put_back > _LEAST_JUMP and (waiting := self.put_forward(put_back)):
-            _log.warning(
-                "the clock was put back by %.0f s; %d messages that wait for their time are put forward",
-                put_back,
-                waiting,
-            )
+        set_back = self._ahead - ahead
+        if set_back > _LEAST_JUMP and (waiting := self.advance(set_back)):
+            _log.warning("the clock was set back by %.0f s; advanced %d delayed messages", set_back, waiting)
         else:
             self._ahead = ahead
 
-    def put_forward(self, seconds: float = 0.0) -> int:
-        """What was published in the future, with a delay, was published so many seconds before, or now.
+    def advance(self, seconds: float = 0.0) -> int:
+        """Move delayed messages with a publication time in the future back by `seconds`, at least to now.
 
-        Done once, whichever processes have noticed: then it is not of the future any more.
+        Only one process does it, as the times are not in the future after that.
         """
         now = self._clock()
         waiting = self._database.execute(

@@ -1,4 +1,4 @@
-"""One thread that owns the SQLite connection; steps that arrive while it works share the next commit.
+"""Runs steps on SQLite in one thread; steps that arrive during a commit share the next one.
 
 So the event loop never waits for a disk, and many small steps cost one `fsync`.
 """
@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded import schema
@@ -25,17 +25,17 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailabl
 
 T = TypeVar("T")
 
-#: How long a commit of another process is waited for.
+#: Seconds to wait for a commit of another process.
 BUSY_SECONDS: Final = 30.0
 _LARGEST_BATCH: Final = 256
 
 
 class Effect(enum.IntEnum):
-    """What a step does to the file, and so what its transaction must cost."""
+    """What a step does to the file, which decides how its transaction is committed."""
 
     READ = 0
     WRITE = 1
-    DURABLE = 2  # on the disk before it is confirmed; a lost WRITE would only mean a redelivery
+    DURABLE = 2  # on disk before it is confirmed; a lost WRITE only causes a redelivery
 
 
 @dataclass(slots=True)
@@ -44,9 +44,9 @@ class _Step:
     effect: Effect
     result: asyncio.Future[Any]
     value: Any = None
-    error: BaseException | None = field(default=None)
+    error: BaseException | None = None
 
-    def settle(self) -> None:
+    def set_result(self) -> None:
         if self.result.done():
             return
         if self.error is None:
@@ -58,7 +58,7 @@ class _Step:
 class Engine:
     """Runs steps on the store, in order, each inside a transaction.
 
-    `committed` is called in the engine's thread with the topics that a commit touched.
+    `committed` is called in the engine's thread with the topics that a commit changed.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class Engine:
         self._thread.start()
 
     async def run(self, step: Callable[[Store], T], effect: Effect = Effect.WRITE) -> T:
-        """Do the step; returns once it is committed. Raises what it raised, or `BrokerUnavailable`."""
+        """Run a step; returns its result once it is committed. Raises its error, or `BrokerUnavailable`."""
         if self._closed:
-            raise BrokerClosed("the broker has been closed")
+            raise BrokerClosed(f"{self._path}: the broker has been closed")
         result: asyncio.Future[T] = self._loop.create_future()
         self._steps.put(_Step(step, effect, result))
         return await result
 
     async def check(self, look: Callable[[Store], None]) -> None:
-        """Raises what `look` does, or `BrokerUnavailable` where what is sent now might not be kept."""
+        """Raise the error of `look`, or `BrokerUnavailable` if a message sent now might be lost."""
 
         def step(store: Store) -> None:
             self._place.check()
@@ -95,7 +95,7 @@ class Engine:
         await self.run(step, Effect.READ if self._could_write else Effect.WRITE)
 
     async def close(self) -> None:
-        """Finish the steps under way, then close the file."""
+        """Finish pending steps, then close the file."""
         if not self._closed:
             self._closed = True
             self._steps.put(None)
@@ -105,7 +105,7 @@ class Engine:
         try:
             database = self._open()
             self._place = DatabaseFile(self._path)
-        except Exception as error:  # also a path that is none; whoever waits must be told
+        except Exception as error:  # also for an invalid path; pending steps must fail
             self._refuse(BrokerUnavailable(f"{self._path}: cannot be opened: {error}"))
             return
         with contextlib.closing(database):
@@ -115,15 +115,15 @@ class Engine:
 
     def _open(self) -> sqlite3.Connection:
         if self._path != ":memory:":
-            _keep_private(self._path)
+            _create_private(self._path)
         database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            database.execute("BEGIN")  # one look, while another process may be making the tables
+            database.execute("BEGIN")  # consistent, even if another process is creating the tables
             schema.check(database)
             database.execute("COMMIT")
-            _share(database)
+            _enable_wal(database)
             database.execute("PRAGMA foreign_keys = ON")
-            database.execute("PRAGMA user_version").fetchone()  # the first look since makes all of its files
+            database.execute("PRAGMA user_version").fetchone()  # creates the files of the WAL
         except BaseException:
             database.close()
             raise
@@ -154,67 +154,65 @@ class Engine:
         except Exception as error:
             self._roll_back(database, batch, error)
         else:
-            # A loop that ended without closing its broker; a file that another process holds: who waits there
-            # looks by itself within a second.
+            # The event loop may have ended without closing the broker, or another process may hold the file.
+            # Its listeners look by themselves within a second.
             with contextlib.suppress(RuntimeError, sqlite3.Error):
                 if store.touched:
                     self._committed(store, store.touched)
         if effect is not Effect.READ:
             self._could_write = not any(isinstance(step.error, BrokerUnavailable) for step in batch)
-        self._call(lambda: _settle(batch))
+        self._call(lambda: _set_results(batch))
 
     def _do(self, step: _Step, database: sqlite3.Connection, store: Store) -> None:
-        """Run one step; what goes wrong in it is undone, and its own affair."""
+        """Run one step. An error rolls back this step only."""
         database.execute("SAVEPOINT step")
         try:
             step.value = step.run(store)
         except Exception as error:
-            if not database.in_transaction:  # SQLite itself gave up on all of it: a full disk, say
+            if not database.in_transaction:  # SQLite has rolled back everything, for example on a full disk
                 raise
-            step.error = self._presentable(error)
+            step.error = self._broker_error(error)
             database.execute("ROLLBACK TO step")
         database.execute("RELEASE step")
 
-    def _presentable(self, error: Exception) -> BrokerError:
+    def _broker_error(self, error: Exception) -> BrokerError:
         if isinstance(error, BrokerError):
             return error
         kind = BrokerUnavailable if isinstance(error, sqlite3.Error) else BrokerError
-        ours = kind(f"{self._path}: {error}{self._by_whom(error)}")
+        text = f"{self._path}: {error}"
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            # For example by a process that was suspended during a commit.
+            text += f" by {holder(self._path) or 'another process'} for {BUSY_SECONDS:g} s"
+        ours = kind(text)
         ours.__cause__ = error
         return ours
-
-    def _by_whom(self, error: Exception) -> str:
-        """Who holds the file for longer than a commit takes: a process that was stopped within one, say."""
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
-            return ""
-        return f" by {holder(self._path) or 'another process'} for {BUSY_SECONDS:g} s"
 
     def _roll_back(self, database: sqlite3.Connection, batch: list[_Step], error: Exception) -> None:
         with contextlib.suppress(sqlite3.Error):
             if database.in_transaction:
                 database.execute("ROLLBACK")
         for step in batch:
-            step.error = step.error or self._presentable(error)
+            step.error = step.error or self._broker_error(error)
 
     def _refuse(self, error: BrokerError) -> None:
         while batch := self._next_batch():
             for step in batch:
                 step.error = error
-            self._call(lambda steps=batch: _settle(steps))  # type: ignore[misc]
+            self._call(lambda steps=batch: _set_results(steps))  # type: ignore[misc]
 
     def _call(self, callback: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # a loop that ended without closing its broker
+        with contextlib.suppress(RuntimeError):  # the loop ended without closing its broker
             self._loop.call_soon_threadsafe(callback)
 
 
-def _keep_private(path: str) -> None:
-    """Make a new file for its owner alone: prompts and answers are in it. SQLite makes its others alike."""
-    with contextlib.suppress(OSError):  # SQLite says what is wrong, also of a file that is there
+def _create_private(path: str) -> None:
+    """Create a new file for its owner alone, as it holds prompts. SQLite's other files inherit that."""
+    with contextlib.suppress(OSError):  # SQLite reports errors, except that the file exists
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def _share(database: sqlite3.Connection) -> None:
-    """Write ahead. For this alone SQLite does not wait for another process that is doing the same."""
+def _enable_wal(database: sqlite3.Connection) -> None:
+    """Enable the write-ahead log. Retries, as SQLite does not wait for another process that does the same."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -226,6 +224,6 @@ def _share(database: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _settle(batch: Iterable[_Step]) -> None:
+def _set_results(batch: Iterable[_Step]) -> None:
     for step in batch:
-        step.settle()
+        step.set_result()

@@ -1,4 +1,4 @@
-"""Who keeps others from writing to a file of SQLite: for a message, where the system tells."""
+"""Finds the process that holds the write lock of a SQLite file, for error messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _WRITE_LOCK: Final = 120
 
 
 def holder(database: str) -> str:
-    """The process that writes, in words; empty where nobody does, or nobody knows.
+    """Describe the process that holds the lock; empty if there is none, or it is unknown.
 
-    Linux alone lists locks. (Asking for one, as `F_GETLK` does, needs the file open, and closing that again
-    would take this process's own locks away.)
+    Only Linux lists locks. (`F_GETLK` needs an open file, and closing it would release the locks of this
+    process.)
     """
     with suppress(OSError, ValueError):
         inode = os.stat(f"{database}-shm").st_ino
@@ -25,11 +25,11 @@ def holder(database: str) -> str:
             *_, access, process, file, begin, end = line.split()
             its = file.rpartition(":")[2] == str(inode) and access == "WRITE"
             if its and int(begin) <= _WRITE_LOCK and (end == "EOF" or int(end) >= _WRITE_LOCK):
-                return _named(int(process))
+                return _describe(int(process))
     return ""
 
 
-def _named(process: int) -> str:
+def _describe(process: int) -> str:
     if process <= 0:
         return "a process of another container"
     with suppress(OSError):

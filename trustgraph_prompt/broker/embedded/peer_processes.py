@@ -1,7 +1,8 @@
-"""The other processes on the same file: each has a Unix datagram socket beside it, named by its connection.
+"""Notifies the other processes on the same file, and detects their deaths, with Unix datagram sockets.
 
-A datagram says "look again", nothing more, so that one too many is harmless and a full queue is no loss.
-The kernel closes the socket of a process however it ends, so a socket that refuses tells of a death.
+Each process has a socket beside the file, named by its connection. A datagram means only "look again", so
+extra ones and full queues are harmless. The kernel closes the socket of a process however it ends, so a
+refusing socket means that its process is dead.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-#: The shortest limit of a socket's path is macOS's 104 bytes; the name in it is a number.
+#: Bytes. The lowest limit of a socket's path is 104 bytes (macOS), including the socket's name, a number.
 _LONGEST_DIRECTORY: Final = 80
 
 
 class PeerProcesses:
-    """This process's socket, and what it knows of the others. `woken` runs in the event loop."""
+    """The socket of this process. `notified` runs in the event loop."""
 
-    def __init__(self, database: str, woken: Callable[[], None]) -> None:
+    def __init__(self, database: str, notified: Callable[[], None]) -> None:
         self._directory = Path(f"{database}-peers")
         self._alias: str | None = None
-        self._woken = woken
+        self._notified = notified
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._probe = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)  # one for all: descriptors may run out
         self._own = 0
 
-    def appear(self, connection: int) -> None:
-        """Before others can see the connection's row, or they would take it for dead. Raises `OSError`."""
+    def bind(self, connection: int) -> None:
+        """Bind the socket, before others see the row of the connection and find it dead. Raises `OSError`."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
         if len(os.fsencode(self._directory)) > _LONGEST_DIRECTORY:
             self._alias = tempfile.mkdtemp(prefix="peers-")
@@ -44,19 +45,19 @@ class PeerProcesses:
         self._socket.bind(self._path(connection))
 
     def listen(self) -> None:
-        asyncio.get_running_loop().add_reader(self._socket, self._heard)
+        asyncio.get_running_loop().add_reader(self._socket, self._read_datagrams)
 
-    def wake(self, connections: Iterable[int]) -> bool:
-        """Tell them to look again; whether all of them live."""
+    def notify(self, connections: Iterable[int]) -> bool:
+        """Tell other processes to look again. Returns whether all of them are alive."""
         refused = [number for number in connections if number != self._own and not self._send(number)]
         return not refused
 
     def dead(self, connections: Iterable[int]) -> list[int]:
-        """Those whose process has ended."""
-        return [number for number in connections if number != self._own and not self._lives(number)]
+        """Return the connections whose process has ended."""
+        return [number for number in connections if number != self._own and not self._is_alive(number)]
 
     def remove(self, connection: int) -> None:
-        """Clear away what a dead process left."""
+        """Delete the socket of a dead process."""
         with suppress(FileNotFoundError):
             os.unlink(self._path(connection))
 
@@ -75,21 +76,21 @@ class PeerProcesses:
         except (ConnectionRefusedError, FileNotFoundError):
             return False
         except OSError:
-            pass  # its queue is full: it has been told
+            pass  # the queue is full: it will look anyway
         return True
 
-    def _lives(self, connection: int) -> bool:
+    def _is_alive(self, connection: int) -> bool:
         try:
             self._probe.connect(self._path(connection))
         except (ConnectionRefusedError, FileNotFoundError):
             return False
         return True
 
-    def _heard(self) -> None:
+    def _read_datagrams(self) -> None:
         with suppress(BlockingIOError):
             while self._socket.recv(16):
                 pass
-        self._woken()
+        self._notified()
 
     def _path(self, connection: int) -> str:
         return f"{self._alias}/d/{connection}" if self._alias else str(self._directory / str(connection))

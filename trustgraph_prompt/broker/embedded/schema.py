@@ -1,4 +1,4 @@
-"""The tables of the embedded broker, and the mark by which its files are known."""
+"""The tables of the embedded broker, and the header that identifies its files."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ CREATE TABLE feeds (
     PRIMARY KEY (topic, subscription)
 ) WITHOUT ROWID;
 CREATE TABLE connections (id INTEGER PRIMARY KEY AUTOINCREMENT);
--- One row for whoever waits on a topic: a consumer (of a subscription) or a reader (of none).
--- `room` of a reader is the message up to which it has said that it has read.
+-- One row for each consumer (with a subscription) or reader (without).
+-- `room` is free space in the buffer of a consumer, or the last message that a reader has reported as read.
 CREATE TABLE listeners (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     connection INTEGER NOT NULL REFERENCES connections,
@@ -66,19 +66,19 @@ CREATE INDEX deliveries_held ON deliveries (holder, message) WHERE holder IS NOT
 
 
 def check(database: sqlite3.Connection) -> bool:
-    """Whether the tables are there; raises `BrokerUnavailable`, and touches nothing, in a file of others."""
+    """Return whether the tables exist. Raises `BrokerUnavailable` for the files of other programs."""
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     (tables,) = database.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application == _APPLICATION and version != _VERSION:
-        raise BrokerUnavailable(f"it is of version {version}, this program knows version {_VERSION}")
+        raise BrokerUnavailable(f"found a broker file of version {version}, expected version {_VERSION}")
     if application != _APPLICATION and (tables or application):
-        raise BrokerUnavailable("it is no broker but a database of something else")
+        raise BrokerUnavailable("found a database of another program, expected a broker file")
     return bool(tables)
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """Create the tables where the file is new."""
+    """Create the tables in a new file."""
     if not check(database):
         for statement in _SCHEMA.split(";\n"):
             database.execute(statement)

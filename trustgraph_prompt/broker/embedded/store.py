@@ -1,14 +1,13 @@
-"""The embedded broker's state: what a topic, a subscription and a consumer are, as rows of SQLite.
+"""Stores topics, subscriptions, messages and consumers as rows of SQLite.
 
-Every method is one short step inside a transaction that `engine.py` opens and commits. A message has one
-`deliveries` row for each subscription that has yet to deal with it. Consumers live in the rows of the
-connection that opened them, and go with it; what they held is free again.
+Each method is a short step inside a transaction that `engine.py` opens and commits. A message has one
+`deliveries` row for each subscription that has not acknowledged it. Consumers belong to the connection that
+opened them; when it ends, their messages are delivered to others.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, Subscripti
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A consumer or reader as it is known here: its row, and the topics whose news concern it."""
+    """The row of a consumer or reader, and the topics it waits for."""
 
     id: int
     subscription: int
@@ -31,39 +30,39 @@ class Listener:
 
 
 class Store:
-    """The rows, and what may be done with them. `touched` gathers the topics that have news for a waiter."""
+    """The steps. `touched` collects the topics that have news for listeners."""
 
-    def __init__(self, database: sqlite3.Connection, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: sqlite3.Connection, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
         self._delays = Delays(database, clock)
         self.touched: set[int] = set()
 
     def prepare(self) -> None:
-        """Make sure of the tables; the clock may have been put back since they were used."""
+        """Create missing tables, and adjust delays if the clock was set back since the last use."""
         schema.prepare(self._database)
-        self._delays.put_forward()
+        self._delays.advance()
 
     def rewrite(self) -> None:
-        """Write something that is there already."""
+        """Write a value that is already there, to see whether the file is writable."""
         (version,) = self._one("PRAGMA user_version")
         self._database.execute(f"PRAGMA user_version = {version}")
 
     # Connections
 
     def connect(self) -> int:
-        """A row for this connection; whatever it opens is tied to it."""
+        """Create the row of a connection, to which everything it opens belongs."""
         return self._insert("INSERT INTO connections DEFAULT VALUES")
 
     def version(self) -> int:
-        """A number that changes whenever another process has committed something."""
+        """Return a number that changes whenever another process commits."""
         return int(self._one("PRAGMA data_version")[0])
 
     def connections(self) -> list[int]:
         return [number for (number,) in self._database.execute("SELECT id FROM connections")]
 
     def disconnect(self, connection: int) -> None:
-        """The connection has closed or died: what its consumers held goes to others."""
+        """Remove a connection that was closed or is dead; the messages of its consumers go to others."""
         for (listener,) in self._database.execute(
             "SELECT id FROM listeners WHERE connection = ?", (connection,)
         ).fetchall():
@@ -71,7 +70,7 @@ class Store:
         self._database.execute("DELETE FROM connections WHERE id = ?", (connection,))
 
     def listening(self, topics: set[int]) -> set[int]:
-        """The connections on which somebody waits for one of the topics."""
+        """Return the connections that have listeners on one of the topics."""
         marks = ",".join("?" * len(topics))
         rows = self._database.execute(
             "SELECT DISTINCT connection FROM listeners LEFT JOIN feeds USING (subscription) "
@@ -83,12 +82,12 @@ class Store:
     # Topics
 
     def topic(self, name: str) -> int:
-        """The number of the topic, created where it is new."""
+        """Return the id of a topic, created if it is new."""
         row = self._database.execute("SELECT id FROM topics WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row else self._insert("INSERT INTO topics (name) VALUES (?)", name)
 
     def subscriptions(self) -> dict[str, frozenset[str]]:
-        """All topics with the names of their subscriptions."""
+        """Return all topics with the names of their subscriptions."""
         found: dict[str, frozenset[str]] = {}
         for topic, name in self._database.execute(
             "SELECT topics.name, subscriptions.name FROM topics "
@@ -98,14 +97,14 @@ class Store:
         return found
 
     def compact(self, topic: int) -> None:
-        """From now on the last message of each key is kept whatever subscriptions do; no other need be.
+        """Make a topic compacted: it keeps the last message of each key, whatever subscriptions do.
 
-        Who is reading meanwhile still sees every change: then nothing is dropped this time.
+        Drops nothing now if the topic has readers, as they must see every change.
         """
         self._database.execute("UPDATE topics SET compacted = 1 WHERE id = ?", (topic,))
         if self._is_read(topic):
             return
-        # Without a key it waits for the first subscription, as on any topic.
+        # As on any topic, messages without a key are kept for the first subscription.
         self._database.execute(
             "DELETE FROM messages WHERE topic = ?1 AND key IS NULL "
             "AND (data = x'' OR EXISTS (SELECT 1 FROM feeds WHERE topic = ?1)) "
@@ -124,10 +123,10 @@ class Store:
         properties: Mapping[str, str],
         delay: float | None,
     ) -> int:
-        """Keep the message for every subscription of a persistent topic."""
+        """Store a message on a persistent topic, for all its subscriptions."""
         now = self._clock()
         message = self._message(topic, data, key, properties, now)
-        # An exclusive subscription knows no delays, as in Pulsar.
+        # Exclusive subscriptions ignore delays, as in Pulsar.
         self._database.execute(
             "INSERT INTO deliveries (subscription, message, due) "
             "SELECT id, ?1, CASE WHEN exclusive THEN NULL ELSE ?3 END "
@@ -140,13 +139,13 @@ class Store:
         return message
 
     def offer(self, topic: int, data: bytes, key: str | None, properties: Mapping[str, str]) -> int:
-        """Hand the message to one consumer with room of each subscription of a non-persistent topic."""
+        """Publish on a non-persistent topic: to one consumer with room of each subscription."""
         most = MAX_BUFFERED - len(data)
         takers = self._database.execute(
             "SELECT subscription, id, max(room) FROM listeners WHERE topic = ?1 AND room > 0 AND (?2 OR ("
             " SELECT coalesce(sum(length(data)), 0) FROM deliveries JOIN messages ON messages.id = message"
             " WHERE holder = listeners.id) <= ?3) GROUP BY subscription",
-            (topic, self._used() <= most, most),  # summing up takes long where many wait
+            (topic, self._used() <= most, most),  # adding up sizes is slow for a large backlog
         ).fetchall()
         message = self._message(topic, data, key, properties, self._clock())
         for subscription, listener, _ in takers:
@@ -164,26 +163,28 @@ class Store:
     # Subscriptions
 
     def subscribe(self, connection: int, topic: int, name: str, exclusive: bool, retry: int) -> Listener:
-        """A consumer on a durable subscription; a new one begins with the earliest message kept."""
+        """Open a consumer of a persistent topic. A new subscription starts at the earliest message."""
         subscription = self._subscription(topic, name, exclusive)
         if subscription is None:
-            subscription = self._found(topic, name, exclusive, feeds=(topic, retry))
+            subscription = self._create_subscription(topic, name, exclusive, feeds=(topic, retry))
         else:
             self._feed(subscription, retry)
         listener = self._listen(connection, topic, subscription, room=0)
         return Listener(listener, subscription, (topic, retry))
 
-    def attend(self, connection: int, topic: int, name: str, exclusive: bool, room: int) -> Listener:
-        """A consumer of a non-persistent topic: it gets what is published from now on while it has room."""
+    def subscribe_volatile(
+        self, connection: int, topic: int, name: str, exclusive: bool, room: int
+    ) -> Listener:
+        """Open a consumer of a non-persistent topic, with room for so many messages."""
         subscription = self._subscription(topic, name, exclusive)
         if subscription is None:
-            subscription = self._found(topic, name, exclusive, feeds=())
+            subscription = self._create_subscription(topic, name, exclusive, feeds=())
         return Listener(self._listen(connection, topic, subscription, room), subscription, (topic,))
 
     def take(self, listener: Listener) -> Message | float | None:
-        """Hold the next message of the subscription; or when one falls due; or None for neither."""
+        """Take the next message and hold it. Otherwise returns when the next one is due, or None."""
         self.check_present(listener)
-        self._delays.look_at_clock()
+        self._delays.check_clock()
         self._database.execute(
             "UPDATE deliveries SET due = NULL WHERE subscription = ? AND due <= ?",
             (listener.subscription, self._clock()),
@@ -204,7 +205,7 @@ class Store:
         return float(due) if due is not None else None
 
     def draw(self, listener: Listener) -> Message | None:
-        """Take the next message out of the consumer's own buffer."""
+        """Take the next message out of the buffer of a non-persistent consumer."""
         self.check_present(listener)
         row = self._database.execute(
             "SELECT message FROM deliveries WHERE holder = ? ORDER BY message LIMIT 1", (listener.id,)
@@ -219,29 +220,31 @@ class Store:
         return message
 
     def check_present(self, listener: Listener) -> None:
-        """Raise `BrokerClosed` where the listener has left, or was taken for dead."""
+        """Raise `BrokerClosed` if the listener is gone."""
         if not self._database.execute("SELECT 1 FROM listeners WHERE id = ?", (listener.id,)).fetchone():
-            raise BrokerClosed("what was opened here has been closed, or its process was taken for dead")
+            raise BrokerClosed(
+                "the consumer or reader has been closed, or other processes considered this one dead"
+            )
 
     def acknowledge(self, subscription: int, message: int) -> None:
-        """The subscription is done with the message; nobody else waiting for it, it is dropped."""
+        """Remove a message from a subscription, and drop it after the last one."""
         self._database.execute(
             "DELETE FROM deliveries WHERE subscription = ? AND message = ?", (subscription, message)
         )
         self._drop(message)
 
     def stop(self, listener: Listener) -> None:
-        """A non-persistent consumer takes in nothing more, its place in the subscription is free."""
+        """Make a non-persistent consumer receive nothing more, and free its place in the subscription."""
         self._database.execute("UPDATE listeners SET room = -1 WHERE id = ?", (listener.id,))
 
     def retain(self, topic: int, name: str) -> None:
-        """A subscription that keeps the topic's messages until somebody consumes them by that name."""
+        """Make sure of a subscription, so that messages of the topic are kept until they are consumed."""
         known = "SELECT 1 FROM subscriptions WHERE topic = ? AND name = ?"
         if not self._database.execute(known, (topic, name)).fetchone():
-            self._found(topic, name, exclusive=False, feeds=(topic,))
+            self._create_subscription(topic, name, exclusive=False, feeds=(topic,))
 
     def release(self, listener: int, message: int | None = None) -> None:
-        """What the consumer holds, or one message of it, is delivered again."""
+        """Make the messages that a consumer holds, or one of them, available again."""
         self._database.execute(
             "UPDATE deliveries SET holder = NULL WHERE holder = ?1 AND (?2 IS NULL OR message = ?2)",
             (listener, message),
@@ -255,7 +258,7 @@ class Store:
         )
 
     def leave(self, listener: int) -> None:
-        """The consumer or reader is gone, and what waited for it alone goes too."""
+        """Remove a consumer or reader, and the messages that were kept for it alone."""
         row = self._database.execute(
             "SELECT listeners.topic, subscription, name LIKE 'non-persistent://%' "
             "FROM listeners JOIN topics ON topics.id = listeners.topic WHERE listeners.id = ?",
@@ -265,12 +268,12 @@ class Store:
             return
         topic, subscription, volatile = row
         if volatile:
-            self._forget(listener)
+            self._drop_held(listener)
         else:
             self.release(listener)
         self._database.execute("DELETE FROM listeners WHERE id = ?", (listener,))
         if subscription is None:
-            self._drop_read(topic)
+            self._drop_unneeded(topic)
         elif volatile:
             self._database.execute(
                 "DELETE FROM subscriptions WHERE id = ?1 "
@@ -281,16 +284,16 @@ class Store:
     # Reading without a subscription
 
     def follow(self, connection: int, topic: int) -> Listener:
-        """A reader: it is told of news, and what it has not read yet is not dropped meanwhile."""
+        """Open a reader. Messages that it has not read are not dropped."""
         return Listener(self._listen(connection, topic, None, room=0), 0, (topic,))
 
     def last(self, topic: int) -> int:
-        """The number of the last message of the topic, 0 for none."""
+        """Return the id of the last message of a topic, 0 for none."""
         (last,) = self._one("SELECT coalesce(max(id), 0) FROM messages WHERE topic = ?", topic)
         return int(last)
 
-    def reached(self, listener: Listener, position: int) -> None:
-        """The reader needs nothing up to this position; of a table, what no reader needs is deleted."""
+    def report_position(self, listener: Listener, position: int) -> None:
+        """Record how far a reader has read, and drop superseded messages that no reader of a table needs."""
         (topic,) = listener.topics
         (since,) = self._one("SELECT room FROM listeners WHERE id = ?", listener.id)
         self._database.execute("UPDATE listeners SET room = ? WHERE id = ?", (position, listener.id))
@@ -300,7 +303,7 @@ class Store:
         self._drop_stale(topic, since, min(position, needed))
 
     def after(self, listener: Listener, position: int, limit: int) -> list[Message]:
-        """The messages that follow a position, oldest first."""
+        """Return the messages after a position, oldest first."""
         self.check_present(listener)
         (topic,) = listener.topics
         rows = self._database.execute(
@@ -311,7 +314,7 @@ class Store:
     # Rows
 
     def _subscription(self, topic: int, name: str, exclusive: bool) -> int | None:
-        """The subscription as it stands, when there is a place in it."""
+        """Return the id of a subscription to join, None if there is none. Raises `SubscriptionBusy`."""
         row = self._database.execute(
             "SELECT id, exclusive, EXISTS ("
             " SELECT 1 FROM listeners WHERE subscription = subscriptions.id AND room >= 0"
@@ -323,7 +326,7 @@ class Store:
         subscription, was_exclusive, taken = row
         if taken and (exclusive or was_exclusive):
             raise SubscriptionBusy(
-                f"subscription {name!r} has a consumer already, and one of them is exclusive"
+                f"subscription {name!r} already has a consumer, and one of the two is exclusive"
             )
         if exclusive != was_exclusive:
             self._database.execute(
@@ -331,7 +334,7 @@ class Store:
             )
         return int(subscription)
 
-    def _found(self, topic: int, name: str, exclusive: bool, feeds: tuple[int, ...]) -> int:
+    def _create_subscription(self, topic: int, name: str, exclusive: bool, feeds: tuple[int, ...]) -> int:
         subscription = self._insert(
             "INSERT INTO subscriptions (topic, name, exclusive) VALUES (?, ?, ?)", topic, name, exclusive
         )
@@ -340,7 +343,7 @@ class Store:
         return subscription
 
     def _feed(self, subscription: int, topic: int) -> None:
-        """From now on what is published on the topic is delivered to the subscription, and what it keeps."""
+        """Deliver the messages of a topic to a subscription, those it keeps and those published later."""
         fed = self._database.execute(
             "INSERT OR IGNORE INTO feeds (topic, subscription) VALUES (?, ?)", (topic, subscription)
         )
@@ -382,7 +385,7 @@ class Store:
         return Message(data, name, str(number), orjson.loads(properties), key, published, receipt=number)
 
     def _drop(self, message: int) -> None:
-        """Delete a message nobody waits for any more: no subscription, no reader, no table."""
+        """Delete a message that no subscription, reader or table needs."""
         self._database.execute(
             "DELETE FROM messages WHERE id = ?1 "
             "AND NOT EXISTS (SELECT 1 FROM deliveries WHERE message = ?1) "
@@ -392,7 +395,7 @@ class Store:
         )
 
     def _drop_superseded(self, topic: int, key: str, message: int) -> None:
-        """Delete what a table had for the key before, except what a reader has still to see."""
+        """Delete earlier messages of a key from a table, except those that a reader has not read."""
         self._database.execute(
             "DELETE FROM messages WHERE topic = ?1 AND key = ?2 AND id < ?3 "
             "AND EXISTS (SELECT 1 FROM topics WHERE id = ?1 AND compacted) "
@@ -403,11 +406,11 @@ class Store:
         )
 
     def _drop_stale(self, topic: int, since: int, until: int) -> None:
-        """Delete what a table of the topic does not need of the messages in between."""
-        for needless in (
+        """Delete superseded messages of a table within a range of ids."""
+        for superseded in (
             "EXISTS (SELECT 1 FROM messages AS later"
             " WHERE later.topic = ?1 AND later.key = messages.key AND later.id > messages.id)",
-            # A deletion may go once there is nothing left that it deletes.
+            # A deletion can go once there is no earlier message of its key.
             "data = x'' AND NOT EXISTS (SELECT 1 FROM messages AS earlier"
             " WHERE earlier.topic = ?1 AND earlier.key = messages.key AND earlier.id < messages.id)",
         ):
@@ -415,12 +418,12 @@ class Store:
                 "DELETE FROM messages WHERE topic = ?1 AND id > ?2 AND id <= ?3 AND key IS NOT NULL "
                 "AND EXISTS (SELECT 1 FROM topics WHERE id = ?1 AND compacted) "
                 "AND NOT EXISTS (SELECT 1 FROM deliveries WHERE message = messages.id) "
-                f"AND {needless}",
+                f"AND {superseded}",
                 (topic, since, until),
             )
 
-    def _drop_read(self, topic: int) -> None:
-        """A reader has left: delete what only it kept from being dropped."""
+    def _drop_unneeded(self, topic: int) -> None:
+        """Delete the messages that were kept only for a reader that is gone."""
         self._database.execute(
             "DELETE FROM messages WHERE topic = ?1 AND id NOT IN (SELECT message FROM deliveries) "
             "AND EXISTS (SELECT 1 FROM feeds WHERE topic = ?1) "
@@ -429,8 +432,8 @@ class Store:
             (topic,),
         )
 
-    def _forget(self, listener: int) -> None:
-        """What a non-persistent consumer had not drawn yet is lost with it."""
+    def _drop_held(self, listener: int) -> None:
+        """Delete the messages in the buffer of a non-persistent consumer."""
         held = self._database.execute(
             "DELETE FROM deliveries WHERE holder = ? RETURNING message", (listener,)
         ).fetchall()
@@ -438,7 +441,7 @@ class Store:
             self._drop(message)
 
     def _used(self) -> int:
-        """Bytes in use in the whole file: no buffer has more."""
+        """Return the bytes in use in the file, an upper bound for any buffer."""
         (used,) = self._one(
             "SELECT (page_count - freelist_count) * page_size"
             " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"

@@ -1,4 +1,4 @@
-"""Apache Pulsar: `broker.py` over `pulsar.asyncio` (pulsar-client 3.13 or newer), `admin` over HTTP.
+"""Apache Pulsar: `broker.py` uses `pulsar.asyncio` (pulsar-client 3.13 or newer), `admin` uses HTTP.
 
-Nothing is imported here: who needs the admin API needs no client, which is slow to import.
+Imports nothing, because the client is slow to import and the admin API does not need it.
 """

@@ -1,4 +1,4 @@
-"""A Pulsar client as a `Broker`."""
+"""Implements the `Broker` protocol with Pulsar's client."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.broker.pulsar.errors import check_reachable, failures, translated
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
-from trustgraph_prompt.broker.shutdown import FAREWELL_SECONDS, Handles, Shutdown, each
+from trustgraph_prompt.broker.shutdown import CLOSE_SECONDS, Handles, Shutdown, run_all
 from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
 
 _CONNECT_SECONDS: Final = 10.0
-#: Looked up to see whether somebody answers; it need not exist, and no broker makes it: where topics are made
-#: with partitions, a mere look at one makes it, but not at a partition.
+#: Looked up to see whether the broker answers. It need not exist. It is a partition, because looking up a
+#: topic would create it on brokers that create partitioned topics.
 _PROBE: Final = "persistent://public/default/trustgraph-prompt-{}-partition-0"
 
 
@@ -36,31 +36,31 @@ class PulsarBroker:
     def __init__(self, client: Client, url: str) -> None:
         self._client = client
         self._log = asyncio.create_task(CLIENT_LOG.follow(), name="log of Pulsar's client")
-        self._url = url
+        self.address = url
         self._handles = Handles()
         self._closed = False
-        self._ending = Shutdown(self._end)
+        self._shutdown = Shutdown(lambda: run_all([self._handles.close, self._close_client, self._end_log]))
 
     @classmethod
     async def connect(cls, url: str, *, access: Credentials | None = None) -> PulsarBroker:
-        """Connect, and see that somebody answers. `access` is by default what the environment says.
+        """Connect, and wait until a broker answers. `access` defaults to the credentials in the environment.
 
-        Raises `ConfigError` (the URL, the environment), `BrokerUnavailable`, `BrokerError` (access refused).
+        Raises `ConfigError` (URL, environment), `BrokerUnavailable`, `BrokerError` (access denied).
         """
         pulsar_hosts(url)
         access = access or Credentials.from_environment()
         try:
-            with CLIENT_LOG.taking() as log:
+            with CLIENT_LOG.logger() as log:
                 client = Client(url, logger=log, **access.options())
         except ValueError as error:
             raise ConfigError(
-                f"the URL of the Pulsar is not valid: {error}",
+                f"not a Pulsar URL: {error}",
                 found=address(url),
-                expected="pulsar://HOST:PORT",
+                expected="pulsar://HOST:PORT or pulsar+ssl://HOST:PORT",
             ) from error
         broker = cls(client, address(url))
         try:
-            await broker._greet()
+            await broker._check_answers()
         except BaseException:
             await broker.close()
             raise
@@ -72,7 +72,7 @@ class PulsarBroker:
         self._check_open()
         topic = topics.resolve(topic)
         name = topics.check_subscription(subscription)
-        topics.check_place(topic, name)
+        topics.check_own_topics(topic, name)
         if topics.is_persistent(topic):
             return await self._handles.open(PersistentConsumer.open(self._client, topic, name, type))
         return await self._handles.open(VolatileConsumer.open(self._client, topic, name, type, buffer))
@@ -94,17 +94,17 @@ class PulsarBroker:
     async def bury_unreceivable(
         self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
     ) -> Sequence[str]:
-        """Asks the admin API, at `TRUSTGRAPH_PROMPT_ADMIN_URL` or beside the broker."""
+        """Uses the admin API at `TRUSTGRAPH_PROMPT_ADMIN_URL`, by default on the host of the broker."""
         self._check_open()
-        from trustgraph_prompt.broker.pulsar.unreceivable import bury_unreceivable  # aiohttp takes its time
+        from trustgraph_prompt.broker.pulsar.unreceivable import bury_unreceivable  # slow to import
 
         topic = topics.resolve(topic)
-        return await bury_unreceivable(self._client, self._url, topic, subscription, consumers, properties)
+        return await bury_unreceivable(self._client, self.address, topic, subscription, consumers, properties)
 
     async def close(self) -> None:
-        """Before the loop ends: the client's threads report to it until they are told to stop."""
+        """Close the connection. Must run before the event loop ends, as the client's threads report to it."""
         self._closed = True
-        await self._ending.reach()
+        await self._shutdown.run()
 
     async def __aenter__(self) -> PulsarBroker:
         return self
@@ -112,26 +112,26 @@ class PulsarBroker:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _greet(self) -> None:
-        # A question for each host, as one may be silent: the client asks the next one each time.
-        questions = [_PROBE.format(number) for number, _ in enumerate(pulsar_hosts(self._url))]
+    async def _check_answers(self) -> None:
+        # One lookup for each host, as a host may be silent: each lookup goes to the next one.
+        probes = [_PROBE.format(number) for number, _ in enumerate(pulsar_hosts(self.address))]
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await check_reachable(self._url)
-                errors = await failures(PulsarException, map(self._ask, questions))
+                await check_reachable(self.address)
+                errors = await failures(PulsarException, map(self._look_up, probes))
         except TimeoutError:
             raise BrokerUnavailable(
-                f"{self._url}: no answer in {_CONNECT_SECONDS:g} s, as from a broker that does not let us in "
-                "(authentication), or a port where no Pulsar speaks this protocol (pulsar:// or pulsar+ssl://)"
+                f"{self.address}: no answer in {_CONNECT_SECONDS:g} s: the broker rejects the credentials "
+                "(authentication), or the port is not one of Pulsar with this protocol (pulsar://, pulsar+ssl://)"
             ) from None
         if errors:
-            raise translated(errors[0].error(), self._url, str(errors[0])) from errors[0]
+            raise translated(errors[0].error(), self.address, str(errors[0])) from errors[0]
 
-    async def _ask(self, topic: str) -> None:
+    async def _look_up(self, topic: str) -> None:
         try:
             await self._client.get_topic_partitions(topic)
         except PulsarException as error:
-            # Who may not look there has been answered, too.
+            # A denied lookup is an answer, too.
             if error.error().name not in ("TopicNotFound", "AuthorizationError"):
                 raise
 
@@ -139,30 +139,27 @@ class PulsarBroker:
         self._check_open()
         topic = topics.resolve(topic)
         if not topics.is_persistent(topic):
-            raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
+            raise TopicInvalid(f"{topic} is not persistent: it has consumers, but no readers")
         return await self._handles.open(
             PulsarReader.open(self._client, topic, earliest=earliest, unbroken=unbroken)
         )
 
     def _check_open(self) -> None:
         if self._closed:
-            raise BrokerClosed(f"the connection to {self._url} has been closed")
+            raise BrokerClosed(f"the connection to {self.address} has been closed")
 
-    async def _end(self) -> None:
-        await each([self._handles.close, self._leave, self._end_log])
-
-    async def _leave(self) -> None:
-        # Not the asynchronous close: the client's thread that ends it would drop a Python object when the
-        # interpreter may be ending too, and abort the process (14 of 60 short ones).
+    async def _close_client(self) -> None:
+        # Not the asynchronous close: it ends in a thread of the client that releases a Python object. If the
+        # interpreter is exiting by then, that aborts the process (14 of 60 short ones).
         client = self._client._client
-        leaving = asyncio.create_task(asyncio.to_thread(client.close))
-        await asyncio.wait({leaving}, timeout=FAREWELL_SECONDS)
-        if not leaving.done():
-            await asyncio.to_thread(client.shutdown)  # waits for nobody, and ends the other's waiting
+        closing = asyncio.create_task(asyncio.to_thread(client.close))
+        await asyncio.wait({closing}, timeout=CLOSE_SECONDS)
+        if not closing.done():
+            await asyncio.to_thread(client.shutdown)  # does not wait for the broker, and ends `close`
         with suppress(pulsar.PulsarException):
-            await leaving
+            await closing
 
     async def _end_log(self) -> None:
         self._log.cancel()
         await asyncio.wait({self._log})
-        CLIENT_LOG.pass_on()
+        CLIENT_LOG.forward()

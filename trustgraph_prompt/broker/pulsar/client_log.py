@@ -1,7 +1,7 @@
-"""What Pulsar's client logs, passed on under the name `pulsar` of Python's logging.
+"""Forwards the log of Pulsar's client to the Python logger `pulsar`.
 
-The client's threads must not call into Python for that: it can crash (apache/pulsar#16527) and hang at the
-end. They write to a file that has no name any more, and every connection passes on what is new in it.
+The client must not log into Python from its own threads: that can crash (apache/pulsar#16527), and hang at
+exit. It writes to an unlinked file instead, and each connection forwards the new lines.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final
 
 import pulsar
 
-_SECONDS: Final = 0.5
-#: Bytes after which the file begins anew, so that it does not grow for months.
+_FORWARD_SECONDS: Final = 0.5
+#: Bytes after which the file is truncated, so that it does not grow for months.
 _LARGEST: Final = 1_000_000
-#: Date and time, level, thread, place in the client's source, and the text.
+#: Date, time, level, thread, source location and text.
 _LINE: Final = re.compile(r"\S+ \S+ (?P<level>[A-Z]+) +\[\d+\] (?P<place>\S+) \| (?P<text>.*)")
-#: Answers to questions of ours that are refusals, each of them expected, or raised where it was asked.
-_ANSWER: Final = re.compile(
+#: Errors that our checks expect, or that we raise ourselves; logged at DEBUG.
+_EXPECTED: Final = re.compile(
     r"ConsumerBusy"
     r"|UnknownError \(Failed to recover Transaction Buffer"
     r"|\[non-persistent://.*\] Failed to getLastMessageId: UnknownError"
@@ -34,16 +34,16 @@ log = logging.getLogger("pulsar")
 
 
 class ClientLog:
-    """One for the process, because the client has one: that of the first connection, for good."""
+    """The log file of the process: the client uses the logger of its first connection for all of them."""
 
     def __init__(self) -> None:
         self._file: int | None = None
-        self._rest = b""
+        self._incomplete = b""
         self._lock = threading.Lock()
 
     @contextmanager
-    def taking(self) -> Iterator[pulsar.FileLogger]:
-        """What to open a client with: warnings and errors, or what the logger `pulsar` is set to."""
+    def logger(self) -> Iterator[pulsar.FileLogger]:
+        """The logger for a new client, at the level of the Python logger `pulsar`, by default WARNING."""
         if self._file is not None:
             yield pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
             return
@@ -59,13 +59,13 @@ class ClientLog:
             os.unlink(path)
 
     async def follow(self) -> None:
-        """Pass on, now and then, until cancelled."""
+        """Forward new lines at intervals, until cancelled."""
         while True:
-            await asyncio.sleep(_SECONDS)
-            self.pass_on()
+            await asyncio.sleep(_FORWARD_SECONDS)
+            self.forward()
 
-    def pass_on(self) -> None:
-        """Log what the client has written since the last time."""
+    def forward(self) -> None:
+        """Log the lines that the client has written since the last call."""
         if (file := self._file) is None:
             return
         with self._lock:
@@ -73,7 +73,7 @@ class ClientLog:
             if os.lseek(file, 0, os.SEEK_CUR) > _LARGEST:
                 os.ftruncate(file, 0)
                 os.lseek(file, 0, os.SEEK_SET)
-            *lines, self._rest = (self._rest + written).split(b"\n")
+            *lines, self._incomplete = (self._incomplete + written).split(b"\n")
         for line in lines:
             _log(line.decode(errors="replace"))
 
@@ -90,10 +90,10 @@ def _level() -> pulsar.LoggerLevel:
 
 
 def _log(line: str) -> None:
-    if said := _LINE.fullmatch(line):
-        level = logging.getLevelNamesMapping().get(said["level"].replace("WARN", "WARNING"), logging.WARNING)
-        if _ANSWER.search(said["text"]):
+    if parts := _LINE.fullmatch(line):
+        level = logging.getLevelNamesMapping().get(parts["level"].replace("WARN", "WARNING"), logging.WARNING)
+        if _EXPECTED.search(parts["text"]):
             level = logging.DEBUG
-        log.log(level, "%s (%s)", said["text"], said["place"])
+        log.log(level, "%s (%s)", parts["text"], parts["place"])
     elif line:
         log.warning("%s", line)

@@ -1,4 +1,4 @@
-"""Who we are to a Pulsar, and whom we believe: from the environment, as no command line may hold secrets."""
+"""Credentials and trusted certificates for Pulsar, from the environment: command lines hold no secrets."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ KEY_FILE: Final = "PULSAR_TLS_KEY_FILE"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A token, a token's file (read again for every connection: it may rotate), or OAuth2 client credentials.
+    """A token, a token file (read again for every connection: tokens rotate), or OAuth2 client credentials.
 
-    `oauth2` has `issuer_url` and `private_key`, a file with `client_id` and `client_secret`; `audience` and
-    `scope` where the issuer asks for them. A client certificate alone proves who we are; beside a token it
-    serves the connection. `trust_file` are the authorities to believe in place of the public ones.
+    `oauth2` has `issuer_url` and `private_key`, a file with `client_id` and `client_secret`; also `audience`
+    and `scope` if the issuer requires them. Without a token, the client certificate is the credential as
+    well. `trust_file` has the trusted certificate authorities, instead of the public ones.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -42,12 +42,12 @@ class Credentials:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Credentials:
-        """Raises `ConfigError`, which names the variable and never shows a token."""
+        """Read the `PULSAR_…` variables. Raises `ConfigError`, which names the variable but no token."""
 
         def path(name: str) -> Path | None:
             return Path(environment[name]) if environment.get(name) else None
 
-        access = cls(
+        credentials = cls(
             token=environment.get(TOKEN) or None,
             token_file=path(TOKEN_FILE),
             oauth2=_oauth2(environment),
@@ -55,30 +55,36 @@ class Credentials:
             key_file=path(KEY_FILE),
             trust_file=path(TRUST_FILE),
         )
-        proofs = {TOKEN: access.token, TOKEN_FILE: access.token_file, ISSUER: access.oauth2}
-        given = [name for name, proof in proofs.items() if proof]
-        if len(given) > 1:
-            expected = "one of " + ", ".join(proofs)
+        methods = {TOKEN: credentials.token, TOKEN_FILE: credentials.token_file, ISSUER: credentials.oauth2}
+        found = [name for name, value in methods.items() if value]
+        if len(found) > 1:
+            expected = "one of " + ", ".join(methods)
+            raise ConfigError("more than one credential", where="environment", found=found, expected=expected)
+        if (credentials.certificate_file is None) != (credentials.key_file is None):
             raise ConfigError(
-                "only one can say who we are", where="environment", found=given, expected=expected
-            )
-        if (access.certificate_file is None) != (access.key_file is None):
-            raise ConfigError(
-                "a certificate needs its key, and a key its certificate",
+                "a client certificate needs its key, and a key its certificate",
                 where="environment",
+                found=[name for name in (CERTIFICATE_FILE, KEY_FILE) if environment.get(name)],
                 expected=f"{CERTIFICATE_FILE} and {KEY_FILE}",
             )
         for name in (TOKEN_FILE, CREDENTIALS_FILE, CERTIFICATE_FILE, KEY_FILE, TRUST_FILE):
-            _check_readable(name, path(name))
-        return access
+            if file := path(name):
+                try:
+                    file.open("rb").close()
+                except OSError as error:
+                    detail = f"cannot be read: {error.strerror}"
+                    raise ConfigError(
+                        detail, where=name, found=str(file), expected="a readable file"
+                    ) from None
+        return credentials
 
     def options(self) -> dict[str, Any]:
-        """The arguments of the client for it."""
+        """Return the arguments for Pulsar's client."""
         options: dict[str, Any] = {"tls_validate_hostname": True}
         if self.trust_file:
             options["tls_trust_certs_file_path"] = str(self.trust_file)
-        if proof := self._proof():
-            options["authentication"] = proof
+        if authentication := self._authentication():
+            options["authentication"] = authentication
             if self.certificate_file:
                 options["tls_certificate_file_path"] = str(self.certificate_file)
                 options["tls_private_key_file_path"] = str(self.key_file)
@@ -88,7 +94,7 @@ class Credentials:
             )
         return options
 
-    def _proof(self) -> pulsar.Authentication | None:
+    def _authentication(self) -> pulsar.Authentication | None:
         if self.token:
             return pulsar.AuthenticationToken(self.token)
         if self.token_file:
@@ -100,22 +106,12 @@ class Credentials:
 
 def _oauth2(environment: Mapping[str, str]) -> Mapping[str, str] | None:
     names = {ISSUER: "issuer_url", CREDENTIALS_FILE: "private_key", AUDIENCE: "audience", SCOPE: "scope"}
-    given = {key: environment[name] for name, key in names.items() if environment.get(name)}
-    if given and not {"issuer_url", "private_key"} <= given.keys():
+    oauth2 = {key: environment[name] for name, key in names.items() if environment.get(name)}
+    if oauth2 and not {"issuer_url", "private_key"} <= oauth2.keys():
         raise ConfigError(
-            "OAuth2 needs an issuer and credentials",
+            "incomplete OAuth2 credentials",
             where="environment",
-            found=[name for name, key in names.items() if key in given],
+            found=[name for name, key in names.items() if key in oauth2],
             expected=f"{ISSUER} and {CREDENTIALS_FILE}",
         )
-    return given or None
-
-
-def _check_readable(name: str, path: Path | None) -> None:
-    if path is None:
-        return
-    try:
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", where=name, found=str(path)) from None
+    return oauth2 or None

@@ -1,4 +1,4 @@
-"""Maps every error of Pulsar's client to one of ours, and checks whether a Pulsar URL can be reached."""
+"""Maps the errors of Pulsar's client to ours, and checks whether a Pulsar URL can be reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import pulsar
 from pulsar.asyncio import PulsarException
 
-from trustgraph_prompt.broker.shutdown import ended_badly
+from trustgraph_prompt.broker.shutdown import has_failed
 from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import (
     BrokerClosed,
@@ -22,8 +22,8 @@ from trustgraph_prompt.errors import (
     TopicInvalid,
 )
 
-#: What waiting or trying elsewhere does not help against; whatever is not listed may pass by itself.
-_LASTING: Final[dict[str, type[BrokerError]]] = {
+#: Permanent errors. All others are `BrokerUnavailable`, as they may pass.
+_PERMANENT: Final[dict[str, type[BrokerError]]] = {
     "InvalidTopicName": TopicInvalid,
     "TopicNotFound": TopicInvalid,
     "TopicTerminated": TopicInvalid,
@@ -48,28 +48,28 @@ _LASTING: Final[dict[str, type[BrokerError]]] = {
     "UnsupportedVersionError": BrokerError,
 }
 
-#: What the client's word leaves open.
+#: Explanations of errors whose name alone does not help.
 _MEANINGS: Final = {
-    "TopicNotFound": "the topic is not there and may not be made, or its tenant or namespace is not there "
-    "(`topics check` says what is missing, `topics create` makes it)",
+    "TopicNotFound": "the topic, its tenant or its namespace does not exist "
+    "(`topics check` shows what is missing, `topics create` creates it)",
 }
 
 
-def forgotten(error: PulsarException) -> bool:
-    """Whether the broker has answered that it knows of no such consumer or reader."""
+def is_forgotten(error: PulsarException) -> bool:
+    """Return whether the broker no longer knows the consumer or reader."""
     return error.error().name == "BrokerMetadataError"
 
 
 def translated(result: pulsar.Result, where: str, detail: str = "") -> BrokerError:
-    """Pulsar's result code as an error of ours, at a topic or URL."""
-    kind = _LASTING.get(result.name, BrokerUnavailable)
+    """Return our error for a result code of Pulsar. `where` is a topic or URL."""
+    kind = _PERMANENT.get(result.name, BrokerUnavailable)
     meaning = f"{_MEANINGS[result.name]}: " if result.name in _MEANINGS else ""
     return kind(f"{where}: {meaning}{detail or result.name}")
 
 
 @contextmanager
 def translating(where: str) -> Iterator[None]:
-    """Whatever the client raises inside leaves as an error of ours."""
+    """Convert errors of the client that are raised inside."""
     try:
         yield
     except PulsarException as error:
@@ -80,40 +80,40 @@ E = TypeVar("E", bound=Exception)
 
 
 async def check_reachable(url: str) -> None:
-    """Returns when one of the URL's hosts lets us connect. Raises `BrokerUnavailable` when all refuse.
+    """Return once a host of the URL accepts a connection. Raises `BrokerUnavailable` if all refuse.
 
-    The client would go on trying a host that refuses, and say nothing for half a minute.
+    The client itself retries a host that refuses, and reports nothing for half a minute.
     """
-    refusals = await failures(OSError, (_knock(host, port) for host, port in pulsar_hosts(url)))
+    refusals = await failures(OSError, (_try_to_connect(host, port) for host, port in pulsar_hosts(url)))
     if refusals:
         raise BrokerUnavailable(f"{address(url)}: {'; '.join(map(refusal, refusals))}")
 
 
 async def failures(expected: type[E], attempts: Iterable[Coroutine[Any, Any, None]]) -> list[E]:
-    """What all of these attempts, made at once, failed with; nothing, as soon as one has succeeded."""
-    tasks = [asyncio.create_task(attempt) for attempt in attempts]
+    """Run the attempts at once. Returns no errors once one succeeds, else those of all."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in attempts]
     errors = []
     try:
-        for ended in asyncio.as_completed(tasks):
+        for attempt in asyncio.as_completed(tasks):
             try:
-                await ended
+                await attempt
             except expected as error:
                 errors.append(error)
             else:
                 return []
     finally:
         for task in tasks:
-            task.add_done_callback(ended_badly)
+            task.add_done_callback(has_failed)
             task.cancel()
     return errors
 
 
-async def _knock(host: str, port: int) -> None:
+async def _try_to_connect(host: str, port: int) -> None:
     _, writer = await asyncio.open_connection(host, port)
     writer.close()
 
 
 def refusal(error: OSError) -> str:
-    """What the system says, without the call that heard it."""
+    """Return the system's text for an error, without the name of the failed call."""
     number = error.errno or 0
     return os.strerror(number) if number > 0 else str(error)

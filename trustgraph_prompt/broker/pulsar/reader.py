@@ -1,4 +1,4 @@
-"""Readers of Pulsar."""
+"""Reads Pulsar topics without a subscription."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Final
 import pulsar
 from pulsar.asyncio import Client, PulsarException
 
-from trustgraph_prompt.broker import envelope
+from trustgraph_prompt.broker import retry_and_dead_letters
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
-from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
-from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
+from trustgraph_prompt.broker.pulsar.errors import is_forgotten, translated, translating
+from trustgraph_prompt.broker.pulsar.messages import message_of
 from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.subscription import DISCONNECTED_SECONDS, check_partitions, partitions_of
-from trustgraph_prompt.broker.shutdown import Shutdown, farewell
+from trustgraph_prompt.broker.shutdown import Shutdown, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
-#: The client, which tells nobody that it lost a connection, waits at least a tenth of a second before it
-#: makes a new one.
+#: Seconds between two looks at the connection. The client reports no disconnection, and reconnects after a
+#: tenth of a second at the earliest.
 _WATCH_SECONDS: Final = 0.05
 
 log = logging.getLogger(__name__)
 
 
 class PulsarReader:
-    """Follows a persistent topic; from the earliest on, it reads what compaction has left.
+    """Reads a persistent topic; from the earliest message, in its compacted form.
 
-    Of a partitioned topic it reads each partition: the client's own reader of several says that it has read
-    everything while messages are on their way inside it.
+    Has a client reader for each partition: the client's own reader of several reports that it has read
+    everything while it still holds messages.
 
-    An `unbroken` one ends with `BrokerClosed` when its connection does. The client would connect again and
-    read on; but what compaction has taken away in the meantime, a deletion too, would never be told.
+    An `unbroken` reader ends with `BrokerClosed` when its connection is lost. The client would reconnect and
+    read on, but would miss changes, even deletions, that were compacted away in the meantime.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class PulsarReader:
         self._readers = readers
         self._topic = topic
         self._receives = PendingReceives([reader.read_next for reader in readers], topic)
-        self._behind: Callable[[], Awaitable[pulsar.Message]] | None = None
+        self._nonempty: Callable[[], Awaitable[pulsar.Message]] | None = None
         self._lost: BrokerClosed | None = None
         self._closed = False
-        self._watching = asyncio.create_task(self._watch()) if unbroken else None
-        self._ending = Shutdown(self._end)
+        self._watching = asyncio.create_task(self._watch_connection()) if unbroken else None
+        self._shutdown = Shutdown(self._end)
 
     @classmethod
     async def open(
@@ -61,23 +61,23 @@ class PulsarReader:
                 with translating(partition):
                     readers.append(await client.create_reader(partition, start, is_read_compacted=earliest))
         except BaseException:
-            await farewell(_close(readers))
+            await wait_for_close(_close(readers))
             raise
         return cls(client, readers, topic, unbroken=unbroken)
 
     async def receive(self) -> Message | None:
-        behind, self._behind = self._behind, None
-        received = await self._receives.get(behind)
+        nonempty, self._nonempty = self._nonempty, None
+        received = await self._receives.get(nonempty)
         if received is None:
             return None
         try:
             message = message_of(received, self._topic)
         except UnicodeDecodeError as error:
-            message = bare_message_of(received, self._topic)
+            message = message_of(received, self._topic, bare=True)
             log.warning(
-                "%s: key and properties of message %s are no text: %s", self._topic, message.id, error
+                "%s: dropped key and properties of message %s, not UTF-8: %s", self._topic, message.id, error
             )
-        return envelope.opened(message)
+        return retry_and_dead_letters.restore(message)
 
     async def behind(self) -> bool:
         if self._receives.ready:
@@ -85,8 +85,9 @@ class PulsarReader:
         with translating(self._topic):
             for reader in self._readers:
                 if await reader.has_message_available():
-                    # Only there will the next receive wait: elsewhere it would hide what it has been given.
-                    self._behind = reader.read_next
+                    # The next receive uses this partition only: a pending receive of another would take a
+                    # message that `has_message_available` then no longer sees.
+                    self._nonempty = reader.read_next
                     return True
         return False
 
@@ -106,17 +107,17 @@ class PulsarReader:
         except TimeoutError:
             raise BrokerUnavailable(f"{self._topic}: no answer in {seconds:g} s") from None
         except PulsarException as error:
-            if forgotten(error):
+            if is_forgotten(error):
                 raise BrokerClosed(f"{self._topic}: the broker knows of no such reader any more") from error
             raise translated(error.error(), self._topic, str(error)) from error
 
     async def close(self) -> None:
         self._closed = True
         self._receives.end()
-        await farewell(self._ending.reach())
+        await wait_for_close(self._shutdown.run())
 
-    async def _watch(self) -> None:
-        while all(reader.is_connected() for reader in self._readers):  # noqa: ASYNC110 - no event tells of it
+    async def _watch_connection(self) -> None:
+        while all(reader.is_connected() for reader in self._readers):  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(_WATCH_SECONDS)
         self._lost = BrokerClosed(f"the connection of the reader of {self._topic} was lost")
         self._receives.end(self._lost)
@@ -125,7 +126,7 @@ class PulsarReader:
         if self._watching:
             self._watching.cancel()
         await _close(self._readers)
-        await self._receives.settle()
+        await self._receives.wait_ended()
 
 
 async def _close(readers: Iterable[pulsar.asyncio.Reader]) -> None:

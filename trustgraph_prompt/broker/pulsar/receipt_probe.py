@@ -1,7 +1,7 @@
-"""A process that receives messages one by one and may die of them: it has little memory to unpack them in.
+"""A child process that receives messages with limited memory, and dies of one that is too large.
 
-Pulsar's client unpacks a message and puts chunks together in native code, before anybody sees the message,
-and aborts the process where there is not enough memory. No setting of the client bounds that.
+Pulsar's client decompresses messages and assembles chunks in native code, before Python sees them, and aborts
+the process when memory runs out. No setting of the client limits that.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ import pulsar
 from trustgraph_prompt.broker.pulsar.credentials import Credentials
 
 LARGEST: Final = 64_000_000
-"""Bytes of a message once it is unpacked. Of what is published here, none has more than 5 MB."""
+"""Bytes of a decompressed message that can be received. Our own messages have 5 MB at most."""
 
-_BESIDE: Final = 48_000_000
+_CLIENT_BYTES: Final = 48_000_000
 """Bytes that the client itself may need."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Receive, through a subscription, from an entry of a topic to the last one, or the first one alone.
+    """Receive the entries from `first` to `last`, or only `first`, through a subscription.
 
-    Entries are pairs of ledger and entry. Without a message for `deadline` seconds SIGALRM ends the process.
+    An entry is a pair of ledger and entry number. `deadline` seconds without a message end the process
+    (SIGALRM).
     """
 
     url: str
@@ -46,20 +47,19 @@ class Probe:
 
 
 def main() -> None:
-    """Read a probe from standard input; write the id of each message that was received."""
+    """Read a probe from standard input, and write the id of each received message to standard output."""
     probe = Probe(**json.load(sys.stdin))
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
     client = pulsar.Client(probe.url, logger=logger, **Credentials.from_environment().options())
     consumer = client.subscribe(
         probe.topic,
         probe.subscription,
-        receiver_queue_size=0
-        if probe.last is None
-        else 1,  # 0: no other comes; but of a batch only the first
+        # 0 prevents prefetching of other entries, but receives only the first message of a batch.
+        receiver_queue_size=0 if probe.last is None else 1,
         start_message_id_inclusive=True,
     )
     consumer.seek(pulsar.MessageId(probe.partition, *probe.first, -1))
-    _limit_memory(LARGEST + _BESIDE)
+    _limit_memory(LARGEST + _CLIENT_BYTES)
     last = tuple(probe.last or probe.first)
     while True:
         signal.alarm(probe.deadline)
@@ -67,11 +67,11 @@ def main() -> None:
         sys.stdout.write(f"{id}\n")
         sys.stdout.flush()
         if (id.ledger_id(), id.entry_id()) >= last:
-            os._exit(0)  # to close the client takes its time
+            os._exit(0)  # closing the client takes long
 
 
 def _limit_memory(more: int) -> None:
-    """To so much more than there is now; on systems that cannot say (all but Linux) there is no limit."""
+    """Limit memory to `more` bytes than are in use. Only Linux tells how many are; others get no limit."""
     import resource
 
     status = Path("/proc/self/status")

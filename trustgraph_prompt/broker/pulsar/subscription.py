@@ -1,7 +1,6 @@
-"""A worker's part in a subscription: one consumer on each partition of each of its topics.
+"""Joins a subscription: one client consumer for each partition of each of its topics.
 
-The client's consumers of several topics, and of partitioned ones, cannot be asked anything of the broker;
-so a consumer of ours is as many of these as it needs.
+The client's own consumers of several topics or partitions cannot ask the broker whether it still knows them.
 """
 
 from __future__ import annotations
@@ -17,30 +16,30 @@ from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, SubscriptionType
-from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
-from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, each, ended_badly, farewell
+from trustgraph_prompt.broker.pulsar.errors import is_forgotten, translated, translating
+from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, has_failed, run_all, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 
 async def partitions_of(client: Client, topic: str) -> list[str]:
-    """The partitions of a topic: itself, where it is not partitioned."""
+    """Return the partitions of a topic, or the topic itself if it has none."""
     with translating(topic):
         return list(await client.get_topic_partitions(topic))
 
 
 async def check_partitions(client: Client, topics: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `BrokerClosed` where a topic has got partitions since it was opened."""
+    """Raise `BrokerClosed` if a topic has got partitions since it was opened."""
     now = [name for topic in topics for name in await partitions_of(client, topic)]
     if new := set(now).difference(known):
-        raise BrokerClosed(f"nobody is at {', '.join(sorted(new))}: the topic was partitioned since")
+        raise BrokerClosed(f"{', '.join(sorted(new))}: new partitions, which have no consumer yet")
 
 
-#: How long the client may take to say that it has given up, where it is not connected.
+#: Seconds that a disconnected client may take to report that it has given up.
 DISCONNECTED_SECONDS: Final = 0.1
-#: How often to subscribe anew where the broker has forgotten the place at once, and the pause before.
+#: How often to subscribe if the broker forgets the consumer at once, and the pause in seconds.
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 0.1
-#: How often to ask for a subscription alone: what it finds out happens where somebody comes in, and rarely.
+#: Seconds between exclusive subscriptions (see `_check_subscription`); what they detect is rare.
 _SECONDS_BETWEEN_PROBES: Final = 10.0
 
 _TYPES: Final[dict[SubscriptionType, pulsar.ConsumerType]] = {
@@ -50,7 +49,7 @@ _TYPES: Final[dict[SubscriptionType, pulsar.ConsumerType]] = {
 
 
 class PartitionConsumer:
-    """One consumer of the client's."""
+    """A client consumer of one partition."""
 
     def __init__(
         self, client: Client, consumer: pulsar.asyncio.Consumer, topic: str, partition: str, name: str
@@ -60,36 +59,38 @@ class PartitionConsumer:
         self._client = client
         self._consumer = consumer
         self._name = name
-        self._question: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._next_probe = 0.0
 
     @classmethod
-    async def take(
+    async def subscribe(
         cls, client: Client, topic: str, partition: str, name: str, type: SubscriptionType, queue: int
     ) -> Self:
-        """Subscribe, with room for `queue` messages; from the earliest one where the subscription is new."""
+        """Subscribe with room for `queue` messages. A new subscription starts at the earliest message."""
         for attempt in range(1, _ATTEMPTS + 1):
             consumer = await _subscribe(client, partition, name, _TYPES[type], queue)
-            place = cls(client, consumer, topic, partition, name)
+            joined = cls(client, consumer, topic, partition, name)
             try:
-                await place.check()
+                await joined.check()
                 if type == "shared" and not topics.is_persistent(topic):
-                    # Who was here before may have left just now: see that his leaving did not take us along.
+                    # If the last consumer left just now, the broker may still remove the subscription.
                     await asyncio.sleep(_PAUSE_SECONDS)
-                    place._next_probe = 0.0
-                    await place.check()
+                    joined._next_probe = 0.0
+                    await joined.check()
             except BrokerClosed:
-                await place.close()
+                await joined.close()
                 await asyncio.sleep(attempt * _PAUSE_SECONDS)
             except BaseException:
-                await farewell(place.close())
+                await wait_for_close(joined.close())
                 raise
             else:
-                return place
-        raise BrokerUnavailable(f"{partition}: the broker forgets whoever subscribes as {name}")
+                return joined
+        raise BrokerUnavailable(
+            f"{partition}: subscribed as {name} {_ATTEMPTS} times, but the broker knows of no such consumer"
+        )
 
     async def receive(self) -> Receipt:
-        """Never to be cancelled; raises the client's errors."""
+        """Receive a message. Must not be cancelled. Raises the client's errors."""
         return Receipt(self, await self._consumer.receive())
 
     async def acknowledge(self, received: pulsar.Message) -> None:
@@ -97,33 +98,35 @@ class PartitionConsumer:
             await self._consumer.acknowledge(received)
 
     async def check(self) -> None:
-        """Ask the broker. Raises `BrokerClosed` where it knows nothing of this place, `BrokerUnavailable`.
+        """Ask the broker whether it knows the consumer. Raises `BrokerClosed` if not, or `BrokerUnavailable`.
 
-        Being connected proves nothing; not being so does, at once, unless the client has given up for good.
+        A client that is connected proves nothing. One that is not is unavailable, unless it has given up for
+        good.
         """
-        if self._question is None or self._question.done():
-            self._question = asyncio.create_task(self._ask(), name=f"check of {self.partition}")
-            self._question.add_done_callback(ended_badly)
-        # Never cancelled: it subscribes, and what is half subscribed could no longer be closed.
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.create_task(self._ask(), name=f"check of {self.partition}")
+            self._checking.add_done_callback(has_failed)
+        # Not cancelled on a timeout: it may be subscribing, and that consumer could not be closed any more.
         seconds = CHECK_SECONDS if self._consumer._consumer.is_connected() else DISCONNECTED_SECONDS
-        answered, _ = await asyncio.wait({self._question}, timeout=seconds)
+        answered, _ = await asyncio.wait({self._checking}, timeout=seconds)
         if not answered:
             raise BrokerUnavailable(f"{self.partition}: no answer in {seconds:g} s")
-        self._question.result()
+        self._checking.result()
 
     async def close(self) -> None:
         with suppress(PulsarException):
             await self._consumer.close()
-        if self._question:
-            await asyncio.wait({self._question}, timeout=GRACE_SECONDS)
+        if self._checking:
+            await asyncio.wait({self._checking}, timeout=GRACE_SECONDS)
 
     async def _ask(self) -> None:
         try:
             await self._consumer.get_last_message_id()
         except PulsarException as error:
-            if forgotten(error):
+            if is_forgotten(error):
                 raise self._gone() from error
-            # A topic that keeps nothing has no last message, and who is told so is known.
+            # A non-persistent topic has no last message; this answer proves that the broker knows the
+            # consumer.
             if topics.is_persistent(self.topic) or error.error().name != "UnknownError":
                 raise translated(error.error(), self.partition, str(error)) from error
             if (now := monotonic()) >= self._next_probe:
@@ -131,20 +134,21 @@ class PartitionConsumer:
                 self._next_probe = now + _SECONDS_BETWEEN_PROBES
 
     async def _check_subscription(self) -> None:
-        """See that our subscription is the one which messages go to.
+        """Check that messages go to our subscription, by subscribing exclusively, which must fail.
 
-        A broker takes a non-persistent subscription down a moment after its last consumer has left, also
-        when somebody has come in meanwhile: he is then in a subscription of no topic, and hears nothing for
-        ever. Who asks for the subscription alone must be told that it is taken.
+        A broker removes a non-persistent subscription a moment after its last consumer has left. A consumer
+        that subscribes in that moment belongs to a subscription without a topic and never receives a message.
         """
         try:
-            alone = await self._client.subscribe(self.partition, self._name, pulsar.ConsumerType.Exclusive)
+            exclusive = await self._client.subscribe(
+                self.partition, self._name, pulsar.ConsumerType.Exclusive
+            )
         except PulsarException as error:
             if error.error().name != "ConsumerBusy":
                 raise translated(error.error(), self.partition, str(error)) from error
         else:
             with suppress(PulsarException):
-                await alone.close()
+                await exclusive.close()
             raise self._gone()
 
     def _gone(self) -> BrokerClosed:
@@ -154,9 +158,9 @@ class PartitionConsumer:
 
 
 class Receipt(NamedTuple):
-    """What was received, and where it must be acknowledged."""
+    """A received message, and the consumer that must acknowledge it."""
 
-    place: PartitionConsumer
+    consumer: PartitionConsumer
     received: pulsar.Message
 
 
@@ -174,37 +178,39 @@ async def _subscribe(
 
 
 class Subscription:
-    """Taken in order: of two who want to be alone in a subscription, the second fails at the first place."""
+    """Consumers of all partitions, opened in order: a second exclusive one fails at the first partition."""
 
     def __init__(self, client: Client, topics: Sequence[str]) -> None:
         self._client = client
         self._topics = topics
-        self._taken: list[PartitionConsumer] = []
+        self._consumers: list[PartitionConsumer] = []
 
     @classmethod
-    async def take(
+    async def join(
         cls, client: Client, topics: Sequence[str], name: str, type: SubscriptionType, queue: int
     ) -> Subscription:
-        """Subscribe to each topic, with room for `queue` messages in each place."""
+        """Subscribe to each topic, with room for `queue` messages in each partition."""
         joined = cls(client, topics)
         try:
             for topic in topics:
                 for partition in await partitions_of(client, topic):
-                    place = await PartitionConsumer.take(client, topic, partition, name, type, queue)
-                    joined._taken.append(place)
+                    consumer = await PartitionConsumer.subscribe(client, topic, partition, name, type, queue)
+                    joined._consumers.append(consumer)
         except BaseException:
-            await farewell(joined.leave())
+            await wait_for_close(joined.leave())
             raise
         return joined
 
     def __iter__(self) -> Iterator[PartitionConsumer]:
-        return iter(self._taken)
+        return iter(self._consumers)
 
     async def check(self) -> None:
-        """See that the broker knows every place, and that there is one for each partition."""
-        await asyncio.gather(*(place.check() for place in self._taken))
-        await check_partitions(self._client, self._topics, (place.partition for place in self._taken))
+        """Check that the broker knows every consumer, and that each partition has one."""
+        await asyncio.gather(*(consumer.check() for consumer in self._consumers))
+        await check_partitions(
+            self._client, self._topics, (consumer.partition for consumer in self._consumers)
+        )
 
     async def leave(self) -> None:
-        """The first place last, because it is where others come in."""
-        await each([place.close for place in reversed(self._taken)])
+        """Close all consumers, the first one last, as others subscribe in order."""
+        await run_all([consumer.close for consumer in reversed(self._consumers)])

@@ -1,8 +1,8 @@
-"""Types as contracts: dataclasses and Pydantic models as JSON Schemas, and values as their instances."""
+"""Python types as contracts: makes JSON Schemas of dataclasses and Pydantic models, and builds instances."""
 
 from __future__ import annotations
 
+from trustgraph_prompt.contract.types.annotations import describe
 from trustgraph_prompt.contract.types.build import Build, Refused, elements
-from trustgraph_prompt.contract.types.describe import describe
 
 __all__ = ["Build", "Refused", "describe", "elements"]

@@ -1,8 +1,9 @@
-"""What a type annotation says: a JSON Schema, and how its values become what the type is."""
+"""Converts types and type annotations to JSON Schemas, with the builders of their instances."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import types
 from base64 import b64decode
@@ -17,13 +18,12 @@ from uuid import UUID
 
 from trustgraph_prompt.contract.canonical_schema import digest
 from trustgraph_prompt.contract.limits import DEEPEST
-from trustgraph_prompt.contract.misspellings import of_sources
-from trustgraph_prompt.contract.schema import compile_schema
-from trustgraph_prompt.contract.surrogates import judged
+from trustgraph_prompt.contract.schema import compile_schema, of_sources
 from trustgraph_prompt.contract.types import build
 from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field
 from trustgraph_prompt.contract.types.build import Build
-from trustgraph_prompt.errors import ContractError
+from trustgraph_prompt.contract.validator import surrogate_safe
+from trustgraph_prompt.errors import ContractError, excerpt
 from trustgraph_prompt.language.scalars import BYTES, DECIMAL
 
 _JSON_TYPES: Mapping[type, str] = {
@@ -38,7 +38,7 @@ _SCALARS: Mapping[Any, tuple[dict[str, Any], Build]] = {
     bool: ({"type": "boolean"}, build.as_it_is),
     None: ({"type": "null"}, build.as_it_is),
     types.NoneType: ({"type": "null"}, build.as_it_is),
-    int: ({"type": "integer"}, build.converted(int, "an integer")),  # 3.0 is one, too
+    int: ({"type": "integer"}, build.converted(int, "an integer")),  # 3.0 is an integer, too
     float: ({"type": "number"}, build.converted(float, "a number that a float holds")),
     bytes: (BYTES, build.converted(b64decode, "bytes in base64")),
     Decimal: (DECIMAL, build.converted(lambda value: Decimal(str(value)), "a decimal number")),
@@ -57,28 +57,31 @@ _SETS = (set, frozenset)
 _MAPPINGS = (dict, Mapping)
 _UNIONS = (Union, types.UnionType)
 
-_SAID_IF_ANY = ("required", "description")
+_OMITTED_IF_EMPTY = ("required", "description")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
-_EXPECTED = "a dataclass, a Pydantic model, a type of JSON, or a list, dict, union, Literal or Enum of such"
+_EXPECTED = "a dataclass, a Pydantic model, a JSON type, or a list, dict, union, Literal or Enum of these"
 
 
 class Described(NamedTuple):
-    """A type as JSON Schema, and what makes its values."""
+    """The JSON Schema of a type, and the builder of its instances."""
 
     schema: dict[str, Any]
     build: Build
 
 
 class Annotations:
-    """Describes types. Classes stand in `definitions`, each once, so that they may refer to themselves."""
+    """Converts types. Each class is in `definitions` once, so that it can refer to itself."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, dict[str, Any]] = {}
         self._classes: dict[type, Described] = {}
-        self._unions: list[tuple[str, list[dict[str, Any]]]] = []  # where, and the classes in it
+        self._unions: list[tuple[str, list[dict[str, Any]]]] = []  # where, and references to the classes
 
     def of(self, annotation: Any, where: str) -> Described:
-        """What an annotation says. Raises `ContractError` for one that says nothing; it stands at `where`."""
+        """Convert an annotation; `where` names it in a `ContractError`, raised if it has no JSON Schema."""
+        if isinstance(annotation, str):
+            expected = "the type itself, without quotes"
+            raise ContractError("a string is not a type", where=where, found=annotation, expected=expected)
         if get_origin(annotation) is Annotated:
             schema, make = self.of(annotation.__origin__, where)
             return Described(bounded(schema, annotation.__metadata__, where), make)
@@ -100,7 +103,7 @@ class Annotations:
         if origin in _UNIONS:
             return self._union(arguments, where)
         if origin is tuple:
-            # tuple[()] has no arguments either, and holds nothing
+            # tuple[()] has no arguments either, but is the empty tuple
             return self._tuple(getattr(annotation, "__args__", (Any, ...)), where)
         if origin in _CONTAINERS:
             item = self.of(arguments[0] if arguments else Any, where)
@@ -111,30 +114,34 @@ class Annotations:
             return self._mapping(annotation, arguments or (str, Any), where)
         if isinstance(annotation, type) and (described := self._class(annotation)):
             return described
-        raise ContractError("this type has no JSON", where=where, found=annotation, expected=_EXPECTED)
+        raise ContractError(
+            "not a type with a JSON Schema", where=where, found=annotation, expected=_EXPECTED
+        )
 
     def check_unions(self) -> None:
-        """Raise `ContractError` for a union in which one class takes all that another, behind it, takes."""
+        """Raise `ContractError` for a union of classes with equal schemas: only the first would be built."""
         for where, classes in self._unions:
-            said = {digest({**one, "$defs": self.definitions}, extra=None, coerce=False) for one in classes}
-            if len(said) < len(classes):
-                found = [one["$ref"].removeprefix("#/$defs/") for one in classes]
+            digests = {
+                digest({**schema, "$defs": self.definitions}, extra=None, coerce=False) for schema in classes
+            }
+            if len(digests) < len(classes):
+                found = [schema["$ref"].removeprefix("#/$defs/") for schema in classes]
                 expected = 'a key in each such as `kind: Literal["river"]`'
-                problem = "nothing tells two classes of this union apart"
+                problem = "two classes of this union have the same schema"
                 raise ContractError(problem, where=where, found=found, expected=expected)
 
     def _union(self, arguments: tuple[Any, ...], where: str) -> Described:
         branches = [self.of(argument, where) for argument in arguments]
         schema = {"anyOf": [branch.schema for branch in branches]}
-        self._unions.append((where, [one for one in schema["anyOf"] if "$ref" in one]))
+        self._unions.append((where, [branch for branch in schema["anyOf"] if "$ref" in branch]))
         if len(branches) == 2 and types.NoneType in arguments:
-            one = branches[1 - arguments.index(types.NoneType)]
-            return Described(schema, build.optional(one.build))
+            branch = branches[1 - arguments.index(types.NoneType)]
+            return Described(schema, build.optional(branch.build))
         return Described(schema, build.one_of(cache(lambda: [self._judged(branch) for branch in branches])))
 
     def _judged(self, branch: Described) -> tuple[Callable[[Any], bool], Build]:
         validator = compile_schema({**branch.schema, "$defs": self.definitions}, DEEPEST)
-        return partial(judged, validator.is_valid), branch.build
+        return partial(surrogate_safe, validator.is_valid), branch.build
 
     def _tuple(self, arguments: tuple[Any, ...], where: str) -> Described:
         if arguments[1:] == (...,):
@@ -149,7 +156,7 @@ class Annotations:
         key, value = arguments
         if key is not str:
             raise ContractError(
-                "a key of JSON is a string", where=where, found=annotation, expected="str keys"
+                "a JSON object has string keys", where=where, found=annotation, expected="str keys"
             )
         item = self.of(value, where)
         return Described(
@@ -157,11 +164,12 @@ class Annotations:
         )
 
     def _class(self, cls: type) -> Described | None:
-        """What a class is, which stands in the definitions; None for one that cannot."""
+        """Convert a class and put it into the definitions; None if it has no JSON Schema."""
         if cls in self._classes:
             return self._classes[cls]
         if issubclass(cls, Enum):
-            return self._define(cls, *_enum(cls))
+            schema = _choice(tuple(member.value for member in cls), cls.__qualname__)
+            return self._define(cls, schema, build.converted(cls, f"a {cls.__name__}"))
         if hasattr(cls, "__pydantic_core_schema__") or hasattr(cls, "__get_pydantic_core_schema__"):
             return self._model(cls)
         return self._dataclass(cls) if is_dataclass(cls) else None
@@ -182,7 +190,7 @@ class Annotations:
         described = self._define(cls, schema, make)
         for name, definition in others.items():
             if self.definitions.setdefault(name, definition) != definition:
-                raise ContractError(f"two classes are called {name}", where=cls.__qualname__)
+                raise ContractError(f"two classes have the name {name}", where=cls.__qualname__)
         return described
 
     def _dataclass(self, cls: Any) -> Described:
@@ -197,29 +205,24 @@ class Annotations:
         of_fields = {
             field.name: self.of(hints[field.name], f"{cls.__qualname__}.{field.name}") for field in own
         }
-        make.fields = {name: one.build for name, one in of_fields.items()}
-        says = {
+        make.fields = {name: each.build for name, each in of_fields.items()}
+        keywords = {
             "type": "object",
             "properties": {field.name: _property(cls, field, of_fields[field.name]) for field in own},
-            "required": [field.name for field in own if _is_required(field)],
+            "required": [f.name for f in own if f.default is MISSING and f.default_factory is MISSING],
             "description": _docstring(cls),
             "additionalProperties": False,
         }
-        schema |= {key: value for key, value in says.items() if value or key not in _SAID_IF_ANY}
+        schema |= {key: value for key, value in keywords.items() if value or key not in _OMITTED_IF_EMPTY}
         return described
 
 
-def _enum(cls: type[Enum]) -> Described:
-    schema = _choice(tuple(member.value for member in cls), cls.__qualname__)
-    return Described(schema, build.converted(cls, f"a {cls.__name__}"))
-
-
 def _choice(values: tuple[Any, ...], where: str) -> dict[str, Any]:
-    """One of several values, with their type where all have the same."""
+    """The schema of a choice of values, with their type if all have the same."""
     kinds = {type(value) for value in values}
     if not kinds or not kinds <= _JSON_TYPES.keys():
         raise ContractError(
-            "not all of these have JSON",
+            "these values are not all JSON",
             where=where,
             found=values,
             expected="strings, numbers, booleans, None",
@@ -229,18 +232,18 @@ def _choice(values: tuple[Any, ...], where: str) -> dict[str, Any]:
 
 
 def _hints(cls: type) -> dict[str, Any]:
-    """The annotations of a dataclass. Raises `ContractError` for one that cannot be resolved."""
+    """The resolved annotations of a dataclass. Raises `ContractError` if one cannot be resolved."""
     try:
         try:
             return get_type_hints(cls, include_extras=True)
-        except NameError:  # the class itself may be local to a function
+        except NameError:  # a local class may refer to itself
             return get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
     except Exception as error:
         raise ContractError(
-            f"an annotation cannot be resolved: {error}",
+            f"cannot resolve an annotation: {error}",
             where=cls.__qualname__,
             found={name: text for name, text in cls.__annotations__.items() if isinstance(text, str)},
-            expected="names of the module, or of the class itself",
+            expected="names defined in the module, or the class itself",
         ) from error
 
 
@@ -249,42 +252,69 @@ def _check_made_of(cls: type, names: list[str]) -> None:
         inspect.signature(cls).bind(**dict.fromkeys(names))
     except TypeError as error:
         raise ContractError(
-            f"cannot be made of its fields: {error}",
+            f"the class cannot be constructed from its fields: {error}",
             where=cls.__qualname__,
             found=names,
-            expected="every argument a field",
+            expected="a constructor with its fields as arguments",
         ) from None
 
 
 def _check_default(cls: type, field: Field[Any]) -> None:
-    """What Pydantic's `Field` says as a default of a plain dataclass, nobody but Pydantic would hear."""
+    """Reject Pydantic's `Field` as a default: only Pydantic would apply it."""
     if type(field.default).__module__ == "pydantic.fields":
         raise ContractError(
-            "a Field of Pydantic's is no default of a plain dataclass",
+            "Pydantic's Field is not a valid default in a plain dataclass",
             where=f"{cls.__qualname__}.{field.name}",
             found=field.default,
             expected="Annotated[…, Field(…)]",
         )
 
 
-def _is_required(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
-
-
 def _property(cls: type, field: Field[Any], described: Described) -> dict[str, Any]:
+    """The schema of a field: its type with bounds, sources, description and default."""
     where = f"{cls.__qualname__}.{field.name}"
-    bounded = bounded_in_field(described.schema, field.metadata, where)
-    return {**bounded, **of_sources(field.metadata), **_remarks(field)}
-
-
-def _remarks(field: Field[Any]) -> dict[str, Any]:
-    """What a schema says beside the type: description and default."""
-    remarks = {name: field.metadata[name] for name in ("description",) if name in field.metadata}
+    schema = {**bounded_in_field(described.schema, field.metadata, where), **of_sources(field.metadata)}
+    if "description" in field.metadata:
+        schema["description"] = field.metadata["description"]
     default = field.default.value if isinstance(field.default, Enum) else field.default
-    return {**remarks, "default": default} if type(default) in _JSON_TYPES else remarks
+    return {**schema, "default": default} if type(default) in _JSON_TYPES else schema
 
 
 def _docstring(cls: type) -> str | None:
-    """What the author wrote; a dataclass without a docstring gets its signature as one."""
+    """The docstring of the author; a dataclass without one has its signature instead."""
     text = cls.__dict__.get("__doc__")
     return inspect.cleandoc(text) if text and not text.startswith(f"{cls.__name__}(") else None
+
+
+class Type(NamedTuple):
+    """A converted type; for a list (`many`), schema and builder are those of its elements."""
+
+    name: str | None
+    schema: dict[str, Any]
+    many: bool
+    build: Build
+    check_unions: Callable[[], None]  # to be called once the schema has been compiled
+
+
+def describe(type_: Any) -> Type:
+    """Convert a dataclass, a model, another type, or a list of these. Raises `ContractError`.
+
+    A class is at the root of its schema, even if it refers to itself, as servers require an object at the
+    root. Its name is the title, which servers use as the name of the schema. Other types have no name.
+    """
+    many = get_origin(type_) is list
+    element = get_args(type_)[0] if many else type_
+    annotations = Annotations()
+    described = annotations.of(element, getattr(element, "__qualname__", excerpt(str(element), 80)))
+    schema = _with_class_at_root(described.schema, annotations.definitions)
+    name = element.__name__ if isinstance(element, type) and "$ref" in described.schema else None
+    return Type(name, schema, many, described.build, annotations.check_unions)
+
+
+def _with_class_at_root(schema: dict[str, Any], definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/$defs/")
+        root, others = definitions[name], {key: definitions[key] for key in definitions if key != name}
+        is_recursive = json.dumps(schema["$ref"]) in json.dumps([root, others], default=str)
+        schema, definitions = {"title": name, **root}, definitions if is_recursive else others
+    return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema

@@ -1,4 +1,4 @@
-"""What is written beside a type, `Annotated[int, Gt(5)]`, in the words of JSON Schema."""
+"""Converts the metadata of annotations, such as `Annotated[int, Gt(5)]`, to JSON Schema keywords."""
 
 from __future__ import annotations
 
@@ -43,24 +43,21 @@ _BOUNDS = frozenset(
         *("max_digits", "decimal_places", "enum", "const"),
     )
 )
-"""What is a bound where it stands among an author's own notes: in the words of Python, or of JSON Schema."""
+"""The names of bounds in the metadata of a field, in Python or JSON Schema; other names are ignored."""
 
-Bound = tuple[str, Any, object]  # its name, its value, and what says it
+Bound = tuple[str, Any, object]  # name, value, and the metadata that holds it
 
 
 def bounded(schema: Mapping[str, Any], metadata: Iterable[object], where: str) -> dict[str, Any]:
-    """The schema with the bounds and the description that annotated-types or Pydantic's `Field` say.
+    """Add the bounds and the description of annotated-types or Pydantic's `Field` to a schema.
 
-    Strings are notes of the author's. Raises `ContractError` for all that would get lost.
+    Strings are ignored as comments. Raises `ContractError` for metadata that the schema cannot express.
     """
     return _with(schema, ((name, value, one) for one in metadata for name, value in _said(one)), where)
 
 
 def bounded_in_field(schema: Mapping[str, Any], metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
-    """The schema with the bounds among the metadata of a dataclass's field; what else is there is a note.
-
-    Raises `ContractError` as `bounded`.
-    """
+    """Add the bounds in the metadata of a dataclass field to a schema. Raises as `bounded`."""
     bounds = {name: value for name, value in metadata.items() if name in _BOUNDS and value is not None}
     return _with(schema, ((name, value, {name: value}) for name, value in bounds.items()), where)
 
@@ -73,7 +70,7 @@ def _with(schema: Mapping[str, Any], bounds: Iterable[Bound], where: str) -> dic
     for name, value, beside in bounds:
         keyword = keywords.get(name)
         if keyword is None or keyword in made:
-            problem = "is said twice" if keyword else "is nothing that the schema of this type can say"
+            problem = "is given twice" if keyword else "does not apply to this type"
             expected = " or ".join(("description", *words))
             raise ContractError(f"{name} {problem}", where=where, found=beside, expected=expected)
         made[keyword] = value
@@ -81,10 +78,10 @@ def _with(schema: Mapping[str, Any], bounds: Iterable[Bound], where: str) -> dic
 
 
 def _said(beside: object) -> Iterable[tuple[str, Any]]:
-    """Names and values of what is set; of what cannot be looked into, that it is there."""
+    """The names and values of the bounds in a metadata object; an unknown object counts as one bound."""
     if isinstance(beside, str):
         return []
-    if isinstance(parts := getattr(beside, "metadata", None), list):  # a Field of Pydantic's
+    if isinstance(parts := getattr(beside, "metadata", None), list):  # Pydantic's Field
         named = getattr(beside, "_attributes_set", {})
         return [*named.items(), *(pair for part in parts for pair in _said(part))]
     if is_dataclass(beside):

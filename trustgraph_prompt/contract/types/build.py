@@ -1,4 +1,4 @@
-"""Instances out of values that a contract has accepted: each builder turns JSON into what a type says."""
+"""Builders: functions that make instances of a type from accepted JSON values."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
-from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.contract.explain import MAX_ISSUES, show
+from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import pointer
 
 Build = Callable[[Any], Any]
-Part = tuple[str | int, Build, Any]  # a step of the path, what builds there, of which value
+Part = tuple[str | int, Build, Any]  # a step of the path, the builder of that part, its value
 
-_MAX_MESSAGE = 200  # characters of what a class says about a value
+_MAX_MESSAGE = 200  # characters of the message of a class about a value
 
 
 class Refused(Exception):
-    """A value that meets its schema, and that its type does not take."""
+    """A value meets its schema, but its type rejects it."""
 
     def __init__(self, issues: Iterable[Issue]) -> None:
         self.issues = tuple(issues)
@@ -25,31 +25,31 @@ class Refused(Exception):
 
     @classmethod
     def because(cls, reason: Reason, message: object, path: str = "") -> Refused:
-        """Refused with one issue."""
-        return cls([Issue(reason, cut(str(message), _MAX_MESSAGE), path)])
+        """Make one with a single issue."""
+        return cls([Issue(reason, excerpt(str(message), _MAX_MESSAGE), path)])
 
     @classmethod
     def by_code(cls, error: Exception) -> Refused:
-        """Refused by an author's own code: in its words, and with the kind of an error that may be a bug."""
-        said, kind = str(error), type(error).__name__
-        if not said or not isinstance(error, ValueError | AssertionError):
-            said = f"{kind}: {said}" if said else kind
-        return cls.because(Reason.INVARIANT_VIOLATION, said)
+        """Make one from an error of the author's code; the message names the type of an unexpected error."""
+        message, kind = str(error), type(error).__name__
+        if not message or not isinstance(error, ValueError | AssertionError):
+            message = f"{kind}: {message}" if message else kind
+        return cls.because(Reason.INVARIANT_VIOLATION, message)
 
     def within(self, step: str | int) -> list[Issue]:
-        """The issues, seen from the value that holds this one at `step`."""
+        """The issues, with paths from the value that holds this one at `step`."""
         return [replace(issue, path=pointer((step,)) + issue.path) for issue in self.issues]
 
 
 def as_it_is(value: Any) -> Any:
-    """The value, where the type is JSON's own."""
+    """The builder of types that are JSON types."""
     return value
 
 
 def parts(these: Iterable[Part]) -> list[Any]:
-    """What is built of the parts of a value.
+    """Build the parts of a value.
 
-    Raises `Refused` with the issues of all parts together, of `MAX_ISSUES` and a few more at most.
+    Raises `Refused` with the issues of all parts, up to those with which there are `MAX_ISSUES`.
     """
     made: list[Any] = []
     issues: list[Issue] = []
@@ -66,12 +66,12 @@ def parts(these: Iterable[Part]) -> list[Any]:
 
 
 def optional(build: Build) -> Build:
-    """None, or what `build` makes."""
+    """The builder of an optional type."""
     return lambda value: None if value is None else build(value)
 
 
 def converted(convert: Build, expected: str) -> Build:
-    """What `convert` makes of a scalar; where it cannot, the value is not what was expected."""
+    """The builder of a scalar type; `expected` describes it if `convert` fails."""
 
     def build(value: Any) -> Any:
         try:
@@ -85,26 +85,26 @@ def converted(convert: Build, expected: str) -> Build:
 
 
 def one_value_of(values: tuple[Any, ...]) -> Build:
-    """Of values that JSON Schema takes for the same, 1 and 1.0, the one that is written."""
+    """The builder of a Literal: picks the declared value, as 1 and 1.0 are the same in JSON Schema."""
     written = {(isinstance(value, bool), value): value for value in values}
     return lambda value: written.get((isinstance(value, bool), value), value)
 
 
 def elements(build: Build, container: Callable[[list[Any]], Any]) -> Build:
-    """A container with what `build` makes of each element."""
+    """The builder of a container of elements."""
 
     def make(values: Any) -> Any:
         made = parts((index, build, value) for index, value in enumerate(values))
         try:
             return container(made)
-        except TypeError as error:  # a set of what cannot be in one
+        except TypeError as error:  # unhashable elements of a set
             raise Refused.because(Reason.SCHEMA_VALUE_ERROR, error) from error
 
     return make
 
 
 def positions(builds: list[Build]) -> Build:
-    """A tuple with a builder for each position."""
+    """The builder of a tuple, with a builder for each position."""
 
     def build(values: Any) -> Any:
         return tuple(parts((index, *pair) for index, pair in enumerate(zip(builds, values, strict=True))))
@@ -113,7 +113,7 @@ def positions(builds: list[Build]) -> Build:
 
 
 def members(build: Build) -> Build:
-    """A dict with what `build` makes of each value."""
+    """The builder of a dict."""
 
     def make(value: Any) -> Any:
         made = parts((name, build, item) for name, item in value.items())
@@ -123,10 +123,10 @@ def members(build: Build) -> Build:
 
 
 class Instance:
-    """Builds instances of a dataclass; keys that are no fields are let go.
+    """The builder of a dataclass; ignores keys that are not fields.
 
-    `fields` are set later, as they may build the same. What the class itself has against them violates an
-    invariant, whatever it raises.
+    `fields` are set later, as they may refer to the same class. Any error of the class counts as the
+    violation of an invariant.
     """
 
     def __init__(self, cls: type) -> None:
@@ -145,7 +145,7 @@ class Instance:
 
 
 def one_of(branches: Callable[[], Iterable[tuple[Callable[[Any], bool], Build]]]) -> Build:
-    """What the first of several branches makes that accepts the value."""
+    """The builder of a union: uses the first branch that accepts the value."""
 
     def build(value: Any) -> Any:
         for accepts, make in branches():

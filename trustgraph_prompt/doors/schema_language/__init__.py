@@ -1,7 +1,8 @@
-"""The run time of the schema language (seed 5): prompts and schemas of a text, and a model that answers."""
+"""The run time of the schema language (StreetRace): asks a model the prompts of a text."""
 
 from __future__ import annotations
 
+from trustgraph_prompt.doors.schema_language.instructions_and_errors import WORDING
 from trustgraph_prompt.doors.schema_language.pydantic_models import schema_to_pydantic
 from trustgraph_prompt.doors.schema_language.question import (
     MAX_SCHEMA_RETRIES,
@@ -11,7 +12,6 @@ from trustgraph_prompt.doors.schema_language.question import (
     PromptSpec,
 )
 from trustgraph_prompt.doors.schema_language.types import DSL_TYPE_MAP, type_expr_to_python_type
-from trustgraph_prompt.doors.schema_language.wording import WORDING
 from trustgraph_prompt.doors.schema_language.workflow import Workflow
 from trustgraph_prompt.errors import JSONParseError, SchemaValidationError
 from trustgraph_prompt.language.nodes import SchemaDef, TypeExpr

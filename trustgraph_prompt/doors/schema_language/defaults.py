@@ -1,4 +1,4 @@
-"""What a value leaves out, and its schema says."""
+"""Fills in the defaults that a schema declares."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from trustgraph_prompt.language.nodes import (
 from trustgraph_prompt.language.problem import Problem, complain
 
 MAX_VALUES = 1_000
-"""How many values may be filled in within a default."""
+"""The maximum number of values that are filled in within one default."""
 
-_UNDER_WAY = object()
+_IN_PROGRESS = object()
 
 
 class Defaults:
-    """Fills in defaults where fields are missing, and null for a `T?`; in values that are as declared.
+    """Fills in missing fields of valid values: their default, or null for a `T?`.
 
-    Raises `LanguageError` for defaults that hold each other without an end; `where` names their text.
+    Raises `LanguageError` for defaults that contain each other endlessly; `where` names their text.
     """
 
     def __init__(self, file: File, types: Mapping[str, Mapping[str, Any]], where: str | None) -> None:
@@ -40,62 +40,59 @@ class Defaults:
         self._where = where
         self._schemas = Schemas(file)
         self._contracts: dict[TypeExpr, Contract] = {}
-        self._whole: dict[int, Any] = {}
+        self._completed: dict[int, Any] = {}
         for schema in file.schemas:
             for field in schema.fields:
                 if field.default is not None:
                     self._default(field, field.default)
 
     def filled(self, value: Any, expr: TypeExpr) -> Any:
-        """A value of a type, whole, its fields in the order of their schema."""
+        """A value of a type with its defaults filled in and its fields in the order of their schema."""
         match expr, value:
             case Annotated(inner), _:
                 return self.filled(value, inner)
             case Optional(inner), _ if value is not None:
                 return self.filled(value, inner)
             case Union(members), _:
-                meant = (member for member in members if self._is_a(value, member))
-                return self.filled(value, next(meant, members[0]))
+                matching = (member for member in members if self._matches(value, member))
+                return self.filled(value, next(matching, members[0]))
             case ListOf(item), list():
-                return [self.filled(one, item) for one in value]
+                return [self.filled(element, item) for element in value]
             case MapOf(item), dict():
-                return {key: self.filled(one, item) for key, one in value.items()}
+                return {key: self.filled(element, item) for key, element in value.items()}
             case Name(name), dict() if name in self._schemas.by_name:
-                return self._object(value, name)
+                completed: dict[str, Any] = {}
+                for field in self._schemas.fields(name):
+                    if field.name in value:
+                        completed[field.name] = self.filled(value[field.name], field.type)
+                    elif field.default is not None:
+                        completed[field.name] = copy.deepcopy(self._default(field, field.default))
+                    elif not field.may_be_missing:
+                        completed[field.name] = None
+                return completed | {key: extra for key, extra in value.items() if key not in completed}
         return value
 
-    def _object(self, value: dict[str, Any], name: str) -> dict[str, Any]:
-        whole: dict[str, Any] = {}
-        for field in self._schemas.fields(name):
-            if field.name in value:
-                whole[field.name] = self.filled(value[field.name], field.type)
-            elif field.default is not None:
-                whole[field.name] = copy.deepcopy(self._default(field, field.default))
-            elif not field.may_be_missing:
-                whole[field.name] = None
-        return {**whole, **{key: one for key, one in value.items() if key not in whole}}
-
     def _default(self, field: SchemaField, default: Default) -> Any:
-        """The default of a field, whole itself."""
+        """The default of a field, with its own defaults filled in."""
         key = id(field)  # which lives as long as the file
-        if key not in self._whole:
-            self._whole[key] = _UNDER_WAY
+        if key not in self._completed:
+            self._completed[key] = _IN_PROGRESS
             try:
-                whole = self.filled(default.value, field.type)
+                completed = self.filled(default.value, field.type)
             except RecursionError:
-                whole = _UNDER_WAY
-            if whole is _UNDER_WAY or _count(whole) > _count(default.value) + MAX_VALUES:
-                self._refuse(default, "more and more")
-            self._whole[key] = whole
-        if self._whole[key] is _UNDER_WAY:
+                completed = _IN_PROGRESS
+            if completed is _IN_PROGRESS or _count(completed) > _count(default.value) + MAX_VALUES:
+                self._refuse(default, "more")
+            self._completed[key] = completed
+        if self._completed[key] is _IN_PROGRESS:
             self._refuse(default, "itself")
-        return self._whole[key]
+        return self._completed[key]
 
     def _refuse(self, default: Default, found: str) -> None:
-        wrong = "what is filled in for this holds others without an end"
-        complain([Problem(wrong, default.at, found, f"at most {MAX_VALUES:,} values")], self._where)
+        message = "the defaults within this default never end"
+        complain([Problem(message, default.at, found, f"at most {MAX_VALUES:,} values")], self._where)
 
-    def _is_a(self, value: Any, expr: TypeExpr) -> bool:
+    def _matches(self, value: Any, expr: TypeExpr) -> bool:
         if expr not in self._contracts:
             schema = to_json_schema(self._file, expr, types=self._types)
             self._contracts[expr] = Contract.from_schema(schema)
@@ -103,6 +100,6 @@ class Defaults:
 
 
 def _count(value: Any) -> int:
-    """A value and all that is in it."""
+    """The number of values in a value, itself included."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + sum(map(_count, parts))

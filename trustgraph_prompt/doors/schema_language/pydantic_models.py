@@ -1,4 +1,4 @@
-"""Schemas of the language as Pydantic models (seed 5; the extra `pydantic`)."""
+"""Converts schemas of the language to Pydantic models (StreetRace; the extra `pydantic`)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def schema_to_pydantic(schema_def: SchemaDef, schemas: Iterable[SchemaDef] = ()) -> type[BaseModel]:
-    """The model of a schema; `schemas` are those that it extends and refers to.
+    """Make the model of a schema; `schemas` are those that it extends and refers to.
 
-    Fields whose names Python or Pydantic would not have get others, and their own as aliases. Raises
-    `LanguageError` for what is not there, `ConfigError` without Pydantic.
+    A field whose name is invalid in Python or Pydantic gets another one, and its own as an alias. Raises
+    `LanguageError` for a missing schema or type, `ConfigError` without Pydantic.
     """
     return Models((schema_def, *schemas))[schema_def.name]
 
 
 class Models(Mapping[str, "type[BaseModel]"]):
-    """The models of schemas by their names, made together when the first of them is asked for.
+    """The models of schemas by their names, all made when the first one is requested.
 
-    `types` are those of Python that schemas may name beside those of the language.
+    `types` are Python types that schemas may name, in addition to those of the language.
     """
 
     def __init__(self, schemas: Iterable[SchemaDef], types: Mapping[str, Any] | None = None) -> None:
@@ -50,30 +50,33 @@ class Models(Mapping[str, "type[BaseModel]"]):
 
     @property
     def annotations(self) -> Mapping[str, Any]:
-        """What the names in types stand for."""
+        """The Python types of all names."""
         return {**self._types, **self}
 
     @cached_property
     def _models(self) -> dict[str, type[BaseModel]]:
         try:
-            return self._made()
+            return self._make()
         except ConfigError:
             raise
         except ImportError:
             raise ConfigError(
                 "models need the extra `pydantic`: pip install 'trustgraph-prompt[pydantic]'"
             ) from None
-        except Exception as error:  # types may be anybody's, and circles may be too long
+        except Exception as error:  # of a caller's types, or a RecursionError
             raise ConfigError(
-                f"Pydantic makes no models of these schemas: {excerpt(str(error), 300)}"
+                f"Pydantic cannot make models of these schemas: {excerpt(str(error), 300)}"
             ) from error
 
-    def _made(self) -> dict[str, type[BaseModel]]:
+    def _make(self) -> dict[str, type[BaseModel]]:
+        from pydantic import WithJsonSchema
+
         inherited = Schemas(File(tuple(self._schemas.values())))
-        # they may refer to each other in circles, and their names need not be Python's
+        # schemas may refer to each other in circles, and their names need not be valid in Python
         references = {name: f"_Schema{number}_" for number, name in enumerate(self._schemas)}
         annotations = {
-            "bytes": _base64(),
+            # Pydantic's own schema of base64 names another alphabet
+            "bytes": Annotated[bytes, WithJsonSchema(dict(BYTES))],
             **self._types,
             **{name: ForwardRef(reference) for name, reference in references.items()},
         }
@@ -85,13 +88,6 @@ class Models(Mapping[str, "type[BaseModel]"]):
         for model in models.values():
             model.model_rebuild(_types_namespace=namespace)
         return models
-
-
-def _base64() -> Any:
-    """Bytes, with the schema that the language has for them: Pydantic tells of another alphabet."""
-    from pydantic import WithJsonSchema
-
-    return Annotated[bytes, WithJsonSchema(dict(BYTES))]
 
 
 def _model(
@@ -126,15 +122,15 @@ def _model(
 
 
 def _python_name(name: str, taken: set[str]) -> str:
-    """The name itself, or the nearest one that an attribute can have."""
-    found = re.sub(r"\W", "_", name).lstrip("_0123456789") or "field"
-    while found in taken or keyword.iskeyword(found):
-        found += "_"
-    return found
+    """The name, or a similar one that is valid for an attribute."""
+    valid = re.sub(r"\W", "_", name).lstrip("_0123456789") or "field"
+    while valid in taken or keyword.iskeyword(valid):
+        valid += "_"
+    return valid
 
 
 def _definition(field: SchemaField, annotations: Mapping[str, Any], alias: str | None) -> tuple[Any, Any]:
-    """Type and settings of a field."""
+    """The type and the `Field` of a field."""
     from pydantic import Field
 
     settings: dict[str, Any] = {"description": field.description, "alias": alias}
@@ -152,7 +148,7 @@ def _definition(field: SchemaField, annotations: Mapping[str, Any], alias: str |
 
 
 def _or_missing(annotation: Any) -> Any:
-    """What a field may have that may be missing, but not be null: None where it is missing."""
+    """The type of a field that may be missing, which is None then, but not null."""
     from pydantic import BeforeValidator
     from pydantic.json_schema import SkipJsonSchema
 
@@ -161,7 +157,7 @@ def _or_missing(annotation: Any) -> Any:
 
 def _not_null(value: Any) -> Any:
     if value is None:
-        raise ValueError("this may be missing, but not be null")
+        raise ValueError("the field may be missing, but not null")
     return value
 
 
@@ -170,14 +166,14 @@ def _without_default(json_schema: dict[str, Any]) -> None:
 
 
 def _without_missing(fields: Mapping[str, str]) -> Any:
-    """A serializer that leaves out those of the fields (by name, with their alias) which nobody set."""
+    """A serializer that omits those of the fields (aliases by name) that were not set."""
     from pydantic import model_serializer
 
-    def written(self: Any, handler: Callable[[Any], dict[str, Any]], info: Any) -> dict[str, Any]:
-        said = handler(self)
+    def serialize(self: Any, handler: Callable[[Any], dict[str, Any]], info: Any) -> dict[str, Any]:
+        serialized = handler(self)
         for name, alias in fields.items():
             if name not in self.model_fields_set:
-                said.pop(name if info.by_alias is False else alias, None)
-        return said
+                serialized.pop(name if info.by_alias is False else alias, None)
+        return serialized
 
-    return model_serializer(mode="wrap")(written)
+    return model_serializer(mode="wrap")(serialize)

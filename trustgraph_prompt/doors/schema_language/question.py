@@ -1,4 +1,4 @@
-"""A prompt of a workflow as it is asked, made of a text of the schema language or of a spec (StreetRace)."""
+"""Compiles a prompt of a workflow, from a text in the schema language or from a spec (StreetRace)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.doors.schema_language.defaults import Defaults
+from trustgraph_prompt.doors.schema_language.instructions_and_errors import WORDING, error_of
 from trustgraph_prompt.doors.schema_language.pydantic_models import Models
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
-from trustgraph_prompt.doors.schema_language.wording import WORDING, error_of
 from trustgraph_prompt.errors import PromptError, StructuredOutputInvalid, suggestion
 from trustgraph_prompt.language import File
 from trustgraph_prompt.language.nodes import PromptDef
@@ -27,7 +27,7 @@ EscalationSpec = Escalation
 
 @dataclass
 class PromptSpec:
-    """A prompt: `body` makes its text of the terms, `schema` is the name of what it expects, `X` or `X[]`."""
+    """A prompt: `body` makes its text from the terms, `schema` names the expected type, `X` or `X[]`."""
 
     body: Callable[[Any], str]
     model: str | None = None
@@ -37,9 +37,9 @@ class PromptSpec:
 
 @dataclass(frozen=True)
 class EscalationEvent:
-    """What is escalated, and why: a condition of the prompt, or attempts that brought nothing to use.
+    """An escalated answer, and why: a condition of the prompt, or attempts without a usable answer.
 
-    `result` is the value, or what the model said where there is none; then `error` is what would be raised.
+    `result` is the value, or without one the text of the model; then `error` is what would be raised.
     """
 
     prompt_name: str
@@ -51,14 +51,14 @@ class EscalationEvent:
 
 
 OnEscalation = Callable[[EscalationEvent], Awaitable[Any] | Any]
-"""Who decides about what is escalated: what it returns, or its coroutine, is the result."""
+"""Handles an escalated answer: its return value, awaited if need be, is the result."""
 
 
-def unknown(what: str, name: str, known: Iterable[str], *, where: str | None = None) -> PromptError:
-    """The error for a name that nothing has."""
+def unknown(kind: str, name: str, known: Iterable[str], *, where: str | None = None) -> PromptError:
+    """The error for an unknown name of a prompt, schema or model."""
     names = sorted(known)
     return PromptError(
-        f"there is no {what} of this name{suggestion(name, names)}",
+        f"unknown {kind}{suggestion(name, names)}",
         where=where,
         found=name,
         expected=", ".join(names) or "none",
@@ -66,27 +66,27 @@ def unknown(what: str, name: str, known: Iterable[str], *, where: str | None = N
 
 
 MAX_SCHEMA_RETRIES = 3
-"""How often a question is put until its answer is as expected, in all, unless its prompt says otherwise."""
+"""The default for the total number of attempts until an answer is valid."""
 
-_OF_LINES: Mapping[str, Any] = {"extra": "ignore", "coerce": True, "attempts": MAX_SCHEMA_RETRIES}
-_OF_JSON: Mapping[str, Any] = {**_OF_LINES, "fences": "one"}
+_JSONL_DEFAULTS: Mapping[str, Any] = {"extra": "ignore", "coerce": True, "attempts": MAX_SCHEMA_RETRIES}
+_JSON_DEFAULTS: Mapping[str, Any] = {**_JSONL_DEFAULTS, "fences": "one"}
 _NO_SYSTEM = Template.compile("", where="system")
-_SPOKEN = Template.compile("{{ body }}")
+_UNUSED = Template.compile("{{ body }}")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What it expects is called `schema_name`; `finish` makes the result of an outcome that has a value."""
+class CompiledPrompt:
+    """A prompt that can be asked; `finish` makes the result from an outcome with a value."""
 
     definition: PromptDefinition
     schema_name: str
-    spoken: Callable[[Mapping[str, Any]], Question]
+    render: Callable[[Mapping[str, Any]], Question]
     finish: Callable[[Outcome], Any]
     output_schema: Callable[[], Any]
 
     def question(self, terms: Mapping[str, Any]) -> Question:
-        """The question, and at its end how to answer it. Raises `RequestError` for terms that are missing."""
-        question = self.spoken(terms)
+        """Render the question with instructions about its answer. Raises `RequestError` for missing terms."""
+        question = self.render(terms)
         if TERM in self.definition.template.needs.named:
             return question
         instructions = self.definition.contract.instructions(WORDING)
@@ -95,38 +95,39 @@ class Asked:
 
 def from_text(
     file: File, declared: PromptDef, models: Models, defaults: Defaults, types: Types, where: str | None
-) -> tuple[PromptSpec, Asked]:
-    """A prompt of a file. Raises `ConfigError`."""
-    by_default = _OF_LINES if declared.layout == "jsonl" else _OF_JSON
+) -> tuple[PromptSpec, CompiledPrompt]:
+    """Compile a prompt of a file. Raises `ConfigError`."""
+    by_default = _JSONL_DEFAULTS if declared.layout == "jsonl" else _JSON_DEFAULTS
     definition = definition_of(file, declared, types=types, defaults=by_default, where=where)
     system = Template.compile(file.system, where="system") if file.system else _NO_SYSTEM
-    definition = replace(definition.under(system), answer_format="none")
-    told = {TERM: definition.contract.instructions(WORDING)}
+    definition = replace(definition.with_system(system), answer_format="none")
+    instructions = {TERM: definition.contract.instructions(WORDING)}
 
-    def spoken(terms: Mapping[str, Any]) -> Question:
-        definition.require({**terms, **told})
-        return definition.question({**terms, **told})
+    def render(terms: Mapping[str, Any]) -> Question:
+        given = {**terms, **instructions}
+        definition.require(given)
+        return definition.question(given)
 
     expecting = declared.expecting
     spec = PromptSpec(
-        body=lambda terms: spoken(terms).prompt,
+        body=lambda terms: render(terms).prompt,
         model=definition.config.model,
         schema=None if expecting is None else spell_type(expecting),
         escalation=definition.escalation,
     )
     if expecting is None:
-        return spec, Asked(definition, "", spoken, _as_it_is, lambda: None)
-    return spec, Asked(
+        return spec, CompiledPrompt(definition, "", render, _value, lambda: None)
+    return spec, CompiledPrompt(
         definition,
         spell_type(expecting),
-        spoken,
+        render,
         lambda outcome: defaults.filled(outcome.value, expecting),
         lambda: type_expr_to_python_type(expecting, models.annotations),
     )
 
 
-def from_spec(name: str, spec: PromptSpec, schemas: Mapping[str, Any]) -> Asked:
-    """A prompt by its spec. Raises `PromptError` where there is no schema of its name."""
+def from_spec(name: str, spec: PromptSpec, schemas: Mapping[str, Any]) -> CompiledPrompt:
+    """Compile a spec. Raises `PromptError` for an unknown schema."""
     schema_name = spec.schema or ""
     model = schema_name.removesuffix("[]")
     if model and model not in schemas:
@@ -140,7 +141,7 @@ def from_spec(name: str, spec: PromptSpec, schemas: Mapping[str, Any]) -> Asked:
     )
     definition = PromptDefinition(
         name,
-        _SPOKEN,
+        _UNUSED,  # `body` makes the question
         contract,
         RuntimeConfig(model=spec.model),
         attempts=1 if expected is None else MAX_SCHEMA_RETRIES,
@@ -151,20 +152,22 @@ def from_spec(name: str, spec: PromptSpec, schemas: Mapping[str, Any]) -> Asked:
     def finish(outcome: Outcome) -> Any:
         try:
             built = contract.build(outcome.value)
-        except StructuredOutputInvalid as invalid:  # by the model's own validators
+        except StructuredOutputInvalid as invalid:  # raised by the model's own validators
             issues = invalid.issues
-            refused = replace(outcome, value=None, reason=issues[0].reason, issues=issues, cause=invalid)
-            raise error_of(schema_name, refused) from invalid
-        return [one.model_dump() for one in built] if isinstance(built, list) else built.model_dump()
+            rejected = replace(outcome, value=None, reason=issues[0].reason, issues=issues, cause=invalid)
+            raise error_of(schema_name, rejected) from invalid
+        return (
+            [instance.model_dump() for instance in built] if isinstance(built, list) else built.model_dump()
+        )
 
-    return Asked(
+    return CompiledPrompt(
         definition,
         schema_name,
         lambda terms: Question("", spec.body(terms), terms),
-        _as_it_is if expected is None else finish,
+        _value if expected is None else finish,
         lambda: output,
     )
 
 
-def _as_it_is(outcome: Outcome) -> Any:
+def _value(outcome: Outcome) -> Any:
     return outcome.value

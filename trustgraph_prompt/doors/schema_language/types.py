@@ -1,4 +1,4 @@
-"""Types and constraints of the schema language as Python and Pydantic have them (StreetRace)."""
+"""Converts types and constraints of the schema language to Python and Pydantic (StreetRace)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from trustgraph_prompt.language.nodes import (
     Union,
 )
 
-_SETTINGS: Mapping[str, str] = {
+_FIELD_SETTINGS: Mapping[str, str] = {
     "minimum": "ge",
     "maximum": "le",
     "exclusiveMinimum": "gt",
@@ -40,27 +40,20 @@ _SETTINGS: Mapping[str, str] = {
     **dict.fromkeys(("minLength", "minItems", "minProperties"), "min_length"),
     **dict.fromkeys(("maxLength", "maxItems", "maxProperties"), "max_length"),
 }
-"""What keywords of JSON Schema are called there."""
+"""Parameters of Pydantic's `Field` by keyword of JSON Schema."""
 
 
-def constrained(annotation: Any, json_type: str | None, constraints: Sequence[Constraint]) -> Any:
-    """The annotation with the constraints that a type can have which is this in JSON."""
+def _constrained(annotation: Any, json_type: str | None, constraints: Sequence[Constraint]) -> Any:
+    """The annotation with those constraints that apply to the JSON type."""
     for constraint in constraints:
         for key, value in (keywords_of(constraint, json_type) or {}).items():
-            said = _for_integers(key, value) if json_type == "integer" else value
-            annotation = typing.Annotated[annotation, *_said(key, said)]
+            bound = _integer_bound(key, value) if json_type == "integer" else value
+            annotation = typing.Annotated[annotation, *_metadata(key, bound)]
     return annotation
 
 
-def described(annotation: Any, description: str) -> Any:
-    """The annotation with what an author says of it."""
-    from pydantic import Field
-
-    return typing.Annotated[annotation, Field(description=description)]
-
-
-def _for_integers(keyword: str, value: Any) -> Any:
-    """A bound of integers as the integer that Pydantic wants there, of which it lets the same pass."""
+def _integer_bound(keyword: str, value: Any) -> Any:
+    """A bound of integers as an integer, which Pydantic requires, that accepts the same values."""
     match keyword:
         case "minimum" | "exclusiveMaximum":
             return math.ceil(value)
@@ -71,14 +64,14 @@ def _for_integers(keyword: str, value: Any) -> Any:
     return value
 
 
-def _said(keyword: str, value: Any) -> tuple[Any, ...]:
-    """A keyword of JSON Schema as what Pydantic makes of it."""
+def _metadata(keyword: str, value: Any) -> tuple[Any, ...]:
+    """Pydantic's metadata for a keyword of JSON Schema."""
     from pydantic import AfterValidator, Field
 
-    if keyword in _SETTINGS:
-        return (Field(**{_SETTINGS[keyword]: value}),)
-    said = Field(json_schema_extra={keyword: value})
-    return (AfterValidator(_unique), said) if keyword == "uniqueItems" else (said,)
+    if keyword in _FIELD_SETTINGS:
+        return (Field(**{_FIELD_SETTINGS[keyword]: value}),)
+    field = Field(json_schema_extra={keyword: value})
+    return (AfterValidator(_unique), field) if keyword == "uniqueItems" else (field,)
 
 
 def _unique(items: list[Any]) -> list[Any]:
@@ -101,7 +94,7 @@ DSL_TYPE_MAP: dict[str, Any] = {
     "uuid": UUID,
     "decimal": Decimal,
 }
-"""The types by their names. Whatever is added here may stand in texts that are loaded afterwards."""
+"""Python types by name. Texts that are loaded later may use names that are added here."""
 
 
 def type_expr_to_python_type(
@@ -109,24 +102,28 @@ def type_expr_to_python_type(
     schemas: Mapping[str, Any] | None = None,
     constraints: Sequence[Constraint] = (),
 ) -> Any:
-    """The annotation for a type; `schemas` are those of schemas, by name. Constraints are those of Pydantic.
+    """Convert a type to an annotation, with constraints as metadata of Pydantic.
 
-    Raises `LanguageError` for a name that neither they nor `DSL_TYPE_MAP` have, `ConfigError` for constraints
-    without Pydantic.
+    `schemas` are the annotations of schemas, by name. Raises `LanguageError` for a name that neither they nor
+    `DSL_TYPE_MAP` contain.
     """
     match type_expr:
         case Optional(inner):
             return type_expr_to_python_type(inner, schemas, constraints) | None
         case Union(members):
-            literals = tuple(one.value for one in members if isinstance(one, Literal))
-            others = [one for one in members if not isinstance(one, Literal)]
+            literals = tuple(member.value for member in members if isinstance(member, Literal))
             choice = [OneOf[literals]] if literals else []
-            parts = [type_expr_to_python_type(one, schemas, constraints) for one in others]
+            others = [member for member in members if not isinstance(member, Literal)]
+            parts = [type_expr_to_python_type(member, schemas, constraints) for member in others]
             return reduce(or_, choice + parts)
         case Annotated(inner, own, description):
             annotation = type_expr_to_python_type(inner, schemas, own)
-            return annotation if description is None else described(annotation, description)
-    return constrained(_unconstrained(type_expr, schemas), type_of(type_expr, {}), constraints)
+            if description is None:
+                return annotation
+            from pydantic import Field
+
+            return typing.Annotated[annotation, Field(description=description)]
+    return _constrained(_unconstrained(type_expr, schemas), type_of(type_expr, {}), constraints)
 
 
 def _unconstrained(type_expr: TypeExpr, schemas: Mapping[str, Any] | None) -> Any:
@@ -142,7 +139,5 @@ def _unconstrained(type_expr: TypeExpr, schemas: Mapping[str, Any] | None) -> An
             if name in known:
                 return known[name]
             where = "line {}, column {}".format(*type_expr.at) if type_expr.at else None
-            raise LanguageError(
-                "there is no such type", where=where, found=name, expected=", ".join(sorted(known))
-            )
-    raise LanguageError("this is no type", found=type_expr, expected="a TypeExpr of the language")
+            raise LanguageError("unknown type", where=where, found=name, expected=", ".join(sorted(known)))
+    raise LanguageError("not a type", found=type_expr, expected="a TypeExpr of the language")

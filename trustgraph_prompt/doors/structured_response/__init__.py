@@ -1,4 +1,4 @@
-"""The structured response (seed 3): an answer that says how much of what there is it shows."""
+"""The structured response (AION): an answer that states how many of the available items it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cache of structured responses, and of texts known to hold none; in this process or shared."""
+"""Caches structured responses, and texts without one, in this process or in a shared cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock, Thread
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from cachetools import TLRUCache
 
@@ -20,15 +20,15 @@ from trustgraph_prompt.doors.structured_response.parser import ResponseParser
 from trustgraph_prompt.doors.structured_response.response import StructuredResponse
 from trustgraph_prompt.doors.structured_response.schema import CURRENT_SCHEMA_VERSION, STRUCTURED_RESPONSE
 from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.reader.decode import NotJson, decode
-from trustgraph_prompt.wire import encode
 
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A text, and what came of reading it; a negative one where that was nothing.
+    """A text and the result of reading it; a negative entry has no response.
 
-    `created_at` is in seconds since the epoch, for people: what has expired is known without it.
+    `created_at` is in seconds since the epoch, for people: expiry does not depend on it.
     """
 
     raw_response: str
@@ -41,7 +41,7 @@ class CacheEntry:
     ttl_seconds: float
 
     def pack(self) -> bytes:
-        """As JSON. Raises `ValueError` where `parsed_json` is none."""
+        """Encode the entry as JSON. Raises `ValueError` if `parsed_json` cannot be."""
         response = self.structured_response
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields["structured_response"] = None if response is None else response.to_dict()
@@ -49,11 +49,11 @@ class CacheEntry:
         try:
             return encode(fields)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"a cache of responses keeps JSON: {error}") from error
+            raise ValueError(f"the entry is not JSON: {error}") from error
 
     @classmethod
     def unpack(cls, data: bytes) -> CacheEntry | None:
-        """None where it is no entry, or its response would not be accepted any more."""
+        """Decode an entry; None for anything else, and for a response that is no longer accepted."""
         try:
             match decode(data.decode()):
                 case {
@@ -67,15 +67,13 @@ class CacheEntry:
                     "created_at": int() | float() as created,
                     "ttl_seconds": int() | float() as ttl,
                 }:
-                    built = _response(response, truncated=truncated)
+                    built = None
+                    if response is not None:
+                        built = StructuredResponse.from_dict(response, truncated=truncated)
                     return cls(raw, parsed, built, valid, Reason(reason), fallback, created, ttl)
         except (NotJson, ValueError, StructuredOutputInvalid):
             pass
         return None
-
-
-def _response(fields: Mapping[str, Any] | None, *, truncated: bool) -> StructuredResponse | None:
-    return None if fields is None else StructuredResponse.from_dict(fields, truncated=truncated)
 
 
 T = TypeVar("T")
@@ -83,58 +81,42 @@ T = TypeVar("T")
 PREFIX = "response:"
 
 
-class Store(Protocol):
-    """Keeps bytes under keys, each for its seconds; safe under threads."""
-
-    def get(self, key: str) -> bytes | None:
-        """What is kept under the key, None where there is nothing."""
-
-    def set(self, key: str, value: bytes, seconds: float) -> None:
-        """Keep it so long, or shorter where there is no room."""
-
-    def clear(self) -> None:
-        """Forget everything that is kept for this process alone."""
-
-    def __len__(self) -> int:
-        """How many entries are kept for this process alone."""
-
-    def close(self) -> None:
-        """Give back what it takes to keep them. Idempotent."""
-
-
 class InMemory:
-    """At most so many; what was used least recently goes first."""
+    """Stores bytes by key, each with a time to live in seconds; thread-safe.
+
+    Has at most `max_size` entries; the least recently used one is evicted first.
+    """
 
     def __init__(self, max_size: int, clock: Callable[[], float]) -> None:
         self._lock = Lock()
-        self._kept: TLRUCache[str, tuple[bytes, float]] = TLRUCache(
-            max_size, ttu=lambda _, kept, now: now + kept[1], timer=clock
+        self._entries: TLRUCache[str, tuple[bytes, float]] = TLRUCache(
+            max_size, ttu=lambda _, entry, now: now + entry[1], timer=clock
         )
 
     def get(self, key: str) -> bytes | None:
         with self._lock:
-            kept = self._kept.get(key)
-        return None if kept is None else kept[0]
+            entry = self._entries.get(key)
+        return None if entry is None else entry[0]
 
     def set(self, key: str, value: bytes, seconds: float) -> None:
         with self._lock:
-            self._kept.pop(key, None)
-            if self._kept.maxsize >= 1:
-                self._kept[key] = value, seconds
+            self._entries.pop(key, None)
+            if self._entries.maxsize >= 1:
+                self._entries[key] = value, seconds
 
     def clear(self) -> None:
         with self._lock:
-            self._kept.clear()
+            self._entries.clear()
 
     def __len__(self) -> int:
         with self._lock:
-            return len(self._kept)
+            return len(self._entries)
 
     def close(self) -> None: ...
 
 
 class Shared:
-    """A cache of `ask`, for those who do not await: it runs in a thread of its own."""
+    """The same interface to a shared cache of `ask`, whose event loop runs in a thread of its own."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -154,7 +136,7 @@ class Shared:
         self._run(keep)
 
     def clear(self) -> None:
-        """What others share is not this process's to forget."""
+        """Does nothing: other processes share the entries."""
 
     def __len__(self) -> int:
         return 0
@@ -166,16 +148,16 @@ class Shared:
             self._loop.close()
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]], *, last: bool = False) -> T | None:
-        """What comes of some work in the thread, None once it was the last."""
+        """Run a coroutine in the thread and return its result; None after the last one."""
         with self._lock:
             if self._is_closed:
                 return None
             self._is_closed = last
-            running = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        return running.result()
+            future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        return future.result()
 
     async def _end(self) -> bool:
-        """Wait for those who still wait for an answer, and close the cache."""
+        """Wait for calls in progress, and close the cache."""
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:
             await asyncio.wait(others)
@@ -184,11 +166,11 @@ class Shared:
 
 
 class ResponseCache(DefaultInstance):
-    """Keeps what was read under keys, each for a time of its own; safe under threads.
+    """Stores results of reading by key, each with a time to live; thread-safe.
 
-    What goes in and what comes out are copies: nobody changes what others find. At most `max_size` entries
-    are in memory; what was used least recently goes first. With `shared` they are there instead, for all who
-    share it, and room is its own matter. Lookups are counted in `metrics`, too.
+    It stores and returns copies. At most `max_size` entries are in memory; the least recently used one is
+    evicted first. With `shared`, entries are stored there instead, without `max_size`. Lookups are also
+    counted in `metrics`.
     """
 
     DEFAULT_TTL_ONLINE = 300
@@ -205,7 +187,7 @@ class ResponseCache(DefaultInstance):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.max_size = max_size
-        self._store: Store = InMemory(max_size, clock) if shared is None else Shared(shared)
+        self._store = InMemory(max_size, clock) if shared is None else Shared(shared)
         self._metrics = metrics
         self._lock = Lock()
         self._hits = self._negative_hits = self._misses = 0
@@ -218,9 +200,9 @@ class ResponseCache(DefaultInstance):
     def compute_key(
         model_id: str, prompt_version: str, query: str, doc_ids: Iterable[object] | None, raw_text: str
     ) -> str:
-        """A hash of all that a response came of, and of what a response must be.
+        """Hash everything that a response depends on, including the contract.
 
-        The order of `doc_ids` does not matter; they may be of any type that has a text.
+        The order of `doc_ids` does not matter; they may be of any type that `str` converts.
         """
         ids = [doc_ids] if isinstance(doc_ids, str) else list(doc_ids or ())
         parts = [
@@ -230,7 +212,7 @@ class ResponseCache(DefaultInstance):
         return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
     def get(self, key: str) -> CacheEntry | None:
-        """What is kept there, None for nothing; a negative entry has no `structured_response`."""
+        """Look up an entry, None without one; a negative entry has no `structured_response`."""
         data = self._store.get(key)
         entry = None if data is None else CacheEntry.unpack(data)
         with self._lock:
@@ -252,15 +234,15 @@ class ResponseCache(DefaultInstance):
         fallback_used: str,
         ttl_seconds: float | None = None,
     ) -> None:
-        """Keep what came of a text, in place of what is there.
+        """Store the result of reading a text, replacing the previous entry.
 
-        Without `ttl_seconds` it is kept for `DEFAULT_TTL_ONLINE`, or `DEFAULT_TTL_NEGATIVE` where it was
-        nothing; with no time left it changes nothing. Raises `ValueError` for what is no time or no JSON.
+        `ttl_seconds` is `DEFAULT_TTL_ONLINE` by default, `DEFAULT_TTL_NEGATIVE` if not `validation_result`;
+        with 0 or less, nothing changes. Raises `ValueError` if it is not finite or the entry is not JSON.
         """
         if ttl_seconds is None:
             ttl_seconds = self.DEFAULT_TTL_ONLINE if validation_result else self.DEFAULT_TTL_NEGATIVE
         if not math.isfinite(ttl_seconds):
-            raise ValueError(f"an entry is kept for some seconds, not for {ttl_seconds}")
+            raise ValueError(f"ttl_seconds is {ttl_seconds}, expected a finite number")
         entry = CacheEntry(
             raw_response,
             parsed_json,
@@ -276,25 +258,25 @@ class ResponseCache(DefaultInstance):
             self._store.set(key, packed, ttl_seconds)
 
     def warm(self, responses: Mapping[str, str], ttl_seconds: float | None = None) -> int:
-        """Read texts that are likely to come, and keep each under its key; how many held a response.
+        """Read texts in advance and store each by its key; returns how many contained a response.
 
-        Nobody asked for them, and they are not counted.
+        The metrics do not count them.
         """
-        found = 0
+        valid = 0
         for key, text in responses.items():
             outcome = ResponseParser.read(text)
-            response, fallback = ResponseParser.told(outcome)
-            found += response is not None
+            response, fallback = ResponseParser.result(outcome)
+            valid += response is not None
             parsed = None if response is None else response.to_dict()
             self.set(key, text, parsed, response, response is not None, outcome.reason, fallback, ttl_seconds)
-        return found
+        return valid
 
     def clear(self) -> None:
-        """Forget all entries in memory, and keep the counts; what is shared is left to expire."""
+        """Delete all entries in memory, but not the counts; shared entries expire by themselves."""
         self._store.clear()
 
     def get_stats(self) -> dict[str, Any]:
-        """How much is in memory (`size`, `max_size`), and what came of lookups."""
+        """The entries in memory (`size`, `max_size`) and the counts of lookups."""
         size = len(self._store)
         with self._lock:
             lookups = self._hits + self._misses
@@ -308,14 +290,14 @@ class ResponseCache(DefaultInstance):
             }
 
     def close(self) -> None:
-        """Give back the connections of what is shared, after which there is nothing in it. Idempotent."""
+        """Close the shared cache, which is empty from then on. Idempotent."""
         self._store.close()
 
 
 def get_parse_stats(
     metrics: ResponseMetrics | None = None, cache: ResponseCache | None = None
 ) -> dict[str, Any]:
-    """What was read (`parsing`), found again (`cache`), and promised (`slo`); by default of all who share."""
+    """Statistics of `parsing` and `cache`, and the `slo`; by default of the shared instances."""
     metrics = metrics or ResponseMetrics.get_instance()
     cache = cache or ResponseCache.get_instance()
     return {
@@ -326,6 +308,6 @@ def get_parse_stats(
 
 
 def reset_stats() -> None:
-    """Begin anew: the metrics and the cache that all share are made afresh."""
+    """Discard the shared instances of metrics and cache."""
     ResponseMetrics.reset()
     ResponseCache.reset()

@@ -1,4 +1,4 @@
-"""Counts how reading structured responses goes, and passes the counts to an exporter."""
+"""Counts the results of reading structured responses, and passes the counts to an exporter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trustgraph_prompt.reader import Outcome, Stage
 
 
 class DefaultInstance:
-    """A class with one default instance, made when it is first asked for."""
+    """A class with one default instance, made on first use."""
 
     _default: ClassVar[Any] = None
     _default_lock: ClassVar[RLock]
@@ -27,16 +27,16 @@ class DefaultInstance:
 
     @classmethod
     def get_instance(cls) -> Self:
-        """The instance that all share."""
+        """The shared instance."""
         with cls._default_lock:
             if cls._default is None:
                 cls._default = cls._make_default()
-            made: Self = cls._default
-            return made
+            default: Self = cls._default
+            return default
 
     @classmethod
     def reset(cls) -> None:
-        """Have a new one made when the next asks; who has the old one keeps it."""
+        """Discard the shared instance: the next use makes a new one."""
         with cls._default_lock:
             cls._default = None
 
@@ -50,16 +50,16 @@ log = logging.getLogger(__name__)
 Exporter = Callable[[str, Any], None]
 """Called with the name and the value of a metric."""
 
-_SOON = 0
-"""Stands for a thread that is about to tell; no thread has this number."""
+_STARTING = 0
+"""Stands for an exporting thread that has not begun yet; no thread has this identifier."""
 
 
-class Exporting:
-    """Tells the exporter what changed; `values` gives what all names are worth now.
+class ChangeExporter:
+    """Passes changed values to the exporter; `values` returns the present values of all names.
 
-    It is called in a thread that changed something, and outside of any lock. What others change meanwhile a
-    thread of its own tells, after that, so that values never go back, and who changed one thing does not tell
-    of all that follows. What the exporter itself changes it is not told.
+    The exporter is called outside of any lock, in the thread that changed a value. Changes by other threads
+    are collected meanwhile and exported by a separate thread afterwards, so that values never go back, and
+    no thread is kept busy with the changes of others. Changes by the exporter itself are not exported.
     """
 
     def __init__(self, values: Callable[[], Mapping[str, float]]) -> None:
@@ -67,49 +67,49 @@ class Exporting:
         self._values = values
         self._lock = Lock()
         self._changed: dict[str, None] = {}
-        self._telling: int | None = None  # the thread that is
-        self._failed: Exporter | None = None
+        self._exporting_thread: int | None = None
+        self._failed: Exporter | None = None  # the exporter, if its last call failed
 
-    def tell(self, names: Iterable[str]) -> None:
-        """These have changed."""
+    def export(self, names: Iterable[str]) -> None:
+        """Export the present values of names that have changed."""
         if self.exporter is None:
             return
         with self._lock:
-            if self._telling == get_ident():
+            if self._exporting_thread == get_ident():
                 return
             self._changed |= dict.fromkeys(names)
-            if self._telling is not None:
+            if self._exporting_thread is not None:
                 return
-            self._telling = get_ident()
-        if self._tell_once():
-            self._telling = _SOON
+            self._exporting_thread = get_ident()
+        if self._export_changes():
+            self._exporting_thread = _STARTING
             try:
-                Thread(target=self._tell_the_rest, name="metrics exporter").start()
-            except RuntimeError:  # there is no room for one
-                self._tell_the_rest()
+                Thread(target=self._export_rest, name="metrics exporter").start()
+            except RuntimeError:  # the process cannot start more threads
+                self._export_rest()
 
-    def _tell_the_rest(self) -> None:
-        self._telling = get_ident()
-        while self._tell_once():
+    def _export_rest(self) -> None:
+        self._exporting_thread = get_ident()
+        while self._export_changes():
             pass
 
-    def _tell_once(self) -> bool:
-        """Tell what has changed, and say whether more has meanwhile."""
+    def _export_changes(self) -> bool:
+        """Export collected changes; returns whether there are new ones."""
         with self._lock:
             changed, self._changed = self._changed, {}
         try:
             values = self._values()
             for name in changed:
-                self._export(name, values[name])
+                self._call_exporter(name, values[name])
         except BaseException:
-            self._telling = None
+            self._exporting_thread = None
             raise
         with self._lock:
             if not self._changed:
-                self._telling = None
-            return self._telling is not None
+                self._exporting_thread = None
+            return self._exporting_thread is not None
 
-    def _export(self, name: str, value: float) -> None:
+    def _call_exporter(self, name: str, value: float) -> None:
         exporter = self.exporter
         if exporter is None:
             return
@@ -117,33 +117,33 @@ class Exporting:
             try:
                 exporter(name, value)
             except ValueError as error:
-                if "Duplicated timeseries" not in str(error) or not _forget_gauge(name):
+                if "Duplicated timeseries" not in str(error) or not _unregister_gauge(name):
                     raise
                 exporter(name, value)
             self._failed = None
         except Exception:
             level = logging.DEBUG if self._failed is exporter else logging.WARNING
-            self._failed = exporter  # and one line is enough until it works again
-            log.log(level, "the exporter of metrics failed at %s", name, exc_info=True)
+            self._failed = exporter  # one warning is enough until it works again
+            log.log(level, "the metrics exporter failed for %s", name, exc_info=True)
 
 
-def _forget_gauge(name: str) -> bool:
-    """Have Prometheus' client take a gauge of this name once more, as seed 3's exporter makes one each time.
+def _unregister_gauge(name: str) -> bool:
+    """Unregister a gauge of this name, as AION's exporter makes a new one for each value.
 
-    The client knows no other way to ask for a collector by its name than its private table.
+    The Prometheus client has no public way to look up a collector by its name.
     """
     client = sys.modules.get("prometheus_client")
     if client is None:
         return False
-    known = client.REGISTRY._names_to_collectors.get(name)
-    if not isinstance(known, client.Gauge):
+    gauge = client.REGISTRY._names_to_collectors.get(name)
+    if not isinstance(gauge, client.Gauge):
         return False
-    client.REGISTRY.unregister(known)
+    client.REGISTRY.unregister(gauge)
     return True
 
 
 LATENCIES_KEPT = 1000
-"""The latest ones of a stage, of which percentiles are told."""
+"""The number of latest readings of a stage from which percentiles are computed."""
 
 COUNTERS = ("direct_parse_ok", "extract_ok", "repair_ok", "salvage_ok", "final_failed")
 STAGES = ("parse", "extract", "repair", "total")
@@ -159,7 +159,7 @@ _READ: Mapping[Stage, tuple[tuple[str, ...], str]] = {
 
 @dataclass
 class StageLatency:
-    """How long readings took, in milliseconds."""
+    """The duration of readings, in milliseconds."""
 
     count: int = 0
     total_ms: float = 0.0
@@ -179,12 +179,12 @@ class StageLatency:
         return self.total_ms / self.count if self.count else 0.0
 
     def percentile(self, percent: float) -> float:
-        """What so many percent of the latest took at most."""
+        """The latency in milliseconds that `percent` of the latest readings did not exceed."""
         ordered = sorted(self.latest)
         return ordered[max(0, ceil(len(ordered) * percent / 100) - 1)] if ordered else 0.0
 
     def to_dict(self) -> dict[str, float]:
-        told = {
+        latencies = {
             "total_ms": self.total_ms,
             "avg_ms": self.avg_ms,
             "min_ms": self.min_ms if self.count else 0.0,
@@ -193,14 +193,14 @@ class StageLatency:
             "p95_ms": self.percentile(95),
             "p99_ms": self.percentile(99),
         }
-        return {"count": self.count, **{name: round(value, 2) for name, value in told.items()}}
+        return {"count": self.count, **{name: round(value, 2) for name, value in latencies.items()}}
 
 
 class ResponseMetrics(DefaultInstance):
-    """Counts readings; safe under threads.
+    """Counts readings; thread-safe.
 
-    `salvage_ok` are those of `repair_ok` that were cut and closed up. The latency of a stage is that of the
-    readings which ended there, from the beginning; `total` is that of all, failures included.
+    `salvage_ok` counts those of `repair_ok` that were truncated and completed. The latency of a stage is that
+    of the readings that ended there, measured from their start; `total` includes all, also failures.
     """
 
     def __init__(self) -> None:
@@ -209,10 +209,10 @@ class ResponseMetrics(DefaultInstance):
         self._reason_codes = {reason.value: 0 for reason in Reason}
         self._latencies = {stage: StageLatency() for stage in STAGES}
         self._lookups = {"hits": 0, "misses": 0}
-        self._exporting = Exporting(self._exported)
+        self._change_exporter = ChangeExporter(self._values)
 
     def record(self, outcome: Outcome, latency_ms: float) -> None:
-        """A text was read: what came of it, and how long that took."""
+        """Count the reading of one text, and its latency."""
         counters, stage = _READ[outcome.stage] if outcome.ok else (("final_failed",), "")
         with self._lock:
             for counter in counters:
@@ -221,44 +221,44 @@ class ResponseMetrics(DefaultInstance):
             if stage:
                 self._latencies[stage].record(latency_ms)
             self._latencies["total"].record(latency_ms)
-        self._tell(counters, outcome.reason)
+        self._export(counters, outcome.reason)
 
     def increment(self, counter: str, value: int = 1) -> None:
-        """Count; a counter that there is not is left alone, with a warning."""
+        """Increase a counter; logs a warning for an unknown one."""
         with self._lock:
             known = counter in self._counters
             if known:
                 self._counters[counter] += value
         if known:
-            self._tell((counter,))
+            self._export((counter,))
         else:
-            log.warning("there is no counter %r", counter)
+            log.warning("unknown counter %r", counter)
 
     def record_latency(self, stage: str, latency_ms: float) -> None:
-        """A stage took so long; one that there is not is left alone, with a warning."""
+        """Record the latency of a stage; logs a warning for an unknown one."""
         with self._lock:
             known = stage in self._latencies
             if known:
                 self._latencies[stage].record(latency_ms)
         if not known:
-            log.warning("there is no stage %r", stage)
+            log.warning("unknown stage %r", stage)
 
     def record_failure(self, reason: Reason) -> None:
-        """Count a reason. Raises `ValueError` for what is none."""
+        """Count a reason. Raises `ValueError` for an unknown one."""
         reason = Reason(reason)
         with self._lock:
             self._reason_codes[reason] += 1
-        self._tell((), reason)
+        self._export((), reason)
 
     def record_lookup(self, *, hit: bool) -> None:
-        """Something was looked for in a cache of responses."""
+        """Count a lookup in a cache of responses."""
         name = "hits" if hit else "misses"
         with self._lock:
             self._lookups[name] += 1
-        self._exporting.tell((f"response_cache_{name}",))
+        self._change_exporter.export((f"response_cache_{name}",))
 
     def get_stats(self) -> dict[str, Any]:
-        """All there is: `counters`, `reason_codes`, and `latency` by stage."""
+        """All values: `counters`, `reason_codes`, and `latency` by stage."""
         with self._lock:
             return {
                 "counters": dict(self._counters),
@@ -267,17 +267,17 @@ class ResponseMetrics(DefaultInstance):
             }
 
     def get_success_rate(self) -> float:
-        """The part of all texts in which there was a response; 1.0 before the first."""
+        """The fraction of texts that contained a response; 1.0 before the first."""
         with self._lock:
             return self._success_rate()
 
     def set_exporter(self, exporter: Exporter | None) -> None:
-        """Who is told each value that changes, under its name in `docs/structured-response.md`.
+        """Set the function that receives each changed value, by its name in `docs/structured-response.md`.
 
-        It is called outside of all locks, one call at a time, with the newest value; what it raises is
+        It is called outside of all locks, one call at a time, with the present value. Its exceptions are
         logged.
         """
-        self._exporting.exporter = exporter
+        self._change_exporter.exporter = exporter
 
     def _success_rate(self) -> float:
         counters = self._counters
@@ -285,14 +285,14 @@ class ResponseMetrics(DefaultInstance):
         texts = read + counters["final_failed"]
         return read / texts if texts else 1.0
 
-    def _tell(self, counters: Iterable[str], reason: Reason | None = None) -> None:
+    def _export(self, counters: Iterable[str], reason: Reason | None = None) -> None:
         names = [f"response_parse_{counter}" for counter in counters]
         names += ["response_parse_success_rate"] if names else []
         names += [f"response_parse_reason_{reason.value}"] if reason else []
-        self._exporting.tell(names)
+        self._change_exporter.export(names)
 
-    def _exported(self) -> dict[str, float]:
-        """Everything that an exporter may be told, as it is now."""
+    def _values(self) -> dict[str, float]:
+        """The present values of all exported names."""
         with self._lock:
             values: dict[str, float] = {f"response_parse_{name}": n for name, n in self._counters.items()}
             values |= {f"response_parse_reason_{name}": n for name, n in self._reason_codes.items()}

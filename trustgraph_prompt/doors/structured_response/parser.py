@@ -1,4 +1,4 @@
-"""Reads the answer of a model as a structured response, and says what it took to read it."""
+"""Reads the answer of a model as a structured response, and reports the fallback that it took."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trustgraph_prompt.reader import Outcome, Stage, read
 
 
 def read_text(text: object, contract: Contract) -> Outcome:
-    """What a text says. Models that have nothing to say give None, and that is empty, too."""
+    """Read a text. Anything else counts as empty, such as None from a model without an answer."""
     if isinstance(text, str):
         return read(text, contract)
-    issue = Issue(Reason.EMPTY, f"the answer is no text but {type(text).__name__}")
+    issue = Issue(Reason.EMPTY, f"the answer is {type(text).__name__}, expected a string")
     return Outcome(None, Reason.EMPTY, contract, issues=(issue,))
 
 
@@ -29,9 +29,9 @@ FALLBACKS: Mapping[Stage, str] = {
     Stage.REPAIRED: "repaired_json",
     Stage.SALVAGED: "repaired_json",
 }
-"""What seed 3 calls each stage."""
+"""AION's name of each stage."""
 
-# Where it is no response, the names of its fields still tell what is a key where quotes are missing.
+# Also outside a response, the names of its fields help to recognise keys without quotes.
 _ANY_OBJECT = Contract.from_schema(
     {"type": ["object", "array"], "properties": {name: {} for name in STRUCTURED_RESPONSE.names()}},
     repair=True,
@@ -39,31 +39,31 @@ _ANY_OBJECT = Contract.from_schema(
 
 
 class ResponseParser:
-    """Reads structured responses; keeps nothing itself."""
+    """Reads structured responses; has no state."""
 
     @classmethod
     def parse_with_fallbacks(
         cls, response_text: str, enable_metrics: bool = True, *, metrics: ResponseMetrics | None = None
     ) -> tuple[StructuredResponse | None, str]:
-        """The response in a text, and what it took: `direct_parse`, `extracted_json` or `repaired_json`.
+        """Read a response, and name its fallback: `direct_parse`, `extracted_json` or `repaired_json`.
 
-        None and `parse_failed: …` with the reason where there is none; never raises. It is counted in
-        `metrics`, by default in the one instance that all share, unless `enable_metrics` is false.
+        Returns None and `parse_failed: …` with the reason if there is none; never raises. Counts the result
+        in `metrics`, by default the shared instance, unless `enable_metrics` is false.
         """
         began = perf_counter()
         outcome = cls.read(response_text)
         if enable_metrics:
             (metrics or ResponseMetrics.get_instance()).record(outcome, (perf_counter() - began) * 1000)
-        return cls.told(outcome)
+        return cls.result(outcome)
 
     @classmethod
     def read(cls, response_text: str) -> Outcome:
-        """All that came of reading a text."""
+        """Read a text, and return the whole outcome."""
         return read_text(response_text, STRUCTURED_RESPONSE)
 
     @classmethod
-    def told(cls, outcome: Outcome) -> tuple[StructuredResponse | None, str]:
-        """The same in the words of seed 3."""
+    def result(cls, outcome: Outcome) -> tuple[StructuredResponse | None, str]:
+        """Convert an outcome to the result of `parse_with_fallbacks`."""
         if not outcome.ok:
             return None, f"parse_failed: {outcome.explain()}"
         truncated = outcome.stage is Stage.SALVAGED
@@ -71,7 +71,7 @@ class ResponseParser:
 
     @classmethod
     def extract_json(cls, text: str) -> str | None:
-        """The part of a text that is taken for the response, as it is written, broken or not."""
+        """The part of a text that is read as the response, verbatim, valid or not."""
         outcome = cls.read(text)
         if outcome.ok:
             assert outcome.span is not None
@@ -80,20 +80,15 @@ class ResponseParser:
 
     @classmethod
     def repair_json(cls, broken_json: str) -> str | None:
-        """The JSON that was meant, a response or any other object or array; None where nobody can tell.
+        """Repair a response or any other object or array; None if it cannot be repaired.
 
-        What is sound stays as it is written.
+        Valid JSON is returned verbatim.
         """
         for contract in (WITH_ALL_KEYS, _ANY_OBJECT):
             outcome = read_text(broken_json, contract)
+            if outcome.ok and outcome.stage > Stage.EXTRACTED:
+                return json.dumps(outcome.value, ensure_ascii=False)
             if outcome.ok:
-                return _written(broken_json, outcome)
+                assert outcome.span is not None
+                return broken_json[slice(*outcome.span)]
         return None
-
-
-def _written(text: str, outcome: Outcome) -> str:
-    """The value of an outcome as JSON: as it stands in the text, where that is sound."""
-    if outcome.stage > Stage.EXTRACTED:
-        return json.dumps(outcome.value, ensure_ascii=False)
-    assert outcome.span is not None
-    return text[slice(*outcome.span)]

@@ -1,4 +1,4 @@
-"""A structured response, and what it was or would be in another version."""
+"""The structured response, and its migration between versions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid
 
 @dataclass
 class StructuredResponse:
-    """An answer that says how many items it shows, of how many there are.
+    """An answer that states how many of the available items it shows.
 
-    `answer` is what version 2.0 calls `response`. `confidence` (0 to 1) and `metadata` are of 1.1 and later,
-    `citations` of 2.0. `truncated` says that the text ended within the response, and what there was of it was
-    closed up: the last string or number may be half; it is in no version's fields.
+    `answer` is called `response` in version 2.0. `confidence` (0 to 1) and `metadata` exist since 1.1,
+    `citations` since 2.0. `truncated` is no field of the response: its text ended early and was completed, so
+    the last string or number may be incomplete.
     """
 
     answer: str
@@ -39,19 +39,19 @@ class StructuredResponse:
 
     @property
     def response(self) -> str:
-        """The answer, as version 2.0 names it."""
+        """The answer, by its name in version 2.0."""
         return self.answer
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, truncated: bool = False) -> StructuredResponse:
-        """From the fields of its version; without a version, of 1.0.
+        """Make a response from the fields of its version, 1.0 by default.
 
-        Raises `StructuredOutputInvalid` with its `issues` where they break the contract.
+        Raises `StructuredOutputInvalid` with `issues` for fields that do not match the contract.
         """
         try:
             given = deepcopy(dict(data) if isinstance(data, Mapping) else data)
         except RecursionError:
-            issue = Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep")
+            issue = Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deeply")
             raise StructuredOutputInvalid(str(issue), issues=(issue,)) from None
         value, accepted = STRUCTURED_RESPONSE.take(given)
         if not accepted:
@@ -61,11 +61,11 @@ class StructuredResponse:
 
     @classmethod
     def of_accepted(cls, value: Mapping[str, Any], *, truncated: bool = False) -> StructuredResponse:
-        """From a value as the contract gives it, which becomes part of the response."""
+        """Make a response from a value that the contract accepted, without copying it."""
         total = value.get("items_total")
         return cls(
             answer=value["response"] if "response" in value else value["answer"],
-            items_shown=int(value["items_shown"]),  # 5.0 is an integer of JSON, too
+            items_shown=int(value["items_shown"]),  # in JSON Schema, 5.0 is an integer, too
             items_total=None if total is None else int(total),
             count_qualifier=value.get("count_qualifier"),
             transparency_statement=value.get("transparency_statement"),
@@ -78,9 +78,9 @@ class StructuredResponse:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields of its version, as `from_dict` takes them."""
+        """The fields of its version, which `from_dict` accepts."""
         is_2 = self.schema_version == "2.0"
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "schema_version": self.schema_version,
             "response" if is_2 else "answer": self.answer,
             "items_shown": self.items_shown,
@@ -90,17 +90,16 @@ class StructuredResponse:
             "sources": deepcopy(self.sources),
         }
         if self.schema_version != "1.0":
-            said |= {"confidence": self.confidence, "metadata": deepcopy(self.metadata)}
+            fields |= {"confidence": self.confidence, "metadata": deepcopy(self.metadata)}
         if is_2:
-            said["citations"] = deepcopy(self.citations)
-        return said
+            fields["citations"] = deepcopy(self.citations)
+        return fields
 
     def migrate(self, version: str) -> StructuredResponse:
-        """The same response in another version; this one stays as it is.
+        """A copy of the response in another version.
 
-        Sources become citations on the way to 2.0, and citations sources on the way back, so that none gets
-        lost. What the other version has no field for is dropped: `confidence` and `metadata` in 1.0. Raises
-        `ContractError` for a version that is not supported.
+        Sources become citations in 2.0, and citations become sources before it. Version 1.0 drops
+        `confidence` and `metadata`. Raises `ContractError` for an unsupported version.
         """
         version = version_of(version)
         moved = replace(deepcopy(self), schema_version=version)
@@ -117,9 +116,9 @@ class StructuredResponse:
         return moved
 
     def generate_transparency_message(self) -> str:
-        """How much of what there is the answer shows; empty where nobody knows how much there is.
+        """State how many of the available items the answer shows; empty without `items_total`.
 
-        A `transparency_statement` of the model's own goes first, before 2.0, which deprecates it.
+        Before 2.0, which deprecates it, the model's own `transparency_statement` takes precedence.
         """
         if self.transparency_statement and self.schema_version != "2.0":
             return self.transparency_statement

@@ -1,4 +1,4 @@
-"""What a structured response must be: one contract for all versions, and the words for a model."""
+"""The contract of structured responses in all versions, and the instructions for a model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trustgraph_prompt.contract.versions import PROPERTY, Version
 from trustgraph_prompt.errors import ContractError
 
 CURRENT_SCHEMA_VERSION = "1.0"
-"""The version that models are asked for, and that of a response which names none."""
+"""The version that models are asked for, and the default of responses."""
 
 
 class CountQualifier(StrEnum):
-    """How `items_total` is meant."""
+    """How exact `items_total` is."""
 
     EXACT = "exact"
     AT_LEAST = "at_least"
@@ -65,7 +65,7 @@ SCHEMAS: Mapping[str, dict[str, Any]] = {
 """The schema of each version. A minor version adds optional fields; a major one may rename and require."""
 
 SUPPORTED_SCHEMA_VERSIONS = frozenset(SCHEMAS)
-"""The versions that are read; a newer minor one as the newest of these that it adds to."""
+"""The versions that are read. A newer minor version is read as the newest one of its major version."""
 
 RESPONSE_SCHEMA = SCHEMAS[CURRENT_SCHEMA_VERSION]
 """The JSON Schema of the current version."""
@@ -99,26 +99,31 @@ def _contract(*, repair: bool, extra: Extra | None = "ignore") -> Contract:
 
 
 STRUCTURED_RESPONSE = _contract(repair=True)
-"""The contract of a structured response, of whichever version it says that it is."""
+"""The contract of a structured response, in the version that it names."""
 
 WITHOUT_REPAIR = _contract(repair=False)
 WITH_ALL_KEYS = _contract(repair=True, extra=None)
 
 
 def version_of(written: object) -> str:
-    """The supported version as which a response of version `written` is read.
+    """The supported version that reads a response of version `written`.
 
-    That is the version itself; of a newer minor one, which adds optional fields at most, the newest that is
-    known. Raises `ContractError` where there is none.
+    For a newer minor version, which only adds optional fields, the newest known one. Raises `ContractError`
+    for an unsupported version.
     """
     if isinstance(written, str) and written in SCHEMAS:
         return written
     named = Version.parse(written)
     known = {Version.parse(version): version for version in SCHEMAS}
-    older = [one for one in known if one and named and one.major == named.major and one <= named]
+    older = [
+        version
+        for version in known
+        if version and named and version.major == named.major and version <= named
+    ]
     if not older:
-        expected = ", ".join(SCHEMAS)
-        raise ContractError("unsupported schema version", found=written, expected=f"one of {expected}")
+        raise ContractError(
+            "unsupported schema version", found=written, expected=f"one of {', '.join(SCHEMAS)}"
+        )
     return known[max(older)]
 
 
@@ -142,4 +147,4 @@ Your whole reply is one JSON object, with no fence and no other text around it:
 - sources are the documents that the answer rests on, an object each.
 - Within a string, write line breaks as \\n and quotes as \\".
 """
-"""What to put behind a prompt whose answer is to be a structured response."""
+"""The instructions to append to a prompt whose answer is a structured response."""

@@ -1,4 +1,4 @@
-"""Structured responses held against their contract, with the words and codes of seed 3."""
+"""Validates structured responses, with the messages and codes of AION."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from trustgraph_prompt.reader import Stage
 from trustgraph_prompt.reader.decode import decode
 
 ReasonCode = Reason
-"""Why a response was refused, or `SUCCESS`: seed 3's codes are some of the reader's reasons."""
+"""Why a response was rejected, or `SUCCESS`: AION's codes are a subset of the reader's reasons."""
 
-_OF_THE_TEXT = frozenset(
+_INVALID_JSON = frozenset(
     {Reason.EMPTY, Reason.INVALID_JSON, Reason.EXTRACTION_FAILED, Reason.AMBIGUOUS, Reason.TRUNCATED}
 )
 
@@ -36,19 +36,19 @@ _TYPES = {
 
 
 class ResponseValidator:
-    """Says whether something is a structured response, of whichever version it names."""
+    """Validates structured responses of all versions."""
 
     REQUIRED_FIELDS_V1 = frozenset(SCHEMAS["1.0"]["required"])
     REQUIRED_FIELDS_V2 = frozenset(SCHEMAS["2.0"]["required"])
 
     @classmethod
     def get_required_fields(cls, version: str) -> set[str]:
-        """What a response of a version cannot do without. Raises `ContractError` for an unsupported one."""
+        """The required fields of a version. Raises `ContractError` for an unsupported one."""
         return set(SCHEMAS[version_of(version)]["required"])
 
     @classmethod
     def validate(cls, data: object) -> tuple[bool, list[str], ReasonCode]:
-        """Whether it is one, all that is wrong, and the reason of the first of that."""
+        """Whether `data` is a valid response, all errors, and the code of the first one."""
         issues = STRUCTURED_RESPONSE.issues(data)
         if not issues:
             return True, [], ReasonCode.SUCCESS
@@ -56,11 +56,11 @@ class ResponseValidator:
 
     @classmethod
     def parse_and_validate(cls, json_str: str) -> tuple[StructuredResponse | None, list[str], ReasonCode]:
-        """The response that a text is, which has to be JSON and nothing else; else what is wrong, and why."""
+        """Read a text that is only JSON: the response or None, all errors, and the code of the first one."""
         outcome = read_text(json_str, WITHOUT_REPAIR)
-        if outcome.reason in _OF_THE_TEXT or outcome.stage > Stage.DIRECT:
-            what = "there is text around the JSON" if outcome.ok else outcome.explain()
-            return None, [f"Invalid JSON: {what}"], ReasonCode.INVALID_JSON
+        if outcome.reason in _INVALID_JSON or outcome.stage > Stage.DIRECT:
+            problem = "there is text around the JSON" if outcome.ok else outcome.explain()
+            return None, [f"Invalid JSON: {problem}"], ReasonCode.INVALID_JSON
         if outcome.ok:
             return StructuredResponse.of_accepted(outcome.value), [], ReasonCode.SUCCESS
         _, errors, reason = cls.validate(decode(outcome.rejected[0].raw))
@@ -68,13 +68,13 @@ class ResponseValidator:
 
 
 def _messages(issues: tuple[Issue, ...], data: object) -> Iterator[str]:
-    """The issues in the words of the seed; what is missing comes first."""
+    """The issues in AION's words; missing fields come first."""
     properties: dict[str, Any] = {}
     if isinstance(data, dict):
         try:
             schema = SCHEMAS[version_of(data.get("schema_version", CURRENT_SCHEMA_VERSION))]
         except ContractError:
-            pass  # the issue says so
+            pass  # an issue reports it
         else:
             properties = schema["properties"]
             missing = [name for name in schema["required"] if name not in data]
@@ -83,7 +83,7 @@ def _messages(issues: tuple[Issue, ...], data: object) -> Iterator[str]:
         field = issue.path.removeprefix("/")
         if issue.reason is Reason.SCHEMA_TYPE_ERROR and field in properties:
             types = properties[field]["type"]
-            named = [_TYPES[one] for one in (types if isinstance(types, list) else [types])]
+            named = [_TYPES[name] for name in (types if isinstance(types, list) else [types])]
             yield f"'{field}' must be {' or '.join(named)}"
         elif issue.reason is not Reason.SCHEMA_MISSING_FIELD:
             yield str(issue)

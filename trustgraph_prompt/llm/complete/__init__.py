@@ -1,4 +1,4 @@
-"""`complete()`: one answer of any provider, checked before it is sent, judged when it has come (seed 2)."""
+"""`complete()`: one answer of any provider, with validation of request and answer (OpenArmature)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict on an answer: on the tools that it calls, and on its content (seed 2, sections 3, 6 and 7)."""
+"""Validates an answer: its tool calls and its content (OpenArmature, sections 3, 6 and 7)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from trustgraph_prompt.background import beside
+from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import (
     Issue,
@@ -22,15 +22,15 @@ from trustgraph_prompt.llm.records import ToolCall
 from trustgraph_prompt.reader import Outcome, Stage, read
 from trustgraph_prompt.reader.reading import steps
 
-#: What the arguments of each tool must be.
+#: The contract of the arguments of each tool, by its name.
 Contracts = Mapping[str, Contract]
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Of what contract the content is a value.
+    """The contract of the content, which must be the complete value and nothing else.
 
-    It must be the value and nothing else, and whole, unless `extract` leaves both to the contract.
+    With `extract`, the value is looked for in the content, and may be repaired as the contract allows.
     """
 
     contract: Contract
@@ -38,22 +38,24 @@ class Expected:
 
 
 async def check_tool_calls(answer: DeltaAccumulator, tools: Contracts) -> None:
-    """Raises `ProviderInvalidResponse` for a call that no tool takes, or that no tool's message can answer.
+    """Raise `ProviderInvalidResponse` for a call that no tool accepts, or that no tool message can answer.
 
-    Of a provider that broke off everything is taken as it is.
+    After the finish reason "error" tool calls are not checked.
     """
     if answer.finish_reason == "error":
         return
     ids: set[str] = set()
     for call in answer.tool_calls:
-        if problem := await beside(partial(_problem, call, ids, tools), _steps(call, tools)):
-            cut = ", for the answer was cut at its limit" if answer.finish_reason == "length" else ""
-            raise ProviderInvalidResponse(problem + cut)
+        effort = steps(len(call.arguments_text or ""), tools[call.name]) if call.name in tools else 0
+        if problem := await beside(partial(_problem, call, ids, tools), effort):
+            if answer.finish_reason == "length":
+                problem += " (the answer was truncated at its token limit)"
+            raise ProviderInvalidResponse(problem)
         ids.add(call.id)
 
 
 async def read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
-    """What the content says; an instance where the contract is of a type."""
+    """Read the content; the value is an instance where the contract is of a type."""
     effort = steps(len(answer.text), expected.contract)
     return await beside(partial(_read_content, answer, expected), effort)
 
@@ -63,13 +65,13 @@ def _read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
     native = outcome.stage is Stage.DIRECT and answer.schema_path in ("strict", "native")
     match answer.finish_reason:
         case "content_filter":
-            return _refused(outcome, Reason.REFUSED, "the model, or a filter, would not answer")
+            return _refused(outcome, Reason.REFUSED, "the model or a content filter refused to answer")
         case "length" if not expected.extract:
-            return _refused(outcome, Reason.TRUNCATED, "the answer was cut at the limit of its tokens")
+            return _refused(outcome, Reason.TRUNCATED, "the answer was truncated at its token limit")
         case "error" if not outcome.ok:
-            return replace(outcome, cause=ProviderUnavailable("the provider broke off the answer"))
+            return replace(outcome, cause=ProviderUnavailable("the provider aborted the answer"))
     if outcome.stage is Stage.EXTRACTED and not expected.extract:
-        return _refused(outcome, Reason.INVALID_JSON, "no JSON: there is other text around the value")
+        return _refused(outcome, Reason.INVALID_JSON, "not JSON alone: there is other text around the value")
     if not outcome.ok:
         return outcome
     try:
@@ -80,24 +82,18 @@ def _read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
     return replace(outcome, value=value, stage=Stage.NATIVE if native else outcome.stage)
 
 
-def _steps(call: ToolCall, tools: Contracts) -> int:
-    """How many it takes, about, to check a call."""
-    return steps(len(call.arguments_text or ""), tools[call.name]) if call.name in tools else 0
-
-
 def _problem(call: ToolCall, ids: set[str], tools: Contracts) -> str | None:
     name = repr(excerpt(call.name, 80))
     if call.name not in tools:
-        return f"the model calls {name}, and the tools are: {', '.join(tools) or 'none'}"
+        return f"the model called an unknown tool {name}; the tools are: {', '.join(tools) or 'none'}"
     if not call.id:
-        return f"a call of {name} has no id"
+        return f"a call of tool {name} has no id"
     if call.id in ids:
-        return f"two calls have the id {excerpt(call.id, 80)!r}"
+        return f"two tool calls have the same id {excerpt(call.id, 80)!r}"
     if call.arguments is None:
-        return f"the arguments of {name} are no JSON object"
+        return f"the arguments of {name} are not a JSON object"
     if issues := tools[call.name].issues(call.arguments):
-        said = "; ".join(map(str, issues))
-        return f"the arguments of {name} are not what it takes: {excerpt(said)}"
+        return f"the arguments of {name} are invalid: {excerpt('; '.join(map(str, issues)))}"
     return None
 
 

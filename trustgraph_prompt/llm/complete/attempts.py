@@ -1,4 +1,4 @@
-"""One completion while it is under way: its attempts, what came of each, and the verdict on it."""
+"""The attempts of one completion: calls, validation, retries and reasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ListenToDeltas = Callable[[Delta], Awaitable[None]]
 
 
 class Completion:
-    """Makes a call as often as the policy allows, until its answer is what is expected."""
+    """Makes a call as often as the policy allows, until its answer is valid."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class Completion:
         self._messages = list(call.messages)
         self._tokens = 0
         self._last = DeltaAccumulator()
-        self._wrong: StructuredOutputInvalid | None = None  # what the model is told of next
+        self._invalid: StructuredOutputInvalid | None = None  # what the next attempt asks to correct
 
     async def response(self) -> Response[Any]:
-        """The first answer that is as asked.
+        """Return the first valid answer.
 
-        Raises the error of the last attempt; it knows all calls that were made, and what they cost together.
+        Raises the error of the last attempt, with all calls that were made and their total usage.
         """
         try:
             return await replace(self._policy, classifier=self._is_worth_another).run(self._attempt)
@@ -66,15 +66,18 @@ class Completion:
     def _is_worth_another(self, error: Exception) -> bool:
         if self._policy.tokens is not None and self._tokens >= self._policy.tokens:
             return False
-        was_heard = self._listen is not None and self._last.text
-        return error is self._wrong or (not was_heard and self._policy.classifier(error))
+        was_passed_on = self._listen is not None and self._last.text
+        return error is self._invalid or (not was_passed_on and self._policy.classifier(error))
 
     async def _attempt(self) -> Response[Any]:
         attempt, why = len(self._calls), "transient" if self._calls else "first"
-        if self._policy.reask is not None and self._wrong is not None:
-            why, words = "invalid", self._policy.reask(self._wrong)
-            self._messages += _reasked(self._wrong.output_content, text(words, "reask"))
-            self._wrong = None
+        if self._policy.reask is not None and self._invalid is not None:
+            why, answer_text = "invalid", self._invalid.output_content
+            reask = text(self._policy.reask(self._invalid), "reask")
+            if answer_text.strip():  # servers reject an empty message of the assistant's
+                self._messages.append(Message("assistant", answer_text))
+            self._messages.append(Message("user", reask))
+            self._invalid = None
         call = replace(
             self._call,
             messages=tuple(self._messages),
@@ -84,26 +87,26 @@ class Completion:
         answer = self._last = DeltaAccumulator()
         problem: str | None = None
         try:
-            problem = await self._hear(call, answer)
+            problem = await self._receive(call, answer)
             await check_tool_calls(answer, self._tools)
         except ProviderError as error:
-            problem = _named(error)
+            problem = _described(error)
             raise
         except asyncio.CancelledError:
-            problem = "left before it ended"
+            problem = "cancelled before the answer ended"
             raise
         finally:
             self._calls.append(answer.report(why, problem))
             self._tokens += answer.tokens(call)
         try:
-            return await self._judged(answer)
+            return await self._checked(answer)
         except StructuredOutputInvalid as error:
             if self._policy.reask is not None and not transient(error):
-                self._wrong = error
+                self._invalid = error
             raise
 
-    async def _hear(self, call: Call, answer: DeltaAccumulator) -> str | None:
-        """Take in the whole stream; what broke once the answer had ended is told, and no failure."""
+    async def _receive(self, call: Call, answer: DeltaAccumulator) -> str | None:
+        """Receive the whole stream; an error after the end of the answer is returned instead of raised."""
         try:
             async with aclosing(self._stream(call)) as deltas:
                 async for delta in deltas:
@@ -113,10 +116,10 @@ class Completion:
         except ProviderError as error:
             if not answer.has_ended:
                 raise
-            return _named(error)
+            return _described(error)
         return None
 
-    async def _judged(self, answer: DeltaAccumulator) -> Response[Any]:
+    async def _checked(self, answer: DeltaAccumulator) -> Response[Any]:
         response: Response[Any] = Response(
             Message("assistant", answer.text, answer.tool_calls),
             answer.finish_reason,
@@ -133,11 +136,5 @@ class Completion:
         return replace(response, parsed=outcome.unwrap(), stage=outcome.stage)
 
 
-def _named(error: ProviderError) -> str:
+def _described(error: ProviderError) -> str:
     return f"{error.category}: {error}"
-
-
-def _reasked(answer: str, words: str) -> list[Message]:
-    """What is said next; an assistant that said nothing has no message."""
-    said = [Message("assistant", answer)] if answer.strip() else []
-    return [*said, Message("user", words)]

@@ -1,4 +1,4 @@
-"""One answer, whole and judged: `complete` (seed 2) over the one primitive of every provider."""
+"""The base class of providers: `complete` (OpenArmature) on top of their `stream`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Tools = Sequence[Tool | Mapping[str, Any]]
 
 
 class Options(TypedDict, total=False):
-    """What every way to complete takes by name."""
+    """The keyword options of `complete`."""
 
     tool_choice: str | Mapping[str, Any] | None
     retry: RetryPolicy | None
@@ -33,18 +33,18 @@ class Options(TypedDict, total=False):
 
 
 class Completer(Protocol):
-    """Whoever streams answers can complete; also as an async context manager, which closes it."""
+    """Adds `complete` to a class with `stream`, and makes it an async context manager that closes it."""
 
     @abstractmethod
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer as it comes. Raises a `ProviderError`, before the first delta or between two.
+        """Stream the answer. Raises a `ProviderError`, before the first delta or between two.
 
-        Leaving it (`aclosing`) ends the call on the wire.
+        Closing the generator (`aclosing`) aborts the call.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Give back connections. Idempotent."""
+        """Close the connections. Idempotent."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,20 +104,20 @@ class Completer(Protocol):
         stream: bool = False,
         listen: ListenToDeltas | None = None,
     ) -> Response[Any]:
-        """One answer of the model. Changes nothing it is passed; any number at a time.
+        """Return one answer of the model. Arguments are not changed; any number of calls at a time.
 
-        Messages and tools are records or mappings in OpenAI's shape. With a `response_schema` (a JSON Schema
-        with an object at its root, a dataclass or a Pydantic model) the whole content must be the value,
-        which is `parsed`. With a `Contract` the reader looks for it, in fences and prose, and mends what the
-        contract allows. Where the model asks for tools there is nothing to parse.
+        Messages and tools are records, or mappings in OpenAI's format. With a `response_schema` (a JSON
+        Schema with an object at its root, a dataclass or a Pydantic model) the whole content must be the
+        value, which is `parsed`. With a `Contract` the value is looked for, in fences and prose, and repaired
+        as the contract allows. An answer with tool calls is not parsed.
 
-        Tries once, unless `retry` says more. `stream` has the answer come over the wire in pieces, and
-        `listen` is awaited with each. An attempt of which it has heard text is not sent again after a
-        failure.
+        Makes one attempt, unless `retry` allows more. With `stream` the answer comes over the wire in pieces,
+        and `listen` is awaited with each. An attempt of which `listen` received text is not retried after an
+        error.
 
         Raises `ProviderInvalidRequest` before anything is sent, the provider's errors,
-        `ProviderInvalidResponse` for tool calls that no tool takes, and `StructuredOutputInvalid` for content
-        that is not as asked.
+        `ProviderInvalidResponse` for tool calls that no tool accepts, and `StructuredOutputInvalid` for
+        content that does not match the schema.
         """
         offered, contracts = validation.tools(tools)
         contract = validation.response_schema(response_schema)
@@ -130,7 +130,7 @@ class Completer(Protocol):
             stream=stream,
         )
         policy = retry or ONCE
-        for one, place in each(policy.per_attempt_override, "retry.per_attempt_override"):
-            validation.config(one, place)
+        for override, where in each(policy.per_attempt_override, "retry.per_attempt_override"):
+            validation.config(override, where)
         expected = None if contract is None else Expected(contract, extract=contract is response_schema)
         return await Completion(self.stream, call, contracts, expected, policy, listen).response()

@@ -1,7 +1,7 @@
-"""Messages and tools as plain mappings, in OpenAI's shape or with our own blocks, made into records.
+"""Parses messages and tools from mappings, in OpenAI's format or with our own blocks, into records.
 
-Only shapes are looked at here: what a conversation must be as a whole is `validation`'s matter. Every
-error is a `ProviderInvalidRequest` that begins with the place: `messages[3].tool_calls[0].id`.
+Only the structure is checked here; `validation` checks the values and the conversation. Every error is a
+`ProviderInvalidRequest` that begins with the place: `messages[3].tool_calls[0].id`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,24 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_origin
 
-from trustgraph_prompt.contract.explain import cut, show
-from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest, ProviderUnsupportedContentBlock
+from trustgraph_prompt.contract.explain import show
+from trustgraph_prompt.errors import (
+    ProviderError,
+    ProviderInvalidRequest,
+    ProviderUnsupportedContentBlock,
+    excerpt,
+)
 from trustgraph_prompt.llm.records import Block, ImageBlock, Message, TextBlock, Tool, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
 
-#: What is beside an assistant's words in the messages that servers send, and never goes back to them.
+#: Keys of assistant messages that servers send, and that are never sent back.
 _NOT_SENT_BACK = ("annotations", "reasoning", "reasoning_content", "signature")
 _THOUGHTS = ("thinking", "redacted_thinking")
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 def message(found: object, place: str) -> Message:
-    """A message that is a record already, as it is, or one that a mapping describes."""
+    """A message, from a record or a mapping."""
     if isinstance(found, Message):
         return found
     entry = _entry(found, place, "a Message or an object")
@@ -40,7 +45,7 @@ def message(found: object, place: str) -> Message:
 
 
 def tool_call(found: object, place: str) -> ToolCall:
-    """A call of an assistant's; its arguments may be a text, as they are on the wire."""
+    """A tool call; its arguments may be JSON text, as they are on the wire."""
     if isinstance(found, ToolCall):
         return found
     entry = _entry(found, place, "a ToolCall or an object")
@@ -63,7 +68,7 @@ def tool_call(found: object, place: str) -> ToolCall:
 
 
 def tool(found: object, place: str) -> Tool:
-    """A tool; without parameters it takes none."""
+    """A tool; the parameters may be left out."""
     if isinstance(found, Tool):
         return found
     entry = _entry(found, place, "a Tool or an object")
@@ -88,18 +93,18 @@ def each(found: object, place: str) -> Iterator[tuple[object, str]]:
 
 
 def text(found: object, place: str, *, empty: bool = False) -> str:
-    """A text that can be sent."""
+    """A text that can be encoded in UTF-8."""
     if not isinstance(found, str) or not (found or empty):
         raise wrong(place, found, "a text" if empty else "a text that is not empty")
     try:
         found.encode()
     except UnicodeEncodeError:
-        raise ProviderInvalidRequest(f"{place}: half a surrogate pair, which no wire carries") from None
+        raise ProviderInvalidRequest(f"{place}: half a surrogate pair cannot be encoded in UTF-8") from None
     return found
 
 
 def json_object(found: object, place: str) -> Mapping[str, Any]:
-    """An object of nothing but JSON."""
+    """An object whose values are all JSON."""
     if not isinstance(found, Mapping):
         raise wrong(place, found, "an object")
     try:
@@ -110,10 +115,10 @@ def json_object(found: object, place: str) -> Mapping[str, Any]:
 
 
 def wrong(
-    place: str, found: object, expected: str, kind: type[ProviderError] = ProviderInvalidRequest
+    place: str, found: object, expected: str, error: type[ProviderError] = ProviderInvalidRequest
 ) -> ProviderError:
     """The error for a value that is not what it should be."""
-    return kind(f"{place}: expected {expected}, found {_shown(found)}")
+    return error(f"{place}: expected {expected}, found {_shown(found)}")
 
 
 def _shown(found: object) -> str:
@@ -121,7 +126,7 @@ def _shown(found: object) -> str:
         return show(found)
     if isinstance(found, type):
         return found.__qualname__
-    return cut(str(found), 80) if get_origin(found) else type(found).__name__
+    return excerpt(str(found), 80) if get_origin(found) else type(found).__name__
 
 
 def _content(found: object, place: str, beside_text: tuple[str, ...]) -> str | tuple[Block, ...]:
@@ -132,7 +137,7 @@ def _content(found: object, place: str, beside_text: tuple[str, ...]) -> str | t
 
 
 def _block(found: object, place: str, beside_text: tuple[str, ...]) -> Block | None:
-    """A block; None for what an assistant thought, which is not sent back."""
+    """A block; None for an assistant's thinking, which is not sent back."""
     if isinstance(found, TextBlock | ImageBlock):
         return found
     entry = _entry(found, place, "a block")
@@ -185,11 +190,11 @@ def _image(entry: Mapping[Any, Any], place: str) -> ImageBlock:
 
 
 def _decoded(arguments: str, place: str) -> Any:
-    """Arguments out of their text; servers write none of them as an empty one."""
+    """Decode arguments; servers write empty text for no arguments."""
     try:
         return decode(arguments) if arguments.strip() else {}
     except NotJson as error:
-        raise ProviderInvalidRequest(f"{place}: no JSON: {error}") from None
+        raise ProviderInvalidRequest(f"{place}: not JSON: {error}") from None
 
 
 def _entry(found: object, place: str, expected: str) -> Mapping[Any, Any]:
@@ -204,7 +209,7 @@ def _of_type(entry: Mapping[Any, Any], place: str, expected: str) -> None:
 
 
 def _no_more(entry: Mapping[Any, Any], place: str, known: tuple[str, ...]) -> None:
-    """Refuse keys that would be lost, unless they say nothing."""
+    """Reject unknown keys, which would be lost, unless their value is None."""
     for key, value in entry.items():
         if key not in known and value is not None:
             raise ProviderInvalidRequest(f"{place}: unknown key {show(str(key))}")

@@ -1,7 +1,7 @@
-"""What must hold before anything is sent (seed 2, sections 3 to 5): the caller's words become records.
+"""Validates the arguments of `complete` before anything is sent (OpenArmature, sections 3 to 5).
 
-Every function takes what the caller passed, whatever it is, changes none of it, and gives records; or raises
-`ProviderInvalidRequest` that names the place.
+Every function takes what the caller passed, of any type, and returns records without changing it, or raises
+a `ProviderInvalidRequest` that names the place.
 """
 
 from __future__ import annotations
@@ -31,44 +31,45 @@ _SETTINGS: Mapping[str, tuple[Any, str]] = {
     **dict.fromkeys(("max_tokens", "seed"), (int, "an integer")),
 }
 
-#: Keys beside a root's `$ref` that leave what it refers to as it is.
+#: Keywords beside a root's `$ref` that do not constrain the value.
 _ABOUT_ROOT = frozenset(("$ref", "$defs", "definitions", "$schema", "$id", "title", "description"))
 
 
 def messages(found: object) -> tuple[Message, ...]:
-    """A conversation: perhaps a system message, then a user's; at its end a user's or a tool's."""
-    said = [_message(message_parsing.message(one, place), place) for one, place in each(found, "messages")]
-    if not said:
+    """A conversation: an optional system message, then a user's; the last is a user's or a tool's."""
+    parsed = [_message(message_parsing.message(item, at), at) for item, at in each(found, "messages")]
+    if not parsed:
         raise ProviderInvalidRequest("messages: expected at least one message")
-    if said[0].role not in ("system", "user"):
-        raise wrong("messages[0].role", said[0].role, "system or user first")
-    if said[-1].role not in ("user", "tool"):
-        raise wrong(f"messages[{len(said) - 1}].role", said[-1].role, "user or tool last")
-    waiting: set[str] = set()  # ids of calls that no tool has answered yet
-    for index, one in enumerate(said):
+    if parsed[0].role not in ("system", "user"):
+        raise wrong("messages[0].role", parsed[0].role, "system or user first")
+    if parsed[-1].role not in ("user", "tool"):
+        raise wrong(f"messages[{len(parsed) - 1}].role", parsed[-1].role, "user or tool last")
+    unanswered: set[str] = set()  # ids of tool calls
+    for index, message in enumerate(parsed):
         place = f"messages[{index}]"
-        if one.role == "system" and index > 0:
-            raise wrong(f"{place}.role", one.role, "system first or nowhere")
-        for number, call in enumerate(one.tool_calls):
-            if call.id in waiting:
-                raise wrong(f"{place}.tool_calls[{number}].id", call.id, "an id of its own")
-            waiting.add(call.id)
-        if one.tool_call_id is not None:
-            if one.tool_call_id not in waiting:
-                raise wrong(f"{place}.tool_call_id", one.tool_call_id, "the id of an earlier, open tool call")
-            waiting.discard(one.tool_call_id)
-    return tuple(said)
+        if message.role == "system" and index > 0:
+            raise wrong(f"{place}.role", message.role, "system first or nowhere")
+        for number, call in enumerate(message.tool_calls):
+            if call.id in unanswered:
+                raise wrong(f"{place}.tool_calls[{number}].id", call.id, "a unique id")
+            unanswered.add(call.id)
+        if message.tool_call_id is not None:
+            if message.tool_call_id not in unanswered:
+                expected = "the id of an earlier, open tool call"
+                raise wrong(f"{place}.tool_call_id", message.tool_call_id, expected)
+            unanswered.discard(message.tool_call_id)
+    return tuple(parsed)
 
 
 def tools(found: object) -> tuple[tuple[Tool, ...], Contracts]:
-    """Tools with names of their own, and what the arguments of each must be."""
+    """Tools with unique names, and the contracts of their arguments."""
     offered: list[Tool] = []
     contracts: dict[str, Contract] = {}
-    for one, place in each(() if found is None else found, "tools"):
-        tool = message_parsing.tool(one, place)
+    for item, place in each(() if found is None else found, "tools"):
+        tool = message_parsing.tool(item, place)
         name = text(tool.name, f"{place}.name")
         if name in contracts:
-            raise wrong(f"{place}.name", name, "a name of its own")
+            raise wrong(f"{place}.name", name, "a unique name")
         text(tool.description, f"{place}.description", empty=True)
         contract = _object_contract(tool.parameters, f"{place}.parameters")
         contracts[name] = contract
@@ -77,9 +78,9 @@ def tools(found: object) -> tuple[tuple[Tool, ...], Contracts]:
 
 
 def tool_choice(found: object, offered: tuple[Tool, ...]) -> str | dict[str, str] | None:
-    """Which tools may be used: None, a word or `{"type": "tool", "name": …}`, or OpenAI's shape of it."""
+    """Which tools may be used: None, a word, `{"type": "tool", "name": …}`, or OpenAI's format of that."""
     if found is None or found in ("auto", "none"):
-        return found if offered else None  # servers refuse a choice of nothing
+        return found if offered else None  # servers reject a choice without tools
     place = "tool_choice"
     if found == "required":
         if not offered:
@@ -112,14 +113,14 @@ def config(found: object, place: str = "config") -> RuntimeConfig:
     if found.model is not None:
         text(found.model, f"{place}.model")
     if found.stop_sequences is not None:
-        for one, at in each(found.stop_sequences, f"{place}.stop_sequences"):
-            text(one, at)
+        for sequence, at in each(found.stop_sequences, f"{place}.stop_sequences"):
+            text(sequence, at)
     json_object(found.extras, f"{place}.extras")
     return found
 
 
 def response_schema(found: object) -> Contract | None:
-    """What the value of an answer must be: a contract, or one for a JSON Schema or a class."""
+    """The contract of an answer, from a contract, a JSON Schema or a class."""
     place = "response_schema"
     if found is None:
         return None
@@ -141,7 +142,7 @@ def response_schema(found: object) -> Contract | None:
 
 
 def object_schema(contract: Contract, place: str = "response_schema") -> Mapping[str, Any]:
-    """The schema of a contract, which has an object at its root."""
+    """The schema of a contract, which must have an object at its root."""
     schema = contract.schema if isinstance(contract.schema, Mapping) else {}
     if not _is_of_object(contract):
         raise wrong(f"{place}.type", schema.get("type"), "object at the root")
@@ -158,7 +159,7 @@ def _contract_of(cls: type) -> Contract:
 
 
 def _object_contract(schema: object, place: str) -> Contract:
-    """The contract of a schema with an object at its root; a root that merely refers to one becomes that."""
+    """The contract of a schema with an object at its root; a root that is a mere `$ref` is resolved."""
     if not isinstance(schema, Mapping):
         raise wrong(place, schema, "a JSON Schema of an object")
     try:
@@ -175,30 +176,30 @@ def _object_contract(schema: object, place: str) -> Contract:
 
 
 def _is_json_number(value: Any) -> bool:
-    """Whether it is a number that wires carry: no bool, not infinite, integers of 64 bits."""
+    """Whether it is a number that all servers can decode: finite, integers of 64 bits, not a bool."""
     return not isinstance(value, bool) and -(2**63) <= value < 2**64
 
 
-def _message(said: Message, place: str) -> Message:
-    """The message, held to what its role may say."""
-    if said.role not in _ROLES:
-        raise wrong(f"{place}.role", said.role, "system, user, assistant or tool")
-    calls = tuple(_tool_call(one, at) for one, at in each(said.tool_calls, f"{place}.tool_calls"))
-    if calls and said.role != "assistant":
-        raise ProviderInvalidRequest(f"{place}.tool_calls: only an assistant calls tools")
-    if said.role == "tool":
-        text(said.tool_call_id, f"{place}.tool_call_id")
-    elif said.tool_call_id is not None:
-        raise ProviderInvalidRequest(f"{place}.tool_call_id: only a tool answers a call")
-    may_be_empty = said.role == "tool" or bool(calls)
-    content = _content(said.content, f"{place}.content", said.role, may_be_empty)
-    return Message(said.role, content, calls, said.tool_call_id)
+def _message(message: Message, place: str) -> Message:
+    """A message that has what its role allows."""
+    if message.role not in _ROLES:
+        raise wrong(f"{place}.role", message.role, "system, user, assistant or tool")
+    calls = tuple(_tool_call(call, at) for call, at in each(message.tool_calls, f"{place}.tool_calls"))
+    if calls and message.role != "assistant":
+        raise ProviderInvalidRequest(f"{place}.tool_calls: only assistant messages may have tool calls")
+    if message.role == "tool":
+        text(message.tool_call_id, f"{place}.tool_call_id")
+    elif message.tool_call_id is not None:
+        raise ProviderInvalidRequest(f"{place}.tool_call_id: only tool messages may have one")
+    may_be_empty = message.role == "tool" or bool(calls)
+    content = _content(message.content, f"{place}.content", message.role, may_be_empty)
+    return Message(message.role, content, calls, message.tool_call_id)
 
 
 def _content(found: object, place: str, role: str, may_be_empty: bool) -> str | tuple[Block, ...]:
     if isinstance(found, str) or found is None or role in ("system", "tool"):
         return text(found, place, empty=may_be_empty)
-    blocks = tuple(_block(one, at, role) for one, at in each(found, place))
+    blocks = tuple(_block(block, at, role) for block, at in each(found, place))
     if not blocks and not may_be_empty:
         raise wrong(place, [], "a text or blocks, not empty")
     if all(isinstance(block, TextBlock) for block in blocks) and len(blocks) < 2:
@@ -213,7 +214,7 @@ def _block(found: object, place: str, role: str) -> Block:
     if not isinstance(found, ImageBlock):
         raise wrong(place, found, "a TextBlock or an ImageBlock")
     if role != "user":
-        raise ProviderInvalidRequest(f"{place}: only a user shows images")
+        raise ProviderInvalidRequest(f"{place}: only user messages may have images")
     if (found.url is None) == (found.base64_data is None):
         raise ProviderInvalidRequest(f"{place}: expected either a url or base64_data")
     if found.detail is not None and found.detail not in _DETAILS:
@@ -226,7 +227,7 @@ def _block(found: object, place: str, role: str) -> Block:
     if found.media_type is not None and not _MEDIA_TYPE.fullmatch(
         text(found.media_type, f"{place}.media_type")
     ):
-        raise wrong(f"{place}.media_type", found.media_type, "image/…", kind=ProviderUnsupportedContentBlock)
+        raise wrong(f"{place}.media_type", found.media_type, "image/…", ProviderUnsupportedContentBlock)
     return found
 
 
@@ -234,7 +235,7 @@ def _base64(found: object, place: str) -> None:
     try:
         binascii.a2b_base64(text(found, place), strict_mode=True)
     except ValueError as error:  # binascii.Error, too
-        raise ProviderInvalidRequest(f"{place}: no base64: {error}") from None
+        raise ProviderInvalidRequest(f"{place}: not base64: {error}") from None
 
 
 def _tool_call(found: object, place: str) -> ToolCall:

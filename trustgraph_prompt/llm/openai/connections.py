@@ -1,4 +1,4 @@
-"""The connections to a server: proxies, trusted certificates, and when a request is sent again."""
+"""HTTP connections to a server: proxies, trusted certificates, and the retry after a stale connection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CERTIFICATES = {"SSL_CERT_FILE": "cafile", "SSL_CERT_DIR": "capath"}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Proxy:
-    """A proxy, and the headers that tell it who asks. Has no `repr`, for that would show the password."""
+    """A proxy and the headers with its credentials. It has no `repr`, which would show the password."""
 
     url: URL
     headers: Mapping[str, str]
@@ -33,39 +33,39 @@ class Proxy:
 
 
 def proxy_for(url: URL) -> Proxy | None:
-    """The proxy of `HTTP_PROXY` or `HTTPS_PROXY` (in either case) that leads to `url`.
+    """The proxy for `url` from `HTTP_PROXY` or `HTTPS_PROXY` (upper or lower case).
 
-    None without one, and where `NO_PROXY` names the host. Raises `ConfigError` for a proxy that is none.
-    aiohttp's own reading of the environment would take credentials from `~/.netrc` as well.
+    None without one, and where `NO_PROXY` names the host. Raises `ConfigError` for an invalid proxy URL.
+    aiohttp's `trust_env` is not used: it would take credentials from `~/.netrc` as well.
     """
     found = getproxies().get(url.scheme)
     if not found or proxy_bypass(f"{url.host}:{url.port}"):
         return None
+    written = found if "://" in found else f"http://{found}"
     try:
-        proxy = URL(found if "://" in found else f"http://{found}")
+        proxy = URL(written)
         valid = proxy.scheme in ("http", "https") and bool(proxy.host and proxy.port)
     except ValueError:
         valid = False
     if not valid:
-        shown = found.rpartition("@")[2]
-        name = f"{url.scheme.upper()}_PROXY"
         raise ConfigError(
-            f"the URL of the proxy is not valid: {http_urls.refusal(found if '://' in found else f'http://{found}')}",
-            where=name,
-            found=shown,
+            f"the URL of the proxy is not valid: {http_urls.why_invalid(written)}",
+            where=f"{url.scheme.upper()}_PROXY",
+            found=found.rpartition("@")[2],  # without the password
             expected="http://host:port or the like",
         )
-    who = basic(proxy)
-    return Proxy(proxy.with_user(None), {"Proxy-Authorization": who} if who else {}, password_of(proxy))
+    credentials = basic(proxy)
+    headers = {"Proxy-Authorization": credentials} if credentials else {}
+    return Proxy(proxy.with_user(None), headers, password_of(proxy))
 
 
 def basic(url: URL) -> str:
-    """The user and password of a URL as a header has them (RFC 7617), "" without a user."""
+    """The `Authorization` header for the user and password of a URL (RFC 7617), "" without a user."""
     return f"Basic {_encoded(url)}" if url.user else ""
 
 
 def password_of(url: URL) -> list[str]:
-    """The password of a URL as it is, as it is written, and as a header has it."""
+    """The password of a URL: decoded, percent-encoded, and as a header has it."""
     return [url.password or "", url.raw_password or "", _encoded(url)] if url.user else []
 
 
@@ -74,9 +74,9 @@ def _encoded(url: URL) -> str:
 
 
 def trust() -> ssl.SSLContext:
-    """What servers are held to: the system's certificates, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    """The trusted certificates: the system's, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 
-    Raises `ConfigError` where one of them cannot be read: OpenSSL would go on, and trust nobody.
+    Raises `ConfigError` where one of them cannot be read: OpenSSL would continue without any.
     """
     context = ssl.create_default_context()
     for name, kind in _CERTIFICATES.items():
@@ -89,19 +89,19 @@ def trust() -> ssl.SSLContext:
     return context
 
 
-#: Seconds a connection is kept without a request; many servers close it after 5 (uvicorn, node, llama.cpp).
-_KEPT = 4.0
+#: Seconds that an idle connection is kept; many servers close it after 5 (uvicorn, node, llama.cpp).
+_KEEP_ALIVE = 4.0
 
-#: Seconds after a request within which a server that closes the connection cannot have worked on it.
+#: Seconds after a request within which a server that closes the connection cannot have acted on it.
 _AT_ONCE = 0.1
 
 
 class Connections:
-    """Sends requests over connections that are kept, of one event loop at a time.
+    """Sends requests over keep-alive connections, of one event loop at a time.
 
-    A server may close a kept connection just when a request is on its way; llama.cpp does after each stream,
-    whatever it has promised. A request that ends so, at once and without a byte of a response, is sent once
-    more, over a new connection (RFC 9112, 9.3.1, allows it where the request was not acted on).
+    A server may close an idle connection just when a request is on its way; llama.cpp does after each stream,
+    whatever its headers promise. Such a request, which fails at once and without a byte of a response, is
+    sent once more, over a new connection (RFC 9112, 9.3.1, allows it where the request was not acted on).
     """
 
     def __init__(self, trust: SSLContext | bool, connect_timeout: float) -> None:
@@ -112,25 +112,25 @@ class Connections:
         self._new: aiohttp.ClientSession | None = None
 
     async def request(self, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
-        """The response, its body still to be read.
+        """Return the response, its body still unread.
 
-        Raises `ProviderInvalidRequest` where another event loop is still at work with the connections.
+        Raises `ProviderInvalidRequest` where another event loop still uses the connections.
         """
         await self._enter_loop()
         if self._kept is None:
-            self._kept = self._session(keepalive_timeout=_KEPT)
-        way = _Way()
+            self._kept = self._session(keepalive_timeout=_KEEP_ALIVE)
+        trace = _Trace()
         try:
-            return await self._kept.request(method, url, trace_request_ctx=way, **options)
+            return await self._kept.request(method, url, trace_request_ctx=trace, **options)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-            if not way.was_closed_before(error):
+            if not trace.was_closed_before(error):
                 raise
         if self._new is None:
             self._new = self._session(force_close=True)
-        return await self._new.request(method, url, trace_request_ctx=_Way(), **options)
+        return await self._new.request(method, url, trace_request_ctx=_Trace(), **options)
 
     async def close(self) -> None:
-        """Close them all, unless another event loop is at work with them. Idempotent."""
+        """Close all connections, unless another event loop uses them. Idempotent."""
         if self._loop not in (None, asyncio.get_running_loop()) and self._loop.is_running():
             return
         sessions = self._kept, self._new
@@ -145,45 +145,45 @@ class Connections:
             return
         if self._loop is not None and not self._loop.is_closed():
             raise ProviderInvalidRequest(
-                "the provider is in use by another event loop; every loop needs its own"
+                "the provider is in use by another event loop; each loop needs a provider of its own"
             )
         await self.close()
         self._loop = loop
 
     def _session(self, **pool: Any) -> aiohttp.ClientSession:
-        ways = aiohttp.TraceConfig()
-        ways.on_connection_reuseconn.append(_kept)
-        ways.on_request_chunk_sent.append(_sent)
+        traces = aiohttp.TraceConfig()
+        traces.on_connection_reuseconn.append(_on_reuse)
+        traces.on_request_chunk_sent.append(_on_sent)
         return aiohttp.ClientSession(
-            # who may call at a time is the limiter's business
+            # the limiter bounds how many calls are made at a time
             connector=aiohttp.TCPConnector(limit=0, ssl=self._trust, **pool),
             timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_timeout),
-            # a body is as long as it says: nothing unpacks into gigabytes
+            # a compressed body could expand to gigabytes
             auto_decompress=False,
             headers={"Accept-Encoding": "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[ways],
+            trace_configs=[traces],
         )
 
 
 @dataclass(slots=True)
-class _Way:
-    """What is seen of one request on its way."""
+class _Trace:
+    """What aiohttp reports of one request."""
 
     over_kept: bool = False
     sent_at: float = math.inf  # by the loop's clock
 
     def was_closed_before(self, error: aiohttp.ClientError) -> bool:
-        """Whether the connection was being closed before the request came to its other end."""
+        """Whether the server closed the connection before it received the request."""
         seconds = asyncio.get_running_loop().time() - self.sent_at
-        # of a response that has begun, aiohttp says what it has
+        # where a response has begun, `message` is what came of it
         has_begun = isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str)
         return self.over_kept and seconds < _AT_ONCE and not has_begun
 
 
-async def _kept(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
+async def _on_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
     context.trace_request_ctx.over_kept = True
 
 
-async def _sent(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
+async def _on_sent(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
     context.trace_request_ctx.sent_at = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server over HTTP: its address, what it answers, and what goes wrong on the way."""
+"""HTTP to an OpenAI-compatible server: addresses, headers, reading of responses, mapping of errors."""
 
 from __future__ import annotations
 
@@ -23,111 +23,112 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm.openai import connections
 from trustgraph_prompt.llm.openai.connections import Connections
 from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.secrets import Secrets
+from trustgraph_prompt.llm.openai.redaction import Secrets
 from trustgraph_prompt.llm.openai.sse import EventStream, EventTooLarge
 from trustgraph_prompt.llm.timeout import CallDeadline, Timeout
 
-#: Bytes of a body that comes in one piece, and of one that explains an error.
+#: Bytes of a body that is not streamed, and of one that explains an error.
 MAX_BODY = 64 * 1024 * 1024
 _MAX_ERROR_BODY = 64 * 1024
 
-#: Bytes of white space before an answer, of which each is looked at.
+#: Bytes of white space before an answer, which servers send to keep the connection open.
 _MAX_PADDING = 64 * 1024
 
-#: Seconds an error's explanation may take: what it means is known without.
+#: Seconds that the body of an error response may take; its status is enough.
 _EXPLAINING = 3.0
 
-#: Characters of the shortest part of a URL that may be a secret; what is shorter is found in any text.
+#: Characters of the shortest part of a URL that is treated as a secret; shorter ones occur in any text.
 _SHORTEST_SECRET = 8
 
-#: Seconds a stream has to end after its last event, so that its connection can be used again.
+#: Seconds that a stream has to end after its last event, so that its connection can be reused.
 _END_GRACE = 0.1
 
 _COMPLETIONS = "/chat/completions"
 
-#: What may go wrong with a request, for `Server.told`.
-TROUBLE = (Refusal, ProviderError, EventTooLarge, aiohttp.ClientError, OSError)
+#: What a request may raise, for `Server.provider_error`.
+REQUEST_ERRORS = (Refusal, ProviderError, EventTooLarge, aiohttp.ClientError, OSError)
 
 
 class Server:
-    """Sends requests to one server and hands out its responses, over connections that are kept.
+    """Sends requests to one server, over keep-alive connections.
 
-    Proxy and certificates are those of the environment when it is made; no credentials are sent but those
-    given. Raises `ConfigError` for a URL, a key, a proxy or certificates that cannot be one.
+    Proxy and certificates are taken from the environment when the object is made; no credentials are sent
+    but those given. Raises `ConfigError` for an invalid URL, key, proxy or certificate.
     """
 
     def __init__(self, base_url: str, api_key: str | None, timeout: Timeout) -> None:
         url, key = _endpoint(base_url), _key(api_key)
         if key and url.user:
-            raise ConfigError("a base URL that names a user leaves no place for an API key")
+            raise ConfigError(
+                "the base URL contains a user, and an API key is set: only one of them can be sent"
+            )
         self._url = url.with_user(None)
-        who = f"Bearer {key}" if key else connections.basic(url)
-        self._headers = {"Authorization": who} if who else {}
+        credentials = f"Bearer {key}" if key else connections.basic(url)
+        self._headers = {"Authorization": credentials} if credentials else {}
         self._proxy = connections.proxy_for(url)
-        self._reads_requests = self._proxy is not None and url.scheme == "http"  # https is a tunnel
+        self._proxy_reads_requests = url.scheme == "http"  # https goes through a tunnel
         self._secrets = Secrets(_secrets(url, key, self._proxy))
         trust = connections.trust() if url.scheme == "https" else True
         self._connections = Connections(trust, timeout.connect)
 
     @property
     def address(self) -> str:
-        """What stands before the paths of the wire, without secrets."""
+        """The base URL, without secrets."""
         return str(self._url.with_path(self._url.path.removesuffix(_COMPLETIONS)))
 
     @property
     def account(self) -> int:
-        """Tells the credentials apart from others within this process."""
+        """A number that identifies the credentials within this process."""
         return hash(self._headers.get("Authorization"))
 
     @asynccontextmanager
     async def send(
         self, body: bytes | None, deadline: CallDeadline, path: str = _COMPLETIONS
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response to a POST, or to a GET where there is no body; its own body is still to be read.
+        """Send a POST, or a GET without a body, and yield the response, its body still unread.
 
-        Raises `TROUBLE`, a `Refusal` where the response is not one of success.
+        Raises `REQUEST_ERRORS`: a `Refusal` for any status but 200.
         """
         response = await deadline.wait(lambda: self._request(body, path))
         try:
             if 300 <= response.status < 400:
                 target = response.headers.get("Location", "nowhere").partition("?")[0]
                 raise ProviderInvalidRequest(
-                    f"HTTP {response.status}: redirected to {excerpt(target)}; is it the base URL?"
+                    f"HTTP {response.status}: redirected to {excerpt(target)}; check the base URL"
                 )
             if response.status != 200:
                 explanation = await _explanation(response, deadline)
                 raise Refusal.of_response(response.status, explanation, response.headers.get("Retry-After"))
             yield response
         finally:
-            response.release()  # closes the connection where the body has not been read to its end
+            response.release()  # closes the connection, unless the body was read to its end
 
-    def told(self, trouble: Exception, path: str = _COMPLETIONS) -> ProviderError:
-        """What went wrong as an error of ours, with the address and without the secrets.
+    def provider_error(self, error: Exception, path: str = _COMPLETIONS) -> ProviderError:
+        """Map an error of a request to a `ProviderError`, with the address and without secrets.
 
-        It is to be raised where `trouble` is no longer at hand: that would show them as its context.
+        Raise it outside the `except` block: the context of an exception would show the secrets.
         """
-        if isinstance(trouble, aiohttp.ClientHttpProxyError):
-            trouble = Refusal.of_response(trouble.status, f"the proxy says: {trouble.message}".encode())
-        loggable = ": ".join(filter(None, [f"{self.address}{path}", _loggable(trouble)]))
-        if isinstance(trouble, Refusal):
-            trouble = trouble.error()
-        if isinstance(trouble, EventTooLarge):
-            trouble = ProviderInvalidResponse(str(trouble))
-        if not isinstance(trouble, ProviderError):
-            # what aiohttp raises may hold the request, and that the key
-            cause = getattr(trouble, "os_error", None)
-            if isinstance(cause, gaierror):  # without a descriptor it says that there is no such name
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            error = Refusal.of_response(error.status, f"the proxy says: {error.message}".encode())
+        loggable = ": ".join(filter(None, [f"{self.address}{path}", _loggable(error)]))
+        if isinstance(error, Refusal):
+            error = error.error()
+        if isinstance(error, EventTooLarge):
+            error = ProviderInvalidResponse(str(error))
+        if not isinstance(error, ProviderError):
+            # the original is not chained: aiohttp's errors may hold the request, and that the key
+            cause = getattr(error, "os_error", None)
+            if isinstance(cause, gaierror):  # which is also how a lack of file descriptors shows
                 cause = file_descriptors.shortage() or cause
-            trouble = ProviderUnavailable(_words(trouble))
-            trouble.__cause__ = cause
-        words = self._secrets.redacted(str(trouble))
-        told = type(trouble)(
-            f"{self.address}{path}: {words}",
-            retry_after=trouble.retry_after,
+            error = ProviderUnavailable(_message(error))
+            error.__cause__ = cause
+        redacted = type(error)(
+            f"{self.address}{path}: {self._secrets.redacted(str(error))}",
+            retry_after=error.retry_after,
             loggable=self._secrets.redacted(loggable),
         )
-        told.__cause__ = trouble.__cause__
-        return told
+        redacted.__cause__ = error.__cause__
+        return redacted
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -136,7 +137,7 @@ class Server:
     async def _request(self, body: bytes | None, path: str) -> aiohttp.ClientResponse:
         headers = self._headers if body is None else self._headers | {"Content-Type": "application/json"}
         proxy = self._proxy
-        if proxy and self._reads_requests:
+        if proxy and self._proxy_reads_requests:
             headers = {**headers, **proxy.headers}
         try:
             return await self._connections.request(
@@ -155,7 +156,7 @@ class Server:
 
 
 async def beginning_of(response: aiohttp.ClientResponse, deadline: CallDeadline) -> bytes:
-    """The body up to where it says something; white space keeps connections open meanwhile."""
+    """Read the body up to the first chunk that is not white space."""
     head, chunk = bytearray(), b""
     while not chunk.strip() and len(head) < _MAX_PADDING:
         chunk = await deadline.wait(response.content.readany)
@@ -166,7 +167,7 @@ async def beginning_of(response: aiohttp.ClientResponse, deadline: CallDeadline)
 
 
 async def body_of(response: aiohttp.ClientResponse, deadline: CallDeadline, head: bytes = b"") -> bytes:
-    """The whole body, of which `head` has been read, or the first `MAX_BODY` bytes of it."""
+    """Read the rest of the body after `head`, and return both; at most `MAX_BODY` bytes."""
 
     async def rest() -> bytes:
         body = bytearray(head)
@@ -180,9 +181,9 @@ async def body_of(response: aiohttp.ClientResponse, deadline: CallDeadline, head
 async def events_of(
     response: aiohttp.ClientResponse, deadline: CallDeadline, head: bytes
 ) -> AsyncGenerator[list[bytes], None]:
-    """The data of each event up to `[DONE]`, as they come, several at a time; `head` has been read.
+    """Yield the data of the events of `head` and the rest of the body, several at a time, up to `[DONE]`.
 
-    A server that never says `[DONE]` ends its body. Raises `ProviderInvalidResponse` where there is none.
+    Servers that do not send `[DONE]` end the body. Raises `ProviderInvalidResponse` where there is no event.
     """
     stream = EventStream()
     chunk, done = head, False
@@ -202,16 +203,16 @@ async def events_of(
     rest = [] if done else [event for event in stream.close() if not _is_done(event)]
     if rest:
         if not _is_json(rest[-1]):
-            raise ProviderUnavailable("the connection was closed within an event")
+            raise ProviderUnavailable("the connection was closed in the middle of an event")
         deadline.an_event_came()
         yield rest
     if not deadline.answer_has_begun:
         found = f"{response.content_type}: {excerpt(head)}"
-        raise ProviderInvalidResponse(f"HTTP 200, and no answer in {found}")
+        raise ProviderInvalidResponse(f"HTTP 200 without an answer, found {found}")
 
 
 async def _explanation(response: aiohttp.ClientResponse, deadline: CallDeadline) -> bytes:
-    """What the body of an error says, as far as it comes."""
+    """Read the body of an error response, as far as it comes in time."""
     body = bytearray()
     with suppress(TimeoutError, aiohttp.ClientError, OSError):
         async with asyncio.timeout(min(_EXPLAINING, deadline.seconds)):
@@ -239,28 +240,28 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-def _words(error: Exception) -> str:
-    """What aiohttp says. Of a response that is no HTTP without the request, which it quotes with its URL."""
+def _message(error: Exception) -> str:
+    """The message of an aiohttp error, without the URL, which it quotes for a malformed response."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"Cannot connect to {error.host}:{error.port}: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        who = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
-        return f"Cannot connect to {who}{error.host}:{error.port}: {error.os_error}"
-    said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+        proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
+        return f"Cannot connect to {proxy}{error.host}:{error.port}: {error.os_error}"
+    message = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _loggable(trouble: Exception) -> str:
-    """What of it the server has not said: its words may quote the question, and broken bytes the answer."""
-    match trouble:
+def _loggable(error: Exception) -> str:
+    """The error without what the server sent: its words may quote the question, its bytes the answer."""
+    match error:
         case Refusal():
-            return trouble.loggable
+            return error.loggable
         case aiohttp.ClientConnectorError():
-            return _words(trouble)
+            return _message(error)
         case ProviderUnavailable():
-            return str(trouble)
+            return str(error)
         case aiohttp.ClientError() | OSError():
-            return type(trouble).__name__
+            return type(error).__name__
     return ""
 
 
@@ -272,7 +273,7 @@ def _endpoint(base_url: str) -> URL:
         valid = False
     if not valid:
         raise ConfigError(
-            f"the base URL is not valid: {http_urls.refusal(base_url)}",
+            f"the base URL is not valid: {http_urls.why_invalid(base_url)}",
             found=_shown(base_url),
             expected="http://host:port/v1 or the like",
         )
@@ -281,7 +282,7 @@ def _endpoint(base_url: str) -> URL:
 
 
 def _shown(url: str) -> str:
-    """A URL that cannot be read: where a secret ends in it, nobody knows."""
+    """As much of an invalid URL as is safe to show: where a secret ends in it is unknown."""
     if "@" not in url and "?" not in url:
         return url
     scheme, mark, _ = url.partition("://")
@@ -289,7 +290,7 @@ def _shown(url: str) -> str:
 
 
 def _secrets(url: URL, api_key: str | None, proxy: connections.Proxy | None) -> list[str]:
-    """What no error may show: the key, passwords, what the query says, as written and as sent."""
+    """What no error may show: the key, passwords, and the values of the query, decoded and encoded."""
     raw_values = (pair.partition("=")[2] for pair in url.raw_query_string.split("&"))
     in_query = [url.raw_query_string, *url.query.values(), *raw_values]
     passwords = [*connections.password_of(url), *(proxy.secrets if proxy else ())]
@@ -299,5 +300,5 @@ def _secrets(url: URL, api_key: str | None, proxy: connections.Proxy | None) -> 
 def _key(api_key: str | None) -> str | None:
     key = (api_key or "").strip()
     if not key.isprintable() or not key.isascii():
-        raise ConfigError("the API key has characters that no header can carry")
+        raise ConfigError("the API key contains characters that are not allowed in an HTTP header")
     return key or None

@@ -1,4 +1,4 @@
-"""Writes a call as the body of a request to chat completions."""
+"""Encodes a call as the request body of chat completions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Literal
 import orjson
 
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnsupportedContentBlock
-from trustgraph_prompt.llm.records import Block, Call, ImageBlock, Message, RuntimeConfig, Tool, ToolCall
+from trustgraph_prompt.llm.records import NUMBERS, Block, Call, ImageBlock, Message, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
 
 
 def encode(value: Any, *, sort: bool = False) -> bytes:
-    """JSON text, keys in their order, or sorted at every level. Raises `ProviderInvalidRequest`."""
+    """Encode as JSON, with keys in their order, or sorted at every level. Raises `ProviderInvalidRequest`."""
     try:
         return orjson.dumps(value, default=_mapping, option=orjson.OPT_SORT_KEYS if sort else 0)
     except TypeError as error:
@@ -24,22 +24,20 @@ def encode(value: Any, *, sort: bool = False) -> bytes:
 def _mapping(value: Any) -> dict[Any, Any]:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-#: How a server is told that the last message of the assistant's is the beginning of its answer: by nothing
-#: but that (llama.cpp), by two switches (vLLM), by a mark on the message (Mistral, DeepSeek).
+#: How a server is told that the assistant's last message is the beginning of its answer: by nothing else
+#: (llama.cpp), by two parameters of the request (vLLM), by a key of the message (Mistral, DeepSeek).
 Prefill = Literal["assistant", "vllm", "prefix"]
 
-_SETTINGS = ("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty")
-
-#: What is not said where it is empty, and still is not for extras to say.
-_NOT_SAID_EMPTY = ("tools", "tool_choice", "stream")
+#: Keys that are left out where empty, but that extras may not set either.
+_OMITTED_IF_EMPTY = ("tools", "tool_choice", "stream")
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one model of one server is talked to. `images` False: it takes none."""
+    """What one model of one server supports. `images` False: it accepts none."""
 
     model: str
     prefill: Prefill | None = None
@@ -53,31 +51,36 @@ def body(
     messages: Sequence[Message],
     response_format: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The body; the same bytes for the same call, with the keys of tools and extras sorted.
+    """Encode the body; the same call gives the same bytes, with the keys of tools and extras sorted.
 
-    `messages` stand in for those of the call. Extras go onto the wire as they are; one that names what is
-    written here already must say the same, or is a `ProviderInvalidRequest`; stop sequences are joined
-    (reference: managed-field collisions). Raises it also for what is no JSON, and
-    `ProviderUnsupportedContentBlock` for an image that the model does not take.
+    `messages` replace those of the call. Extras are sent as they are. An extra with a key that is written
+    here already must have the same value, except that stop sequences are joined. Raises
+    `ProviderInvalidRequest` for one that differs and for values that are not JSON, and
+    `ProviderUnsupportedContentBlock` for an image that the model does not accept.
     """
     if call.config.model is not None:
         dialect = replace(dialect, model=call.config.model)
     written: dict[str, Any] = {
         "model": dialect.model,
         "messages": [_message(message, dialect) for message in messages],
-        "tools": [_tool(tool) for tool in call.tools],
+        "tools": [
+            _function(name=tool.name, description=tool.description, parameters=tool.parameters)
+            for tool in call.tools
+        ],
         "tool_choice": _tool_choice(call.tool_choice),
         "stream": call.stream,
-        **_settings(call.config),
+        **{name: value for name in NUMBERS if (value := getattr(call.config, name)) is not None},
     }
+    if call.config.stop_sequences:
+        written["stop"] = _stop(call.config.stop_sequences, call.config.extras.get("stop"))
     if call.stream:
         written["stream_options"] = {"include_usage": True}
     if response_format is not None:
         written["response_format"] = response_format
     if goes_on(call):
-        _go_on(written, dialect.prefill)
+        _mark_prefill(written, dialect.prefill)
     extras = _extras(call.config.extras, written)
-    for key in _NOT_SAID_EMPTY:
+    for key in _OMITTED_IF_EMPTY:
         if not written[key]:
             del written[key]
     if call.tools:
@@ -86,16 +89,14 @@ def body(
 
 
 def goes_on(call: Call) -> bool:
-    """Whether the call ends with the beginning of its answer."""
+    """Whether the last message is the beginning of the answer (prefill)."""
     return bool(call.messages) and call.messages[-1].role == "assistant"
 
 
-def _go_on(written: dict[str, Any], prefill: Prefill | None) -> None:
+def _mark_prefill(written: dict[str, Any], prefill: Prefill | None) -> None:
     last = written["messages"][-1]
     if prefill is None or "tool_calls" in last:
-        why = (
-            "tool calls are no beginning of an answer" if prefill else "the provider was made without prefill"
-        )
+        why = "tool calls cannot be continued" if prefill else "the provider was made without `prefill`"
         raise ProviderInvalidRequest(f"the last message is the assistant's: {why}")
     if prefill == "vllm":
         written |= {"continue_final_message": True, "add_generation_prompt": False}
@@ -108,11 +109,7 @@ def _message(message: Message, dialect: Dialect) -> dict[str, Any]:
     if message.tool_calls:
         written["content"] = written["content"] or None
         written["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": _arguments(call)},
-            }
+            {"id": call.id, **_function(name=call.name, arguments=_arguments(call))}
             for call in message.tool_calls
         ]
     if message.tool_call_id is not None:
@@ -121,7 +118,7 @@ def _message(message: Message, dialect: Dialect) -> dict[str, Any]:
 
 
 def _arguments(call: ToolCall) -> str:
-    """The arguments as the model wrote them, unless somebody has put others in their place."""
+    """The arguments as the model wrote them, unless the caller has changed their values."""
     text = call.arguments_text
     try:
         if text and decode(text) == call.arguments:
@@ -143,56 +140,46 @@ def _block(block: Block, dialect: Dialect) -> dict[str, Any]:
     if not isinstance(block, ImageBlock):
         return {"type": "text", "text": block.text}
     if dialect.images is False:
-        raise ProviderUnsupportedContentBlock(f"the model {dialect.model!r} takes no images")
+        raise ProviderUnsupportedContentBlock(f"the model {dialect.model!r} does not accept images")
     url = block.url or f"data:{block.media_type};base64,{block.base64_data}"
     detail = {} if block.detail is None else {"detail": block.detail}
     return {"type": "image_url", "image_url": {"url": url, **detail}}
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+def _function(**function: Any) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
 def _tool_choice(choice: str | Mapping[str, str] | None) -> Any:
     if choice is None or isinstance(choice, str):
         return choice
-    return {"type": "function", "function": {"name": choice.get("name")}}
+    return _function(name=choice.get("name"))
 
 
-def _settings(config: RuntimeConfig) -> dict[str, Any]:
-    settings = {name: getattr(config, name) for name in _SETTINGS}
-    settings["stop"] = _stop(config)
-    return {key: value for key, value in settings.items() if value is not None}
-
-
-def _stop(config: RuntimeConfig) -> list[str] | None:
-    """The stop sequences, with those that extras name after them."""
-    if not config.stop_sequences:
-        return None
-    more = config.extras.get("stop")
+def _stop(sequences: Sequence[str], more: Any) -> list[str]:
+    """The stop sequences, followed by those of the extras, if these are any."""
     more = [more] if isinstance(more, str) else more
-    if not isinstance(more, list | tuple) or not all(isinstance(one, str) for one in more):
+    if not isinstance(more, list | tuple) or not all(isinstance(sequence, str) for sequence in more):
         more = ()
-    return list(dict.fromkeys((*config.stop_sequences, *more)))
+    return list(dict.fromkeys((*sequences, *more)))
 
 
 def _extras(extras: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
-    """What extras add to what is written."""
+    """The extras that are not written yet."""
     added = {}
     try:
         for key in sorted(extras):
             if key not in written:
                 added[key] = orjson.Fragment(encode(extras[key], sort=True))
             elif key != "stop" and not _same(_plain(extras[key]), _plain(written[key])):
-                raise ProviderInvalidRequest(f"extras say another {key!r} than the call itself")
+                raise ProviderInvalidRequest(f"config.extras: {key!r} differs from what the call sets")
     except TypeError:  # keys that are no strings have no order
-        raise ProviderInvalidRequest("the names of extras are strings") from None
+        raise ProviderInvalidRequest("config.extras: the keys must be strings") from None
     return added
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal: 1 and 1.0 are, 1 and true are not, order of keys is nothing."""
+    """Whether two JSON values are equal: 1 and 1.0 are, 1 and true are not; the order of keys is ignored."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,4 +1,4 @@
-"""How a response schema goes to an OpenAI-compatible server: in the request, or in words."""
+"""How a response schema is sent to an OpenAI-compatible server: in the request, or in words."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _DIRECTIVE = (
 
 
 def told_in_words(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
-    """The messages with a directive at the end of the system message; of their own where there is none.
+    """Append the schema and a directive to the system message, or add one.
 
-    The schema keeps its order of keys. Raises `ProviderInvalidRequest` for a schema that is no JSON.
+    The schema keeps its order of keys. Raises `ProviderInvalidRequest` for a schema that is not JSON.
     """
     directive = _DIRECTIVE.format(schema=encode(schema).decode())
     if not messages or messages[0].role != "system":
@@ -35,20 +35,23 @@ def told_in_words(messages: Sequence[Message], schema: Mapping[str, Any]) -> lis
     return [replace(system, content=(*system.content, TextBlock(directive))), *rest]
 
 
-#: The paths, from what binds the server most to what binds it least.
+#: The paths, the strictest first.
 PATHS: tuple[SchemaPath, ...] = ("strict", "native", "prompt")
 _STRICT, _NATIVE, _PROMPT = range(3)
 
-#: What OpenAI takes as the name of a schema.
+#: What OpenAI accepts as the name of a schema.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-#: Schemas that are remembered.
+#: Schemas whose paths are remembered.
 _REMEMBERED = 1_000
 
 
 @dataclass(slots=True)
 class Wanted:
-    """One schema as it is asked for: the first path that is worth trying, and whether with nothing beside."""
+    """A schema that calls ask for, and what is known of it.
+
+    `first` is the index of the first path worth trying, `is_alone` False with tools or a prefill beside it.
+    """
 
     digest: str
     name: str
@@ -56,7 +59,7 @@ class Wanted:
     is_alone: bool
 
     def response_format(self, schema: Mapping[str, Any], path: SchemaPath | None) -> dict[str, Any] | None:
-        """What goes onto the wire, the schema as it was written; None where the path is in words."""
+        """The value of `response_format`, with the schema as written; None where it is sent in words."""
         if path == "prompt":
             return None
         asked = {"name": self.name, "schema": schema, "strict": path == "strict"}
@@ -64,13 +67,12 @@ class Wanted:
 
 
 class SchemaPaths:
-    """What a model has been seen to take, over all calls of a provider, however many at a time.
+    """Learns on which paths a model accepts schemas, from all calls of a provider.
 
-    A server's no is believed only once the same call was answered on a lesser path: what was refused then
-    is not tried again for this schema. It is for no other schema either where the words say that the
-    feature is not there, or a second schema is refused in the same words; unless the model was seen to take
-    one so, or tools or the beginning of an answer stood beside it. `native` True: the first path or none;
-    False: words only.
+    A refusal counts only once the same call was answered on a less strict path; then the refused path is not
+    tried again for this schema. Nor is it for any other schema if the refusal says that the feature is not
+    supported, or if a second schema is refused in the same words; unless the model has accepted one on that
+    path, or the call had tools or a prefill. `native` True: the first path or an error; False: words only.
     """
 
     def __init__(self, native: bool | None) -> None:
@@ -78,12 +80,12 @@ class SchemaPaths:
         self._native = native
         self._first = _PROMPT if native is False else _STRICT
         self._wanted: LRUCache[object, Wanted] = LRUCache(_REMEMBERED)
-        self._refused: dict[SchemaPath, tuple[str, str]] = {}  # the last schema, and in which words
+        self._refused: dict[SchemaPath, tuple[str, str]] = {}  # last digest, server's words
 
     def wanted(self, call: Call, schema: Mapping[str, Any]) -> Wanted:
-        """What is known of the schema of a call. Raises `ProviderInvalidRequest` where it is no JSON."""
+        """What is known of the schema of a call. Raises `ProviderInvalidRequest` where it is not JSON."""
         digest = hashlib.sha256(encode(schema)).hexdigest()
-        # what a server takes may depend on what else it is to do
+        # what a server accepts may depend on what else it has to do
         key = digest, bool(call.tools), call.stream, goes_on(call)
         if key not in self._wanted:
             first = _STRICT if is_strict(schema) else _NATIVE
@@ -92,14 +94,14 @@ class SchemaPaths:
         return self._wanted[key]
 
     def to_try(self, wanted: Wanted) -> tuple[SchemaPath, ...]:
-        """The paths for a call, in turn; the next one where a server refuses one."""
+        """The paths for a call; each is tried after the server has refused the one before."""
         paths = PATHS[max(self._first, wanted.first) :]
         return paths[:1] if self._native else paths
 
     def answered(
         self, wanted: Wanted, path: SchemaPath, refusals: Iterable[tuple[SchemaPath, Refusal]]
     ) -> None:
-        """A call was answered on `path`, after these refusals of better ones."""
+        """Note that a call was answered on `path`, after these refusals of stricter ones."""
         for refused, refusal in refusals:
             self._learn(wanted, refused, refusal)
         if not self._has_taken(path):
@@ -107,14 +109,14 @@ class SchemaPaths:
             self._first = min(self._first, PATHS.index(path))
 
     def _learn(self, wanted: Wanted, refused: SchemaPath, refusal: Refusal) -> None:
-        lesser = PATHS.index(refused) + 1
-        wanted.first = max(wanted.first, lesser)
+        less_strict = PATHS.index(refused) + 1
+        wanted.first = max(wanted.first, less_strict)
         if not wanted.is_alone or self._has_taken(refused):
             return
         digest, words = self._refused.get(refused, ("", ""))
         is_second = digest != wanted.digest and words == refusal.words
         if is_second or refusal.is_of_feature:
-            self._first = max(self._first, lesser)
+            self._first = max(self._first, less_strict)
         self._refused[refused] = wanted.digest, refusal.words
 
     def _has_taken(self, path: SchemaPath) -> bool:

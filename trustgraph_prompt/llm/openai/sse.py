@@ -1,33 +1,32 @@
-"""Server-sent events out of bytes (WHATWG HTML, "Interpreting an event stream"); models use only `data`."""
+"""Decodes server-sent events (WHATWG HTML, "Interpreting an event stream"); only their `data` is used."""
 
 from __future__ import annotations
 
-#: Bytes of one event at most, however many lines or chunks it comes in.
+#: Bytes of one event.
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-
 
 _BOM = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(ValueError):
-    """The server never ends an event."""
+    """An event is larger than the limit."""
 
 
 class EventStream:
-    """Takes chunks of any size and gives the data of each event they complete; only `data` is looked at.
+    """Splits chunks of any size into the data of events.
 
-    Linear in the bytes it takes, also when they come one at a time.
+    Takes time linear in the number of bytes, even if they come one at a time.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
         self._begun = False
-        self._line = bytearray()  # begun, its end not seen yet
+        self._line = bytearray()  # whose end has not come yet
         self._data: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that end in this chunk. Raises `EventTooLarge`."""
+        """Return the events that end in this chunk. Raises `EventTooLarge`."""
         if b"\n" not in chunk and b"\r" not in chunk and not self._line.endswith(b"\r"):
             self._line += chunk
             self._check(len(self._line))
@@ -40,7 +39,7 @@ class EventStream:
         return [event for line in lines if (event := self._take(line.rstrip(b"\r\n"))) is not None]
 
     def close(self) -> list[bytes]:
-        """What the stream held when it ended: servers forget the last empty line."""
+        """Return the last event if the server left out the empty line that ends it."""
         line, self._line = bytes(self._line), bytearray()
         events = [self._take(line.rstrip(b"\r\n")), self._take(b"")]
         return [event for event in events if event is not None]
@@ -61,4 +60,4 @@ class EventStream:
 
     def _check(self, size: int) -> None:
         if size > self._max:
-            raise EventTooLarge(f"an event of more than {self._max:,} bytes")
+            raise EventTooLarge(f"the server sent an event of more than {self._max:,} bytes")

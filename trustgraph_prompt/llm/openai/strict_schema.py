@@ -1,11 +1,11 @@
-"""Whether a schema is of the kind that servers take as strict (OpenAI's structured outputs)."""
+"""Checks whether a JSON Schema is within the subset of OpenAI's strict structured outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-#: What such a schema may have as a whole, beyond what a part of it may have.
+#: Keywords of the whole schema only.
 _AT_THE_ROOT = frozenset(("$schema", "$defs", "definitions"))
 _ANYWHERE = frozenset(("type", "enum", "const", "anyOf", "title", "description"))
 _OF_A_TYPE: Mapping[str, frozenset[str]] = {
@@ -30,20 +30,19 @@ Schema = Mapping[str, Any]
 
 
 def is_strict(schema: Schema) -> bool:
-    """Whether all of `schema` is known to be taken: each keyword and its place, every object closed, all of
-    its properties required.
+    """Whether each keyword is known to be accepted, every object closed, and every property required.
 
-    What is not known is not taken. A yes is a guess about a server, which has the last word; a no costs
-    nothing but the server's guarantee. Bounded time, whatever the schema; nothing is raised.
+    True is a guess about the server, which has the last word; False only costs the server's guarantee. Takes
+    bounded time for any schema, and raises nothing.
     """
     if schema.get("type") != "object" or "anyOf" in schema:
         return False
     definitions = [schema.get(key, {}) for key in ("$defs", "definitions")]
-    if not all(isinstance(held, Mapping) for held in definitions):
+    if not all(isinstance(named, Mapping) for named in definitions):
         return False
     root = {key: value for key, value in schema.items() if key not in _AT_THE_ROOT}
     todo: list[tuple[Any, int]] = [(root, 1)]
-    todo += [(part, 1) for held in definitions for part in held.values()]
+    todo += [(part, 1) for named in definitions for part in named.values()]
     properties = values = seen = 0
     while todo:
         part, level = todo.pop()
@@ -59,18 +58,18 @@ def is_strict(schema: Schema) -> bool:
 
 
 def _is_known(part: Any, root: Schema) -> bool:
-    """Whether everything that one subschema says itself is known to be taken."""
+    """Whether a subschema, apart from its parts, is known to be accepted."""
     if not isinstance(part, Mapping):
         return False
     if "$ref" in part:
-        return len(part) == 1 and _leads_somewhere(part["$ref"], root)
+        return len(part) == 1 and _resolves(part["$ref"], root)
     types = part.get("type", [])
     types = [types] if isinstance(types, str) else types
-    if not isinstance(types, list) or not all(isinstance(one, str) and one in _OF_A_TYPE for one in types):
+    if not isinstance(types, list) or not all(isinstance(name, str) and name in _OF_A_TYPE for name in types):
         return False
     if not types and not part.keys() & {"enum", "const", "anyOf"}:
         return False
-    if not part.keys() <= _ANYWHERE.union(*(_OF_A_TYPE[one] for one in types)):
+    if not part.keys() <= _ANYWHERE.union(*(_OF_A_TYPE[name] for name in types)):
         return False
     return (
         _is_list(part.get("enum", [None]))
@@ -82,7 +81,7 @@ def _is_known(part: Any, root: Schema) -> bool:
 
 
 def _is_closed(part: Schema) -> bool:
-    """Whether an object has the properties that are named, and has all of them."""
+    """Whether an object must have all the properties that are named, and no others."""
     properties, required = part.get("properties", {}), part.get("required", [])
     return (
         isinstance(properties, Mapping)
@@ -100,12 +99,12 @@ def _parts(part: Schema, level: int) -> Iterator[tuple[Any, int]]:
         yield part["items"], level + 1
 
 
-def _leads_somewhere(reference: Any, root: Schema) -> bool:
+def _resolves(reference: Any, root: Schema) -> bool:
     if not isinstance(reference, str):
         return False
     start, _, name = reference.rpartition("/")
-    held = {"#/$defs": "$defs", "#/definitions": "definitions"}.get(start)
-    return reference == "#" or (held is not None and name in root.get(held, {}))
+    key = {"#/$defs": "$defs", "#/definitions": "definitions"}.get(start)
+    return reference == "#" or (key is not None and name in root.get(key, {}))
 
 
 def _is_list(value: Any) -> bool:

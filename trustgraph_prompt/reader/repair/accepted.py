@@ -1,4 +1,4 @@
-"""What broken text says, where the contract allows repair: of all readings the first that it accepts."""
+"""Repairs broken text as a contract allows: selects the first reading that it accepts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.reader.json_in_strings import opened
+from trustgraph_prompt.outcome import Edit
+from trustgraph_prompt.reader.json_in_strings import parse_strings
 from trustgraph_prompt.reader.repair import (
-    Edit,
     RepairBudget,
     RepairedValue,
     Unrepairable,
@@ -21,28 +21,28 @@ from trustgraph_prompt.reader.repair import (
 
 Fit = TypeVar("Fit")
 
-_CHARACTERS_A_STEP = 100  # of a value that is held against the contract
-_MORE = "\0"  # what a text that is cut may go on with: anything
-_MOST_READINGS = 32  # of a value, shortened ones among them
+_CHARACTERS_A_STEP = 100  # of a value that is validated
+_MORE = "\0"  # stands for any continuation of a truncated text
+_MOST_READINGS = 32  # of a value, shortened ones included
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value, how far its text reaches, what was done to read it, and whether the text ended within it.
+    """A value, where its text ends, the edits that made it JSON, and whether the text ends within it.
 
-    `longer` is the value with more of the text that it ends in, where that is cut.
+    `longer` is the value with its last string continued, if the text ends within that.
     """
 
     value: Any
     end: int
     edits: tuple[Edit, ...]
-    cut: bool
+    truncated: bool
     longer: Any = None
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedReading(Generic[Fit]):
-    """Where a value begins, and whether in a code fence; the reading that fits, else the likeliest one."""
+class BestReading(Generic[Fit]):
+    """Where a value begins, whether in a code fence, and the reading that fits; else the likeliest one."""
 
     start: int
     fenced: bool
@@ -51,130 +51,128 @@ class AcceptedReading(Generic[Fit]):
 
 
 class Repair:
-    """Repairs what is broken in one answer; once that has taken too much effort, nothing more."""
+    """Repairs the broken values of one answer, as far as one budget of steps allows."""
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self._effort = RepairBudget()
+        self._budget = RepairBudget()
 
     def object(self, raw: str, ends_text: bool) -> Reading | None:
-        """The object that broken text was meant to be, as the contract accepts it.
+        """The first reading of a broken object that the contract accepts; None if there is none.
 
-        One that lacks its last brackets is taken where it does not stand at the end of the text, which may
-        be cut, and nothing was left out for what it ends in.
+        An object without its last brackets counts only if more text follows, so that it cannot be truncated,
+        and if nothing had to be left out at its end.
         """
         try:
-            for mended in self._readings(raw, ValueStart(0, "", fenced=False)):
-                if mended.cut and (ends_text or mended.dropped or not mended.value):
+            for repaired in self._readings(raw, ValueStart(0, "", fenced=False)):
+                if repaired.truncated and (ends_text or repaired.dropped or not repaired.value):
                     continue
-                self._judge(0, mended.end)
-                if isinstance(mended.value, dict):
-                    value, accepted = self._contract.take(mended.value)
+                self._judge(0, repaired.end)
+                if isinstance(repaired.value, dict):
+                    value, accepted = self._contract.take(repaired.value)
                     if accepted:
-                        return Reading(value, mended.end, mended.edits, cut=False)
-                    if found := opened(mended.value, raw, self._contract):
+                        return Reading(value, repaired.end, repaired.edits, truncated=False)
+                    if found := parse_strings(repaired.value, raw, self._contract):
                         value, accepted = self._contract.take(found.value)
                         if accepted:
-                            edits = tuple(sorted((*mended.edits, *found.edits(raw, 0))))
-                            return Reading(value, mended.end, edits, cut=False)
+                            edits = tuple(sorted((*repaired.edits, *found.edits(raw, 0))))
+                            return Reading(value, repaired.end, edits, truncated=False)
         except Unrepairable:
             pass
         return None
 
-    def values(
-        self, text: str, start: int, fits: Callable[[Any], Fit | None]
-    ) -> Iterator[AcceptedReading[Fit]]:
-        """The values that stand in `text` from `start` on, broken ones too, none within another.
+    def values(self, text: str, start: int, fits: Callable[[Any], Fit | None]) -> Iterator[BestReading[Fit]]:
+        """The values in `text` from `start` on, broken ones too, none within another.
 
-        Of a cut one there are readings without what stands under the cut, too.
+        A truncated value is also read without its last member, without what contains that, and so on.
         """
-        roots = ValueStarts(text, start)
-        whole = roots.first()
-        root = whole or roots.next(start)
-        while root is not None and not self._effort.spent:
+        starts = ValueStarts(text, start)
+        whole = starts.first()
+        root = whole or starts.next(start)
+        while root is not None and not self._budget.spent:
             meant, end = self._value(text, root, fits)
             if meant is not None and (root is not whole or _is_whole(text, root, meant.reading)):
                 yield meant
             elif root is whole:
                 end = start
-            root = roots.next(end)
+            root = starts.next(end)
 
     def _value(
         self, text: str, root: ValueStart, fits: Callable[[Any], Fit | None]
-    ) -> tuple[AcceptedReading[Fit] | None, int]:
-        """What is meant by a root, if anything, and from where on the text is still to be read."""
+    ) -> tuple[BestReading[Fit] | None, int]:
+        """The value that begins at `root`, if there is one, and where the text is to be read from next."""
         likeliest: Reading | None = None
         end = root.start + 1
         try:
-            shortened = (reading for mended in self._readings(text, root) for reading in _with_less(mended))
+            shortened = (reading for repaired in self._readings(text, root) for reading in _shorten(repaired))
             for reading in islice(shortened, _MOST_READINGS):
                 self._judge(root.start, reading.end)
                 fit = fits(reading.value)
                 if fit is not None and reading.longer is not None and fits(reading.longer) is None:
-                    continue  # it would be accepted for where the text happens to end
+                    continue  # it is accepted only because the text happens to end there
                 if fit is not None:
-                    return AcceptedReading(root.start, root.fenced, reading, fit), max(end, reading.end)
+                    return BestReading(root.start, root.fenced, reading, fit), max(end, reading.end)
                 likeliest = likeliest or reading
         except Unrepairable as refused:
             end = max(end, refused.offset)
         if likeliest is None:
             return None, end
-        return AcceptedReading(root.start, root.fenced, likeliest, None), max(end, likeliest.end)
+        return BestReading(root.start, root.fenced, likeliest, None), max(end, likeliest.end)
 
     def _readings(self, text: str, root: ValueStart) -> Iterator[RepairedValue]:
         return readings(
             text,
             root.start,
-            lost=root.lost,
+            missing=root.missing,
             names=self._contract.names(),
             max_depth=self._contract.limits.depth,
-            effort=self._effort,
+            budget=self._budget,
         )
 
     def _judge(self, start: int, end: int) -> None:
-        """Raises `Unrepairable` where there is no effort left to hold a value against the contract."""
-        self._effort.spend(end, 1 + (end - start) // _CHARACTERS_A_STEP)
+        """Spend the steps for validating a value. Raises `Unrepairable` when the budget is spent."""
+        self._budget.spend(end, 1 + (end - start) // _CHARACTERS_A_STEP)
 
 
 def _is_whole(text: str, root: ValueStart, reading: Reading) -> bool:
-    """Whether a reading without its first bracket makes sense: what else is there for a list?"""
-    if root.lost == "[" and len(reading.value) < 2:
+    """Whether the whole text can be a value whose first bracket is missing, as `root` assumes."""
+    if root.missing == "[" and len(reading.value) < 2:
         return False
-    return root.lost == "{" or not text[reading.end :].strip(" \t\r\n;`)")
+    return root.missing == "{" or not text[reading.end :].strip(" \t\r\n;`)")
 
 
-def _with_less(mended: RepairedValue) -> Iterator[Reading]:
-    """The reading; of a cut one also those without its last member, without what holds that, and so on."""
-    if not mended.cut:
-        yield Reading(mended.value, mended.end, mended.edits, cut=False)
+def _shorten(repaired: RepairedValue) -> Iterator[Reading]:
+    """The reading; if truncated, also those without the last member, without what contains it, and so on."""
+    if not repaired.truncated:
+        yield Reading(repaired.value, repaired.end, repaired.edits, truncated=False)
         return
-    way: list[Any] = []
-    value = mended.value
+    path: list[Any] = []
+    value = repaired.value
     while value and isinstance(value, (dict, list)):
-        way.append(next(reversed(value)) if isinstance(value, dict) else len(value) - 1)
-        value = value[way[-1]]
-    goes_on = mended.half and isinstance(value, str)
-    longer = _changed(mended.value, way, lambda last: last + _MORE) if goes_on else None
-    yield Reading(mended.value, mended.end, mended.edits, cut=True, longer=longer)
-    while way:
-        yield Reading(_without(mended.value, way), mended.end, mended.edits, cut=True)
-        way.pop()
+        path.append(next(reversed(value)) if isinstance(value, dict) else len(value) - 1)
+        value = value[path[-1]]
+    goes_on = repaired.half and isinstance(value, str)
+    longer = _changed(repaired.value, path, lambda last: last + _MORE) if goes_on else None
+    yield Reading(repaired.value, repaired.end, repaired.edits, truncated=True, longer=longer)
+    while path:
+        yield Reading(_without(repaired.value, path), repaired.end, repaired.edits, truncated=True)
+        path.pop()
 
 
-def _changed(value: Any, way: list[Any], change: Callable[[Any], Any]) -> Any:
-    """A copy of `value` with what `way` leads to changed."""
-    if not way:
+def _changed(value: Any, path: list[Any], change: Callable[[Any], Any]) -> Any:
+    """A copy of `value` with what `path` leads to changed."""
+    if not path:
         return change(value)
     copy = value.copy()
-    copy[way[0]] = _changed(copy[way[0]], way[1:], change)
+    copy[path[0]] = _changed(copy[path[0]], path[1:], change)
     return copy
 
 
-def _without(value: Any, way: list[Any]) -> Any:
-    """A copy of `value` without the member that `way` leads to."""
+def _without(value: Any, path: list[Any]) -> Any:
+    """A copy of `value` without the member that `path` leads to."""
     copy = value.copy()
-    if len(way) > 1:
-        copy[way[0]] = _without(copy[way[0]], way[1:])
+    if len(path) > 1:
+        copy[path[0]] = _without(copy[path[0]], path[1:])
     else:
-        del copy[way[0]]
+        del copy[path[0]]
     return copy

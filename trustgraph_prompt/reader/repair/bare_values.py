@@ -1,4 +1,4 @@
-"""Values without quotes: numbers and literals in all their spellings, else text, and where it ends."""
+"""Reads values without quotes: numbers and literals in all spellings, else text, and where that ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.reader.repair.edits import Ambiguities, RepairBudget
+from trustgraph_prompt.json_text.grammar import end_of
+from trustgraph_prompt.reader.repair.ambiguities import Ambiguities, RepairBudget
 from trustgraph_prompt.reader.repair.grammar import (
     COMMA,
     QUOTED_KEY,
@@ -38,7 +39,7 @@ _HALF_NUMBER = re.compile(r"[+-]?(?:[\d.][\d.eE+_-]*+)?")
 # Numbers in spellings that JSON lacks.
 _HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]{1,64}")
 _UNUSUAL = re.compile(r"([+-]?(?:\d++(?:_\d++)*+\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?+)(?:[eE][+-]?)?+")
-# Rather text than numbers: codes with leading zeros, digits in groups, percentages.
+# Text rather than numbers: codes with leading zeros, digits in groups, percentages.
 _AS_TEXT = re.compile(r"([+-]?(?:0\d++|\d{1,3}(?:,\d{3})++|\d++(?=\.?\d*+ ?%))(?:\.\d++)?+) ?%?")
 
 _AROUND = " \t\r\n;\u00a0\u3000\ufeff\u200b\u200c\u200d\u2060"
@@ -49,16 +50,16 @@ _WORD_BEFORE = re.compile(r"\s([^\W\d][\w$@.-]{0,80}+)\Z")
 
 
 class Half(Enum):
-    """What a value that the text ends with may be half of."""
+    """What an incomplete value at the end of the text may be."""
 
     NUMBER = auto()
     LITERAL = auto()
 
 
 class BareValue(NamedTuple):
-    """A value without quotes, where what follows begins, and what was wrong.
+    """A value without quotes, where the text after it begins, and what is wrong with it.
 
-    `half`: the text ends with it, and another value begins so.
+    `half` is set if the text ends with it, and a longer value may begin this way.
     """
 
     value: Any
@@ -70,14 +71,14 @@ class BareValue(NamedTuple):
 class BareValues:
     """Reads the values without quotes of one text."""
 
-    def __init__(self, text: str, names: Names, ambiguities: Ambiguities, effort: RepairBudget) -> None:
+    def __init__(self, text: str, names: Names, ambiguities: Ambiguities, budget: RepairBudget) -> None:
         self._text = text
         self._names = names
         self._ambiguities = ambiguities
-        self._effort = effort
+        self._budget = budget
 
     def read(self, start: int, place: Within, brackets: Sequence[str]) -> BareValue:
-        """The value that begins at `start`; `brackets` are those that are missing around it."""
+        """The value that begins at `start`; `brackets` are the closing ones that are missing there."""
         text = self._text
         plain = _PLAIN.match(text, start) or (place is Within.ELEMENT and _PLAIN_OF_MANY.match(text, start))
         if plain and not (place is Within.MEMBER and _GROUPED.match(text, plain.end())):
@@ -94,7 +95,7 @@ class BareValues:
         return BareValue(value, after, flaw, Half.NUMBER if _HALF_NUMBER.fullmatch(raw) else half)
 
     def meaning(self, raw: str, start: int) -> tuple[Any, str]:
-        """What `raw` stands for, and what is wrong with it."""
+        """The value of `raw`, and what is wrong with it."""
         if raw in _PLAIN_LITERALS:
             return _PLAIN_LITERALS[raw], ""
         try:
@@ -102,17 +103,17 @@ class BareValues:
                 return _number(raw), ""
             if raw in _LITERALS:
                 literal = _LITERALS[raw]
-                value = self._ambiguities.settle("literal", start, literal, raw)
+                value = self._ambiguities.choose("literal", start, literal, raw)
                 return value, "text without quotes" if value == raw else "another spelling of a literal"
             if _HEXADECIMAL.fullmatch(raw):
-                return self._ambiguities.settle(
+                return self._ambiguities.choose(
                     "number", start, int(raw, 16), raw
                 ), "a number that is not JSON"
             if number := _AS_TEXT.fullmatch(raw):
                 as_number = _number(number[1].replace(",", ""))
-                return self._ambiguities.settle("number", start, raw, as_number), "a number that is not JSON"
+                return self._ambiguities.choose("number", start, raw, as_number), "a number that is not JSON"
             if number := _UNUSUAL.fullmatch(raw):
-                return self._ambiguities.settle(
+                return self._ambiguities.choose(
                     "number", start, _number(number[1]), raw
                 ), "a number that is not JSON"
         except ValueError:
@@ -120,13 +121,13 @@ class BareValues:
         return raw, "text without quotes"
 
     def _extent(self, start: int, place: Within, brackets: Sequence[str]) -> tuple[int, int]:
-        """Where text without quotes ends, and where what follows it begins: behind a quote that closes it."""
+        """Where text without quotes ends, and where the next begins: after a closing quote, if it has one."""
         text = self._text
         quotation = False
         position = start
         while True:
-            self._effort.spend(position)
-            position = _end(text, position)
+            self._budget.spend(position)
+            position = end_of(_RUN, text, position)
             mark = text[position : position + 1]
             if mark == "" or mark in "}]{" or (mark == ")" and brackets[-1] == ")"):
                 return position, position
@@ -157,7 +158,7 @@ class BareValues:
             position += 1
 
     def _follows(self, position: int, place: Within, *, closing: bool = False) -> bool:
-        """Whether the text ends before a line end, a comma or a quote at `position`, by what follows it."""
+        """Whether the text ends before a line end, comma or quote at `position`, judged by what follows."""
         text = self._text
         position, mark = next_mark(text, position)
         comma = mark != "" and mark in COMMA
@@ -175,7 +176,7 @@ class BareValues:
         return False
 
     def _is_comment(self, start: int, position: int) -> bool:
-        """Whether a comment begins, not a path or an address: behind a space, or behind a complete value."""
+        """Whether a comment begins, not a path or URL: after a space, or after a complete value."""
         text = self._text
         if not is_stop(text, position):
             return False
@@ -191,14 +192,8 @@ class BareValues:
         return end - start <= 40 and (raw in _PLAIN_LITERALS or _PLAIN_NUMBER.fullmatch(raw) is not None)
 
 
-def _end(text: str, position: int) -> int:
-    run = _RUN.match(text, position)
-    assert run is not None
-    return run.end()
-
-
 def _number(digits: str) -> int | float:
-    """Raises `ValueError` for what Python has no exact or finite number for."""
+    """The number; raises `ValueError` if it is infinite, or has too many digits for `int`."""
     if digits.lstrip("+-").replace("_", "").isdecimal():
         return int(digits)
     number = float(digits)

@@ -1,10 +1,10 @@
-"""The brackets that are open, what they hold so far, and which of them a closing bracket was meant for."""
+"""Keeps the open brackets and what they contain, and decides which of them a closing bracket is for."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from trustgraph_prompt.reader.repair.edits import Unrepairable
+from trustgraph_prompt.reader.repair.ambiguities import Unrepairable
 from trustgraph_prompt.reader.repair.grammar import (
     CLOSERS,
     COMMA,
@@ -16,11 +16,11 @@ from trustgraph_prompt.reader.repair.grammar import (
     next_mark,
 )
 
-NOTHING = object()  # where no value was meant
+NOTHING = object()  # the result where no value was meant
 
 
 class Open:
-    """A bracket that is not closed yet, and what it holds so far."""
+    """A bracket that is not closed yet, and what it contains so far."""
 
     __slots__ = ("bracket", "called", "closer", "commas", "items", "key", "members", "start")
 
@@ -31,11 +31,11 @@ class Open:
         self.called = called  # parentheses of a call, not of a tuple
         self.commas = 0
         self.members: dict[str, Any] = {}
-        self.items: list[Any] = []  # elements; in an object what has no key, or no value
+        self.items: list[Any] = []  # elements; in an object values without a key, and keys without a value
         self.key: str | None = None  # of the member that comes next
 
     @property
-    def holds_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.members and not self.items
 
     def put(self, value: Any) -> None:
@@ -46,7 +46,7 @@ class Open:
             self.key = None
 
     def value(self) -> Any:
-        """What was meant by it: braces may have been a set, or doubled; parentheses may hold one value."""
+        """The value: braces may be a set, or doubled; parentheses may contain one value."""
         if self.bracket == "[":
             return self.items
         if self.bracket == "(":
@@ -57,7 +57,7 @@ class Open:
 
 
 class Brackets:
-    """The open brackets of a value; once none is open, `value` is what they held."""
+    """The open brackets of a value; once none is open, `value` is the result."""
 
     def __init__(self, text: str, names: Names, max_depth: int) -> None:
         self.value: Any = NOTHING
@@ -68,7 +68,7 @@ class Brackets:
         self._max_depth = max_depth
 
     def begin(self, bracket: str, start: int, *, called: bool = False) -> Open:
-        """Raises `Unrepairable` where the nesting is too deep."""
+        """Open a bracket. Raises `Unrepairable` where the nesting is too deep."""
         if len(self.open) >= self._max_depth:
             raise Unrepairable(f"nested deeper than {self._max_depth} levels", start)
         self.open.append(Open(bracket, start, called=called))
@@ -76,7 +76,7 @@ class Brackets:
         return self.open[-1]
 
     def close(self) -> None:
-        """Close the innermost."""
+        """Close the innermost bracket."""
         value = self.open[-1].value()
         self.drop()
         if self.open:
@@ -85,7 +85,7 @@ class Brackets:
             self.value = value
 
     def drop(self) -> None:
-        """Forget the innermost and what it holds."""
+        """Drop the innermost bracket with its content."""
         self.open.pop()
         self.missing.pop()
 
@@ -94,9 +94,9 @@ class Brackets:
             self.close()
 
     def closed_by(self, position: int) -> int:
-        """How many brackets the closing one at `position` closes: others may be missing, it may be wrong.
+        """How many brackets the closing one at `position` closes: others may be missing, or it may be wrong.
 
-        What it must be is told by what follows: that must have a place in what is then open.
+        What follows decides: it must fit into the bracket that is then open.
         """
         mark = self._text[position]
         follows = self._what_follows(position + 1)
@@ -109,7 +109,7 @@ class Brackets:
         return next((way for way in ways if self._fits(follows, len(self.open) - way)), ways[0])
 
     def _repeats_key(self, position: int) -> bool:
-        """Whether the key behind a comma is there already: it is another object's."""
+        """Whether the object has the key after the comma already: then that begins another object."""
         comma, _ = next_mark(self._text, position)
         return key_at(self._text, next_mark(self._text, comma + 1)[0]) in self.open[-1].members
 

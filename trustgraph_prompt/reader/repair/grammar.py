@@ -1,6 +1,6 @@
-"""What JSON looks like when it is broken: its marks in all spellings, and what shows that a member begins.
+"""Patterns of broken JSON: punctuation and quotes in all spellings, and what shows that a member begins.
 
-Every pattern takes linear time, and stops at the next quote, bracket or comma of the kind that it is about.
+Every pattern takes linear time: it stops at the next quote, bracket or comma of its kind.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from enum import Enum, auto
 
 
 class Within(Enum):
-    """What is being read; it decides what may follow."""
+    """What is being read, which decides what may follow."""
 
     KEY = auto()
-    MEMBER = auto()  # the value of one
+    MEMBER = auto()  # the value of a member
     ELEMENT = auto()
 
 
@@ -23,7 +23,7 @@ COMMA = ",，;"
 COLON = r"(?:[:：]=?|=>?)"
 CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
-# What closes a string that an opening quote began.
+# The quotes that may close a string, by the opening quote.
 _DOUBLE, _SINGLE = '"“”„‟＂', "'‘’‚‛"
 CLOSING_QUOTES = (
     {'"': '"', "'": "'", "`": "`", "´": "'´’"}
@@ -42,17 +42,17 @@ _HALF_QUOTED = "|".join(
     for opening, closing in _PAIRS
 )
 _AFTER_KEY = rf"{SPACE}(?:[:：](?!//)|=>)"
-# It may have a prefix, or have a quote doubled.
+# It may have a prefix, or a doubled quote.
 QUOTED_KEY = re.compile(
     rf"(?:[rbufRBUF]{{1,2}}(?=[\"'])|\"(?=\"\w))?+(?:{_QUOTED})\"?+{SPACE}(?:[:：]|=(?!=))"
 )
-# A key without its first quote or without any; one that begins with a digit might as well be a time.
+# A key without its first quote or without any; one that begins with a digit could also be a time.
 _BARE_KEY = re.compile(
     rf"([^\W\d][\w$@.-]*+|\d++(?=[\"'”’]?{SPACE}:[\s\"'\[{{])|[$@][\w$.-]++)[{QUOTES}]?{_AFTER_KEY}"
 )
 _OPEN_KEY = re.compile(
     rf"[{QUOTES}][\w$@.-]++(?:[ \t]++[\w$@.-]++)*+[{QUOTES}]?{_AFTER_KEY}"
-)  # lacks its last quote
+)  # without its last quote
 _KEY_OF_WORDS = re.compile(r"([^\W\d][\w-]*+(?: [\w-]++){1,2}+):[ \n]")
 _KEY_WITHOUT_COLON = re.compile(rf"(?:{_QUOTED}){SPACE}(?=[{QUOTES}\[{{\d])")
 _KEY_BEHIND_WORD = re.compile(rf"\w++[ \t]++(?:{_QUOTED}){_AFTER_KEY}")
@@ -68,21 +68,21 @@ Names = frozenset[str]
 
 
 def next_mark(text: str, position: int) -> tuple[int, str]:
-    """Where the next character stands that is no space, and which it is; "" at the end of the text."""
+    """The position of the next character that is not a space, and the character; "" at the end."""
     match = _NEXT.match(text, position)
     assert match is not None
     return match.start(2), match[2]
 
 
 def begins_member(text: str, position: int, names: Names) -> bool:
-    """Whether a key with its colon stands at `position`; without quotes it must be among `names`, if any."""
+    """Whether a key with its colon is at `position`; one without quotes must be among `names`, if any."""
     if QUOTED_KEY.match(text, position):
         return True
     return _is_key(_BARE_KEY.match(text, position), names)
 
 
 def key_at(text: str, position: int) -> str | None:
-    """The key that stands with its colon at `position`, as it is written."""
+    """The key with its colon at `position`, as written; None if there is none."""
     if quoted := QUOTED_KEY.match(text, position):
         return quoted[0][:-1].strip().strip(QUOTES)
     bare = _BARE_KEY.match(text, position)
@@ -94,7 +94,7 @@ def _is_key(bare: re.Match[str] | None, names: Names) -> bool:
 
 
 def may_begin_member(text: str, position: int, names: Names) -> bool:
-    """Whether what stands behind a comma could be a member, be it a broken one or a half."""
+    """Whether what follows a comma could be a member, even a broken or incomplete one."""
     return (
         begins_member(text, position, names)
         or _is_key(_KEY_OF_WORDS.match(text, position), names)
@@ -106,7 +106,7 @@ def may_begin_member(text: str, position: int, names: Names) -> bool:
 
 
 def is_stop(text: str, position: int) -> bool:
-    """Whether a comment, an ellipsis, a fence or the end of the text stands at `position`."""
+    """Whether a comment, an ellipsis, a fence or the end of the text is at `position`."""
     return (
         position >= len(text)
         or COMMENT.match(text, position) is not None
@@ -120,12 +120,12 @@ _ELEMENT = re.compile(rf"[{QUOTES}\[{{(\d.-]|(?:true|false|null|None|True|False|
 
 
 def begins_element(text: str, position: int) -> bool:
-    """Whether a value stands at `position` that is more than words."""
+    """Whether a value other than words is at `position`."""
     return _ELEMENT.match(text, position) is not None
 
 
 def closes(text: str, position: int, brackets: Sequence[str], names: Names) -> bool:
-    """Whether the closing brackets at `position` are those of the JSON: what follows them goes on with it.
+    """Whether the closing brackets at `position` belong to the JSON, because it continues after them.
 
     `brackets` are the closing ones that are missing there, the outermost first.
     """

@@ -1,4 +1,4 @@
-"""JSON in another notation: escaped as within a string, or more often; quotes doubled as in CSV; HTML."""
+"""Undoes other notations of JSON: escaped as in a string, once or more; quotes doubled as in CSV; HTML."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Notation = re.Match[str]
 
 
 def notation_at(text: str, start: int) -> Notation | None:
-    """The notation of the value whose bracket is at `start`; None where it is plain, if broken."""
+    """The notation of the value whose bracket is at `start`; None if it is plain, broken or not."""
     return _NOTATION.match(text, start)
 
 
 class Rewritten:
-    """A `source` out of another notation, and which place of it each place of the `text` comes from."""
+    """The `text` that a source in another notation stands for, and the origin of each character."""
 
     def __init__(self, source: str, notation: Notation) -> None:
         self.text = source
@@ -39,7 +39,7 @@ class Rewritten:
             self._rewrite(_ENTITY, lambda entity: unescape(entity[0]))
 
     def source(self, offset: int) -> int:
-        """Where in the source the character at `offset` of the text stands."""
+        """The position in the source of the character at `offset` of the text."""
         for rewritten, source in reversed(self._steps):
             step = bisect_right(rewritten, offset) - 1
             offset = source[step] + offset - rewritten[step]

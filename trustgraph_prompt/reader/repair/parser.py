@@ -1,4 +1,4 @@
-"""One descent through broken JSON: members and elements, whatever is missing or too many between them."""
+"""Parses broken JSON: members and elements, with anything missing or superfluous between them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 from typing import Any
 
 from trustgraph_prompt.json_text import grammar as strict
+from trustgraph_prompt.json_text.grammar import end_of
+from trustgraph_prompt.outcome import Edit
+from trustgraph_prompt.reader.repair.ambiguities import Ambiguities, RepairBudget
 from trustgraph_prompt.reader.repair.bare_values import BareValues, Half
 from trustgraph_prompt.reader.repair.brackets import Brackets, Open
-from trustgraph_prompt.reader.repair.edits import Ambiguities, Edit, RepairBudget
 from trustgraph_prompt.reader.repair.grammar import (
     COLON,
     COMMA,
@@ -27,9 +29,9 @@ from trustgraph_prompt.reader.repair.grammar import (
 )
 from trustgraph_prompt.reader.repair.strings import Strings
 
-_MOST_EDITS = 100  # told of one value
+_MOST_EDITS = 100  # recorded for one value
 
-# Members and elements of strict JSON at once, where what follows them leaves no doubt that they are some.
+# Several members or elements of strict JSON at once, where what follows leaves no doubt.
 _BLANK = strict.SPACE
 _SCALAR = rf"(?:{strict.STRING}|-?(?:0|[1-9][0-9]{{0,300}}+)(?:\.[0-9]{{1,300}}+)?+|true|false|null)"
 _ARRAY = strict.array(_SCALAR)
@@ -57,7 +59,7 @@ _KEY_OF_LOST_OBJECT = re.compile(rf"[^\W\d][\w$-]*+{SPACE}[:：]{SPACE}[{QUOTES}
 _PREFIX = re.compile(
     rf"(?:[rbfuRBFU]|[rR][bBfF]|[bBfF][rR])(?=\"(?!{SPACE}[:：])[^\s\",\]}}][^\"]*+\"|'[^\s',\]}}][^']*+')"
 )
-# A call with one argument; any other is text.
+# A call with one argument; other calls are text.
 _CALL = re.compile(
     r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[{\[]|(?:\"[^\"\n]*+\"|'[^'\n]*+'|`[^`\n]*+`|-?[\d.]++)\s*+\)))"
 )
@@ -68,38 +70,38 @@ _JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
 
 
 class Parser:
-    """Reads one value of `text`; then `end`, `cut`, `dropped`, `half` and `edits` say what came of it."""
+    """Reads one value of `text`; its public attributes are those of `RepairedValue`."""
 
     def __init__(
-        self, text: str, names: Names, ambiguities: Ambiguities, effort: RepairBudget, max_depth: int
+        self, text: str, names: Names, ambiguities: Ambiguities, budget: RepairBudget, max_depth: int
     ) -> None:
         self.end = 0
-        self.cut = False
+        self.truncated = False
         self.dropped = False
         self.half = False
         self.edits: list[Edit] = []
         self._text = text
         self._names = names
         self._ambiguities = ambiguities
-        self._effort = effort
-        self._strings = Strings(text, names, ambiguities, self._effort)
-        self._words = BareValues(text, names, ambiguities, self._effort)
+        self._budget = budget
+        self._strings = Strings(text, names, ambiguities, self._budget)
+        self._words = BareValues(text, names, ambiguities, self._budget)
         self._brackets = Brackets(text, names, max_depth)
-        self._lost = ""
-        self._meant = False  # whether something came that only a value has
+        self._missing_first = ""
+        self._meant = False  # whether something came that only JSON has
 
-    def read(self, start: int, lost: str = "") -> Any:
-        """The value whose bracket is at `start`, or was `lost` there; `NOTHING` where none was meant.
+    def read(self, start: int, missing: str = "") -> Any:
+        """The value whose bracket is at `start`, or `missing` there; `NOTHING` where no value was meant.
 
-        Raises `Unmendable`.
+        Raises `Unrepairable`.
         """
-        self._begin(lost or self._text[start], start)
-        self._lost = lost
-        if lost:
+        self._begin(missing or self._text[start], start)
+        self._missing_first = missing
+        if missing:
             self._edit(start, "a missing opening bracket")
             self.end = start
         while self._brackets.open:
-            self._effort.spend(self.end)
+            self._budget.spend(self.end)
             top = self._top
             if top.bracket == "{":
                 self._read_member(top)
@@ -128,27 +130,25 @@ class Parser:
         self.end += 1
 
     def _end_cut(self) -> None:
-        """The text is over within the value; an element that has come to hold nothing is dropped.
+        """Close all brackets at the end of the text; an element without content is dropped.
 
-        What lacks its first bracket may lack its last, too.
+        A value whose first bracket is missing may lack the last one, too, without being truncated.
         """
-        self.cut = self.cut or self.dropped or len(self._brackets.open) > 1 or not self._lost
+        self.truncated = (
+            self.truncated or self.dropped or len(self._brackets.open) > 1 or not self._missing_first
+        )
         self.end = len(self._text)
         brackets = self._brackets
         while brackets.open:
-            *around, last = brackets.open[-2:]
-            is_element = bool(around) and around[0].key is None
-            if (
-                is_element
-                and last.holds_nothing
-                and self._ambiguities.settle("empty", last.start, True, False)
-            ):
+            *outer, last = brackets.open[-2:]
+            is_element = bool(outer) and outer[0].key is None
+            if is_element and last.is_empty and self._ambiguities.choose("empty", last.start, True, False):
                 brackets.drop()
             else:
                 brackets.close()
 
     def _read_fence(self) -> None:
-        """A fence is the end of the value, unless that goes on behind it."""
+        """A fence ends the value, unless the value continues after it."""
         fence = _FENCE_LINE.match(self._text, self.end)
         assert fence is not None
         position, mark = next_mark(self._text, fence.end())
@@ -166,7 +166,7 @@ class Parser:
             self.edits.append(Edit(offset, what))
 
     def _next(self, *, commas: bool = False) -> str:
-        """Pass over space, comments, what was left out, and `commas`; the next character, "" at the end."""
+        """Pass space, comments, ellipses and perhaps commas, and return the next character, "" at the end."""
         text = self._text
         passed = 0
         while True:
@@ -178,15 +178,15 @@ class Parser:
             if commas and mark in COMMA:
                 if mark != ",":
                     self._edit(self.end, "another mark than a comma")
-                self.end = _end(_COMMAS, text, self.end)
+                self.end = end_of(_COMMAS, text, self.end)
                 passed += 1 if self.end - start == 1 or text[start : self.end].strip() in COMMA else 2
             elif COMMENT.match(text, self.end):
                 self._pass_comment()
             elif ELLIPSIS.match(text, self.end):
                 self._edit(self.end, "something left out")
-                self.end = _end(_OMITTED, text, self.end)
+                self.end = end_of(_OMITTED, text, self.end)
             else:
-                space = _end(_SPACE, text, self.end)
+                space = end_of(_SPACE, text, self.end)
                 if space == self.end:
                     break
                 self._edit(self.end, "a space that is not JSON's")
@@ -198,21 +198,21 @@ class Parser:
     def _count_commas(self, passed: int, mark: str) -> None:
         top = self._top
         top.commas += passed
-        expected = 0 if top.holds_nothing or mark in "}])" else 1
+        expected = 0 if top.is_empty or mark in "}])" else 1
         if passed != expected and mark:
             self._edit(self.end, "a missing comma" if passed < expected else "a comma too many")
 
     def _pass_comment(self) -> None:
-        """A comment ends with its line, or with the container that began in its line."""
+        """Pass a comment, which ends with its line, or with the object or array that begins on its line."""
         text, start = self._text, self.end
         self._edit(start, "a comment")
         if text.startswith("/*", start):
             end = text.find("*/", start + 2)
             self.end = end + 2 if end >= 0 else len(text)
             return
-        self.end = _end(_LINE, text, start)
+        self.end = end_of(_LINE, text, start)
         if self.end == len(text) or text.find("\n", self._top.start, start) < 0:
-            closer = _end(_TO_CLOSER, text, start)
+            closer = end_of(_TO_CLOSER, text, start)
             self.end = min(closer, self.end)
 
     # Members
@@ -241,16 +241,13 @@ class Parser:
             self._read_key(top)
 
     def _end_object(self) -> None:
-        """Another object begins where a key should, or with a key that is there: all that is open ends.
-
-        That is up to an array, or altogether.
-        """
+        """Close all open objects up to an array, since another begins: with `{`, or a key that is there."""
         self._edit(self.end, "a missing closing bracket")
         while self._brackets.open and self._top.bracket == "{":
             self._brackets.close()
 
     def _open_without_key(self, top: Open, mark: str) -> None:
-        """Braces doubled or of a set; or an array goes on that was closed too early."""
+        """Braces that are doubled or of a set; or an array that was closed too early continues."""
         start = self.end
         last = next(reversed(top.members), None)
         if mark == "[" and last is not None and isinstance(top.members[last], list):
@@ -267,7 +264,7 @@ class Parser:
             self.end = prefix.end()
         if text[self.end] in QUOTES or _ESCAPED_QUOTES.match(text, self.end):
             quoted = self._strings.read(self.end, Within.KEY, self._brackets.missing)
-            if quoted.cut:
+            if quoted.truncated:
                 self.dropped = True
                 self._end_cut()
                 return
@@ -291,25 +288,25 @@ class Parser:
         self._read_value_of(top, key)
 
     def _may_be_key(self, word: re.Match[str]) -> bool:
-        """Whether a word may be a key that lacks its colon, or one of a set; not what stands before a key."""
+        """Whether a word may be a key without its colon, or a member of a set; not a word before a key."""
         if not self._meant and word[1] in ",}":
             return False  # `{name}`, `{1, 2}`
         return QUOTED_KEY.match(self._text, word.start(1)) is None
 
     def _has_quoted_keys(self, top: Open) -> bool:
-        start = _end(_SPACE, self._text, top.start + 1)
-        return not top.holds_nothing and self._text[start : start + 1] in QUOTES
+        start = end_of(_SPACE, self._text, top.start + 1)
+        return not top.is_empty and self._text[start : start + 1] in QUOTES
 
     def _pass_misplaced(self, top: Open) -> None:
-        """Pass over what has no place here; where nothing but this has come so far, no value was meant."""
+        """Pass what cannot belong here; if nothing else came so far, no value was meant."""
         if not self._meant:
             self._brackets.open.clear()
             return
         self._edit(self.end, "something that has no place there")
-        self.end = _end(_MISPLACED, self._text, self.end)
+        self.end = end_of(_MISPLACED, self._text, self.end)
 
     def _read_value_of(self, top: Open, key: str) -> None:
-        """At what follows a key: a colon and a value, or what came instead of them."""
+        """Read what follows a key: a colon and a value, or what is there instead."""
         text = self._text
         mark = self._next()
         colon = _COLONS.match(text, self.end)
@@ -328,10 +325,10 @@ class Parser:
             self._edit(self.end, "a member without its value")
             if not colon:
                 top.items.append(key)
-            elif self._ambiguities.settle("value", self.end, True, False):
+            elif self._ambiguities.choose("value", self.end, True, False):
                 top.members[key] = None
             else:
-                top.commas += 1  # nothing stands before the next one
+                top.commas += 1  # the next member needs no comma before it
             return
         if not colon:
             self._edit(self.end, "a missing colon")
@@ -339,7 +336,7 @@ class Parser:
         self._read_value(Within.MEMBER, mark)
 
     def _goes_on_without_value(self, colon: int) -> bool:
-        """Whether the next member, or the end of the text, begins on a line behind the colon."""
+        """Whether the next member or a fence begins on a later line than the colon."""
         text = self._text
         if "\n" not in text[colon : self.end]:
             return False
@@ -369,7 +366,7 @@ class Parser:
             self._read_value(Within.ELEMENT, mark)
 
     def _read_member_of_array(self, top: Open, key: str) -> None:
-        """At a key in an array: an object that lost its opening bracket, or the array its closing one."""
+        """At a key in an array: an object's opening bracket is missing, or the array's closing one."""
         start = self.end
         before = top.items[-1] if top.items else None
         known = isinstance(before, dict) and any(key.find(name, 0, len(name) + 1) >= 0 for name in before)
@@ -401,11 +398,11 @@ class Parser:
             self._read_word(place)
 
     def _read_string(self, place: Within) -> None:
-        """A string, or several that are joined by `+`."""
+        """Read a string, or several that are joined by `+`."""
         text, start = self._text, self.end
         value = ""
         while True:
-            self._effort.spend(self.end)
+            self._budget.spend(self.end)
             if prefix := _PREFIX.match(text, self.end):
                 self._edit(self.end, "a prefix before a string")
                 self.end = prefix.end()
@@ -413,7 +410,7 @@ class Parser:
             self._edit(self.end, quoted.flaw)
             value += quoted.value
             self.end = quoted.end
-            join = None if quoted.cut else _JOIN.match(text, self.end)
+            join = None if quoted.truncated else _JOIN.match(text, self.end)
             if join is None:
                 break
             self._edit(self.end, "strings that are joined")
@@ -421,33 +418,27 @@ class Parser:
             if self.end == len(text):
                 break
         top = self._top
-        self.cut = self.cut or quoted.cut
-        if quoted.cut and not self._ambiguities.settle("cut string", start, True, False):
+        self.truncated = self.truncated or quoted.truncated
+        if quoted.truncated and not self._ambiguities.choose("cut string", start, True, False):
             top.key = None
             self.dropped = True
         else:
-            self.half = quoted.cut
+            self.half = quoted.truncated
             top.put(value)
 
     def _read_word(self, place: Within) -> None:
-        """A value without quotes. One that may be half of another was cut, and is dropped.
+        """Read a value without quotes; one that may be incomplete is dropped.
 
-        Unless it is a number, and other marks are missing, too: then the closing bracket was forgotten.
+        A number is kept if other marks are missing as well: then the closing bracket was forgotten.
         """
         text, start, top = self._text, self.end, self._top
         bare = self._words.read(start, place, self._brackets.missing)
         self.end = bare.end
         kept = bare.half is Half.NUMBER and bool(self.edits)
-        if bare.half and not self._ambiguities.settle("cut word", start, kept, not kept):
+        if bare.half and not self._ambiguities.choose("cut word", start, kept, not kept):
             top.key = None
             self.dropped = True
             return
         self._edit(start, bare.flaw)
         self.half = self.end == len(text) and isinstance(bare.value, str)
         top.put(bare.value)
-
-
-def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    match = pattern.match(text, position)
-    assert match is not None
-    return match.end()

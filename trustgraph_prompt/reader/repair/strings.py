@@ -1,7 +1,7 @@
-"""Where a quoted string ends when quotes are missing, or stand in it unescaped; and what it says.
+"""Reads quoted strings whose quotes are missing, or unescaped within the string.
 
-Each quote that could close the string is looked at once, with what follows it. Where it is not the end it
-belongs to the text, unless it shows that a member began: then the string lacks its own closing quote.
+Each quote that could close the string is examined once, with what follows it. If it is not the end, it is a
+part of the text, unless it shows that a member began: then the string lacks its closing quote.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from textwrap import dedent
 from typing import NamedTuple
 
 from trustgraph_prompt.json_text import grammar as strict
-from trustgraph_prompt.reader.repair.edits import Ambiguities, RepairBudget
+from trustgraph_prompt.reader.repair.ambiguities import Ambiguities, RepairBudget
 from trustgraph_prompt.reader.repair.grammar import (
     CLOSING_QUOTES,
     COMMA,
@@ -32,7 +32,7 @@ from trustgraph_prompt.reader.repair.grammar import (
     next_mark,
 )
 
-# Strings of strict JSON, and what follows them where there can be no doubt.
+# Strings of strict JSON, and what follows them where there is no doubt.
 _PLAIN = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"')
 _BLANK, _SIMPLE = strict.SPACE, r'"[^"\\\n]*+"'
 _PLAINLY_FOLLOWS = {
@@ -53,7 +53,7 @@ _COLON = re.compile(rf"{SPACE}[:：]")
 _WORD_KEY = re.compile(rf"[{QUOTES}]([\w$@.-]++(?:[ \t]++[\w$@.-]++)*+)[{QUOTES}](?={SPACE}[:：])")
 _WORDS_OF_KEY = re.compile(rf"[\w$@.-]++(?:[ \t]++[\w$@.-]++)*+[{QUOTES}]?")
 _WORD = re.compile(r"[^\W\d][\w$@.-]*+")
-_KEY_WITHOUT_QUOTE = re.compile(rf'[^\W\d][\w$@.-]*+"{SPACE}[:：]')  # without its first one
+_KEY_WITHOUT_QUOTE = re.compile(rf'[^\W\d][\w$@.-]*+"{SPACE}[:：]')  # without its first quote
 _REMARK = re.compile(r"[ \t]*+(?:\(|\r?\n)")
 _SCALAR_FOLLOWS = re.compile(r"-?(?:\d[\d.eE+-]*+|(?:true|false|null|None|True|False)\b)(?=[\s,\]}]|\Z)")
 _MEMBER_WITHIN = re.compile(rf"[{COMMA}\n][ \t]*+(?=[\w$@.-]++[{QUOTES}]?[ \t]*+[:：](?!//))")
@@ -69,37 +69,38 @@ _WITHOUT_HALF_ESCAPE = re.compile(r"(?s:[^\\]++|\\(?!u[0-9a-fA-F]{0,3}\Z).)*+")
 _NAMED_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LITERAL_BACKSLASH = re.compile(
     r"[^\W_]|[()\[\]{}.+?|^]"
-)  # behind one: of a path, a formula, a regular expression
+)  # after a backslash of a path, a formula or a regular expression
 _SOUND = re.compile(r"[^\\\x00-\x1f]*+(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4})[^\\\x00-\x1f]*+)*+\Z")
 
 _DECODABLE = re.compile(r'[^"\\]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\]*+)*+\Z')
 _DECODER = json.JSONDecoder(strict=False)
 _ESCAPES_A_STEP = 4
 
-_MOST_WITHOUT_END = 16  # more strings without an end in a text end at their first quote: time stays linear
+# More strings without an end than this end at their first quote, so that time stays linear.
+_MOST_WITHOUT_END = 16
 
 
 class Quoted(NamedTuple):
-    """A string, where what follows it begins, and what was wrong; cut: the text ends within it."""
+    """A string, where the text after it begins, and what is wrong; `truncated`: the text ends within it."""
 
     value: str
     end: int
     flaw: str = ""
-    cut: bool = False
+    truncated: bool = False
 
 
 class Strings:
     """Reads the strings of one text."""
 
-    def __init__(self, text: str, names: Names, ambiguities: Ambiguities, effort: RepairBudget) -> None:
+    def __init__(self, text: str, names: Names, ambiguities: Ambiguities, budget: RepairBudget) -> None:
         self._text = text
         self._names = names
         self._ambiguities = ambiguities
-        self._effort = effort
+        self._budget = budget
         self._without_end = 0
 
     def read(self, start: int, place: Within, brackets: Sequence[str]) -> Quoted:
-        """The string whose opening quote is at `start`; `brackets` are those that are missing around it."""
+        """The string whose opening quote is at `start`; `brackets` are the closing ones missing around it."""
         text = self._text
         plain = _PLAIN.match(text, start)
         if plain and _PLAINLY_FOLLOWS[place].match(text, plain.end()):
@@ -120,7 +121,7 @@ class Strings:
         if end < 0:
             return None
         while text.startswith(marks, end + 1):
-            end += 1  # of more than three the last ones are the marks
+            end += 1  # of more than three, the last three close the block
         if marks != "```":
             return self._quoted(start + 3, end, end + 3, "a block of text for a string")
         info = _INFO_LINE.match(text, start + 3, end)
@@ -131,12 +132,12 @@ class Strings:
         text = self._text
         begin = gap = start + 1
         closing = CLOSING_QUOTES[text[start]]
-        remark: int | None = None  # a quote that may be the end, but for what stands behind it
-        stray: int | None = None  # the only quote in it, if words follow that may have no place
-        member: int | None = None  # a quote that may begin a key, but for what stands before it
-        inner = 0  # unescaped quotes in it; after an odd number a quotation is open
-        depth = fences = 0  # that its text opens: quotes between them are a part of it
-        likely: Quoted | None = None  # the string, if those are never closed
+        remark: int | None = None  # a quote that may be the end, if a remark follows it
+        stray: int | None = None  # the only quote in it, if words follow that may be a remark
+        member: int | None = None  # a quote that may begin a key, judged by what follows
+        inner = 0  # unescaped quotes in it; after an odd number, a quotation is open
+        depth = fences = 0  # brackets and fences that its text opens: quotes within them are a part of it
+        likely: Quoted | None = None  # the string, if these are never closed
         while (quote := self._next_quote(closing, gap)) < len(text):
             depth += _depth_of(text[gap:quote])
             fences += text.count("```", gap, quote)
@@ -146,7 +147,7 @@ class Strings:
                 if hasty or not inner or not enclosed:
                     return self._between(start, quote, inner, gap)
                 likely = likely or self._between(start, quote, inner, gap)
-            self._effort.spend(quote)
+            self._budget.spend(quote)
             earlier = self._ended_before(gap, quote, place, brackets, inner)
             if earlier is not None and not enclosed:
                 if inner % 2 == 1 and remark is not None:
@@ -165,9 +166,9 @@ class Strings:
         return likely or self._without_end_quote(begin, remark, member, place, brackets)
 
     def _between(self, start: int, quote: int, inner: int, gap: int) -> Quoted:
-        """The string between two quotes; `gap` is behind the last of the `inner` ones that stand in it.
+        """The string between two quotes; `gap` is after the last of the `inner` quotes in it.
 
-        A single one beside the first or last quote merely doubles it, if it does not stand for inches.
+        A single one beside the first or last quote merely doubles it, unless it stands for inches.
         """
         text = self._text
         begin, end = start + 1, quote
@@ -187,9 +188,9 @@ class Strings:
         return len(self._text) if self._text.startswith("\\", end) else end
 
     def _ends(self, after: int, place: Within, brackets: Sequence[str], quotation: bool) -> bool:
-        """Whether the quote before `after` ends its string, by what follows it.
+        """Whether the quote before `after` ends its string, judged by what follows.
 
-        While a quotation is open in the string, only what is plainly of the JSON ends both.
+        While a quotation is open in the string, only what is plainly a part of the JSON ends both.
         """
         text = self._text
         position, mark = next_mark(text, after)
@@ -203,7 +204,7 @@ class Strings:
             return brackets[-1] == ")"
         if mark in "}]":
             sure = place is Within.KEY or closes(text, position, brackets, self._names)
-            return self._ambiguities.settle("quote", after, sure, not sure) if quotation or not sure else True
+            return self._ambiguities.choose("quote", after, sure, not sure) if quotation or not sure else True
         if mark == "+":
             return next_mark(text, position + 1)[1] in ("", *QUOTES)
         if COMMENT.match(text, position) and (position > after or mark == "/"):
@@ -215,7 +216,7 @@ class Strings:
         return not quotation and self._value_follows(after, position, mark, place)
 
     def _member_follows(self, after: int, position: int, quotation: bool) -> bool:
-        """Whether a member begins without a comma, or on the next line another object."""
+        """Whether a member begins without a comma, or another object on the next line."""
         text = self._text
         if text[position] == "{":
             return (
@@ -231,7 +232,7 @@ class Strings:
         return begins_member(text, position, self._names)
 
     def _value_follows(self, after: int, position: int, mark: str, place: Within) -> bool:
-        """Whether a value begins, without a comma behind an element or without a colon behind a key."""
+        """Whether a value begins, with a comma missing after an element or a colon after a key."""
         text = self._text
         if mark in "{[":
             return next_mark(text, position + 1)[1] in ("", *QUOTES, *"{}[]-0123456789")
@@ -243,7 +244,7 @@ class Strings:
         return position > after and _SCALAR_FOLLOWS.match(text, position) is not None
 
     def _goes_on(self, comma: int, place: Within, quotation: bool) -> bool:
-        """Whether a comma behind a quote is one of the JSON, by what follows: a member, an element."""
+        """Whether a comma after a quote belongs to the JSON, because a member or an element follows."""
         text = self._text
         position, mark = next_mark(text, comma + 1)
         while mark and mark in COMMA:
@@ -260,12 +261,12 @@ class Strings:
             sure = sure or (not quotation and _KEY_WITHOUT_QUOTE.match(text, position) is not None)
             if not quotation or (self._names and not sure):
                 sure = sure or may_begin_member(text, position, self._names)
-        return sure or self._ambiguities.settle("quote", comma, ends, not ends)
+        return sure or self._ambiguities.choose("quote", comma, ends, not ends)
 
     def _ended_before(
         self, gap: int, quote: int, place: Within, brackets: Sequence[str], inner: int
     ) -> int | None:
-        """Where the string ended if the quote at `quote` begins another; from `gap` to it there is none."""
+        """Where the string ended, if the quote at `quote`, the first after `gap`, begins another string."""
         text = self._text
         before = text[gap:quote]
         if place is Within.KEY:
@@ -286,14 +287,14 @@ class Strings:
             if end is None or (inner and before[end] == "\n"):
                 return None
             ends = self._ends(pair + 1, place, brackets, False)
-            return gap + end if self._ambiguities.settle("key", quote, ends, not ends) else None
+            return gap + end if self._ambiguities.choose("key", quote, ends, not ends) else None
         content = before.rstrip()
         if inner % 2 == 0 and content[-1:] in (*COMMA,) and next_mark(text, pair + 1)[1] in (",", "]", ""):
             return gap + len(content) - 1
         return None
 
     def _bare_key_before(self, before: str) -> int | None:
-        """Where `, key:` begins that ends `before`."""
+        """Where the `, key:` begins that `before` ends with."""
         content = before.rstrip()
         if content[-1:] not in (":", "："):
             return None
@@ -305,7 +306,7 @@ class Strings:
         return start
 
     def _without_quote(self, begin: int, end: int) -> Quoted:
-        """A string that ended before `end` without a quote, or with one escaped or of another kind."""
+        """A string that ended before `end` without a quote, or with an escaped one or one of another kind."""
         text = self._text
         end = begin + len(text[begin:end].rstrip(f" \t\r\n{COMMA}"))
         if text.endswith('\\"', begin, end):
@@ -313,19 +314,21 @@ class Strings:
                 self._unescaped(text[begin : end - 1] + "\\"), end, "a backslash before a closing quote"
             )
         raw = text[begin:end]
-        if raw[-1:] and raw[-1] in QUOTES and not any(opening in raw[:-1] for opening in _openings(raw[-1])):
-            raw = raw[:-1]
+        if raw[-1:] and raw[-1] in QUOTES:
+            openings = [opening for opening, closers in CLOSING_QUOTES.items() if raw[-1] in closers]
+            if not any(opening in raw[:-1] for opening in openings):
+                raw = raw[:-1]
         return Quoted(self._unescaped(raw), end, "a string without its end")
 
     def _without_end_quote(
         self, begin: int, remark: int | None, member: int | None, place: Within, brackets: Sequence[str]
     ) -> Quoted:
-        """A string that no quote ends: the text is cut within it, or its quote was forgotten."""
+        """A string that no quote ends: the text is truncated within it, or its quote was forgotten."""
         text = self._text
         if place is Within.KEY:
             end = _end_of_key(text, begin, len(text))
             if end is None or self._before_last_brackets(begin, brackets) is None:
-                return Quoted(text[begin:], len(text), cut=True)
+                return Quoted(text[begin:], len(text), truncated=True)
             return self._without_quote(begin, end)
         end = self._before_last_brackets(begin, brackets)
         if end is not None:
@@ -335,13 +338,13 @@ class Strings:
             return self._without_quote(begin, fence.start())
         if remark is not None:
             return self._quoted(begin, remark, remark + 1)
-        value = self._unescaped(text[begin : _end_of_whole(text, begin)])
+        value = self._unescaped(text[begin : strict.end_of(_WITHOUT_HALF_ESCAPE, text, begin)])
         if "\ud800" <= value[-1:] <= "\udbff":
-            value = value[:-1]  # half of a character
-        return Quoted(value, len(text), cut=True)
+            value = value[:-1]  # half of a surrogate pair
+        return Quoted(value, len(text), truncated=True)
 
     def _before_last_brackets(self, begin: int, brackets: Sequence[str]) -> int | None:
-        """Where the brackets begin that end the text and what is open, if the string opened none."""
+        """Where the closing brackets at the end of the text begin, if the string opened none of them."""
         text = self._text
         end = len(text.rstrip(" \t\r\n;`"))
         found = 0
@@ -365,12 +368,12 @@ class Strings:
         return Quoted(self._unescaped(raw), after, flaw)
 
     def _unescaped(self, raw: str) -> str:
-        """What a string says that is written as `raw`."""
+        """The string that is written as `raw`."""
         if "\\" not in raw:
             return raw
         if _DECODABLE.match(raw):
             return str(_DECODER.decode(f'"{raw}"'))
-        self._effort.spend(0, raw.count("\\") // _ESCAPES_A_STEP)
+        self._budget.spend(0, raw.count("\\") // _ESCAPES_A_STEP)
         return _ESCAPE.sub(_unescape, raw)
 
 
@@ -380,19 +383,8 @@ def _end_of_key(text: str, begin: int, end: int) -> int | None:
     return words.end() if words and _COLON.match(text, words.end(), end) else None
 
 
-def _end_of_whole(text: str, begin: int) -> int:
-    """Where a string that is cut ends, without the half of an escape."""
-    whole = _WITHOUT_HALF_ESCAPE.match(text, begin)
-    assert whole is not None
-    return whole.end()
-
-
 def _depth_of(text: str) -> int:
     return text.count("{") + text.count("[") - text.count("}") - text.count("]")
-
-
-def _openings(closing: str) -> list[str]:
-    return [opening for opening, closers in CLOSING_QUOTES.items() if closing in closers]
 
 
 def _unescape(escape: re.Match[str]) -> str:

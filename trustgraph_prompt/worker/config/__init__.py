@@ -1,3 +1,3 @@
-"""Where a worker gets its prompts and flows from: the config topic, or TrustGraph's config service."""
+"""Sources of prompts and flows: the config topic, or TrustGraph's config service."""
 
 from __future__ import annotations

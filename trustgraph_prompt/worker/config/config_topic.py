@@ -1,8 +1,8 @@
 """The config topic: prompts that change while the worker runs.
 
-One compacted topic for all workspaces, one key for each entry: `<workspace>/system` and
-`<workspace>/template.<id>`; an empty message deletes. The entries of one push carry its id, and all but the
-last say that there is `more`: they are swapped in as one.
+One compacted topic for all workspaces, with one key per entry: `<workspace>/system` and
+`<workspace>/template.<id>`. An empty message deletes. The entries of one push carry its id, and all but the
+last have the property `more`: they are applied at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from time import time
@@ -18,9 +18,9 @@ from time import time
 from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
-from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS, PREFIX
 from trustgraph_prompt.worker.config.report_topic import SECONDS_FOR_A_REPORT, Reports, refused_keys
+from trustgraph_prompt.worker.config.source import Pending, Prompts, RefusedEntries, log_changes, watched
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.watch import Watch
 
@@ -29,93 +29,17 @@ log = logging.getLogger(__name__)
 TOPIC = "persistent://tg/config/prompt"
 
 SECONDS_FOR_A_PUSH = 10.0
-"""How long an entry waits for the next of its push; then whoever pushed them has died, and they count."""
+"""How long an entry waits for the next one of its push. After that the publisher has died, and they apply."""
 
 SECONDS_BETWEEN_SWAPS = 0.1
-"""At the least: a swap costs milliseconds however little has changed. What comes meanwhile goes together."""
-
-CHANGES_NAMED = 10
-"""Prompts that the log names of one swap; to hash the versions of a thousand would hold up requests."""
-
-VERSION_SHOWN = 12
-"""Characters of a version in the log."""
+"""Minimum, because a swap costs milliseconds however little has changed. Later changes wait and merge."""
 
 PUSH, MORE = "push", "more"
-"""Properties of an entry: the id of its push, and that others of it follow."""
-
-
-class Prompts(Mapping[str, PromptSet]):
-    """The current snapshot of each workspace: the entries of the config topic over those of files.
-
-    A new snapshot is built whole beside the one that serves, then takes its place. An entry that does not
-    compile is refused, and its last good version stays. Only the workspaces that flows serve are built.
-
-    `base` is what the files alone say, of any workspace.
-    """
-
-    def __init__(
-        self, base: Mapping[str, str] | None = None, workspaces: Iterable[str] = ("default",)
-    ) -> None:
-        self.base = PromptSet.build(base or {})
-        self._files = dict(base or {})
-        self._entries: dict[str, dict[str, str | bytes]] = {}
-        self._snapshots = dict.fromkeys(workspaces, self.base)
-
-    def __getitem__(self, workspace: str) -> PromptSet:
-        return self._snapshots[workspace]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._snapshots)
-
-    def __len__(self) -> int:
-        return len(self._snapshots)
-
-    @property
-    def on_topic(self) -> list[str]:
-        """The keys of the entries that are not from files."""
-        return [f"{workspace}/{key}" for workspace, entries in self._entries.items() for key in entries]
-
-    async def change(self, changes: Mapping[tuple[str, str], bytes]) -> dict[str, PromptSet]:
-        """Swap in changed entries, by workspace and key, at once; returns the new snapshots.
-
-        Empty data deletes an entry, so that the one of the files shows again, where there is one. Not for
-        several tasks at a time.
-        """
-        for (workspace, key), data in changes.items():
-            entries = self._entries.setdefault(workspace, {})
-            if data:
-                entries[key] = data
-            else:
-                entries.pop(key, None)
-        return await self._build({workspace for workspace, _ in changes})
-
-    async def replace(self, workspace: str, entries: Mapping[str, str | bytes]) -> PromptSet:
-        """Swap in all entries of a workspace, which may be a new one.
-
-        Several workspaces may be replaced at a time, each by one task.
-        """
-        self._entries[workspace] = dict(sorted(entries.items()))
-        return (await self._build({workspace}))[workspace]
-
-    def forget(self, workspace: str) -> None:
-        """The workspace is gone."""
-        self._entries.pop(workspace, None)
-        self._snapshots.pop(workspace, None)
-
-    async def _build(self, workspaces: Iterable[str]) -> dict[str, PromptSet]:
-        changed = {}
-        for workspace in workspaces:
-            entries = {**self._files, **self._entries[workspace]}
-            # Compiling takes milliseconds an entry, in which requests want to be served.
-            changed[workspace] = await asyncio.to_thread(
-                PromptSet.build, entries, self._snapshots.get(workspace)
-            )
-        self._snapshots.update(changed)
-        return changed
+"""Properties of an entry: the id of its push, and that more entries follow."""
 
 
 class ConfigTopic:
-    """Keeps `Prompts` as the topic says, and says on `<topic>-report` what it took and what it refused."""
+    """The config topic as a `ConfigSource`. Reports applied and rejected entries on `<topic>-report`."""
 
     def __init__(
         self,
@@ -127,6 +51,7 @@ class ConfigTopic:
         *,
         topic: str = TOPIC,
     ) -> None:
+        self.refused = RefusedEntries()
         self._broker = broker
         self._prompts = prompts
         self._reports = Reports(producers, topic, prompts)
@@ -135,33 +60,27 @@ class ConfigTopic:
         self._topic = topic
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
-        self._push_of: dict[str, str] = {}  # by the key of an entry that waits
-        self._refused: dict[str, ConfigError] = {}
-        self._due = _Due()
-
-    @property
-    def refused(self) -> Mapping[str, ConfigError]:
-        """The keys of the topic whose entries do not serve, and why."""
-        return self._refused
+        self._push_of: dict[str, str] = {}  # by the key of a waiting entry
+        self._pending = Pending(_Changes)
 
     async def load(self) -> None:
-        """Read the topic through and swap all of it in, or in again. Raises `BrokerError`."""
+        """Read the whole topic and apply it. Raises `BrokerError`."""
         await self._close_table()
-        self._due = _Due()
+        self._pending = Pending(_Changes)
         self._table = await self._broker.table(self._topic)
         gone = dict.fromkeys(self._prompts.on_topic, b"")
         unfinished = _unfinished(self._table.entries.values())
         for message in unfinished:
-            self._take(message)
+            self._receive(message)
         waiting = {message.key for message in unfinished}
         there = {key: message for key, message in self._table.entries.items() if key not in waiting}
         pushes: dict[str, list[str]] = {}
-        for key, message in sorted(there.items(), key=lambda each: each[1].published):
+        for key, message in sorted(there.items(), key=lambda item: item[1].published):
             if id := message.properties.get(PUSH):
                 pushes.setdefault(id, []).append(key)
         refused = await self._refused_before(there)
-        in_order = sorted(there.items(), key=lambda each: (each[0] in refused, each[1].published))
-        await self._swap(
+        in_order = sorted(there.items(), key=lambda item: (item[0] in refused, item[1].published))
+        await self._apply(
             {key: data for key, data in gone.items() if key not in waiting}
             | {key: message.data for key, message in in_order},
             pushes,
@@ -169,7 +88,10 @@ class ConfigTopic:
         self._reports.announce({})
 
     async def _refused_before(self, keys: Collection[str]) -> Collection[str]:
-        """Which entries workers have refused, where there may be too many: what was served goes on to be."""
+        """The entries that workers have rejected, if the topic may hold too many prompts.
+
+        With these last, the prompts that were served before the restart are served again.
+        """
         if len(keys) + len(self._prompts.base.prompts) <= MAX_PROMPTS:
             return ()
         try:
@@ -177,38 +99,29 @@ class ConfigTopic:
                 return await refused_keys(self._broker, self._topic)
         except (BrokerError, TimeoutError) as error:
             why = error or "no answer"
-            log.warning("%s: which entries were refused before cannot be read: %s", self._topic, why)
+            log.warning("%s: cannot read which entries were rejected before: %s", self._topic, why)
             return ()
 
     async def follow(self) -> None:
-        """Swap in what is published after `load`, in order, until closed. Raises `BrokerError`."""
+        """Apply what is published after `load`, in order, until closed. Raises `BrokerError`."""
         table = self._table
         if table is None:
             raise BrokerClosed("the config topic was not loaded")
-        lost = False
-
-        async def lose() -> None:
-            nonlocal lost
-            lost = True
-            await table.close()
-
-        swapping = asyncio.create_task(self._swap_what_is_due())
+        applying = asyncio.create_task(self._apply_pending())
         try:
-            with self._watch.over("config topic", table.check, lose):
+            with watched(self._watch, "config topic", self._topic, table.check, table.close):
                 async for message in table.changes():
-                    self._take(message)
-            if lost:
-                raise BrokerClosed(f"{self._topic}: the broker no longer tells what changes")
+                    self._receive(message)
         finally:
             for push in self._pushes.values():
                 push.stop_waiting()
             self._pushes.clear()
             self._push_of.clear()
-            self._due.end()
-            await swapping
+            self._pending.end()
+            await applying
 
     async def close(self) -> None:
-        """End `follow`. Reports get a moment. Idempotent."""
+        """End `follow`; pending reports are sent if that takes no longer than a moment. Idempotent."""
         await self._close_table()
         await self._reports.close()
 
@@ -216,15 +129,15 @@ class ConfigTopic:
         if self._table is not None:
             await self._table.close()
 
-    def _take(self, message: Message) -> None:
-        """Swap in an entry, or keep it until its push is whole."""
+    def _receive(self, message: Message) -> None:
+        """Add an entry to the pending changes, or keep it until its push is complete."""
         key = message.key or ""
         if (former := self._push_of.pop(key, None)) is not None:
-            # what is published later counts, in whatever order pushes end
+            # the entry published last counts, in whatever order the pushes end
             del self._pushes[former].changes[key]
         id = message.properties.get(PUSH)
         if id is None:
-            self._due.add({key: message.data})
+            self._pending.add(_Changes({key: message.data}))
             return
         push = self._pushes.setdefault(id, _Push())
         push.changes[key] = message.data
@@ -238,36 +151,36 @@ class ConfigTopic:
         push.stop_waiting()
         for key in push.changes:
             del self._push_of[key]
-        self._due.add(push.changes, id)
+        self._pending.add(_Changes(push.changes, {id: push.changes.keys()}))
 
-    async def _swap_what_is_due(self) -> None:
-        while due := await self._due.take():
-            await self._swap(*due)
+    async def _apply_pending(self) -> None:
+        while changes := await self._pending.take():
+            await self._apply(changes.entries, changes.pushes)
             await asyncio.sleep(SECONDS_BETWEEN_SWAPS)
 
-    async def _swap(self, changes: Mapping[str, bytes], pushes: Mapping[str, Collection[str]]) -> None:
-        """Swap in changed entries, of which each push has some, and say what was refused."""
+    async def _apply(self, changes: Mapping[str, bytes], pushes: Mapping[str, Collection[str]]) -> None:
+        """Apply changed entries and report what each push had rejected."""
         try:
-            await self._put_in_force(changes)
+            await self._swap(changes)
         except Exception:
-            log.exception("this is a defect of the worker; the prompts stay as they were")
+            log.exception("internal error, the prompts stay unchanged")
             return
         served = {
-            id: [key for key in keys if key in self._refused]
+            id: [key for key in keys if key in self.refused]
             for id, keys in pushes.items()
-            if any((place := _place(key)) and place[0] in self._prompts for key in keys)
+            if any((parts := _split(key)) and parts[0] in self._prompts for key in keys)
         }
         if served:
             self._reports.announce(served)
 
-    async def _put_in_force(self, changes: Mapping[str, bytes]) -> None:
-        """Swap in changed entries and make known which are refused."""
+    async def _swap(self, changes: Mapping[str, bytes]) -> None:
+        """Swap in changed entries, log and report which are rejected."""
         refused: dict[str, ConfigError] = {}
-        placed: dict[tuple[str, str], bytes] = {}
+        served: dict[tuple[str, str], bytes] = {}
         for key, data in changes.items():
-            if place := _place(key):
-                if place[0] in self._prompts:  # others are not served here, and cost nothing
-                    placed[place] = data
+            if parts := _split(key):
+                if parts[0] in self._prompts:  # other workspaces are not served here, and cost nothing
+                    served[parts] = data
             elif data:
                 refused[key] = ConfigError(
                     "the key names no entry of a prompt config",
@@ -275,46 +188,25 @@ class ConfigTopic:
                     found=key,
                     expected="<workspace>/system or <workspace>/template.<id>",
                 )
-        mended = {key for key, data in changes.items() if not data}
         before = dict(self._prompts)
-        for workspace, snapshot in (await self._prompts.change(placed)).items():
+        snapshots = await self._prompts.change(served)
+        for workspace, snapshot in snapshots.items():
             refused |= {
                 f"{workspace}/{entry}": error.at(f"{self._topic} {workspace}/{entry}")
                 for entry, error in snapshot.refused.items()
             }
-            mended |= {key for key in self._refused if (place := _place(key)) and place[0] == workspace}
             self._metrics.configured(workspace, snapshot)
             log_changes(workspace, before[workspace], snapshot)
-        for key in mended - refused.keys():
-            if self._refused.pop(key, None) is not None:
-                self._reports.mended(key)
-        for key, error in refused.items():
-            if str(self._refused.get(key)) != str(error):
-                self._refused[key] = error
-                log.error("config entry refused; its last good version, if there was one, stays: %s", error)
-                self._reports.refused(key, error)
 
+        def in_scope(key: str) -> bool:
+            parts = _split(key)
+            return changes.get(key) == b"" or (parts is not None and parts[0] in snapshots)
 
-def log_changes(workspace: str, before: PromptSet | None, after: PromptSet) -> None:
-    """Name the prompts that a swap has changed, with their old and new version; and warn of new notes."""
-    old, new = {} if before is None else before.prompts, after.prompts
-    changed = sorted(id for id in old.keys() | new.keys() if old.get(id) is not new.get(id))
-    if changed:
-        told = ", ".join(_change(id, old.get(id), new.get(id)) for id in changed[:CHANGES_NAMED])
-        more = f" and {len(changed) - CHANGES_NAMED:,} more" if len(changed) > CHANGES_NAMED else ""
-        log.info("prompts of workspace %s changed: %s%s", workspace, told, more, extra={"prompts": len(new)})
-    for key, note in after.notes.items():
-        if before is None or before.notes.get(key) != note:
-            log.warning("config entry %s/%s %s", workspace, key, note)
-
-
-def _change(id: str, old: PromptDefinition | None, new: PromptDefinition | None) -> str:
-    before, after = ("" if each is None else each.version[:VERSION_SHOWN] for each in (old, new))
-    if not before:
-        return f"{id:.100} added ({after})"
-    if not after:
-        return f"{id:.100} deleted ({before})"
-    return f"{id:.100} {before} -> {after}"
+        repaired, new = self.refused.replace(refused, in_scope)
+        for key in repaired:
+            self._reports.repaired(key)
+        for key, error in new.items():
+            self._reports.refused(key, error)
 
 
 @dataclass(slots=True)
@@ -333,38 +225,23 @@ class _Push:
             self._timer.cancel()
 
 
-class _Due:
-    """Changes that are to be swapped in, all that there are together; of two of an entry the later counts."""
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Changed entries by key, and the keys of each push among them."""
 
-    def __init__(self) -> None:
-        self._changes: dict[str, bytes] = {}
-        self._pushes: dict[str, Collection[str]] = {}
-        self._news = asyncio.Event()
-        self._over = False
+    entries: dict[str, bytes] = field(default_factory=dict)
+    pushes: dict[str, Collection[str]] = field(default_factory=dict)
 
-    def add(self, changes: Mapping[str, bytes], push: str | None = None) -> None:
-        self._changes |= changes
-        if push is not None:
-            self._pushes[push] = changes.keys()
-        if changes:
-            self._news.set()
+    def merge(self, later: _Changes) -> None:
+        self.entries.update(later.entries)
+        self.pushes.update(later.pushes)
 
-    def end(self) -> None:
-        self._over = True
-        self._news.set()
-
-    async def take(self) -> tuple[dict[str, bytes], dict[str, Collection[str]]] | None:
-        """What is due, once anything is, and the keys of each push in it; None at the end."""
-        await self._news.wait()
-        if not self._over:
-            self._news.clear()
-        changes, self._changes = self._changes, {}
-        pushes, self._pushes = self._pushes, {}
-        return (changes, pushes) if changes else None
+    def __bool__(self) -> bool:
+        return bool(self.entries)
 
 
-def _place(key: str) -> tuple[str, str] | None:
-    """Workspace and entry of a key of the topic, None where it is no such key."""
+def _split(key: str) -> tuple[str, str] | None:
+    """Workspace and entry of a key; None if it is not a key of a prompt config."""
     workspace, _, entry = key.partition("/")
     if workspace and (entry == "system" or (entry.startswith("template.") and entry != "template.")):
         return workspace, entry
@@ -372,22 +249,22 @@ def _place(key: str) -> tuple[str, str] | None:
 
 
 def _unfinished(messages: Iterable[Message]) -> list[Message]:
-    """The entries of pushes that seem to be under way: fresh, and their last one is not there yet."""
+    """The entries of recent pushes whose last entry is missing: they are probably still being published."""
     pushes: dict[str, list[Message]] = {}
     for message in messages:
         if id := message.properties.get(PUSH):
             pushes.setdefault(id, []).append(message)
-    fresh = time() - SECONDS_FOR_A_PUSH
+    since = time() - SECONDS_FOR_A_PUSH
     return [
         message
         for push in pushes.values()
-        if all(MORE in each.properties for each in push) and max(each.published for each in push) > fresh
+        if all(MORE in entry.properties for entry in push) and max(entry.published for entry in push) > since
         for message in push
     ]
 
 
 async def entries(broker: Broker, workspace: str | None = None, *, topic: str = TOPIC) -> dict[str, bytes]:
-    """What stands on the config topic now, by key; of one workspace, or of all. Raises `BrokerError`."""
+    """The current entries of the config topic by key, of one workspace or of all. Raises `BrokerError`."""
     table = await broker.table(topic)
     try:
         return {
@@ -400,7 +277,7 @@ async def entries(broker: Broker, workspace: str | None = None, *, topic: str = 
 
 
 def check_room(workspace: str, keys: Collection[str]) -> None:
-    """Raises `ConfigError` for keys of the topic that are more prompts than a workspace may have."""
+    """Check that a workspace with these keys has at most `MAX_PROMPTS` prompts. Raises `ConfigError`."""
     count = sum(key.startswith(f"{workspace}/{PREFIX}") for key in keys)
     if count > MAX_PROMPTS:
         raise ConfigError(
@@ -413,10 +290,10 @@ def check_room(workspace: str, keys: Collection[str]) -> None:
 async def push(
     broker: Broker, workspace: str, changes: Mapping[str, str | bytes], *, topic: str = TOPIC
 ) -> str:
-    """Publish entries (`system`, `template.<id>`) of a workspace so that they swap in as one; empty deletes.
+    """Publish entries (`system`, `template.<id>`) of a workspace, to be applied at once; empty data deletes.
 
-    Returns the id of the push, under which workers say what they made of it. Publishes whatever it is given:
-    build a `PromptSet` from it first. Raises `BrokerError`.
+    Does not check the entries: build a `PromptSet` from them first. Returns the id of the push, under which
+    workers report. Raises `BrokerError`.
     """
     producer = await broker.producer(topic)
     id = uuid.uuid4().hex

@@ -1,7 +1,7 @@
-"""The report topic of a config topic: which entries are refused, which workers there are, what they took.
+"""The report topic of a config topic: rejected entries, running workers, and the pushes they applied.
 
-Compacted. The key of an entry that is refused has the reason; an empty message says that it is mended. The
-key of each worker (`worker:<name>`) has its `Announcement`, deleted when the worker ends.
+Compacted. The key of a rejected entry has the error, an empty message if it is valid again. The key of each
+worker (`worker:<name>`) has its `Announcement`, deleted when the worker stops.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from trustgraph_prompt.errors import BrokerError, ConfigError
 log = logging.getLogger(__name__)
 
 REPORT: Final = "-report"
-"""What the name of the report topic adds to that of its config topic."""
+"""Suffix of the config topic's name."""
 
 WORKER: Final = "worker:"
 
 SECONDS_BETWEEN_ANNOUNCEMENTS = 60.0
-SECONDS_TO_BELIEVE_THEM = 180.0
-"""After which a worker that has not repeated its announcement was killed."""
+ANNOUNCEMENT_LIFETIME = 180.0
+"""Seconds after which a worker that has not repeated its announcement is considered dead."""
 
 SECONDS_FOR_A_REPORT = 5.0
-"""The worker is ready all the same where the report topic takes nothing; what was to be said waits."""
+"""Timeout of one report. Reports wait and are repeated; the worker is ready without them."""
 
 SECONDS_FOR_LAST_REPORTS = 1.0
-"""At the end, for what could not be said yet."""
+"""For unsent reports when the worker stops."""
 
 PUSHES_KEPT = 20
 KEYS_NAMED = 10
@@ -47,10 +47,9 @@ KEYS_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A worker that follows the config topic: the workspaces it serves, and its last pushes by their ids.
+    """A worker that follows the config topic: the workspaces it serves, and its latest pushes by id.
 
-    A push has the keys of its entries that the worker refused, `KEYS_NAMED` at the most; none where all of it
-    was taken.
+    Each push has the keys of the entries that the worker rejected, at most `KEYS_NAMED`.
     """
 
     workspaces: Collection[str] = ()
@@ -66,23 +65,23 @@ class Announcement:
 
     @classmethod
     def decode(cls, message: Message) -> Announcement | None:
-        """None for what is not a worker's entry; an empty one for a worker that has ended."""
+        """Parse an entry; None if it is not a worker's, empty if the worker has stopped."""
         if message.key is None or not message.key.startswith(WORKER):
             return None
         try:
             read = orjson.loads(message.data) if message.data else {"workspaces": [], "pushes": {}}
             return cls(
-                [str(each) for each in read["workspaces"]],
+                [str(workspace) for workspace in read["workspaces"]],
                 {str(id): [str(key) for key in refused] for id, refused in read["pushes"].items()},
             )
         except (ValueError, TypeError, KeyError, AttributeError):
-            return None  # somebody else's, who may publish here
+            return None  # a message of another program
 
 
 class Reports:
-    """What one worker says on the report topic: in the background, as no push waits for it.
+    """Sends the reports of one worker in the background, so that no push waits for them.
 
-    What could not be said is said later; of what is to be said under one key, the last counts.
+    Failed reports are repeated; of several with one key only the last is sent.
     """
 
     def __init__(self, producers: ProducerPool, config_topic: str, workspaces: Iterable[str]) -> None:
@@ -91,105 +90,106 @@ class Reports:
         self._workspaces = tuple(workspaces)
         self._key = f"{WORKER}{socket.gethostname()}-{uuid4().hex[:8]}"
         self._pushes: dict[str, Collection[str]] = {}
-        self._unsaid: dict[str, bytes] = {}
-        self._news = asyncio.Event()
+        self._unsent: dict[str, bytes] = {}
+        self._added = asyncio.Event()
         self._ended = False
-        self._saying: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
 
     def announce(self, pushes: Mapping[str, Collection[str]]) -> None:
-        """This worker follows the topic, and has swapped in these pushes; each with what it refused of it."""
+        """Report that this worker has applied these pushes, each with the keys it rejected."""
         if self._ended:
             return
         self._pushes |= {id: list(islice(refused, KEYS_NAMED)) for id, refused in pushes.items()}
         self._pushes = dict(list(self._pushes.items())[-PUSHES_KEPT:])
-        self._say(self._key, self._announcement())
+        self._report(self._key, self._announcement())
 
     def refused(self, key: str, error: ConfigError) -> None:
-        self._say(key, _record(key, error))
+        record = {
+            "key": key,
+            "where": error.where,
+            "path": error.path,
+            "message": error.message,
+            "found": None if error.found is None else str(error.found)[:200],
+            "expected": error.expected,
+        }
+        self._report(key, wire.encode(record))
 
-    def mended(self, key: str) -> None:
-        self._say(key, b"")
+    def repaired(self, key: str) -> None:
+        self._report(key, b"")
 
     async def close(self) -> None:
-        """The worker follows the topic no more. Idempotent."""
-        if self._saying is None:
+        """Report that the worker has stopped, and end. Idempotent."""
+        if self._sending is None:
             return
         self._ended = True
-        self._say(self._key, b"")
-        await asyncio.wait([self._saying], timeout=SECONDS_FOR_LAST_REPORTS)
-        self._saying.cancel()
+        self._report(self._key, b"")
+        await asyncio.wait([self._sending], timeout=SECONDS_FOR_LAST_REPORTS)
+        self._sending.cancel()
 
     def _announcement(self) -> bytes:
         return Announcement(self._workspaces, self._pushes).encode()
 
-    def _say(self, key: str, record: bytes) -> None:
-        self._unsaid.pop(key, None)
-        self._unsaid[key] = record
-        self._news.set()
-        if self._saying is None:
-            self._saying = asyncio.create_task(self._say_all(), name=f"reports on {self._topic}")
+    def _report(self, key: str, record: bytes) -> None:
+        self._unsent.pop(key, None)
+        self._unsent[key] = record
+        self._added.set()
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send_all(), name=f"reports on {self._topic}")
 
-    async def _say_all(self) -> None:
+    async def _send_all(self) -> None:
         failures = 0
         while True:
             last = self._ended
-            self._news.clear()
-            failures = 0 if await self._say_what_is_new() else failures + 1
+            self._added.clear()
+            failures = 0 if await self._send_unsent() else failures + 1
             if last:
                 return
+            pause = SECONDS_BETWEEN_ANNOUNCEMENTS
+            if failures:
+                pause = min(pause, 2.0 ** min(failures - 1, 10))  # no overflow after hours of failures
             try:
-                await asyncio.wait_for(self._news.wait(), _pause(failures))
+                await asyncio.wait_for(self._added.wait(), pause)
             except TimeoutError:
                 if not failures:
-                    self._unsaid.setdefault(self._key, self._announcement())
+                    self._unsent.setdefault(self._key, self._announcement())
 
-    async def _say_what_is_new(self) -> bool:
-        """Whether all of it could be said."""
-        unsaid, self._unsaid = self._unsaid, {}
-        for key, record in unsaid.items():
+    async def _send_unsent(self) -> bool:
+        """Send what is unsent; returns whether all of it was sent."""
+        unsent, self._unsent = self._unsent, {}
+        for key, record in unsent.items():
             try:
                 async with asyncio.timeout(SECONDS_FOR_A_REPORT):
                     await self._producers.send(self._topic, record, key=key)
             except (BrokerError, TimeoutError) as error:
-                self._unsaid = {key: record} | self._unsaid
-                log.warning("%s: %s could not be reported: %s", self._topic, key, error or "no answer")
-        return not self._unsaid
-
-
-def _pause(failures: int) -> float:
-    """Seconds until the next announcement, or the next try of what could not be said."""
-    if not failures:
-        return SECONDS_BETWEEN_ANNOUNCEMENTS
-    return min(SECONDS_BETWEEN_ANNOUNCEMENTS, 2.0 ** (failures - 1))
+                self._unsent = {key: record} | self._unsent
+                log.warning("%s: cannot send the report %s: %s", self._topic, key, error or "no answer")
+        return not self._unsent
 
 
 class ReportListener:
-    """Who listens on a report topic what the workers of a workspace make of a push.
-
-    Open it before the push, so that no answer is missed.
-    """
+    """Receives what the workers of a workspace report about a push. Open it before the push."""
 
     def __init__(self, table: Table, workspace: str) -> None:
         self._table = table
         self._workspace = workspace
         self.workers: dict[str, float] = {}
-        """When each of those that serve the workspace last announced itself, by its key."""
+        """When each worker of the workspace last announced itself, by key; seconds since the epoch."""
         self.others: dict[str, Collection[str]] = {}
-        """Which workspaces the others serve."""
-        since = time() - SECONDS_TO_BELIEVE_THEM
+        """The workspaces that all other workers serve, by key."""
+        since = time() - ANNOUNCEMENT_LIFETIME
         for message in table.entries.values():
             if message.published > since:
-                self._hear(message)
+                self._receive(message)
 
     @classmethod
     async def open(cls, broker: Broker, config_topic: str, workspace: str) -> ReportListener:
-        """Raises `BrokerError`."""
+        """Subscribe to the report topic. Raises `BrokerError`."""
         return cls(await broker.table(config_topic + REPORT), workspace)
 
     async def answers(self, push: str, seconds: float) -> dict[str, Collection[str] | None]:
-        """What each of the workers refused of a push; None for those that did not answer in time.
+        """Wait for all workers; returns what each rejected of a push, None if it did not answer in time.
 
-        Workers that end meanwhile are left out. Raises `BrokerError`.
+        Workers that stop meanwhile are left out. Raises `BrokerError`.
         """
         answers: dict[str, Collection[str]] = {}
         if not self.workers:
@@ -197,7 +197,7 @@ class ReportListener:
         try:
             async with asyncio.timeout(seconds), aclosing(self._table.changes()) as changes:
                 async for message in changes:
-                    announcement = self._hear(message)
+                    announcement = self._receive(message)
                     if announcement and push in announcement.pushes:
                         answers[message.key or ""] = announcement.pushes[push]
                     if self.workers.keys() <= answers.keys():
@@ -209,7 +209,7 @@ class ReportListener:
     async def close(self) -> None:
         await self._table.close()
 
-    def _hear(self, message: Message) -> Announcement | None:
+    def _receive(self, message: Message) -> Announcement | None:
         announcement = Announcement.decode(message)
         if announcement is None or message.key is None:
             return None
@@ -223,22 +223,9 @@ class ReportListener:
 
 
 async def refused_keys(broker: Broker, config_topic: str) -> set[str]:
-    """The keys of entries that workers have refused. Raises `BrokerError`."""
+    """The keys of the entries that workers have rejected. Raises `BrokerError`."""
     table = await broker.table(config_topic + REPORT)
     try:
         return {key for key in table.entries if not key.startswith(WORKER)}
     finally:
         await table.close()
-
-
-def _record(key: str, error: ConfigError) -> bytes:
-    return wire.encode(
-        {
-            "key": key,
-            "where": error.where,
-            "path": error.path,
-            "message": error.message,
-            "found": None if error.found is None else str(error.found)[:200],
-            "expected": error.expected,
-        }
-    )

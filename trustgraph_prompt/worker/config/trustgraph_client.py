@@ -14,16 +14,16 @@ from trustgraph_prompt.wire import ConfigRequest, ConfigResponse, ConfigValue
 SECONDS_FOR_AN_ANSWER = 10.0
 
 AT_ONCE = 8
-"""Requests to the service under way at a time."""
+"""Maximum number of concurrent requests."""
 
 Values = dict[str, str]
 """The values of one type in a workspace, by key; each is JSON text."""
 
 
 class ConfigClient:
-    """Asks the service of a topic space, over its request and response topics.
+    """Calls the service of a topic space over its request and response topics.
 
-    Its methods raise `BrokerError`: the next call may succeed, also where the broker has closed something.
+    Methods raise `BrokerError`; the next call may succeed, even after `BrokerClosed`.
     """
 
     def __init__(self, broker: Broker, space: str) -> None:
@@ -32,10 +32,10 @@ class ConfigClient:
         self._caller = self._callers.between(
             f"non-persistent://{space}/request/config", f"non-persistent://{space}/response/config"
         )
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._permits = asyncio.Semaphore(AT_ONCE)
 
     async def values(self, workspace: str, type: str) -> Values:
-        """What a workspace has of a type."""
+        """Fetch the values of a type in a workspace."""
         request = ConfigRequest("getvalues", workspace=workspace, type=type)
         response = await self._ask(request)
         if response.error is not None:
@@ -45,10 +45,10 @@ class ConfigClient:
     async def everywhere(
         self, type: str, *, skip: Collection[str] = ()
     ) -> dict[str, Values | BrokerError | None]:
-        """What each workspace that is not reserved has of a type, where it has any; or why nobody knows.
+        """Fetch the values of a type in every workspace that has any; the error where that fails.
 
-        Of those to `skip` it is only said, by None, that they have any. Services before 2.7.13 know no
-        `getkeys-all-ws`, and give all values at once.
+        Reserved workspaces are left out. Those to `skip` get None instead of values. Services before 2.7.13
+        do not support `getkeys-all-ws` and return all values at once.
         """
         request = ConfigRequest("getkeys-all-ws", type=type)
         response = await self._ask(request)
@@ -69,40 +69,38 @@ class ConfigClient:
         return {**dict.fromkeys(workspaces), **await self.each(asked, type)}
 
     async def each(self, workspaces: Iterable[str], type: str) -> dict[str, Values | BrokerError]:
-        """What each of some workspaces has of a type, or why nobody knows. Raises nothing."""
+        """Fetch the values of a type in some workspaces; the error where that fails. Raises nothing."""
 
-        async def one(workspace: str) -> Values | BrokerError:
+        async def values_or_error(workspace: str) -> Values | BrokerError:
             try:
                 return await self.values(workspace, type)
             except BrokerError as error:
                 return error
 
-        asked = list(workspaces)
-        return dict(zip(asked, await asyncio.gather(*map(one, asked)), strict=True))
+        names = list(workspaces)
+        return dict(zip(names, await asyncio.gather(*map(values_or_error, names)), strict=True))
 
     async def close(self) -> None:
-        """For good: calls under way raise `BrokerClosed`, later ones `BrokerUnavailable`."""
+        """Close the client: calls under way raise `BrokerClosed`, later ones `BrokerUnavailable`."""
         await self._callers.close()
 
     async def _ask(self, request: ConfigRequest) -> ConfigResponse:
-        async with self._places:
+        async with self._permits:
             calling = self._caller.call(request.encode(), timeout=SECONDS_FOR_AN_ANSWER)
             async with aclosing(calling) as responses:
                 async for message in responses:
                     try:
                         response = ConfigResponse.decode(message.data)
                     except RequestError as error:
-                        raise BrokerUnavailable(
-                            f"the config service answers what it is not: {error}"
-                        ) from None
+                        raise BrokerUnavailable(f"invalid answer of the config service: {error}") from None
                     if response.error is None:
                         self.version = response.version
                     return response
-        raise CallTimeout("the config service did not answer")
+        raise CallTimeout(f"no answer from the config service within {SECONDS_FOR_AN_ANSWER:g} s")
 
 
 def is_reserved(workspace: str) -> bool:
-    """Whether a workspace is TrustGraph's own, and has no flows."""
+    """Whether a workspace is TrustGraph's own, without flows."""
     return workspace.startswith("_")
 
 
@@ -114,5 +112,5 @@ def _refusal(request: ConfigRequest, response: ConfigResponse) -> BrokerError:
     assert response.error is not None
     asked = f"{request.operation} {request.type} {request.workspace}".rstrip()
     return BrokerUnavailable(
-        f"the config service refuses `{asked}`: {response.error.type}: {response.error.message}"
+        f"the config service rejected `{asked}`: {response.error.type}: {response.error.message}"
     )

@@ -1,4 +1,4 @@
-"""What a process is to TrustGraph, and what its definitions of flows mean for us."""
+"""Translates TrustGraph's flow definitions into flows of this worker."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
-from trustgraph_prompt.worker.flow_file import temperature
+from trustgraph_prompt.worker.flow_file import check_distinct, temperature
 
-REQUESTERS_WAIT = 600.0
-"""Seconds, unless they were told otherwise; then they hear of nothing any more."""
+REQUESTER_TIMEOUT = 600.0
+"""Seconds that TrustGraph's clients wait by default."""
 
-SECONDS_FOR_A_REQUEST = REQUESTERS_WAIT - 60
-"""So that a requester that waits as long as it usually does hears at least an error."""
+SECONDS_FOR_A_REQUEST = REQUESTER_TIMEOUT - 60
+"""Less than the default timeout of requesters, so that they receive at least an error."""
 
 SECONDS_TO_ANOTHER = 240.0
-"""Without a response from a text-completion service: those of TrustGraph lose what meets a rate limit.
+"""Before a completion is requested again: TrustGraph's services lose requests on rate limits.
 
-Who answers later than that is slow or has a long queue. It is asked a second time and never a third, and its
-first answer is taken whenever it comes, until the seconds for the request are over.
+A service that answers later is slow or has a long queue. It is asked a second time and never a third, and its
+first answer counts whenever it arrives within the seconds for the request.
 """
 
 CONCURRENCY = 64
-"""Requests in work at once, unless said otherwise. TrustGraph's own services take one."""
+"""Default number of concurrent requests per flow. TrustGraph's own services handle one."""
 
 TEMPERATURE = 0.0
-"""Of TrustGraph's text completions, where neither flow nor request names one."""
+"""TrustGraph's default for text completions, if neither flow nor request has one."""
 
-OFTEN = 1_000
-"""As often as the seconds of the budget allow."""
+DELIVERIES = 1_000
+"""Practically unlimited: the seconds of the budget are the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """What a process is to TrustGraph: its `id` names its type of config and its subscriptions.
+    """A TrustGraph processor; its `id` names its type of config and its subscriptions.
 
-    `concurrency` is how many requests of a flow are in work at once. `asks_topics`: prompts are put to the
+    `concurrency` is the number of concurrent requests per flow. `asks_topics`: prompts are sent to the
     text-completion topics of their flow. `space` is the topic space (tenant) of the config service.
     """
 
@@ -52,7 +52,7 @@ class Processor:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What it runs with, for who looks at its metrics."""
+        """The settings that the metric `tg_processor` shows."""
         return {"id": self.id, "concurrency": str(self.concurrency)}
 
     @property
@@ -61,27 +61,26 @@ class Processor:
         return f"processor:{self.id}"
 
     def flow(self, workspace: str, variant: str, text: str) -> Flow:
-        """The flow of a definition, `{"topics": {spec: queue}, "parameters": {name: text}}`.
-
-        Raises `FlowError` saying what is wrong with it.
-        """
+        """Parse a definition, `{"topics": {spec: queue}, "parameters": {name: text}}`. Raises `FlowError`."""
         where = f"{self.type} {workspace}/{variant}"
         definition = _object(text, where)
-        named, parameters = (_member(definition, key, where) for key in ("topics", "parameters"))
+        queues, parameters = (_member(definition, key, where) for key in ("topics", "parameters"))
         specs = ["request", "response"]
         if self.asks_topics:
             specs += ["text-completion-request", "text-completion-response"]
-        topic = _topics(named, specs, where)
-        answers = self.kind == "text-completion"
+        topic = _topics(queues, specs, where)
+        completes = self.kind == "text-completion"
+        model = _model(parameters, where) if completes else None
+        given = temperature(parameters.get("temperature"), where) if completes else None
         return Flow(
             name=f"{workspace}/{variant}",
             workspace=workspace,
             input=Input(topic["request"], f"{self.id}--{workspace}--{variant}--request", self.kind),
             outputs=Outputs(response=topic["response"]),
             concurrency=self.concurrency,
-            deliveries=OFTEN,
+            deliveries=DELIVERIES,
             unusable="answer",
-            budget=Budget(seconds=SECONDS_FOR_A_REQUEST, characters=None),  # theirs has no such limit
+            budget=Budget(seconds=SECONDS_FOR_A_REQUEST, characters=None),  # TrustGraph limits no characters
             provider=TopicChoice(
                 topic["text-completion-request"],
                 topic["text-completion-response"],
@@ -91,8 +90,8 @@ class Processor:
             )
             if self.asks_topics
             else None,
-            model=_model(parameters, where) if answers else None,
-            temperature=_temperature(parameters, where) if answers else None,
+            model=model,
+            temperature=TEMPERATURE if completes and given is None else given,
             trustgraph=True,
         )
 
@@ -116,44 +115,31 @@ def _member(definition: dict[str, Any], key: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _topics(named: dict[str, Any], specs: list[str], where: str) -> dict[str, str]:
-    """The topics of the specs, each another one."""
+def _topics(queues: dict[str, Any], specs: list[str], where: str) -> dict[str, str]:
+    """The topics of the specs, which must be distinct."""
     taken: dict[str, str] = {}
     for spec in specs:
-        path, queue = f"/topics/{spec}", named.get(spec)
+        path, queue = f"/topics/{spec}", queues.get(spec)
         if not isinstance(queue, str):
-            wrong = "the topic is missing" if queue is None else "the topic is not valid: it is not a text"
+            wrong = "the topic is missing" if queue is None else "the topic is not valid: it is not a string"
             raise FlowError(wrong, where=where, path=path, found=queue, expected="the name of a queue")
         try:
             topic = topics.resolve(queue)
         except TopicInvalid as error:
             raise FlowError(str(error), where=where, path=path) from None
-        for other, its in taken.items():
-            if topic == its:
-                raise FlowError(
-                    "the flow would hear itself",
-                    where=where,
-                    path=path,
-                    found=queue,
-                    expected=f"another topic than /topics/{other}",
-                )
-        taken[spec] = topic
-    return taken
+        check_distinct(topic, path, taken, where, found=queue)
+        taken[path] = topic
+    return {spec: taken[f"/topics/{spec}"] for spec in specs}
 
 
 def _model(parameters: dict[str, Any], where: str) -> str | None:
     model = parameters.get("model")
     if model is not None and not isinstance(model, str):
         raise FlowError(
-            "the model is not valid: it is not a text",
+            "the model is not valid: it is not a string",
             where=where,
             path="/parameters/model",
             found=model,
             expected="a name",
         )
     return model or None
-
-
-def _temperature(parameters: dict[str, Any], where: str) -> float:
-    given = temperature(parameters.get("temperature"), where)
-    return TEMPERATURE if given is None else given

@@ -1,7 +1,8 @@
-"""TrustGraph's config service as the source of flows and prompts: hears of changes, and fetches them.
+"""TrustGraph's config service as a source of flows and prompts.
 
-A change is told by a poke on a topic that keeps nothing: pokes get lost, and a service that starts anew says
-so with one that names no change. So everything is fetched again now and then, and whenever a poke is missing.
+The service announces changes on a topic that stores nothing. A notification may get lost, and a service that
+restarts sends one that names no change. So everything is fetched again regularly, and whenever a notification
+is missing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeGuard
 from uuid import uuid4
 
-from tenacity import RetryCallState, wait_exponential, wait_random
+from tenacity import wait_exponential, wait_random
 
 from trustgraph_prompt.broker import Broker, Consumer, Message
 from trustgraph_prompt.errors import (
@@ -28,7 +29,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.retrying import error_of, retrying
 from trustgraph_prompt.wire import ConfigPush
-from trustgraph_prompt.worker.config.config_topic import Prompts, log_changes
+from trustgraph_prompt.worker.config.source import Pending, Prompts, RefusedEntries, log_changes, watched
 from trustgraph_prompt.worker.config.trustgraph_client import ConfigClient, Values, is_reserved
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow
@@ -41,25 +42,25 @@ PROMPTS = "prompt"
 """The type of config that holds prompts, whatever the id of the processor."""
 
 SECONDS_BETWEEN_FETCHES = 120.0
-"""Of everything, give or take a quarter: so long may a change stay unnoticed whose poke was lost."""
+"""Between two fetches of everything, give or take a quarter: bounds the delay if a notification is lost."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-"""Seconds before what could not be fetched is fetched again; doubled each time, with jitter."""
+"""Seconds before a failed fetch is repeated; doubled each time, with jitter."""
 
 BACKOFF: Final = wait_exponential(FIRST_PAUSE, LONGEST_PAUSE) + wait_random(0.0, FIRST_PAUSE)
 
 FAILING_AT_ONCE = 4
-"""Workspaces that failed and are being fetched again; the others go on beside them."""
+"""Failed workspaces that are fetched again at the same time; all others continue."""
 
 SERVICE, NOTICES = "config service", "notices of changed config"
-"""What is told of: whether the service answers, and whether it would be heard."""
+"""The parts that `/readyz` and the metrics name: the service, and the subscription to its notifications."""
 
 
 class ConfigService:
-    """Keeps `prompts` and flows as the service says: `serve` is given all flows whenever one has changed.
+    """The config service as a `ConfigSource`; `serve` gets all flows whenever one has changed.
 
-    A workspace's flows are served once its prompts are there. What is refused leaves its last good version in
-    force. `said` is told what cannot be fetched, `fetched` the version of what was.
+    The flows of a workspace are served once its prompts are there. A rejected entry leaves its last good
+    version in use. `notes` gets the reasons why something cannot be fetched, `fetched` each fetched version.
     """
 
     def __init__(
@@ -69,148 +70,144 @@ class ConfigService:
         processor: Processor,
         serve: Callable[[Iterable[Flow]], None],
         metrics: Metrics,
-        said: MutableMapping[str, str],
+        notes: MutableMapping[str, str],
         watch: Watch,
         fetched: Callable[[int], None] = lambda version: None,
     ) -> None:
-        self.refused: dict[str, ConfigError] = {}
+        self.refused = RefusedEntries()
         self._broker = broker
         self._prompts = prompts
         self._processor = processor
         self._serve = serve
         self._metrics = metrics
-        self._said = said
+        self._notes = notes
         self._watch = watch
         self._fetched = fetched
         self._workspaces: dict[str, _Workspace] = {}
-        self._pokes: Consumer | None = None
+        self._notifications: Consumer | None = None
         self._client: ConfigClient | None = None
-        self._heard: int | None = None
+        self._notified: int | None = None
         self._version = 0
         self._loaded = False
-        self._due, self._missed = _Due(), _Due()
+        self._stale, self._missed = Pending(_Stale), Pending(_Stale)
         self._turn = asyncio.Lock()
         self._failing: dict[str, _Failing] = {}
 
     async def load(self) -> None:
-        """Hear of changes from now on, and fetch everything. Raises `BrokerError`.
+        """Subscribe to notifications and fetch everything. Raises `BrokerError`.
 
-        Except for the first time it is `follow` that fetches: what is known is served meanwhile.
+        Later calls leave the fetching to `follow`: what is known is served meanwhile.
         """
         await self.close()
-        self._heard, self._failing = None, {}
-        self._due, self._missed = _Due(), _Due()
+        self._notified, self._failing = None, {}
+        self._stale, self._missed = Pending(_Stale), Pending(_Stale)
         space = self._processor.space
         topic = f"non-persistent://{space}/notify/config"
-        self._pokes = await self._broker.consumer(topic, str(uuid4()), type="exclusive")
+        self._notifications = await self._broker.consumer(topic, str(uuid4()), type="exclusive")
         self._client = ConfigClient(self._broker, space)
         if self._loaded:
-            self._due.add(EVERYTHING)
+            self._stale.add(EVERYTHING)
         else:
             self._failing = {name: _Failing() for name in await self._fetch(self._client, EVERYTHING)}
             self._loaded = True
 
     async def follow(self) -> None:
         """Fetch what changes after `load`, until closed. Raises `BrokerError`."""
-        pokes, client = self._pokes, self._client
-        if pokes is None or client is None:
+        notifications, client = self._notifications, self._client
+        if notifications is None or client is None:
             raise BrokerClosed("the config was not loaded")
-        lost = False
 
         async def check() -> None:
             try:
-                await pokes.check()
+                await notifications.check()
             except BrokerError:
-                if self._pokes is pokes:  # else it is being closed
+                if self._notifications is notifications:  # else it is being closed
                     raise
 
-        async def lose() -> None:
-            nonlocal lost
-            lost = True
-            await pokes.close()
-
-        async def fetch() -> None:
+        async def fetch(lose: Callable[[], Awaitable[None]]) -> None:
             try:
-                await self._fetch_what_is_due(client)
+                await self._fetch_stale(client)
             except Exception:
-                log.exception("this is a defect of the worker; the config is loaded anew")
+                log.exception("internal error, the config is loaded again")
                 await lose()
 
-        fetching = asyncio.create_task(fetch())
-        try:
-            with self._watch.over(NOTICES, check, lose):
-                while message := await pokes.receive():
-                    self._hear(message)
-                    await pokes.acknowledge(message)
-            if lost:
-                raise BrokerClosed(f"{pokes.topic}: the broker no longer tells what changes")
-        finally:
-            fetching.cancel()
-            await asyncio.wait([fetching])
+        with watched(self._watch, NOTICES, notifications.topic, check, notifications.close) as lose:
+            fetching = asyncio.create_task(fetch(lose))
+            try:
+                while message := await notifications.receive():
+                    self._note_stale(message)
+                    await notifications.acknowledge(message)
+            finally:
+                fetching.cancel()
+                await asyncio.wait([fetching])
 
     async def close(self) -> None:
         """End `follow`. Idempotent."""
-        ends, self._pokes, self._client = (self._pokes, self._client), None, None
-        for each in ends:
-            if each is not None:
+        open, self._notifications, self._client = (self._notifications, self._client), None, None
+        for resource in open:
+            if resource is not None:
                 with suppress(BrokerError):
-                    await each.close()
+                    await resource.close()
 
-    def _hear(self, message: Message) -> None:
-        """Note what a poke says is stale; everything, where it shows that others were not heard."""
+    def _note_stale(self, message: Message) -> None:
+        """Note what a notification reports as changed, or everything if notifications were lost."""
         try:
             push = ConfigPush.decode(message.data)
         except RequestError as error:
-            log.warning("a notice of changed config cannot be read: %s", error)
-            self._due.add(EVERYTHING)
+            log.warning("cannot read a notification of changed config, everything is fetched: %s", error)
+            self._stale.add(EVERYTHING)
             return
-        missed = self._heard is not None and push.version != self._heard + 1
-        self._heard = push.version
+        missed = self._notified is not None and push.version != self._notified + 1
+        self._notified = push.version
         lifecycle = push.workspace_changes
         touched = {*lifecycle.created, *lifecycle.deleted} if lifecycle else set()
         if missed or not (push.changes or touched):
-            self._due.add(EVERYTHING)
+            self._stale.add(EVERYTHING)
         else:
-            self._due.add(
+            self._stale.add(
                 _Stale(
                     flows=touched | set(push.changes.get(self._processor.type, ())),
                     prompts=touched | set(push.changes.get(PROMPTS, ())),
                 )
             )
 
-    async def _fetch_what_is_due(self, client: ConfigClient) -> None:
-        turns = asyncio.Semaphore(FAILING_AT_ONCE)
-        async with asyncio.TaskGroup() as beside:
+    async def _fetch_stale(self, client: ConfigClient) -> None:
+        permits = asyncio.Semaphore(FAILING_AT_ONCE)
+        async with asyncio.TaskGroup() as tasks:
 
-            def fetch_beside(names: Iterable[str]) -> None:
+            def fetch_again(names: Iterable[str]) -> None:
                 for name in names:
                     self._failing[name] = _Failing()
-                    beside.create_task(self._fetch_workspace(client, name, turns))
+                    tasks.create_task(self._fetch_workspace(client, name, permits))
 
-            fetch_beside(list(self._failing))
-            beside.create_task(self._fetch_missed(client, fetch_beside))
+            fetch_again(list(self._failing))
+            tasks.create_task(self._fetch_missed(client, fetch_again))
             while True:
-                stale = await self._due.take(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25))
                 try:
-                    fetch_beside(await self._fetch_in_turn(client, stale))
+                    async with asyncio.timeout(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25)):
+                        stale = await self._stale.take()
+                except TimeoutError:
+                    stale = EVERYTHING
+                try:
+                    fetch_again(await self._fetch_in_turn(client, stale))
                 except Exception as error:
-                    self._say_why(error)
+                    self._log_failure(error)
 
-    async def _fetch_missed(self, client: ConfigClient, fetch_beside: Callable[[set[str]], None]) -> None:
-        """Fetch what the service did not answer for, until it does, beside what changes meanwhile."""
+    async def _fetch_missed(self, client: ConfigClient, fetch_again: Callable[[set[str]], None]) -> None:
+        """Repeat the fetches that the service did not answer, concurrently with new ones."""
 
         async def fetch() -> None:
-            fetch_beside(await self._fetch_in_turn(client, self._missed.take_now()))
+            fetch_again(await self._fetch_in_turn(client, self._missed.take_now()))
 
         while True:
             await self._missed.wait()
             await asyncio.sleep(FIRST_PAUSE)
-            await self._until_fetched(fetch)
+            await self._retry(fetch)
 
     async def _fetch_in_turn(self, client: ConfigClient, stale: _Stale) -> set[str]:
-        """As `_fetch`, but one at a time, and without the workspaces that are fetched by themselves.
+        """Like `_fetch`, but one call at a time, and without the workspaces in `_failing`.
 
-        What fails is missed, and fetched again beside what changes meanwhile.
+        A failed fetch is added to `_missed`.
         """
         async with self._turn:
             changed = self._failing.keys() if stale.everything else stale.flows | stale.prompts
@@ -222,14 +219,14 @@ class ConfigService:
                 self._missed.add(stale)
                 raise
 
-    async def _fetch_workspace(self, client: ConfigClient, name: str, turns: asyncio.Semaphore) -> None:
-        """Fetch a workspace of which something could not be had, until it can, beside the others."""
+    async def _fetch_workspace(self, client: ConfigClient, name: str, permits: asyncio.Semaphore) -> None:
+        """Repeat the fetch of a workspace that failed in part, concurrently with the others."""
         failing = self._failing[name]
 
         async def fetch() -> None:
             if self._failing.get(name) is not failing:
                 return
-            async with turns:
+            async with permits:
                 failing.stale = False
                 missing = await self._fetch(client, _Stale({name}, {name}))
             if missing or failing.stale:
@@ -237,33 +234,29 @@ class ConfigService:
             self._failing.pop(name, None)
 
         await asyncio.sleep(FIRST_PAUSE)
-        await self._until_fetched(fetch)
+        await self._retry(fetch)
 
-    async def _until_fetched(self, fetch: Callable[[], Awaitable[None]]) -> None:
-        """Try until it succeeds; why it does not is said."""
+    async def _retry(self, fetch: Callable[[], Awaitable[None]]) -> None:
+        """Call `fetch` until it succeeds."""
+        await retrying(fetch, wait=BACKOFF, before_sleep=lambda state: self._log_failure(error_of(state)))
 
-        def tell(state: RetryCallState) -> None:
-            self._say_why(error_of(state))
-
-        await retrying(fetch, wait=BACKOFF, before_sleep=tell)
-
-    def _say_why(self, error: BaseException | None) -> None:
+    def _log_failure(self, error: BaseException | None) -> None:
         if isinstance(error, BrokerError):
-            self._trouble(SERVICE, error)
+            self._note_failure(SERVICE, error)
         elif not isinstance(error, _Incomplete):
-            log.error("this is a defect of the worker; the config stays as it was", exc_info=error)
+            log.error("internal error, the config stays unchanged", exc_info=error)
 
     async def _fetch(self, client: ConfigClient, stale: _Stale, *, skip: Collection[str] = ()) -> set[str]:
-        """Fetch what is stale, but of the workspaces to `skip`, and put it in force.
+        """Fetch what is stale and apply it, except for the workspaces to `skip`.
 
-        Gives the workspaces of which something could not be had. Raises `BrokerError` where the service does
-        not answer at all.
+        Returns the workspaces of which something could not be fetched. Raises `BrokerError` if the service
+        does not answer at all.
         """
         missing: set[str] = set()
         found = await self._flows(client, stale, skip)
         for name, values in found.items():
-            if self._had(values, f"flows of workspace {name}"):
-                self._define(name, values)
+            if self._is_fetched(values, f"flows of workspace {name}"):
+                self._set_flows(name, values)
             else:
                 missing.add(name)
         if self._processor.kind == "prompt-request":
@@ -276,22 +269,23 @@ class ConfigService:
                 )
             ]
             for name, values in (await client.each(wanted, PROMPTS)).items():
-                if self._had(values, f"prompts of workspace {name}"):
-                    await self._swap(name, values)
+                if self._is_fetched(values, f"prompts of workspace {name}"):
+                    await self._set_prompts(name, values)
                 else:
                     missing.add(name)
-        self._said.pop(SERVICE, None)
-        if client.version < self._version:  # a database that was wiped
-            self._due.add(EVERYTHING)
+        self._notes.pop(SERVICE, None)
+        if client.version < self._version:  # the service's database was reset
+            self._stale.add(EVERYTHING)
         self._version = client.version
         self._fetched(client.version)
-        self._serve(flow for each in self._workspaces.values() if each.ready for flow in each.flows.values())
+        ready = (workspace for workspace in self._workspaces.values() if workspace.ready)
+        self._serve(flow for workspace in ready for flow in workspace.flows.values())
         return missing
 
     async def _flows(
         self, client: ConfigClient, stale: _Stale, skip: Collection[str]
     ) -> dict[str, Values | BrokerError]:
-        """The definitions of flows in the workspaces that are stale."""
+        """Fetch the flow definitions of the stale workspaces."""
         type = self._processor.type
         if not stale.everything:
             asked = (name for name in stale.flows if name not in skip and not is_reserved(name))
@@ -300,27 +294,28 @@ class ConfigService:
         for name in self._failing.keys() - named.keys():
             del self._failing[name]
             for what in ("flows", "prompts"):
-                self._said.pop(f"{what} of workspace {name}", None)
-        for name in self._prompts.keys() - self._workspaces.keys():
-            self._forget(name)
+                self._notes.pop(f"{what} of workspace {name}", None)
+        for name in self._prompts.keys() - self._workspaces.keys():  # without flows since the last fetch
+            self._prompts.forget(name)
+            self._refuse(PROMPTS, name, {})
+            self._metrics.forgotten(name)
         without = {name: Values() for name in self._workspaces if name not in named}
         return without | {name: values for name, values in named.items() if values is not None}
 
-    def _had(self, values: Values | BrokerError, what: str) -> TypeGuard[Values]:
-        """Whether the service gave the values; why not is said."""
+    def _is_fetched(self, values: Values | BrokerError, what: str) -> TypeGuard[Values]:
         if isinstance(values, BrokerError):
-            self._trouble(what, values)
+            self._note_failure(what, values)
             return False
-        self._said.pop(what, None)
+        self._notes.pop(what, None)
         return True
 
-    def _trouble(self, what: str, error: BrokerError) -> None:
-        if self._said.get(what) != str(error):
+    def _note_failure(self, what: str, error: BrokerError) -> None:
+        if self._notes.get(what) != str(error):
             log.error("%s: %s", what, error)
-        self._said[what] = str(error)
+        self._notes[what] = str(error)
 
-    def _define(self, name: str, values: Values) -> None:
-        """The flows of a workspace are these from now on; the last good one of each that is refused."""
+    def _set_flows(self, name: str, values: Values) -> None:
+        """Replace the flows of a workspace; a rejected one keeps its last good version."""
         workspace = self._workspaces.pop(name, None) or _Workspace()
         flows: dict[str, Flow] = {}
         refused: dict[str, ConfigError] = {}
@@ -337,14 +332,14 @@ class ConfigService:
             workspace.ready = workspace.ready or self._processor.kind != "prompt-request"
             self._workspaces[name] = workspace
 
-    async def _swap(self, name: str, values: Values) -> None:
-        """The prompts of a workspace are these from now on; those that flows of it had never been refused."""
+    async def _set_prompts(self, name: str, values: Values) -> None:
+        """Replace the prompts of a workspace."""
         workspace = self._workspaces.get(name)
         if workspace is None or values == workspace.prompts:
             return
         before = self._prompts.get(name)
         snapshot = await self._prompts.replace(name, values)
-        if self._workspaces.get(name) is not workspace:  # its last flow has ended meanwhile
+        if self._workspaces.get(name) is not workspace:  # its last flow was removed meanwhile
             self._prompts.forget(name)
             return
         self._refuse(
@@ -356,27 +351,16 @@ class ConfigService:
         self._metrics.configured(name, snapshot)
         log_changes(name, before, snapshot)
 
-    def _forget(self, name: str) -> None:
-        """A workspace that has had no flows for a while."""
-        self._prompts.forget(name)
-        self._refuse(PROMPTS, name, {})
-        self._metrics.forgotten(name)
-
     def _refuse(self, type: str, workspace: str, errors: Mapping[str, ConfigError]) -> None:
-        """Of this type and workspace these entries are refused now, and no others."""
+        """Replace the errors of one type in a workspace."""
         prefix = f"{type} {workspace}/"
         refused = {prefix + entry: error for entry, error in errors.items()}
-        for key in [key for key in self.refused if key.startswith(prefix) and key not in refused]:
-            del self.refused[key]
-        for key, error in refused.items():
-            if str(self.refused.get(key)) != str(error):
-                log.error("config entry refused; its last good version, if there was one, stays: %s", error)
-            self.refused[key] = error
+        self.refused.replace(refused, lambda key: key.startswith(prefix))
 
 
 @dataclass(slots=True)
 class _Workspace:
-    """`prompts` as they were fetched, None before that. `ready`: its flows may be served."""
+    """`prompts` as fetched, None before that. `ready`: its flows may be served."""
 
     flows: dict[str, Flow] = field(default_factory=dict)
     prompts: Values | None = None
@@ -394,10 +378,10 @@ class _Stale:
     def __bool__(self) -> bool:
         return self.everything or bool(self.flows or self.prompts)
 
-    def __or__(self, other: _Stale) -> _Stale:
-        return _Stale(
-            self.flows | other.flows, self.prompts | other.prompts, self.everything or other.everything
-        )
+    def merge(self, later: _Stale) -> None:
+        self.flows |= later.flows
+        self.prompts |= later.prompts
+        self.everything |= later.everything
 
 
 EVERYTHING = _Stale(everything=True)
@@ -405,42 +389,10 @@ EVERYTHING = _Stale(everything=True)
 
 @dataclass(slots=True)
 class _Failing:
-    """A workspace that is fetched until it can be had. `stale`: it has changed since that was begun."""
+    """A workspace whose fetch is being repeated. `stale`: it has changed since the latest try began."""
 
     stale: bool = False
 
 
 class _Incomplete(Exception):
-    """Something of a workspace could not be had, or has changed meanwhile."""
-
-
-class _Due:
-    """What is stale, all that there is together."""
-
-    def __init__(self) -> None:
-        self._stale = _Stale()
-        self._news = asyncio.Event()
-
-    def add(self, stale: _Stale) -> None:
-        self._stale |= stale
-        if self._stale:
-            self._news.set()
-
-    async def wait(self) -> None:
-        """Until anything is stale."""
-        await self._news.wait()
-
-    async def take(self, seconds: float) -> _Stale:
-        """What is stale, once anything is; everything after so many seconds."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.wait()
-        except TimeoutError:
-            return EVERYTHING
-        return self.take_now()
-
-    def take_now(self) -> _Stale:
-        """What is stale by now; it may be nothing."""
-        self._news.clear()
-        stale, self._stale = self._stale, _Stale()
-        return stale
+    """Something of a workspace could not be fetched, or has changed meanwhile."""

@@ -1,3 +1,3 @@
-"""Dead letters: what stands on one, and how they are served again."""
+"""Dead letters: their format and their replay."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One thing asked of a flow, decoded from a message."""
+"""Decodes requests from messages."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.worker.flow import Flow
 
 MAX_ID = 512
-"""Characters of an id: it stands in the journal, in the log and with every object."""
+"""Maximum characters of an id, which is in the journal, in the log and in the properties of every object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`id` is the requester's and stays the same over redeliveries. `published` in seconds since the epoch.
+    """A request. `id` is the requester's, the same in redeliveries. `published` in seconds since the epoch.
 
-    `source` tells where the text came from; it goes along with each published object. `completion` is what
-    is asked where that is no prompt of ours.
+    `source` names the origin of the text, and is published with each object. `completion` is set for text
+    completions only.
     """
 
     id: str
@@ -34,24 +34,24 @@ class Request:
 
     @property
     def direct(self) -> bool:
-        """Whether whoever asked retries by itself, and gets one call as it is."""
+        """Whether the requester retries itself, and so gets exactly one call, unchanged."""
         return self.completion is not None and self.completion.direct
 
     def seconds_left(self, budget: Budget, now: float) -> float:
-        """Until whoever asked no longer waits."""
+        """Seconds until the requester stops waiting."""
         deadline = self.completion.seconds_left if self.completion is not None else None
         seconds = min(inf if limit is None else limit for limit in (budget.seconds, deadline))
         return inf if self.published is None else self.published + seconds - now
 
 
 def request_id(message: Message) -> str | None:
-    """The id to answer under, also where the rest of the message is unreadable; None where there is none."""
+    """The id to answer to, even if the rest of the message is invalid; None if there is no valid one."""
     id = message.properties.get("id", "")
     return id if 0 < len(id) <= MAX_ID else None
 
 
 def decode(message: Message, flow: Flow) -> Request:
-    """Raises `RequestError` for what is no request; the message is not worth another delivery then."""
+    """Decode a request. Raises `RequestError`; the message is not worth another delivery then."""
     match flow.input.kind:
         case "chunk":
             return _from_chunk(message, flow)
@@ -61,15 +61,15 @@ def decode(message: Message, flow: Flow) -> Request:
             return _from_prompt_request(message, flow)
 
 
-def _id_to_answer_under(message: Message) -> str:
+def _required_id(message: Message) -> str:
     id = request_id(message)
     if id is None:
-        raise RequestError(f"the message has no property `id` of 1 to {MAX_ID} characters to answer under")
+        raise RequestError(f"the message has no valid property `id`, expected 1 to {MAX_ID} characters")
     return id
 
 
 def _from_completion_request(message: Message) -> Request:
-    id, record = _id_to_answer_under(message), wire.TextCompletionRequest.decode(message.data)
+    id, record = _required_id(message), wire.TextCompletionRequest.decode(message.data)
     return Request(
         id=id,
         prompt="text-completion",
@@ -80,7 +80,7 @@ def _from_completion_request(message: Message) -> Request:
 
 
 def _from_prompt_request(message: Message, flow: Flow) -> Request:
-    id = _id_to_answer_under(message)
+    id = _required_id(message)
     record = wire.PromptRequest.decode(message.data)
     if not record.id:
         raise RequestError("PromptRequest/id is missing, expected the id of a prompt")
@@ -106,7 +106,7 @@ def _from_chunk(message: Message, flow: Flow) -> Request:
         "collection": record.metadata.collection,
     }
     return Request(
-        # Who published the chunk twice under one id meant one chunk; without any id each message is its own.
+        # The same id means the same chunk; without an id each message is its own request.
         id=request_id(message) or source["chunk"] or message.id,
         prompt=flow.prompt or "",
         terms={**flow.terms, "text": record.chunk},

@@ -1,4 +1,4 @@
-"""What requesters hear: answers and errors as they are on response topics."""
+"""Responses to requesters: answers and errors on response topics."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import MessageTooLarge
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, Unusable
-from trustgraph_prompt.worker.messages.answer import is_served
+from trustgraph_prompt.worker.messages.answer_record import is_served
 
 Response = wire.PromptResponse | wire.TextCompletionResponse
 
 TRUSTGRAPH_ERRORS = ("llm-error", "no-configuration", "too-many-requests", "not-implemented")
-"""The types of errors that TrustGraph's own services know."""
+"""The error types of TrustGraph's own services."""
 
 
-def refusal(flow: Flow, error: wire.Error) -> Response:
-    """What says to a requester of the flow that there is no answer."""
+def error_response(flow: Flow, error: wire.Error) -> Response:
+    """The response of a flow that reports an error."""
     if flow.trustgraph and error.type not in TRUSTGRAPH_ERRORS:
         error = wire.Error("llm-error", error.message)
     if flow.input.kind == "text-completion":
@@ -29,10 +29,10 @@ def refusal(flow: Flow, error: wire.Error) -> Response:
 
 
 async def send_response(producers: ProducerPool, flow: Flow, id: str, response: Response) -> None:
-    """Put a response on the flow's response topic, where it has one, under the request's id.
+    """Publish a response on the flow's response topic, if it has one, under the request's id.
 
-    A last one that is too large leaves out the object that it also has as a text, and becomes the error
-    `too-large` if that does not do. Raises `BrokerError`.
+    A last response that is too large is sent without the object if its text has that too, or else as the
+    error `too-large`. Raises `BrokerError`.
     """
     topic, properties = flow.outputs.response, {"id": id}
     if topic is None:
@@ -45,31 +45,33 @@ async def send_response(producers: ProducerPool, flow: Flow, id: str, response: 
         if isinstance(response, wire.PromptResponse) and response.text and response.object:
             await send_response(producers, flow, id, replace(response, object=None))
             return
-        smaller = refusal(flow, wire.Error("too-large", str(error)))
+        smaller = error_response(flow, wire.Error("too-large", str(error)))
         await producers.send(topic, smaller.encode(), properties=properties)
 
 
-async def in_parts(text: str, tell: Callable[[str], Awaitable[None]]) -> None:
-    """Tell a text, in as many parts as the broker's limit wants. Raises what `tell` raises."""
+async def send_split(text: str, send: Callable[[str], Awaitable[None]]) -> None:
+    """Send a text, in as many parts as the broker's size limit requires. Raises what `send` raises."""
     try:
-        await tell(text)
+        await send(text)
     except MessageTooLarge:
         if len(text) < 2:
             raise
         half = len(text) // 2
-        await in_parts(text[:half], tell)
-        await in_parts(text[half:], tell)
+        await send_split(text[:half], send)
+        await send_split(text[half:], send)
 
 
-def response_of(outcome: Outcome, *, unusable: Unusable, streaming: bool, told: int) -> wire.PromptResponse:
-    """The last response; `told` characters went out as they came. `unusable` is the flow's.
+def last_response(
+    outcome: Outcome, *, unusable: Unusable, streaming: bool, streamed_characters: int
+) -> wire.PromptResponse:
+    """The last response, after `streamed_characters` were streamed. `unusable` is the flow's setting.
 
-    TrustGraph's client gives a caller that streams nothing but texts as they come, and takes a response to
-    one that does not for an object where the text is empty.
+    TrustGraph's client passes on nothing but text to callers that stream. Without streaming, it takes a
+    response for an object if the text is empty.
     """
     last = outcome.calls[-1] if outcome.calls else None
     usage = outcome.usage
-    facts: dict[str, Any] = {
+    details: dict[str, Any] = {
         "in_token": usage.prompt_tokens,
         "out_token": usage.completion_tokens,
         "model": last.model if last else outcome.model,
@@ -80,19 +82,19 @@ def response_of(outcome: Outcome, *, unusable: Unusable, streaming: bool, told: 
         "escalated": outcome.escalated,
     }
     if not is_served(outcome, unusable):
-        return wire.PromptResponse(error=wire.Error("llm-error", outcome.explain()), **facts)
+        return wire.PromptResponse(error=wire.Error("llm-error", outcome.explain()), **details)
     if outcome.contract.format == "text":
         empty = '""' if not (streaming or outcome.value) else None
-        return wire.PromptResponse(text=outcome.value[told:], object=empty, **facts)
+        return wire.PromptResponse(text=outcome.value[streamed_characters:], object=empty, **details)
     value = wire.encode(outcome.value).decode()
     if not streaming:
-        return wire.PromptResponse(object=value, **facts)
-    lines = "".join(map(line_of, outcome.value)) if outcome.contract.format == "jsonl" else value
-    if told and told >= len(lines):
-        return wire.PromptResponse(text="", **facts)
-    return wire.PromptResponse(text="" if told else lines, object=value, **facts)
+        return wire.PromptResponse(object=value, **details)
+    lines = "".join(map(jsonl_line, outcome.value)) if outcome.contract.format == "jsonl" else value
+    if streamed_characters and streamed_characters >= len(lines):
+        return wire.PromptResponse(text="", **details)
+    return wire.PromptResponse(text="" if streamed_characters else lines, object=value, **details)
 
 
-def line_of(value: object) -> str:
-    """An object as a line of jsonl."""
+def jsonl_line(value: object) -> str:
+    """An object as a line of JSON Lines."""
     return wire.encode(value).decode() + "\n"

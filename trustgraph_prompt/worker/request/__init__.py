@@ -1,3 +1,3 @@
-"""What is done about one request, from its delivery to its settlement."""
+"""Processes one request, from its delivery to its settlement."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is running and what was answered, so that a redelivery is answered again and not paid again."""
+"""Remembers running and finished requests, so that a redelivery does not call the model again."""
 
 from __future__ import annotations
 
@@ -19,64 +19,62 @@ from trustgraph_prompt.worker.request.disposition import AnswerSent
 SECONDS_TO_LIVE = 3600.0
 
 MAX_WEIGHT = 64 * 1024 * 1024
-"""Bytes that are kept, about: 3,500 answers of 20 objects.
+"""Approximate bytes: some 3,500 answers of 20 objects.
 
-What a broker gives out again is what it had not yet written down as acknowledged, the last few seconds.
+That is enough: a broker redelivers only what it had not yet stored as acknowledged, a few seconds' worth.
 """
 
 ENTRY_WEIGHT = 4 * 1024
-"""What an entry weighs beside its answer."""
+"""Bytes of an entry besides its answer."""
 
 PARSED = 6
-"""How many times the size of its text an answer takes, read into objects."""
+"""Size of a parsed answer, as a multiple of its text."""
 
-
-Asked = tuple[PromptDefinition, Outcome]
-"""What was put to a model, and what came of it."""
+AskResult = tuple[PromptDefinition, Outcome]
 
 
 @dataclass(slots=True)
 class Entry:
     """One request of one flow.
 
-    `asked` is what was paid for. `begun` says that the requester has some of the answer, which is then never
-    begun anew; `told` how many characters of its text. `answered` says that everything went out.
+    `result` is what was paid for. `streamed`: the requester has a part of the answer, which is then never
+    restarted; `streamed_characters` counts its text. `answered`: everything was sent.
     """
 
-    asked: Asked | None = None
-    begun: bool = False
-    told: int = 0
+    result: AskResult | None = None
+    streamed: bool = False
+    streamed_characters: int = 0
     answered: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _users: int = 0
 
     @property
-    def heard(self) -> AnswerSent:
-        """How much of the answer has gone out."""
-        return AnswerSent.ALL if self.answered else AnswerSent.SOME if self.begun else AnswerSent.NOTHING
+    def answer_sent(self) -> AnswerSent:
+        """How much of the answer was sent."""
+        return AnswerSent.ALL if self.answered else AnswerSent.SOME if self.streamed else AnswerSent.NOTHING
 
     @property
-    def is_away(self) -> bool:
-        """Whether what came of it is that the provider is away."""
-        return self.asked is not None and isinstance(self.asked[1].cause, ProviderAway)
+    def is_provider_away(self) -> bool:
+        """Whether the model was not called because the provider is unavailable."""
+        return self.result is not None and isinstance(self.result[1].cause, ProviderAway)
 
     def forget(self) -> None:
-        """As if it had never been asked."""
-        self.asked, self.begun, self.told, self.answered = None, False, 0, False
+        """Reset the entry."""
+        self.result, self.streamed, self.streamed_characters, self.answered = None, False, 0, False
 
     @property
-    def of_use(self) -> bool:
-        """Whether it spares a redelivery anything. What came from a cache and went out is had there again."""
-        return self.asked is not None and not (self.asked[1].cached and self.answered)
+    def worth_keeping(self) -> bool:
+        """Whether a redelivery can use the entry; for a cached answer that was sent, the cache is enough."""
+        return self.result is not None and not (self.result[1].cached and self.answered)
 
     @property
     def weight(self) -> int:
-        texts = sum(len(call.text) for call in self.asked[1].calls) if self.asked else 0
+        texts = sum(len(call.text) for call in self.result[1].calls) if self.result else 0
         return ENTRY_WEIGHT + PARSED * texts
 
 
 class Journal:
-    """In process, bounded in size, with a time to live; what is running is never forgotten."""
+    """An in-memory journal of bounded size and age; running requests are never removed."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[str, str, bytes], Entry] = {}
@@ -86,9 +84,9 @@ class Journal:
 
     @asynccontextmanager
     async def entry(self, flow: str, request: str, data: bytes) -> AsyncIterator[Entry]:
-        """The entry of a request, to one task at a time: a redelivery waits for the run that is under way.
+        """The entry of a request, for one task at a time: a redelivery waits until the running task ends.
 
-        `data` is what is asked: who counts requests from 1 after each start means another one.
+        The payload `data` is part of the key: some requesters number requests from 1 after each start.
         """
         key = (flow, request, blake2b(data, digest_size=16).digest())
         entry = self._running.get(key) or self._done.pop(key, None) or Entry()
@@ -101,5 +99,5 @@ class Journal:
             entry._users -= 1
             if not entry._users:
                 del self._running[key]
-                if entry.of_use and entry.weight <= MAX_WEIGHT:
+                if entry.worth_keeping and entry.weight <= MAX_WEIGHT:
                     self._done[key] = entry

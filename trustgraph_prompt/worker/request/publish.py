@@ -1,4 +1,4 @@
-"""What goes out for one request: pieces as they come, objects, the answer, the response. In this order."""
+"""Publishes the results of one request: streamed pieces, objects, the answer record, the response."""
 
 from __future__ import annotations
 
@@ -8,33 +8,38 @@ from collections.abc import Mapping, Sequence
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
-from trustgraph_prompt.broker.envelope import MAX_MESSAGE_SIZE
 from trustgraph_prompt.broker.producer_pool import ProducerPool
+from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
 from trustgraph_prompt.contract import Grounded, Grounding
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.messages.answer import Answer, object_ids, told, without
+from trustgraph_prompt.worker.messages.answer_record import (
+    Answer,
+    bounded_grounding,
+    object_ids,
+    reject_objects,
+)
 from trustgraph_prompt.worker.messages.request import Request
-from trustgraph_prompt.worker.messages.response import in_parts, line_of, response_of, send_response
+from trustgraph_prompt.worker.messages.response import jsonl_line, last_response, send_response, send_split
 from trustgraph_prompt.worker.request.journal import Entry
 
 log = logging.getLogger(__name__)
 
 MAX_UNCONFIRMED = 500
-"""Objects of one request on their way to the broker at a time."""
+"""Objects of one request that the broker has not confirmed yet."""
 
 LARGE = 1_000_000
-"""Bytes. The broker may refuse an object of more, as its properties and the broker's own limit count too."""
+"""Bytes. The broker may reject a larger object: properties count too, and its own limit may be lower."""
 
 
 class Publisher:
-    """Everything durable before the answer, the answer before the response.
+    """Publishes the objects before the answer record, and the record before the response.
 
-    An object that the model has just finished is published at once. Should this run die, no answer names
-    what it published, and whoever reads the objects drops them. An object of a jsonl answer that no message
-    can carry is refused, and all others go out.
+    An object is published as soon as the model has finished it. If the worker crashes then, no answer record
+    names the object, and readers drop it. An object of a jsonl answer that is too large for a message is
+    rejected, and all others are published.
     """
 
     def __init__(self, request: Request, flow: Flow, producers: ProducerPool, entry: Entry) -> None:
@@ -44,13 +49,13 @@ class Publisher:
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, str] = {}
         self._entry = entry
-        self._trouble: BrokerError | None = None
+        self._broker_error: BrokerError | None = None
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
-        """Something that stands; a json value waits for `finish`, which sends it once.
+        """Publish and stream a piece of the answer; a json value waits for `finish`.
 
-        So does trouble with the broker, since the model is being paid. Nothing is streamed after it, and the
-        last response has the rest of a text, or all objects.
+        A broker error is raised by `finish`, because the call is paid for. Nothing is streamed after it: the
+        last response has the rest of the text, or all objects.
         """
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
         try:
@@ -59,22 +64,22 @@ class Publisher:
                 objects = tuple(
                     value for id, value in zip(ids, objects, strict=True) if id not in self._refused
                 )
-            streamed = self._request.streaming and self._trouble is None
-            if streamed and (text := piece.text + "".join(map(line_of, objects))):
-                await in_parts(text, self._tell)
+            can_stream = self._request.streaming and self._broker_error is None
+            if can_stream and (text := piece.text + "".join(map(jsonl_line, objects))):
+                await send_split(text, self._stream)
         except BrokerError as error:
-            self._trouble = error
+            self._broker_error = error
 
     async def finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
-        """Publish what is missing, then the answer, then respond. Raises `BrokerError`."""
-        if self._trouble is not None:
-            raise self._trouble
+        """Publish the remaining objects and the answer record, then respond. Raises `BrokerError`."""
+        if self._broker_error is not None:
+            raise self._broker_error
         outputs = self._flow.outputs
         objects, grounding = _objects(outcome) if outputs.objects or outputs.answers else ([], None)
         ids = await self._publish(prompt, objects, grounding)
         await asyncio.gather(*self._sending.values())
         outcome = self._sendable(prompt, outcome)
-        self._entry.asked = prompt, outcome
+        self._entry.result = prompt, outcome
         if outputs.answers is not None:
             named = tuple(dict.fromkeys(id for id in ids if id not in self._refused))
             by_id = dict(zip(ids, grounding or (), strict=False))
@@ -85,20 +90,25 @@ class Publisher:
         await self.respond(outcome)
 
     async def respond(self, outcome: Outcome) -> None:
-        """The last response to the request; an error where the outcome is of no use to the requester."""
-        unusable, streaming, told = self._flow.unusable, self._request.streaming, self._entry.told
-        await self._send(response_of(outcome, unusable=unusable, streaming=streaming, told=told))
+        """Send the last response; an error if the outcome is of no use to the requester."""
+        response = last_response(
+            outcome,
+            unusable=self._flow.unusable,
+            streaming=self._request.streaming,
+            streamed_characters=self._entry.streamed_characters,
+        )
+        await self._send(response)
 
-    async def _tell(self, text: str) -> None:
+    async def _stream(self, text: str) -> None:
         await self._send(wire.PromptResponse(text=text, end_of_stream=False))
-        self._entry.begun = True
-        self._entry.told += len(text)
+        self._entry.streamed = True
+        self._entry.streamed_characters += len(text)
 
     async def _send(self, response: wire.PromptResponse) -> None:
         await send_response(self._producers, self._flow, self._request.id, response)
 
     def _sendable(self, prompt: PromptDefinition, outcome: Outcome) -> Outcome:
-        """The outcome without the objects of a jsonl answer that no message can carry, which are refused."""
+        """The outcome, with the objects of a jsonl answer rejected that are too large for a message."""
         id_of = object_ids(self._request.id, prompt.id)
         responds = self._flow.outputs.response is not None
         in_one_response = responds and prompt.contract.format == "jsonl" and not self._request.streaming
@@ -106,12 +116,16 @@ class Publisher:
             for value in outcome.value:
                 if why := _too_large(wire.encode(value)):
                     self._refuse(id_of(value), why)
-        return without(outcome, lambda value: self._refused.get(id_of(value))) if self._refused else outcome
+        return (
+            reject_objects(outcome, lambda value: self._refused.get(id_of(value)))
+            if self._refused
+            else outcome
+        )
 
     async def _publish(
         self, prompt: PromptDefinition, objects: Sequence[object], grounding: Grounded | None
     ) -> list[str]:
-        """Send off those of the objects that are not on their way; the ids of all."""
+        """Publish the objects that are not published yet; returns the ids of all."""
         ids = list(map(object_ids(self._request.id, prompt.id), objects))
         grounds = dict(zip(ids, grounding or (), strict=False))
         for id, value in dict(zip(ids, objects, strict=True)).items():
@@ -119,10 +133,10 @@ class Publisher:
             if topic is not None and id not in self._sending and id not in self._refused:
                 if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
                     await asyncio.gather(*self._sending.values())
-                await self._send_off(prompt, topic, id, value, grounds.get(id))
+                await self._begin_publishing(prompt, topic, id, value, grounds.get(id))
         return ids
 
-    async def _send_off(
+    async def _begin_publishing(
         self,
         prompt: PromptDefinition,
         topic: str,
@@ -130,9 +144,9 @@ class Publisher:
         value: object,
         grounding: Mapping[str, Grounding | None] | None,
     ) -> None:
-        """Put an object on its way; a large one has arrived or is refused before anything goes on."""
-        data, refusable = wire.encode(value), prompt.contract.format == "jsonl"
-        if refusable and (why := _too_large(data)):
+        """Publish an object in the background; waits for the confirmation of a large one."""
+        data, can_reject = wire.encode(value), prompt.contract.format == "jsonl"
+        if can_reject and (why := _too_large(data)):
             self._refuse(id, why)
             return
         properties = {
@@ -144,47 +158,47 @@ class Publisher:
             "flow": self._flow.name,
             "workspace": self._flow.workspace,
         }
-        if grounding and (found := told(grounding)):
+        if grounding and (found := bounded_grounding(grounding)):
             properties["grounding"] = wire.encode(found).decode()
-        sending = asyncio.create_task(self._deliver(topic, data, id, properties, refusable=refusable))
-        sending.add_done_callback(_seen)
+        sending = asyncio.create_task(self._deliver(topic, data, id, properties, can_reject=can_reject))
+        sending.add_done_callback(_retrieve_exception)
         self._sending[id] = sending
         if len(data) > LARGE:
             await sending
 
     async def _deliver(
-        self, topic: str, data: bytes, id: str, properties: Mapping[str, str], *, refusable: bool
+        self, topic: str, data: bytes, id: str, properties: Mapping[str, str], *, can_reject: bool
     ) -> None:
-        """Publish an object. Raises `BrokerError`, but for one that the broker's own limit refuses."""
+        """Publish an object, or reject it if the broker's own limit is lower. Raises `BrokerError`."""
         try:
             await self._producers.send(topic, data, key=id, properties=properties, batch=True)
         except MessageTooLarge as error:
-            if not refusable:
+            if not can_reject:
                 raise
             self._refuse(id, str(error))
 
     def _refuse(self, id: str, why: str) -> None:
-        log.warning("object %s is refused: %s", id, why)
+        log.warning("object %s rejected: %s", id, why)
         self._refused[id] = why
 
 
 def _too_large(data: bytes) -> str | None:
-    """Why no message can carry an object; None where one can."""
+    """Why an object is too large for a message, None if it is not."""
     if len(data) <= MAX_MESSAGE_SIZE:
         return None
     return f"an object of {len(data):,} bytes, at most {MAX_MESSAGE_SIZE:,} fit into a message"
 
 
-def _seen(sending: asyncio.Task[None]) -> None:
-    """Somebody looked: `finish` raises what went wrong, and where it is never reached nobody misses it."""
+def _retrieve_exception(sending: asyncio.Task[None]) -> None:
+    """Keep asyncio from logging an exception: `finish` raises it, and may never be called."""
     if not sending.cancelled():
         sending.exception()
 
 
 def _objects(outcome: Outcome) -> tuple[list[object], Grounded | None]:
-    """What of an outcome is an object of its own: each of jsonl's, a json object, the members of an array.
+    """The objects to publish, and their grounding: jsonl objects, a json object, or the members of an array.
 
-    And where each stands, but of the members of an array that is itself the value.
+    Members of an array have no grounding of their own.
     """
     if outcome.contract.format == "text" or (outcome.contract.format == "json" and not outcome.ok):
         return [], None

@@ -1,7 +1,4 @@
-"""What is done about one text-completion request: `ask` puts it like any question, as the requester wrote it.
-
-What the model says is the answer, whatever it is: nobody here reads it.
-"""
+"""Processes one text-completion request: its prompt and its answer are passed on verbatim."""
 
 from __future__ import annotations
 
@@ -22,10 +19,10 @@ from trustgraph_prompt.prompts import PromptDefinition, Question, Template
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request
-from trustgraph_prompt.worker.messages.response import in_parts, send_response
-from trustgraph_prompt.worker.request.ask_once import put
-from trustgraph_prompt.worker.request.journal import Asked, Entry
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.messages.response import send_response, send_split
+from trustgraph_prompt.worker.request.ask_and_journal import ask_once
+from trustgraph_prompt.worker.request.journal import AskResult, Entry
+from trustgraph_prompt.worker.request_services import Services
 
 PROMPT = PromptDefinition(
     "text-completion", Template.compile("{{ prompt }}"), Contract.from_schema(None, format="text")
@@ -33,11 +30,9 @@ PROMPT = PromptDefinition(
 
 LIST_MODELS = "list-models"
 
-Overhear = Callable[[Delta], Awaitable[None]]
-
 
 class TextCompletionWork:
-    """One request being answered; pieces go out as they come where it wants a stream."""
+    """Answers one request; streams text as it arrives if the request wants that."""
 
     def __init__(self, request: Request, flow: Flow, services: Services, entry: Entry) -> None:
         assert request.completion is not None
@@ -46,33 +41,33 @@ class TextCompletionWork:
         self._flow = flow
         self._services = services
         self._entry = entry
-        self._thoughts: list[str] = []
-        self._trouble = False
+        self._thinking: list[str] = []
+        self._cannot_stream = False
 
-    async def ask(self) -> Asked:
-        """Put the question: a success wherever the model ended its answer. Raises `RequestError`."""
+    async def ask(self) -> AskResult:
+        """Ask the model; any complete answer is a success. Raises `RequestError`."""
         if self._record.operation == LIST_MODELS:
-            self._entry.asked = PROMPT, self._models()
-            return self._entry.asked
+            self._entry.result = PROMPT, self._models()
+            return self._entry.result
         call = topic_messages.call(self._record)
         if call.config.temperature is None:
             call = replace(call, config=replace(call.config, temperature=self._flow.temperature))
         provider = self._services.provider(self._flow)
-        return await put(
+        return await ask_once(
             PROMPT,
             Question(self._record.system, self._record.prompt),
-            _Verbatim(provider, call, self._overhear, self._seconds_left, direct=self._record.direct),
+            _Verbatim(provider, call, self._stream_thinking, self._seconds_left, direct=self._record.direct),
             self._request,
             self._flow,
             self._services,
             self._entry,
-            listen=self._piece,
+            listen=self._stream_piece,
             retry=ONCE if self._record.direct else RetryPolicy(),
-            judge=_verbatim,
+            judge=_accept_any_answer,
         )
 
     async def send(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
-        """The last response: what of the answer is not sent yet, or an error. Raises `BrokerError`."""
+        """Send the last response: the rest of the answer, or an error. Raises `BrokerError`."""
         if self._record.operation == LIST_MODELS:
             await self._send(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))
             return
@@ -83,13 +78,13 @@ class TextCompletionWork:
             out_token=usage.completion_tokens,
             model=last.model if last else None,
             finish_reason=last.finish_reason if last else None,
-            thinking="".join(self._thoughts),
+            thinking="".join(self._thinking),
             usage=None if usage == Usage() else asdict(usage),
             schema_path=last.schema_path if last else None,
         )
         if outcome.ok:
-            told = self._entry.told
-            response = replace(response, response=outcome.value[told:], at=told)
+            start = self._entry.streamed_characters
+            response = replace(response, response=outcome.value[start:], at=start)
         else:
             cause = outcome.cause if isinstance(outcome.cause, ProviderError) else None
             error = (
@@ -102,73 +97,73 @@ class TextCompletionWork:
         await self._send(response)
 
     def _models(self) -> Outcome:
-        """The one model that answers. Raises `RequestError` where its name is not known."""
-        who = self._services.provider(self._flow).identity
-        if not who.model:
-            raise RequestError("this worker cannot say which models it has", type="not-implemented")
-        return Outcome(who.model, Reason.SUCCESS, PROMPT.contract)
+        """The model of the flow. Raises `RequestError` if its name is unknown."""
+        identity = self._services.provider(self._flow).identity
+        if not identity.model:
+            raise RequestError("the model of this worker has no name to list", type="not-implemented")
+        return Outcome(identity.model, Reason.SUCCESS, PROMPT.contract)
 
     def _seconds_left(self) -> float | None:
-        """For how long somebody waits for the first of the answer; None where nobody knows."""
+        """How long the requester waits for the first piece of the answer; None if unknown."""
         deadline, published = self._record.seconds_left, self._request.published
         if deadline is None or published is None:
             return deadline
         return published + deadline - self._services.clock()
 
-    async def _piece(self, piece: Piece) -> None:
-        await self._stream(piece.text, self._tell)
+    async def _stream_piece(self, piece: Piece) -> None:
+        await self._stream(piece.text, self._send_text)
 
-    async def _overhear(self, delta: Delta) -> None:
+    async def _stream_thinking(self, delta: Delta) -> None:
         wanted = delta.thinking and self._record.direct
-        if wanted and not await self._stream(delta.thinking, self._tell_thought):
-            self._thoughts.append(delta.thinking)
+        if wanted and not await self._stream(delta.thinking, self._send_thinking):
+            self._thinking.append(delta.thinking)
 
-    async def _stream(self, text: str, tell: Callable[[str], Awaitable[None]]) -> bool:
-        """Whether a text went out as it came. After trouble with the broker all waits for the last response.
+    async def _stream(self, text: str, send: Callable[[str], Awaitable[None]]) -> bool:
+        """Stream a text; returns whether it was sent.
 
-        The model is being paid, and goes on.
+        After a broker error the rest waits for the last response: the call is paid for, and continues.
         """
-        if not self._record.streaming or self._trouble:
+        if not self._record.streaming or self._cannot_stream:
             return False
         try:
-            await in_parts(text, tell)
+            await send_split(text, send)
         except BrokerError:
-            self._trouble = True
-        return not self._trouble
+            self._cannot_stream = True
+        return not self._cannot_stream
 
-    async def _tell(self, text: str) -> None:
-        at = self._entry.told
+    async def _send_text(self, text: str) -> None:
+        at = self._entry.streamed_characters
         await self._send(wire.TextCompletionResponse(response=text, at=at, end_of_stream=False))
-        self._entry.begun = True
-        self._entry.told += len(text)
+        self._entry.streamed = True
+        self._entry.streamed_characters += len(text)
 
-    async def _tell_thought(self, text: str) -> None:
+    async def _send_thinking(self, text: str) -> None:
         await self._send(wire.TextCompletionResponse(thinking=text, end_of_stream=False))
-        self._entry.begun = True
+        self._entry.streamed = True
 
     async def _send(self, response: wire.TextCompletionResponse) -> None:
         await send_response(self._services.producers, self._flow, self._request.id, response)
 
 
 class _Verbatim(ProviderWrapper):
-    """Asks what the requester asks, in the place of the question that was made of it for `ask`.
+    """Sends the requester's own call instead of the one that `ask` has made of it.
 
-    An answer that was cut is the requester's to go on with, and its limit the requester's to raise. A
-    `direct` one is counted and labelled by the requester alone.
+    Continuing a truncated answer and raising its limit are up to the requester. The calls of a `direct`
+    request have only the requester's labels.
     """
 
     def __init__(
         self,
         provider: Provider,
         theirs: Call,
-        overhear: Overhear,
+        on_delta: Callable[[Delta], Awaitable[None]],
         seconds_left: Callable[[], float | None],
         *,
         direct: bool,
     ) -> None:
         super().__init__(provider)
         self._theirs = theirs
-        self._overhear = overhear
+        self._on_delta = on_delta
         self._seconds_left = seconds_left
         self._direct = direct
 
@@ -183,27 +178,27 @@ class _Verbatim(ProviderWrapper):
         deltas = _begun_in_time(self.provider.stream(theirs), self._seconds_left())
         async with aclosing(deltas):
             async for delta in deltas:
-                await self._overhear(delta)
+                await self._on_delta(delta)
                 yield delta
 
 
 async def _begun_in_time(
     deltas: AsyncGenerator[Delta, None], seconds: float | None
 ) -> AsyncGenerator[Delta, None]:
-    """The same deltas; raises `ProviderUnavailable` when the seconds end before the first of them.
+    """Pass on the deltas; raises `ProviderUnavailable` if the first one does not arrive within `seconds`.
 
-    Where they are over already, nothing is asked.
+    Without any time left, the provider is not called.
     """
-    nobody = ProviderUnavailable("whoever asked no longer waits for the answer")
+    too_late = ProviderUnavailable("the requester's deadline passed before the answer began")
     async with aclosing(deltas):
         if seconds is not None:
             if seconds <= 0:
-                raise nobody
+                raise too_late
             try:
                 async with asyncio.timeout(seconds) as limit:
                     first = await anext(deltas, None)
             except TimeoutError:
-                raise nobody if limit.expired() else ProviderUnavailable("no answer in time") from None
+                raise too_late if limit.expired() else ProviderUnavailable("no answer in time") from None
             if first is None:
                 return
             yield first
@@ -211,8 +206,8 @@ async def _begun_in_time(
             yield delta
 
 
-def _verbatim(outcome: Outcome) -> Outcome:
-    """A success wherever the model ended its answer: also of nothing, of a refusal, or cut at its limit."""
+def _accept_any_answer(outcome: Outcome) -> Outcome:
+    """Any answer of the model is a success, even if it is empty, a refusal or truncated."""
     if outcome.calls and outcome.cause is None and outcome.reason is not Reason.BUDGET_SPENT:
         return replace(outcome, value=outcome.calls[-1].text, reason=Reason.SUCCESS)
     return replace(outcome, reason=Reason.PROVIDER_ERROR) if outcome.ok else outcome

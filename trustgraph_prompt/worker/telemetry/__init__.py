@@ -1,3 +1,3 @@
-"""What a worker tells about itself: metrics, traces, logs, health."""
+"""Metrics, traces, logs and health of a worker."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is counted of calls to models, by a provider around a provider."""
+"""Metrics of calls to models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 
 class CallMetrics:
-    """The metrics of all calls of a process; the label `model` is the one that is asked for."""
+    """The metrics of all calls of a process; the label `model` is the requested model."""
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         def gauge(name: str, help: str, *labels: str) -> Gauge:
@@ -33,26 +33,26 @@ class CallMetrics:
         def counter(name: str, help: str, *labels: str) -> Counter:
             return Counter(prefix + name, help, labels, registry=registry)
 
-        self.in_flight = gauge("calls_in_flight", "Calls a model is answering now", "model")
+        self.in_flight = gauge("calls_in_flight", "Calls that a model is answering now", "model")
         self.seconds = seconds("call_seconds", "From a call to the end of its answer")
         self.first_delta = seconds("call_first_delta_seconds", "From a call to the first piece of its answer")
-        self.errors = counter("call_errors", "Calls that failed, by why", "model", "category")
-        self._waiting = gauge("calls_waiting", "Calls that wait for their turn")
+        self.errors = counter("call_errors", "Calls that failed, by category of error", "model", "category")
+        self._waiting = gauge("calls_waiting", "Calls that wait for a rate limit")
         self._pause = gauge(
-            "rate_limit_pause_seconds", "For how long a server may not be called yet, the longest of all"
+            "rate_limit_pause_seconds", "Remaining pause that a server asked for, the longest of all"
         )
         self.shown: list[tuple[Gauge, Callable[[], float]]] = []
-        """What looks at the worker, to be set before the metrics are shown."""
-        self._away = gauge("model_away", "1 while requests wait for a model that is away", "server", "model")
-        self._pauses = counter("rate_limit_pauses", "Times a server wanted to be left alone")
+        """Gauges that are set from the worker's state when the metrics are rendered."""
+        self._away = gauge("model_away", "1 while requests wait for an unavailable model", "server", "model")
+        self._pauses = counter("rate_limit_pauses", "Pauses that servers asked for")
 
     def watch(self, limits: Limits) -> None:
-        """Show who waits for these limits, and when a server wants to be left alone."""
+        """Show the waiting calls and the pauses of these limits."""
         limits.on_pause = self._paused
         self.shown = [(self._waiting, lambda: limits.waiting), (self._pause, lambda: limits.pause)]
 
     def away(self, server: str, model: str, is_away: bool | None) -> None:
-        """Show whether a model is away; None where nobody needs it any more."""
+        """Show whether a model is unavailable; None removes it."""
         gauge = self._away.labels(server, model)
         if is_away is None:
             self._away.remove(server, model)
@@ -62,14 +62,14 @@ class CallMetrics:
     def _paused(self, server: str, seconds: float) -> None:
         self._pauses.inc()
         log.warning(
-            "%s refused a call for its rate; no calls to it for %.1f s", server or "a server", seconds
+            "%s rejected a call because of a rate limit, next call in %.1f s", server or "a server", seconds
         )
 
 
 class CountedProvider(ProviderWrapper):
-    """Counts each call; goes inside of a limiter, so that waiting is not counted as answering.
+    """Counts and times calls. Goes inside of a limiter, so that waiting for a limit is not timed.
 
-    `ended` is told how many seconds each took, and what it failed of.
+    `ended` is called with the seconds and the error of each call.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class CountedProvider(ProviderWrapper):
         self._clock = clock
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer of the provider within."""
+        """Stream the answer of the wrapped provider."""
         began, first = self._clock(), True
         failure: ProviderError | None = None
         self._in_flight.inc()

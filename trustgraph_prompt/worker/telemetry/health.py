@@ -1,4 +1,4 @@
-"""Whether the worker is alive, and ready; with reasons."""
+"""The readiness of the worker, with reasons."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from time import gmtime, strftime
 
 
 class Health:
-    """`waiting` says what keeps the worker from being ready, by what it is about; empty when it is ready.
+    """`waiting` has the reasons why the worker is not ready, by part; empty when it is ready.
 
-    `notes` are things somebody should look at and that stop nothing, such as a config entry refused.
+    `notes` returns problems that do not affect readiness, such as a rejected config entry.
     """
 
     def __init__(self) -> None:
@@ -18,10 +18,10 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """Whether requests are being served."""
+        """Whether requests are served."""
         return not self.waiting
 
 
-def lasting(trouble: object, since: float) -> str:
-    """What keeps the worker from being ready, and since when, in seconds since the epoch."""
-    return f"{trouble} (since {strftime('%Y-%m-%dT%H:%M:%SZ', gmtime(since))})"
+def reason_since(reason: object, since: float) -> str:
+    """A reason for `Health.waiting` with the time of its begin, in seconds since the epoch."""
+    return f"{reason} (since {strftime('%Y-%m-%dT%H:%M:%SZ', gmtime(since))})"

@@ -1,7 +1,7 @@
-"""`/livez`, `/readyz` and `/metrics` over a small HTTP server with few, short connections.
+"""Serves `/livez`, `/readyz` and `/metrics` over few, short HTTP connections.
 
 Anyone who can reach the port can open connections. They must not use up the file descriptors that the worker
-needs for its model and its broker, nor keep probes out.
+needs for its model and its broker, nor block probes.
 """
 
 from __future__ import annotations
@@ -17,54 +17,29 @@ from typing import Any
 
 from aiohttp import web
 
-from trustgraph_prompt.errors import ConfigError, excerpt, out_of_descriptors
+from trustgraph_prompt.errors import ConfigError, excerpt
+from trustgraph_prompt.file_descriptors import out_of_descriptors
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 MAX_CONNECTIONS = 16
-"""Probes and a Prometheus need one each. One more closes the oldest that has not asked for anything."""
+"""Each probe and Prometheus needs one. One too many closes the oldest one without a request."""
 
 AT_ONCE = 4
-"""Connections that are accepted in one turn of the loop. A request that came with its connection is read a
-few turns later, before so many others have come that its connection would be the oldest."""
+"""Connections accepted per turn of the event loop. A request sent right after connecting is read a few turns
+later, before so many others have connected that its connection would be closed as the oldest."""
 
 BACKLOG = 128
-"""Connections that the system keeps while the loop is busy."""
+"""Connections that the operating system queues while the event loop is busy."""
 
 SECONDS_FOR_A_REQUEST = 10.0
-"""From the beginning of a connection to its end, the answer included."""
+"""Lifetime of a connection, including the answer."""
 
 SECONDS_BEFORE_ANOTHER = 0.1
-"""After a connection could not be accepted."""
+"""Pause after a failed accept."""
 
 SECONDS_TO_END = 1.0
-"""What answers under way may take when the server ends."""
-
-
-@asynccontextmanager
-async def serve_connections(
-    address: str, answer: Callable[[web.BaseRequest], Awaitable[web.Response]]
-) -> AsyncIterator[str]:
-    """Serve on `HOST:PORT` (port 0: any free one) for the time of the block; gives the address in use.
-
-    `answer` has to close its connection. Raises `ConfigError` where the address is none or is taken.
-    """
-    listening = await _bind(address)
-    async with AsyncExitStack() as closing:
-        for each in listening:
-            closing.enter_context(each)
-        server = _Server(answer, access_log=None)
-        closing.push_async_callback(server.end)
-        accepting = [
-            asyncio.create_task(server.accept(each), name=f"HTTP on {address}") for each in listening
-        ]
-        try:
-            host, port, *_ = listening[0].getsockname()
-            yield f"{host}:{port}"
-        finally:
-            for task in accepting:
-                task.cancel()
-            await asyncio.wait(accepting)
+"""How long shutdown waits for answers in progress."""
 
 
 async def _bind(address: str) -> list[socket.socket]:
@@ -78,27 +53,26 @@ async def _bind(address: str) -> list[socket.socket]:
     loop = asyncio.get_running_loop()
     try:
         bound = await loop.create_server(asyncio.Protocol, host or None, int(port), start_serving=False)
-        listening = [each.dup() for each in bound.sockets]
+        listeners = [listener.dup() for listener in bound.sockets]
         bound.close()
-        for each in listening:
-            each.listen(BACKLOG)
+        for listener in listeners:
+            listener.listen(BACKLOG)
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"cannot serve HTTP on {address}: {error}", where="--http") from None
-    return listening
+    return listeners
 
 
-def _knocks(listening: socket.socket) -> bool:
-    """Whether somebody waits: without a free descriptor `accept` fails also where nobody does."""
-    looking = select.poll()
-    looking.register(listening, select.POLLIN)
-    return bool(looking.poll(0))
+def _has_connection(listener: socket.socket) -> bool:
+    """Whether a connection waits: without a free descriptor `accept` fails even if none does."""
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class _Server(web.Server):
-    """Accepts connections itself: asyncio takes a hundred at once, and floods the log where it cannot.
+    """Accepts connections itself: asyncio accepts a hundred at once, and floods the log if that fails.
 
-    One file descriptor is kept in reserve, so that who asks what is wrong is answered when all others are in
-    use.
+    One file descriptor is kept in reserve, so that a probe is answered when all others are in use.
     """
 
     def __init__(self, answer: Any, **settings: Any) -> None:
@@ -115,31 +89,31 @@ class _Server(web.Server):
         self._reserve: int | None = None
         self._keep_reserve()
 
-    async def accept(self, listening: socket.socket) -> None:
-        """Until cancelled."""
+    async def accept(self, listener: socket.socket) -> None:
+        """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            stuck: asyncio.Future[OSError] = loop.create_future()
-            loop.add_reader(listening, self._accept_some, listening, stuck)
+            failed: asyncio.Future[OSError] = loop.create_future()
+            loop.add_reader(listener, self._accept_some, listener, failed)
             try:
-                error = await stuck
+                error = await failed
             finally:
-                loop.remove_reader(listening)
+                loop.remove_reader(listener)
             if out_of_descriptors(error):
                 self._close_one()
                 self._give_reserve()
             await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
 
-    def _accept_some(self, listening: socket.socket, stuck: asyncio.Future[OSError]) -> None:
-        """Begin with those that knock; `stuck` gets the error where one cannot be accepted."""
+    def _accept_some(self, listener: socket.socket, failed: asyncio.Future[OSError]) -> None:
+        """Accept waiting connections; `failed` gets the error if that is not possible."""
         loop = asyncio.get_running_loop()
         for _ in range(AT_ONCE):
-            if stuck.done() or not _knocks(listening):
+            if failed.done() or not _has_connection(listener):
                 return
             try:
-                connection, _ = listening.accept()
+                connection, _ = listener.accept()
             except OSError as error:
-                stuck.set_result(error)
+                failed.set_result(error)
                 return
             task = loop.create_task(self._begin(connection))
             self._connecting.add(task)
@@ -172,7 +146,7 @@ class _Server(web.Server):
         asyncio.get_running_loop().call_soon(self._keep_reserve)  # its descriptor is free by then
 
     def _close_one(self) -> None:
-        """The oldest that has not asked for anything; the oldest of all where each has."""
+        """Close the oldest connection without a request, or the oldest of all."""
         if self._open:
             silent = (handler for handler in self._open if handler not in self._asked)
             transport, timer = self._open.pop(next(silent, next(iter(self._open))))
@@ -190,18 +164,38 @@ class _Server(web.Server):
             self._reserve = None
 
 
-MAX_SAID, MAX_ABOUT, MAX_WHY = 100, 200, 1_000
-"""Notes of `/readyz`, and characters of what each is about and of what it says."""
+MAX_NOTES, MAX_PART, MAX_REASON = 100, 200, 1_000
+"""Notes in an answer of `/readyz`, and characters of the part and the reason in each."""
 
 Page = Callable[[], Awaitable[web.Response]]
 
 
 @asynccontextmanager
 async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator[str]:
-    """Serve on `HOST:PORT` (port 0: any free one) for the time of the block; gives the address in use.
+    """Serve the endpoints on `HOST:PORT` (port 0: any free one) during the block; yields the address in use.
 
-    Raises `ConfigError` where the address is none or is taken.
+    Raises `ConfigError` if the address is invalid or in use.
     """
+    listeners = await _bind(address)
+    async with AsyncExitStack() as closing:
+        for listener in listeners:
+            closing.enter_context(listener)
+        server = _Server(_endpoints(health, metrics), access_log=None)
+        closing.push_async_callback(server.end)
+        accepting = [
+            asyncio.create_task(server.accept(listener), name=f"HTTP on {address}") for listener in listeners
+        ]
+        try:
+            host, port, *_ = listeners[0].getsockname()
+            yield f"{host}:{port}"
+        finally:
+            for task in accepting:
+                task.cancel()
+            await asyncio.wait(accepting)
+
+
+def _endpoints(health: Health, metrics: Metrics) -> Callable[[web.BaseRequest], Awaitable[web.Response]]:
+    """The request handler; it closes every connection after its answer."""
 
     async def livez() -> web.Response:
         return web.json_response({"alive": True})
@@ -227,15 +221,15 @@ async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator
         response.force_close()
         return response
 
-    async with serve_connections(address, answer) as bound:
-        yield bound
+    return answer
 
 
-def _brief(said: Mapping[str, str]) -> dict[str, str]:
-    """What fits into an answer that is asked for every few seconds: keys and errors come from outside."""
+def _brief(notes: Mapping[str, str]) -> dict[str, str]:
+    """Notes cut to a bounded size: keys and errors come from outside."""
     brief = {
-        excerpt(about, MAX_ABOUT): excerpt(why, MAX_WHY) for about, why in islice(said.items(), MAX_SAID)
+        excerpt(part, MAX_PART): excerpt(reason, MAX_REASON)
+        for part, reason in islice(notes.items(), MAX_NOTES)
     }
-    if len(said) > MAX_SAID:
-        brief["…"] = f"{len(said) - MAX_SAID:,} more; the log has all"
+    if len(notes) > MAX_NOTES:
+        brief["…"] = f"{len(notes) - MAX_NOTES:,} more; the log has all"
     return brief

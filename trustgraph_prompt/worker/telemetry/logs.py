@@ -1,4 +1,4 @@
-"""The log: JSON lines for machines, plain lines for people; each says which flow, request and prompt."""
+"""Log lines as JSON or as plain text, with the flow, request and prompt they belong to."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.terminal import harmless
 
 MAX_FIELD, MAX_MESSAGE, MAX_EXCEPTION = 500, 4_000, 30_000
-"""Characters that a line has of each: ids, keys and errors from outside may be of a megabyte."""
+"""Characters per line of each: ids, keys and errors from outside may have a megabyte."""
 
 _about: ContextVar[dict[str, str]] = ContextVar("about")
 
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-class about:  # noqa: N801 - a context manager, which every request enters three times
-    """Every line that is logged within names these things, beside those of the surroundings."""
+class about:  # noqa: N801 - a context manager, as a class because that is faster
+    """Adds fields to every line that is logged within the block, besides those of outer blocks."""
 
     def __init__(self, **names: str) -> None:
         self._names = names
@@ -36,20 +36,20 @@ class about:  # noqa: N801 - a context manager, which every request enters three
 
 
 def configure(level: str = "info") -> None:
-    """Log to standard error: for people where it is a terminal, else as JSON."""
+    """Log to standard error: plain text on a terminal, else JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_add_context)
     handler.setFormatter(_ForPeople() if sys.stderr.isatty() else _AsJson())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
-    logging.getLogger("aiohttp.server").addFilter(_is_ours)
-    # No line names its place in the code, its thread or its process, so nobody need look for them.
-    logging._srcfile = None  # as the standard library's guide to logging says
+    logging.getLogger("aiohttp.server").addFilter(_is_no_client_error)
+    # No line contains the source line, thread or process: not collecting them makes logging faster.
+    logging._srcfile = None  # as the standard library's logging how-to recommends
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
-    """Not what somebody sent that is no HTTP: it is answered with 400, and a traceback helps nobody."""
+def _is_no_client_error(record: logging.LogRecord) -> bool:
+    """Drops tracebacks of invalid HTTP requests, which are answered with 400."""
     from aiohttp.http_exceptions import HttpProcessingError
 
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
@@ -66,24 +66,20 @@ def _extras(record: logging.LogRecord) -> dict[str, object]:
     return {k: excerpt(v, MAX_FIELD) if isinstance(v, str) else v for k, v in extras.items()}
 
 
-def _message(record: logging.LogRecord) -> str:
-    return excerpt(record.getMessage(), MAX_MESSAGE)
-
-
 class _AsJson(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _message(record),
+            "message": excerpt(record.getMessage(), MAX_MESSAGE),
             **_extras(record),
         }
         if record.exc_info:
             line["exception"] = excerpt(self.formatException(record.exc_info), MAX_EXCEPTION)
         try:
             return harmless(orjson.dumps(line, default=str).decode())
-        except orjson.JSONEncodeError:  # half a surrogate pair, an integer of more than 64 bits
+        except orjson.JSONEncodeError:  # a lone surrogate, an integer of more than 64 bits
             return harmless(json.dumps(line, ensure_ascii=False, default=str))
 
 
@@ -91,8 +87,9 @@ class _ForPeople(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         extras = " ".join(f"{name}={value}" for name, value in _extras(record).items())
-        line = f"{time} {record.levelname.lower():7} {_message(record)}  {extras}".rstrip()
-        line = line.replace("\n", "\\n")  # an id or a name from outside must not look like a line of ours
+        message = excerpt(record.getMessage(), MAX_MESSAGE)
+        line = f"{time} {record.levelname.lower():7} {message}  {extras}".rstrip()
+        line = line.replace("\n", "\\n")  # an id or name from outside must not look like another log line
         if record.exc_info:
             line += "\n" + excerpt(self.formatException(record.exc_info), MAX_EXCEPTION)
         return harmless(line)

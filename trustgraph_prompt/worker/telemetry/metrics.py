@@ -1,4 +1,4 @@
-"""Prometheus metrics of a worker. Labels are bounded: flows, prompts, models, reasons."""
+"""Prometheus metrics of a worker, with bounded labels."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=MetricWrapperBase)
 
 SECONDS_TO_REMEMBER = 3600.0
-"""For so long what was counted of a prompt that is gone stays: whoever reads it comes by within minutes."""
+"""How long the metrics of a removed prompt stay, so that Prometheus reads their last values."""
 
 
 class ByFlow(dict[tuple[str, ...], M]):
-    """A metric by its labels, of which the first is a flow; found sooner than by its own `labels`."""
+    """The children of a metric by their labels, the first of which is a flow. Faster than `metric.labels`."""
 
     def __init__(self, metric: M) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class ByFlow(dict[tuple[str, ...], M]):
         return child
 
     def forget(self, flow: str) -> None:
-        """There is no such flow any more."""
+        """Remove the children of a flow."""
         self._remove([labels for labels in self if labels[0] == flow])
 
     def _remove(self, gone: Iterable[tuple[str, ...]]) -> None:
@@ -55,12 +55,12 @@ class ByPrompt(ByFlow[M]):
     """A metric whose second label is a prompt."""
 
     def forget_prompts(self, prompts: Container[str]) -> None:
-        """There are no such prompts any more."""
+        """Remove the children of some prompts."""
         self._remove([labels for labels in self if labels[1] in prompts])
 
 
 class GonePrompts:
-    """Which prompts no workspace has any more, and since when."""
+    """Tracks the prompts that no workspace has any more."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -69,7 +69,7 @@ class GonePrompts:
         self._gone: dict[str, float] = {}
 
     def serves(self, workspace: str, prompts: frozenset[str]) -> None:
-        """A workspace has these prompts now."""
+        """Set the prompts of a workspace."""
         before = self._served.pop(workspace, frozenset())
         if prompts:
             self._served[workspace] = prompts
@@ -83,7 +83,7 @@ class GonePrompts:
                 self._gone[prompt] = self._clock()
 
     def take_due(self) -> frozenset[str]:
-        """Those that are to be forgotten now; each is told once."""
+        """The prompts that were removed long enough ago; each is returned once."""
         now = self._clock()
         due = frozenset(prompt for prompt, since in self._gone.items() if now - since >= SECONDS_TO_REMEMBER)
         for prompt in due:
@@ -92,18 +92,18 @@ class GonePrompts:
 
 
 MAX_MODELS, MAX_MODEL = 100, 100
-"""Names of models that are counted apart, and characters of each: the names are whatever servers say."""
+"""Distinct models in labels, and characters of each: servers choose the names."""
 
 READ_SECONDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 5)
 
 NOT_READ = "failed"
-"""Stands for the stage of an answer in which there is nothing that was asked for."""
+"""The stage of an answer that contains no valid value."""
 
 _SAME_ANSWER = ("continue", "room", "transient")
-"""Why calls are made that are to bring an answer, or what is left of it, that is already being had."""
+"""Calls for a reason of these continue or repeat the answer of the call before."""
 
-_aside = ThreadPoolExecutor(1, thread_name_prefix="metrics")
-"""A thread of their own: the common ones may all be waiting for names to be looked up."""
+_thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+"""A dedicated thread, because those of the default executor may all be waiting for DNS."""
 
 
 class Metrics:
@@ -120,15 +120,15 @@ class Metrics:
             return Gauge(prefix + name, help, labels, registry=self.registry)
 
         def by_flow(metric: M) -> ByFlow[M]:
-            self._by_flow.append(each := ByFlow(metric))
-            return each
+            self._by_flow.append(children := ByFlow(metric))
+            return children
 
         def counter_by_flow(name: str, help: str, *labels: str) -> ByFlow[Counter]:
             return by_flow(Counter(prefix + name, help, ("flow", *labels), registry=self.registry))
 
         def by_prompt(metric: M) -> ByPrompt[M]:
-            self._by_prompt.append(each := ByPrompt(metric))
-            return each
+            self._by_prompt.append(children := ByPrompt(metric))
+            return children
 
         def counter_by_prompt(name: str, help: str, *labels: str) -> ByPrompt[Counter]:
             return by_prompt(
@@ -138,80 +138,72 @@ class Metrics:
         self._by_flow: list[ByFlow[Any]] = []
         self._by_prompt: list[ByPrompt[Any]] = []
         self._outcomes = counter_by_prompt(
-            "outcomes", "Requests that were asked, by what came of it", "reason"
+            "outcomes", "Requests answered by a model, by reason of the outcome", "reason"
         )
         self._seconds = by_prompt(
             Histogram(
                 prefix + "ask_seconds",
-                "From asking to the outcome, all calls of a request",
+                "All calls of a request, from the first to the outcome",
                 ("flow", "prompt"),
                 buckets=SECONDS,
                 registry=self.registry,
             )
         )
         self._objects = counter_by_prompt("objects", "Objects accepted")
-        self._rejected = counter_by_prompt("objects_rejected", "Objects refused, by why", "reason")
+        self._rejected = counter_by_prompt("objects_rejected", "Objects rejected, by reason", "reason")
         self._ungrounded = counter_by_prompt(
-            "ungrounded", "Values refused because they stand in no term of the question, by key", "key"
+            "ungrounded", "Values rejected because no term contains them, by key", "key"
         )
-        self._read = counter_by_prompt(
-            "answers_read", "Answers that were read, by what that took and came to", "stage", "reason"
-        )
+        self._read = counter_by_prompt("answers_read", "Answers read, by stage and reason", "stage", "reason")
         self._read_seconds = by_prompt(
             Histogram(
                 prefix + "reading_seconds",
-                "What reading an answer took, by the stage at which it ended",
+                "Seconds to read an answer, by the last stage",
                 ("flow", "prompt", "stage"),
                 buckets=READ_SECONDS,
                 registry=self.registry,
             )
         )
         self._repaired = counter_by_prompt(
-            "objects_repaired", "Objects whose JSON was mended, by what was wrong with it", "what"
+            "objects_repaired", "Objects whose JSON was repaired, by error", "what"
         )
-        self._truncated = counter_by_prompt("answers_truncated", "Answers that stayed cut")
-        self._escalations = counter_by_prompt(
-            "escalations", "Answers for somebody else to deal with, by why", "why"
-        )
-        self._calls = counter_by_prompt("calls", "Calls to a model, by why they were made", "model", "why")
+        self._truncated = counter_by_prompt("answers_truncated", "Answers that stayed truncated")
+        self._escalations = counter_by_prompt("escalations", "Answers escalated, by reason", "why")
+        self._calls = counter_by_prompt("calls", "Calls to a model, by reason", "model", "why")
         self._tokens = counter_by_prompt("tokens", "Tokens paid for", "model", "direction", "reason")
-        self._cost = counter_by_prompt("cost", "Money paid, where the flow has a price", "model")
-        self._lookups = counter_by_prompt(
-            "cache_lookups", "Requests of prompts with a cache, by whether it had an answer", "result"
-        )
-        self._in_work = by_flow(gauge("requests_in_work", "Requests in work now", "flow"))
-        self._put_off = counter_by_flow("requests_put_off", "Requests to be tried again later")
+        self._cost = counter_by_prompt("cost", "Cost of calls, if the flow has a price", "model")
+        self._lookups = counter_by_prompt("cache_lookups", "Cache lookups, by result", "result")
+        self._in_work = by_flow(gauge("requests_in_work", "Requests being processed", "flow"))
+        self._put_off = counter_by_flow("requests_put_off", "Retries of requests")
         self._buried = counter_by_flow("dead_letters", "Requests that became dead letters", "error")
-        self._unsettled = counter_by_flow(
-            "requests_unsettled", "Requests whose messages could be neither acknowledged, put off nor buried"
-        )
+        self._unsettled = counter_by_flow("requests_unsettled", "Messages that the broker refused to settle")
         self._received = by_flow(
             gauge(
-                "last_received_timestamp_seconds", "When a message was last received, since the epoch", "flow"
+                "last_received_timestamp_seconds",
+                "Time of the last message received, since the epoch",
+                "flow",
             )
         )
-        self._ready = gauge("ready", "Whether requests are being served (1)")
-        self._well = gauge(
-            "healthy", "Whether a part was seen to work (1) when it was last looked at", "part"
-        )
+        self._ready = gauge("ready", "Whether requests are served (1)")
+        self._well = gauge("healthy", "Whether the last check of a part succeeded (1)", "part")
         self._published = gauge(
-            "last_published_timestamp_seconds", "When something was last published, since the epoch"
+            "last_published_timestamp_seconds", "Time of the last message published, since the epoch"
         )
         self._publishing = gauge(
             "publish_waiting_seconds",
-            "For how long what is being published waits for the broker, the longest",
+            "Longest time that a message being published has waited for the broker",
         )
-        self._prompts = gauge("prompts", "Prompts that are served", "workspace")
-        self._refused = gauge("config_refused", "Config entries that are refused", "workspace")
+        self._prompts = gauge("prompts", "Prompts served", "workspace")
+        self._refused = gauge("config_refused", "Config entries rejected", "workspace")
         self._models: set[str] = set()
         self.calls = CallMetrics(self.registry, prefix)
 
     def in_work(self, flow: str) -> AbstractContextManager[object]:
-        """One request more in work, for the time of the block."""
+        """Count one more request in work during the block."""
         return self._in_work[(flow,)].track_inprogress()
 
     def asked(self, flow: str, prompt: str, outcome: Outcome, seconds: float) -> None:
-        """A request was asked; everything is read from its outcome."""
+        """Count the outcome of a request."""
         reason = outcome.reason.value
         self._outcomes[flow, prompt, reason].inc()
         self._seconds[flow, prompt].observe(seconds)
@@ -226,41 +218,38 @@ class Metrics:
         if outcome.escalated:
             self._escalations[flow, prompt, outcome.escalated].inc()
         if outcome.repaired:
-            self._mended(flow, prompt, outcome.repaired)
+            self._count_repairs(flow, prompt, outcome.repaired)
         for read in _answers_read(outcome.calls):
-            self._answer_read(flow, prompt, read)
+            stage = read.stage.name.lower() if read.reason is Reason.SUCCESS else NOT_READ
+            self._read[flow, prompt, stage, read.reason.value].inc()
+            self._read_seconds[flow, prompt, stage].observe(read.seconds)
         for call in outcome.calls:
-            model = self._known(call.model or "")
+            model = self._model_label(call.model or "")
             self._calls[flow, prompt, model, call.why].inc()
             self._tokens[flow, prompt, model, "in", reason].inc(call.usage.prompt_tokens or 0)
             self._tokens[flow, prompt, model, "out", reason].inc(call.usage.completion_tokens or 0)
             if call.cost is not None:
                 self._cost[flow, prompt, model].inc(call.cost)
 
-    def _answer_read(self, flow: str, prompt: str, read: ReadReport) -> None:
-        stage = read.stage.name.lower() if read.reason is Reason.SUCCESS else NOT_READ
-        self._read[flow, prompt, stage, read.reason.value].inc()
-        self._read_seconds[flow, prompt, stage].observe(read.seconds)
-
-    def _mended(self, flow: str, prompt: str, objects: Iterable[Repaired]) -> None:
-        """Count what was wrong with each, once."""
+    def _count_repairs(self, flow: str, prompt: str, objects: Iterable[Repaired]) -> None:
+        """Count each kind of error once per object."""
         for repaired in objects:
             for what in {edit.what for edit in repaired.edits}:
                 self._repaired[flow, prompt, what].inc()
 
-    def _known(self, model: str) -> str:
-        """The model as a label; "other" for one too many."""
+    def _model_label(self, model: str) -> str:
+        """The model as a label; "other" once there are `MAX_MODELS`."""
         model = model[:MAX_MODEL]
         if len(self._models) < MAX_MODELS:
             self._models.add(model)
         return model if model in self._models else "other"
 
     def looked_up(self, flow: str, prompt: str, *, hit: bool) -> None:
-        """A request of a prompt with a cache was answered: from there, or by asking."""
+        """Count a cache lookup."""
         self._lookups[flow, prompt, "hit" if hit else "miss"].inc()
 
     def watch(self, health: Health, producers: ProducerPool) -> None:
-        """Show whether the worker is ready, and how its publishing goes."""
+        """Show the state of these when the metrics are rendered."""
         self._shown += [
             (self._ready, lambda: health.ready),
             (self._published, lambda: producers.last_published),
@@ -268,66 +257,66 @@ class Metrics:
         ]
 
     def part(self, name: str, *, well: bool) -> None:
-        """A part of the worker was looked at."""
+        """Show the result of a check of a part."""
         self._well.labels(name).set(well)
 
     def forget_part(self, name: str) -> None:
-        """There is no such part any more."""
+        """Remove a part."""
         self._well.remove(name)
 
     def received(self, flow: str) -> None:
-        """A message was received."""
+        """Note that a message was received."""
         self._received[(flow,)].set_to_current_time()
 
     def put_off(self, flow: str) -> None:
-        """A request is to be tried again later."""
+        """Count a retry."""
         self._put_off[(flow,)].inc()
 
     def buried(self, flow: str, error: str) -> None:
-        """A request became a dead letter."""
+        """Count a dead letter."""
         self._buried[flow, error].inc()
 
     def unsettled(self, flow: str) -> None:
-        """What was to become of a request's message, the broker does not let it."""
+        """Count a message that the broker refused to settle."""
         self._unsettled[(flow,)].inc()
 
     def forget_flow(self, flow: str) -> None:
-        """There is no such flow any more."""
+        """Remove the metrics of a flow."""
         for metric in (*self._by_flow, *self._by_prompt):
             metric.forget(flow)
 
     def configured(self, workspace: str, snapshot: PromptSet) -> None:
-        """A snapshot was swapped in."""
+        """Show the new snapshot of a workspace."""
         self._prompts.labels(workspace).set(len(snapshot.prompts))
         self._refused.labels(workspace).set(len(snapshot.refused))
         self._gone.serves(workspace, frozenset(snapshot.prompts))
         self._forget_prompts()
 
     def forgotten(self, workspace: str) -> None:
-        """A workspace is gone."""
+        """Remove the metrics of a workspace."""
         self._prompts.remove(workspace)
         self._refused.remove(workspace)
         self._gone.serves(workspace, frozenset())
 
     def text(self) -> bytes:
-        """The exposition format."""
+        """Render the metrics."""
         self._prepare()
         return generate_latest(self.registry)
 
     async def exposition(self) -> bytes:
-        """The same, rendered in a thread; whoever asks meanwhile gets the same."""
+        """Render the metrics in a thread; concurrent calls share the result."""
         if self._rendering is None:
             self._prepare()
             loop = asyncio.get_running_loop()
-            self._rendering = loop.run_in_executor(_aside, generate_latest, self.registry)
-            self._rendering.add_done_callback(self._rendered)
+            self._rendering = loop.run_in_executor(_thread, generate_latest, self.registry)
+            self._rendering.add_done_callback(self._end_rendering)
         return await asyncio.shield(self._rendering)
 
-    def _rendered(self, rendering: asyncio.Future[bytes]) -> None:
+    def _end_rendering(self, rendering: asyncio.Future[bytes]) -> None:
         self._rendering = None
 
     def _prepare(self) -> None:
-        """What looks at the worker is done here: a thread that renders must not."""
+        """Set what depends on the worker's state, which the rendering thread must not access."""
         for gauge, function in (*self._shown, *self.calls.shown):
             gauge.set(function())
         self._forget_prompts()
@@ -339,7 +328,7 @@ class Metrics:
 
 
 def _ungrounded(rejected: Rejected, contract: Contract) -> Iterator[str]:
-    """The keys of an object that stand in no term; what no schema names is `*`, as are places in lists."""
+    """The paths of ungrounded values; `*` for array indexes and for keys that are not in the schema."""
     for issue in rejected.issues:
         if issue.reason is Reason.UNGROUNDED:
             names = contract.names()
@@ -347,7 +336,7 @@ def _ungrounded(rejected: Rejected, contract: Contract) -> Iterator[str]:
 
 
 def _answers_read(calls: Iterable[CallReport]) -> Iterator[ReadReport]:
-    """What reading each answer came to: of one that took several calls, when there was the most of it."""
+    """The report of each answer; of an answer that took several calls the last one."""
     read: ReadReport | None = None
     for call in calls:
         if read is not None and call.why not in _SAME_ANSWER:

@@ -1,4 +1,4 @@
-"""Traces with OpenTelemetry (the extra `tracing`): a span for each request and each asking."""
+"""Traces with OpenTelemetry (the extra `tracing`): spans, and the trace context in messages."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, format_trace_id
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from trustgraph_prompt import __version__
-from trustgraph_prompt.broker import Broker, Message
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer
+from trustgraph_prompt.broker.caller import TopicCaller
+from trustgraph_prompt.broker.protocol import Caller
+from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.llm.tracing import Traced
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, Unusable
-from trustgraph_prompt.worker.messages.answer import is_served
+from trustgraph_prompt.worker.messages.answer_record import is_served
 from trustgraph_prompt.worker.messages.request import request_id
 from trustgraph_prompt.worker.telemetry import logs
-from trustgraph_prompt.worker.telemetry.traced_broker import TracedBroker
-from trustgraph_prompt.worker.telemetry.tracing import Tell, Tracing
+from trustgraph_prompt.worker.telemetry.tracing import RecordResult, Tracing
 
 SECONDS_TO_CLOSE: Final = 5.0
-"""What a collector that is away may cost at the end."""
+"""How long shutdown waits for an unavailable collector."""
 
-MAX_CARRIED: Final = 512
-"""Characters of a property that says which trace a message belongs to (W3C Trace Context, 3.3.1.5)."""
+MAX_TRACE_PROPERTY: Final = 512
+"""Maximum characters of a trace property (W3C Trace Context, 3.3.1.5)."""
 
-_CARRIED: Final = ("traceparent", "tracestate")
+_TRACE_PROPERTIES: Final = ("traceparent", "tracestate")
 _CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
@@ -43,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class Spans(Tracing):
-    """`content` says whether the spans of calls hold what was asked and answered."""
+    """Creates spans. `content`: the spans of calls contain prompts and answers."""
 
     def __init__(self, provider: TracerProvider, *, content: bool = False) -> None:
         self._provider = provider
@@ -51,13 +53,13 @@ class Spans(Tracing):
         self._tracer = provider.get_tracer("trustgraph_prompt", __version__)
 
     def broker(self, broker: Broker) -> Broker:
-        return TracedBroker(broker, carried)
+        return _TracedBroker(broker)
 
     def provider(self, provider: Provider) -> Provider:
         return Traced(provider, self._tracer, content=self._content)
 
     @contextmanager
-    def request(self, flow: Flow, message: Message) -> Iterator[Tell]:
+    def request(self, flow: Flow, message: Message) -> Iterator[RecordResult]:
         attributes: dict[str, str | int] = {
             "messaging.operation.name": "process",
             "messaging.operation.type": "process",
@@ -68,12 +70,14 @@ class Spans(Tracing):
             "trustgraph_prompt.workspace": flow.workspace,
             "trustgraph_prompt.deliveries": message.deliveries,
         }
+        properties = {name: message.properties.get(name, "") for name in _TRACE_PROPERTIES}
+        received = {name: value for name, value in properties.items() if 0 < len(value) <= MAX_TRACE_PROPERTY}
         if id := request_id(message):
             attributes["trustgraph_prompt.request.id"] = id
         with (
             self._tracer.start_as_current_span(
                 f"process {flow.input.topic}",
-                context=_PROPAGATOR.extract(_readable(message.properties)),
+                context=_PROPAGATOR.extract(received),
                 kind=SpanKind.CONSUMER,
                 attributes=attributes,
                 record_exception=False,
@@ -84,7 +88,7 @@ class Spans(Tracing):
             yield lambda result: _mark(span, result, flow.unusable)
 
     @contextmanager
-    def asking(self, prompt: PromptDefinition) -> Iterator[Tell]:
+    def asking(self, prompt: PromptDefinition) -> Iterator[RecordResult]:
         attributes = {
             "trustgraph_prompt.prompt.id": prompt.id,
             "trustgraph_prompt.prompt.version": prompt.version,
@@ -93,12 +97,12 @@ class Spans(Tracing):
             f"ask {prompt.id}", attributes=attributes, record_exception=False, set_status_on_exception=False
         ) as span:
 
-            def tell(result: Outcome | Exception) -> None:
+            def record(result: Outcome | Exception) -> None:
                 _mark(span, result, "dead-letter")
                 if isinstance(result, Outcome):
                     _describe(span, result)
 
-            yield tell
+            yield record
 
     async def close(self) -> None:
         closed = asyncio.Event()
@@ -108,19 +112,21 @@ class Spans(Tracing):
             self._provider.shutdown()
             loop.call_soon_threadsafe(closed.set)
 
-        # a daemon: the process does not wait for a thread that waits for a collector
+        # a daemon thread, so that the process does not wait for it if the collector is down
         threading.Thread(target=close, daemon=True, name="last spans").start()
         try:
             async with asyncio.timeout(SECONDS_TO_CLOSE):
                 await closed.wait()
         except TimeoutError:
-            log.warning("the collector of traces does not answer; the last spans are lost")
+            log.warning(
+                "no answer from the trace collector within %g s, the last spans are lost", SECONDS_TO_CLOSE
+            )
 
 
 def start(exporters: Iterable[str], environment: Mapping[str, str]) -> Spans:
-    """Spans that go to `exporters`; all else is as OpenTelemetry's variables say.
+    """Set up spans for these exporters; everything else is as OpenTelemetry's variables say.
 
-    Raises `ValueError` for some of those that it does not understand; others it logs and ignores.
+    Raises `ValueError` for some invalid variables; OpenTelemetry logs and ignores the others.
     """
     resource = Resource.create()
     if str(resource.attributes.get(SERVICE_NAME)).startswith("unknown_service"):
@@ -132,8 +138,8 @@ def start(exporters: Iterable[str], environment: Mapping[str, str]) -> Spans:
     return Spans(provider, content=asked in ("true", "span_only", "span_and_event"))
 
 
-def carried() -> Mapping[str, str]:
-    """The properties that say which trace a message belongs to: none where it is none's."""
+def _trace_properties() -> dict[str, str]:
+    """The trace context as message properties; empty outside a trace."""
     properties: dict[str, str] = {}
     _PROPAGATOR.inject(properties)
     return properties
@@ -148,14 +154,8 @@ def _otlp() -> SpanExporter:
 _EXPORTERS: Final[Mapping[str, Callable[[], SpanExporter]]] = {"otlp": _otlp, "console": ConsoleSpanExporter}
 
 
-def _readable(properties: Mapping[str, str]) -> dict[str, str]:
-    """What strangers wrote about the trace, unless it is too long to be that."""
-    found = {name: properties.get(name, "") for name in _CARRIED}
-    return {name: value for name, value in found.items() if 0 < len(value) <= MAX_CARRIED}
-
-
 def _mark(span: Span, result: Outcome | Exception, unusable: Unusable) -> None:
-    """Say of a span that it failed, and as what. Not in words, which may quote what was asked or answered."""
+    """Mark a span as failed, with the kind of error only: messages may quote prompts or answers."""
     if isinstance(result, Outcome):
         if is_served(result, unusable):
             return
@@ -167,7 +167,7 @@ def _mark(span: Span, result: Outcome | Exception, unusable: Unusable) -> None:
 
 
 def _describe(span: Span, outcome: Outcome) -> None:
-    told = {
+    attributes = {
         "reason": outcome.reason.value,
         "stage": outcome.stage.name.lower(),
         "truncated": outcome.truncated,
@@ -179,6 +179,59 @@ def _describe(span: Span, outcome: Outcome) -> None:
         "rejected": len(outcome.rejected),
         "escalated": outcome.escalated,
     }
-    for name, value in told.items():
+    for name, value in attributes.items():
         if value is not None:
             span.set_attribute(f"trustgraph_prompt.{name}", value)
+
+
+class _TracedBroker(BrokerWrapper):
+    """Adds the current trace context to messages that are published, retried or dead-lettered."""
+
+    async def caller(self, request: str, response: str) -> Caller:
+        return await TopicCaller.open(self, request, response)
+
+    def _consumer(self, consumer: Consumer) -> Consumer:
+        return _TracedConsumer(consumer)
+
+    def _producer(self, producer: Producer) -> Producer:
+        return _TracedProducer(producer)
+
+
+class _TracedProducer:
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self.topic = producer.topic
+
+    async def send(
+        self,
+        data: bytes,
+        *,
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        deliver_after: float | None = None,
+    ) -> str:
+        properties = {**_trace_properties(), **(properties or {})}
+        return await self._producer.send(data, key=key, properties=properties, deliver_after=deliver_after)
+
+    async def close(self) -> None:
+        await self._producer.close()
+
+
+class _TracedConsumer:
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self.topic = consumer.topic
+        self.subscription = consumer.subscription
+        self.receive = consumer.receive
+        self.acknowledge = consumer.acknowledge
+        self.check = consumer.check
+        self.stop = consumer.stop
+        self.close = consumer.close
+
+    async def retry(
+        self, message: Message, after: float, properties: Mapping[str, str] | None = None
+    ) -> None:
+        await self._consumer.retry(message, after, {**_trace_properties(), **(properties or {})})
+
+    async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
+        await self._consumer.bury(message, reason, {**_trace_properties(), **(properties or {})})

@@ -1,7 +1,4 @@
-"""TrustGraph's own metrics (`tg_*`, as of its release 2.11) beside ours, so that its dashboards stay alive.
-
-Seen from outside: a broker around a broker, as in tracing, and who is told of each call to a model.
-"""
+"""TrustGraph's own metrics (`tg_*`, as of release 2.11), so that its dashboards keep working."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ Clock = Callable[[], float]
 
 
 class TrustGraphMetrics:
-    """The metrics of one processor, in the registry of its `Metrics`. `parameters` are what it runs with.
+    """The metrics of one processor, in the registry of its `Metrics`. `parameters` are its settings.
 
-    Topics are labels by their names in TrustGraph (`request:tg:prompt:default:default`). The buckets are
-    TrustGraph's and, since a model takes longer than 30 seconds, some more.
+    Topics are labels under their names in TrustGraph (`request:tg:prompt:default:default`). The buckets are
+    TrustGraph's and, because a model may take longer than 30 seconds, some more.
     """
 
     def __init__(
@@ -86,21 +83,21 @@ class TrustGraphMetrics:
         self._version = Gauge(
             "tg_config_version", "The version of the config in use", ("processor",), registry=registry
         )
-        about = Info("tg_processor", "What the processor runs with", ("processor",), registry=registry)
+        about = Info("tg_processor", "The settings of the processor", ("processor",), registry=registry)
         about.labels(processor).info(dict(parameters or {}))
 
     def configured(self, version: int) -> None:
-        """That version of TrustGraph's config is in use."""
+        """Show the version of TrustGraph's config in use."""
         self._version.labels(self.processor).set(version)
 
     def consumed(self, queue: str, more: int) -> None:
-        """So many more consume a queue than before: when a flow changes, one takes over from another."""
+        """Add to the number of consumers of a queue: there are two for a while when a flow changes."""
         self._consumers[queue] += more
         state = "running" if self._consumers[queue] else "stopped"
         self.state.labels(self.processor, queue).state(state)
 
     def forget(self, flow: Flow) -> None:
-        """A flow has ended; what was counted on its request topic is too, unless another is there."""
+        """Remove the metrics of a flow that has ended, unless another flow consumes its request topic."""
         queue = topics.queue_name(flow.input.topic)
         if self._consumers[queue]:
             return
@@ -111,14 +108,11 @@ class TrustGraphMetrics:
             self.processed.remove(self.processor, queue, status)
 
     def broker(self, broker: Broker) -> Broker:
-        """The broker, whose consumers, producers and callers are counted; outside of one that traces."""
+        """Wrap a broker to count its consumers, producers and callers; goes outside of tracing."""
         return _CountedBroker(broker, self)
 
     def calls(self, flow: Flow, provider: Provider) -> Ended:
-        """Who counts the calls of a flow to its provider: those refused for their rate.
-
-        Calls for text completions are timed, too.
-        """
+        """Returns what counts the calls of a flow that hit a rate limit, and times its text completions."""
         refused = self.rate_limits.labels(self.processor, topics.queue_name(flow.input.topic))
         timed: Histogram | None = None
         if flow.input.kind == "text-completion":
@@ -152,7 +146,7 @@ class _CountedBroker(BrokerWrapper):
 
 
 class _CountedConsumer:
-    """A request is in work from its receipt until it is acknowledged, put off or buried."""
+    """Times a request from its receipt until it is acknowledged, retried or dead-lettered."""
 
     def __init__(self, consumer: Consumer, counts: TrustGraphMetrics) -> None:
         self.topic = consumer.topic
@@ -222,13 +216,14 @@ class _CountedProducer:
 
 
 class _CountedCaller:
-    """The other service has the name of the topic's in a flow of TrustGraph's: `text-completion-request`."""
+    """Counts calls to another service, which TrustGraph names like its topic: `text-completion-request`."""
 
     def __init__(self, caller: Caller, request: str, counts: TrustGraphMetrics) -> None:
+        name = topics.resolve(request).rpartition("/")[2]  # such as text-completion:default:default
         self.close = caller.close
         self._caller = caller
         self._clock = counts.clock
-        self._labels = counts.processor, f"{_service(request)}-request"
+        self._labels = counts.processor, f"{name.partition(':')[0]}-request"
         self._seconds = counts.call_seconds.labels(*self._labels)
         self._timeouts = counts.timeouts.labels(*self._labels)
         self._errors = counts.call_errors
@@ -251,8 +246,3 @@ class _CountedCaller:
             raise
         finally:
             self._seconds.observe(self._clock() - began)
-
-
-def _service(topic: str) -> str:
-    """`text-completion` of `request:tg:text-completion:default:default`."""
-    return topics.resolve(topic).rpartition("/")[2].partition(":")[0]

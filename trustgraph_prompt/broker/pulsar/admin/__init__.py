@@ -1,4 +1,4 @@
-"""Tenants, namespaces, topics and subscriptions, prepared and looked at over Pulsar's admin API."""
+"""Inspects and creates tenants, namespaces, topics and subscriptions over Pulsar's admin API."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Compares the topics that a worker needs with those found: findings, and the steps that mend them.
+"""Compares the topics that a worker needs with those that exist, and plans the missing steps.
 
-No step deletes, shortens or lowers anything; a finding that would need such a step is reported and left.
+No step deletes data or shortens how long it is kept: a difference that would need that is only reported.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from trustgraph_prompt.broker import topics
 FOR_EVER: Final = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
 MINUTES_OF_TRAFFIC: Final = {"retentionTimeInMinutes": 3, "retentionSizeInMB": -1}
 
-#: Bytes that are published before the broker compacts a table.
+#: Bytes after which the broker compacts a table.
 COMPACTION_THRESHOLD: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic by its full name. A `table` is compacted: readers want the last message of each key."""
+    """A required topic, by its URI. A `table` is compacted: its readers need the last message of each key."""
 
     name: str
     subscriptions: tuple[str, ...] = ()
@@ -29,27 +29,27 @@ class Topic:
 
     @property
     def namespace(self) -> str:
-        """`tenant/namespace`."""
+        """The `tenant/namespace` of the topic."""
         return topics.namespace_of(self.name)
 
     def united(self, other: Topic) -> Topic:
-        """One topic that is used in both ways."""
+        """Merge the requirements of two uses of a topic."""
         subscriptions = dict.fromkeys(self.subscriptions + other.subscriptions)
         return Topic(self.name, tuple(subscriptions), self.table or other.table)
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredTopics:
-    """`namespaces` by `tenant/namespace`, with the policies they are made with; persistent `topics`."""
+    """`namespaces` (`tenant/namespace`) with the policies to create them with, and persistent `topics`."""
 
     namespaces: Mapping[str, Mapping[str, Any]]
     topics: tuple[Topic, ...] = ()
 
     @classmethod
     def of(cls, used: Iterable[Topic]) -> Self:
-        """What these topics need, each told as often as it is used; non-persistent ones only a namespace.
+        """Collect the requirements of all uses of topics; a non-persistent topic needs only a namespace.
 
-        A namespace of nothing but tables keeps them for ever, whoever makes the next one in it.
+        A namespace that has only tables retains them for ever, including those that are created later.
         """
         used = list(used)
         united: dict[str, Topic] = {}
@@ -64,7 +64,7 @@ class RequiredTopics:
 
     @classmethod
     def of_trustgraph(cls, tenant: str = "tg") -> Self:
-        """The namespaces of TrustGraph's classes, as its own `PulsarTopology` makes them (2.11.1)."""
+        """Return the namespaces that TrustGraph's own `PulsarTopology` creates for its topics (2.11.1)."""
         brief = {"retention_policies": MINUTES_OF_TRAFFIC}
         return cls(
             {
@@ -78,18 +78,18 @@ class RequiredTopics:
 
 State = Literal["ok", "missing", "differs"]
 
-#: Of a message id: before whatever the topic holds.
+#: The message id before all messages.
 _EARLIEST: Final = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
 _KEPT_WHILE_IDLE: Final = {
     "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
-    "maxInactiveDurationSeconds": 60,  # must be there, and is of no consequence
+    "maxInactiveDurationSeconds": 60,  # required, but without effect
     "deleteWhileInactive": False,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class AdminStep:
-    """A request of the admin API, below `/admin/v2/`: PUT makes something, POST sets a policy of a topic."""
+    """A request to the admin API, below `/admin/v2/`: PUT creates, POST sets a policy of a topic."""
 
     what: str
     method: Literal["PUT", "POST"]
@@ -99,7 +99,7 @@ class AdminStep:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """About one thing; `of` is the topic or namespace it belongs to. Without a `step` it is as it is."""
+    """The state of one item; `of` is its topic or namespace. `step` corrects it, if that is possible."""
 
     kind: Literal["tenant", "namespace", "topic", "subscription", "policy"]
     name: str
@@ -116,7 +116,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """`compaction` is from how many bytes on, 0 for never; `kept` whether it stays when nobody uses it."""
+    """An existing topic: its compaction threshold in bytes, 0 for none; whether it is kept while unused."""
 
     subscriptions: frozenset[str] = frozenset()
     compaction: int = 0
@@ -124,18 +124,18 @@ class FoundTopic:
 
     @classmethod
     def under(cls, policies: Mapping[str, Any], subscriptions: frozenset[str] = frozenset()) -> Self:
-        """A topic for which these policies hold; they have the names that those of a namespace have."""
+        """Make a topic from its policies, which have the names of namespace policies."""
         threshold = policies.get("compaction_threshold")
         retention = policies.get("retention_policies")
         inactivity = policies.get("inactive_topic_policies")
         for_ever = isinstance(retention, dict) and retention.get("retentionTimeInMinutes") == -1
-        spared = isinstance(inactivity, dict) and inactivity.get("deleteWhileInactive") is False
-        return cls(subscriptions, threshold if isinstance(threshold, int) else 0, for_ever or spared)
+        kept = isinstance(inactivity, dict) and inactivity.get("deleteWhileInactive") is False
+        return cls(subscriptions, threshold if isinstance(threshold, int) else 0, for_ever or kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is: `namespaces` with their policies, those of `tenants` that exist, topics by name."""
+    """What exists of the required items: `namespaces` with their policies, `tenants`, `topics` by name."""
 
     clusters: tuple[str, ...]
     tenants: frozenset[str] = frozenset()
@@ -144,7 +144,7 @@ class Found:
 
 
 def compare(wanted: RequiredTopics, found: Found) -> list[Finding]:
-    """A finding for each thing that is wanted; their steps in an order in which they can be done."""
+    """Return a finding for each required item, with steps in an order that works."""
     return [
         *_tenants(wanted, found),
         *_namespaces(wanted, found),
@@ -153,18 +153,18 @@ def compare(wanted: RequiredTopics, found: Found) -> list[Finding]:
 
 
 def steps(findings: Iterable[Finding]) -> list[AdminStep]:
-    """What is to be done."""
+    """Return the steps of the findings."""
     return [finding.step for finding in findings if finding.step is not None]
 
 
 def topic_path(name: str) -> str:
-    """The path of a topic in the admin API."""
+    """Return the path of a topic in the admin API."""
     persistence, _, rest = name.partition("://")
     return f"{persistence}/" + "/".join(quote(part, safe=":") for part in rest.split("/", 2))
 
 
 def namespace_path(name: str) -> str:
-    """The path of a `tenant/namespace`."""
+    """Return the path of a `tenant/namespace` in the admin API."""
     return "namespaces/" + quote(name, safe="/:")
 
 
@@ -181,50 +181,50 @@ def _tenants(wanted: RequiredTopics, found: Found) -> Iterator[Finding]:
 
 
 def _namespaces(wanted: RequiredTopics, found: Found) -> Iterator[Finding]:
-    waited_in = {topic.namespace for topic in wanted.topics if topic.subscriptions}
+    with_subscriptions = {topic.namespace for topic in wanted.topics if topic.subscriptions}
     for name, policies in wanted.namespaces.items():
         if name in found.namespaces:
             yield Finding("namespace", name, "ok")
-            if name in waited_in:
-                yield from _losses(name, found.namespaces[name])
+            if name in with_subscriptions:
+                yield from _expiry(name, found.namespaces[name])
             continue
         what = f"create namespace {name}" + (
-            ", which keeps its tables" if "compaction_threshold" in policies else ""
+            ", which retains its tables" if "compaction_threshold" in policies else ""
         )
         step = AdminStep(what, "PUT", namespace_path(name), dict(policies))
         yield Finding("namespace", name, "missing", step=step)
 
 
-def _losses(namespace: str, policies: Mapping[str, Any]) -> Iterator[Finding]:
-    """Where somebody has decided that what waits too long is lost: that is theirs to undo."""
+def _expiry(namespace: str, policies: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report policies that delete unconsumed messages. An operator has set them, so no step changes them."""
     if seconds := policies.get("message_ttl_in_seconds"):
-        lost = f"what waits longer than {seconds} s is lost"
+        lost = f"messages expire after {seconds} s"
         yield Finding("policy", "message-ttl", "differs", namespace, found=lost, expected="none")
     if minutes := policies.get("subscription_expiration_time_minutes"):
-        lost = f"a subscription that nobody uses for {minutes} min is lost with what waits in it"
+        lost = f"unused subscriptions are deleted after {minutes} min, with their messages"
         yield Finding("policy", "subscription-expiration", "differs", namespace, found=lost, expected="none")
 
 
 def _topic(topic: Topic, wanted: RequiredTopics, found: Found) -> Iterator[Finding]:
     path = topic_path(topic.name)
-    there = found.topics.get(topic.name)
-    if there is not None:
+    existing = found.topics.get(topic.name)
+    if existing is not None:
         yield Finding("topic", topic.name, "ok")
     else:
         yield Finding(
             "topic", topic.name, "missing", step=AdminStep(f"create topic {topic.name}", "PUT", path)
         )
     for name in topic.subscriptions:
-        if there is not None and name in there.subscriptions:
+        if existing is not None and name in existing.subscriptions:
             yield Finding("subscription", name, "ok", topic.name)
             continue
-        what = f"subscribe {name} to {topic.name}, from its earliest message on"
+        what = f"subscribe {name} to {topic.name}, from the earliest message"
         step = AdminStep(what, "PUT", f"{path}/subscription/{quote(name, safe=':')}", _EARLIEST)
         yield Finding("subscription", name, "missing", topic.name, step=step)
-    # One that is made now is under the policies of its namespace, be that made now or not.
+    # A new topic has the policies of its namespace, which may be new as well.
     namespace = topic.namespace
-    state = there or FoundTopic.under(found.namespaces.get(namespace, wanted.namespaces[namespace]))
-    exists = there is not None
+    state = existing or FoundTopic.under(found.namespaces.get(namespace, wanted.namespaces[namespace]))
+    exists = existing is not None
     if topic.table:
         expected = f"from {COMPACTION_THRESHOLD:,} bytes on"
         step = AdminStep(
@@ -233,16 +233,16 @@ def _topic(topic: Topic, wanted: RequiredTopics, found: Found) -> Iterator[Findi
         holds = state.compaction > 0
         yield from _policy("compaction", topic.name, step, "never", expected, holds=holds, exists=exists)
     if not topic.subscriptions:
-        what = f"keep {topic.name} while nobody uses it"
+        what = f"keep {topic.name} while it is unused"
         step = AdminStep(what, "POST", f"{path}/inactiveTopicPolicies", _KEPT_WHILE_IDLE)
-        lost = "deleted when nobody uses it"
+        lost = "deleted when unused"
         yield from _policy("inactive-topic", topic.name, step, lost, "kept", holds=state.kept, exists=exists)
 
 
 def _policy(
     name: str, topic: str, step: AdminStep, found: str, expected: str, *, holds: bool, exists: bool
 ) -> Iterator[Finding]:
-    """Nothing is said of a topic that is not there and will get the policy from its namespace."""
+    """Report a policy, unless a new topic gets it from its namespace."""
     if exists and holds:
         yield Finding("policy", name, "ok", topic)
     elif exists:

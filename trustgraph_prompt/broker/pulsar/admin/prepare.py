@@ -1,4 +1,4 @@
-"""Looks at a broker, and does the steps of a plan."""
+"""Inspects a broker over the admin API, and carries out the steps of a plan."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
 T = TypeVar("T")
 
-_SECONDS_UNTIL_IN_FORCE: Final = 30.0
-_SECONDS_UNTIL_UNDONE: Final = 3.0
-_SECONDS_UNTIL_MADE: Final = 0.5
-_PAUSE_SECONDS: Final = 0.05
+_POLICY_SECONDS: Final = 30.0
+_POLICY_RETRY_SECONDS: Final = 3.0
+_CONFLICT_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.05
 
 _PARTITION: Final = re.compile(r"-partition-\d+$")
 
-#: Where topics have no policies of their own, those of the namespace count.
+#: The status if the broker has policies of topics disabled; those of the namespace apply then.
 _DISABLED: Final = 405
 
-#: What a policy of a namespace is called as one of a topic, and what it is.
+#: Name and type of the topic policy for each policy of a namespace.
 _POLICIES: Final[dict[str, tuple[str, type[Any]]]] = {
     "compaction_threshold": ("compactionThreshold", int),
     "inactive_topic_policies": ("inactiveTopicPolicies", dict),
@@ -41,10 +41,10 @@ _POLICIES: Final[dict[str, tuple[str, type[Any]]]] = {
 
 
 async def look(admin: PulsarAdmin, wanted: RequiredTopics) -> Found:
-    """What there is of what is wanted. Changes nothing. Raises `BrokerError`, `ConfigError`."""
+    """Return what exists of the required items. Changes nothing. Raises `BrokerError`, `ConfigError`."""
     clusters = _names(await admin.get("clusters", list)) - {"global"}
-    if not clusters:  # there are none at first, even of a broker that is healthy
-        raise BrokerUnavailable(f"{admin.url}: no cluster is registered yet; try again in a moment")
+    if not clusters:  # even a healthy broker starts without
+        raise BrokerUnavailable(f"{admin.url}: no cluster registered yet; try again in a moment")
     tenants = sorted({name.partition("/")[0] for name in wanted.namespaces})
     in_tenants = await _together(admin.get(namespace_path(tenant), list) for tenant in tenants)
     there = wanted.namespaces.keys() & {name for names in in_tenants for name in _names(names)}
@@ -61,45 +61,45 @@ async def look(admin: PulsarAdmin, wanted: RequiredTopics) -> Found:
 
 
 async def topics_in(admin: PulsarAdmin, namespaces: Iterable[str]) -> frozenset[str]:
-    """The persistent topics of these `tenant/namespace`; a partitioned one once. Raises as `look` does."""
+    """Return the persistent topics of namespaces, without their partitions. Raises as `look` does."""
     paths = [f"persistent/{quote(name, safe='/:')}" for name in dict.fromkeys(namespaces)]
-    asked = [f"{path}{kind}" for path in paths for kind in ("", "/partitioned")]
-    listed = await _together(admin.get(path, list) for path in asked)
+    lists = [f"{path}{suffix}" for path in paths for suffix in ("", "/partitioned")]
+    listed = await _together(admin.get(path, list) for path in lists)
     return frozenset(_PARTITION.sub("", name) for names in listed for name in _names(names))
 
 
 async def subscriptions_of(admin: PulsarAdmin, topics: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Those of the topics that there are, with their subscriptions. Raises as `look` does."""
+    """Return the subscriptions of those topics that exist. Raises as `look` does."""
     names = list(topics)
     found = await _together(admin.get(f"{topic_path(name)}/subscriptions", list) for name in names)
-    return {name: _names(each) for name, each in zip(names, found, strict=True) if each is not None}
+    return {name: _names(values) for name, values in zip(names, found, strict=True) if values is not None}
 
 
 async def carry_out(admin: PulsarAdmin, step: AdminStep) -> bool:
-    """Do it and see it in force; False where somebody had done it in the meantime.
+    """Carry out a step and wait until it is in force. Returns False if another process was faster.
 
-    Raises as `look` does, also `BrokerUnavailable` where it does not come into force.
+    Raises as `look` does, and `BrokerUnavailable` if the step does not come into force.
     """
     try:
         done = await admin.send(step.method, step.path, step.body)
     except BrokerError:
-        # Who makes what another is making is told 409 a moment later, but now HTTP 500 (a tenant: "Version
-        # mismatch") or 412 (a subscription: "Failed to fence"), says 4.0.6.
-        await asyncio.sleep(_SECONDS_UNTIL_MADE)
+        # While another process creates the same item, Pulsar 4.0.6 responds with 500 (tenants: "Version
+        # mismatch") or 412 (subscriptions: "Failed to fence"), and with 409 a moment later.
+        await asyncio.sleep(_CONFLICT_SECONDS)
         done = await admin.send(step.method, step.path, step.body)
     if step.method == "PUT":
         return done
-    # A broker sets one policy of a topic by writing down all of them, as it knows them, and it knows what it
-    # has written only a little later. So one at a time; and who sets another at the same time undoes ours.
+    # To set one policy of a topic, a broker writes all policies that it knows, and it learns of new ones with
+    # a delay. So set one at a time, and again if another process has overwritten it.
     clock = asyncio.get_running_loop().time
-    again, deadline = clock() + _SECONDS_UNTIL_UNDONE, clock() + _SECONDS_UNTIL_IN_FORCE
-    while not _says(await admin.get(step.path, type(step.body)), step.body):
+    retry, deadline = clock() + _POLICY_RETRY_SECONDS, clock() + _POLICY_SECONDS
+    while not _is_set(await admin.get(step.path, type(step.body)), step.body):
         if clock() > deadline:
-            raise BrokerUnavailable(f"{admin.url}: not in force after {_SECONDS_UNTIL_IN_FORCE:g} s")
-        if clock() > again:
+            raise BrokerUnavailable(f"{admin.url}: {step.path} is not in force after {_POLICY_SECONDS:g} s")
+        if clock() > retry:
             await admin.send(step.method, step.path, step.body)
-            again = clock() + _SECONDS_UNTIL_UNDONE
-        await asyncio.sleep(_PAUSE_SECONDS)
+            retry = clock() + _POLICY_RETRY_SECONDS
+        await asyncio.sleep(_POLL_SECONDS)
     return done
 
 
@@ -120,8 +120,8 @@ async def _topic(admin: PulsarAdmin, topic: Topic, namespace: Mapping[str, Any])
     )
 
 
-def _says(policy: Any, wanted: Any) -> bool:
-    """Whether a policy is as it was set; it may have fields that nobody here knows."""
+def _is_set(policy: Any, wanted: Any) -> bool:
+    """Return whether a policy has the wanted value; it may have further fields."""
     if isinstance(policy, dict):
         return all(policy.get(name) == value for name, value in wanted.items())
     return bool(policy == wanted)
@@ -131,9 +131,9 @@ def _names(values: list[Any] | None) -> frozenset[str]:
     return frozenset(value for value in values or () if isinstance(value, str))
 
 
-async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All results; at the first failure the others are given up."""
-    tasks = [asyncio.ensure_future(each) for each in asked]
+async def _together(requests: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run requests at once and return their results. Cancels the rest at the first failure."""
+    tasks = [asyncio.ensure_future(request) for request in requests]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:

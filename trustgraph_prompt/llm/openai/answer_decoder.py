@@ -1,0 +1,191 @@
+"""Decodes the answer of chat completions, streamed or whole, into deltas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
+from trustgraph_prompt.llm.openai.assembly import Body, TextAssembler, ToolCalls
+from trustgraph_prompt.llm.openai.errors import Refusal
+from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
+
+#: Characters of an answer, including its thinking and its tool calls.
+MAX_ANSWER = 8 * 1024 * 1024
+
+_FINISH_REASONS: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+#: The keys of a message that has nothing but text.
+_PLAIN = frozenset(("role", "content"))
+
+_NO_USAGE = Usage()
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+
+
+class AnswerDecoder:
+    """Decodes one answer: `take` each event of a stream, then call `end`; or call `whole` with a body.
+
+    The first delta names the `schema_path`. Raises `Refusal` for an error that a server sends in place of an
+    answer, and `ProviderInvalidResponse`.
+    """
+
+    def __init__(self, schema_path: SchemaPath | None = None) -> None:
+        self._schema_path = schema_path
+        self._tool_calls = ToolCalls()
+        self._texts = {
+            key: TextAssembler() for key in ("content", "refusal", "reasoning_content", "reasoning")
+        }
+        self._body = Body()
+        self._size = 0
+        self._finish_reason: FinishReason | None = None
+        self._is_refusal = False
+
+    def take(self, event: bytes) -> Delta:
+        """Decode one event of a stream."""
+        return self._delta(_object(event), event)
+
+    def end(self) -> Delta:
+        """The last delta of a stream: its tool calls and the body.
+
+        The finish reason of an answer with tool calls is "tool_calls", even if the server says "stop", as
+        some do for a tool that was forced; `raw` keeps the server's word.
+        """
+        if not self._body.has_choice:
+            raise ProviderInvalidResponse("the answer has no choices")
+        calls = self._tool_calls.whole(self._finish_reason)
+        left = {key: text.end() for key, text in self._texts.items()}
+        for key, text in left.items():
+            self._body.add_text(key, text)
+        return Delta(
+            text=left["content"] + left["refusal"],
+            thinking=left["reasoning_content"] or left["reasoning"],
+            tool_calls=calls,
+            finish_reason=self._reason if calls else None,
+            raw=self._body.whole(self._tool_calls.wire()),
+        )
+
+    def whole(self, body: bytes, beginning: str = "") -> Iterator[Delta]:
+        """Decode an answer that is not streamed. Errors in tool calls are raised after the delta.
+
+        `beginning`, the prefill of the call, is removed from the text: llama.cpp repeats it, though not in a
+        stream.
+        """
+        envelope = _object(body)
+        delta = self._delta(envelope, body)
+        delta.text = delta.text.removeprefix(beginning)
+        if _first_choice(envelope.get("choices") or []).get("message") is None:
+            raise ProviderInvalidResponse(f"the first choice has no message: {excerpt(body)}")
+        try:
+            end = self.end()
+        except ProviderInvalidResponse:
+            yield delta
+            raise
+        text, thinking = delta.text + end.text, delta.thinking + end.thinking
+        yield replace(delta, text=text, thinking=thinking, tool_calls=end.tool_calls, raw=envelope)
+
+    def _delta(self, envelope: Mapping[str, Any], raw: bytes) -> Delta:
+        if error := envelope.get("error") or (envelope if envelope.get("object") == "error" else None):
+            raise Refusal.of_event(error, raw)
+        choice = _first_choice(_typed(envelope, "choices", list) or [])
+        # some servers send a whole message in place of a delta
+        part = "message" if choice.get("delta") is None else "delta"
+        message = _typed(choice, part, dict) or {}
+        self._body.add(envelope, choice, message, len(raw))
+        text, thinking, refusal = self._text("content", message), "", ""
+        if not message.keys() <= _PLAIN:
+            thoughts, reasons = self._text("reasoning_content", message), self._text("reasoning", message)
+            thinking = thoughts or reasons
+            if refusal := self._text("refusal", message):
+                text, self._is_refusal = text + refusal, True
+            if calls := message.get("tool_calls"):
+                self._tool_calls.add(calls, are_whole=part == "message")
+            elif function := message.get("function_call"):
+                self._tool_calls.add_legacy(function)
+        self._size += len(text) + len(thinking)
+        if self._size + self._tool_calls.size > MAX_ANSWER:
+            raise ProviderInvalidResponse(f"the answer has more than {MAX_ANSWER:,} characters")
+        finish_reason = _finish_reason(choice.get("finish_reason"))
+        self._finish_reason = finish_reason or self._finish_reason
+        path, self._schema_path = self._schema_path, None
+        reason = self._reason if finish_reason or refusal else None
+        model = _typed(envelope, "model", str)
+        # by position: keyword arguments take longer than the rest of this function
+        return Delta(text, thinking, (), reason, _usage(envelope.get("usage")), model, path)
+
+    def _text(self, key: str, message: Mapping[str, Any]) -> str:
+        piece = message.get(key)
+        if not piece:
+            return ""
+        if not isinstance(piece, str):
+            raise ProviderInvalidResponse(f"{key!r} is {type(piece).__name__}, expected str")
+        text = self._texts[key].take(piece)
+        self._body.add_text(key, text)
+        return text
+
+    @property
+    def _reason(self) -> FinishReason | None:
+        """Why the answer ended, as far as is known: servers report refusals and tool calls as "stop"."""
+        if self._is_refusal:
+            return "content_filter"
+        return "tool_calls" if self._tool_calls and self._finish_reason == "stop" else self._finish_reason
+
+
+def _first_choice(choices: list[Any]) -> Mapping[str, Any]:
+    """The choice with index 0; further ones are ignored."""
+    for choice in choices:
+        if not isinstance(choice, dict):
+            raise ProviderInvalidResponse(f"a choice is {type(choice).__name__}, expected dict")
+        if not choice.get("index"):
+            return choice
+    return {}
+
+
+def _finish_reason(value: Any) -> FinishReason | None:
+    if value is None:
+        return None
+    return _FINISH_REASONS.get(value, "error") if isinstance(value, str) else "error"
+
+
+def _usage(value: Any) -> Usage | None:
+    """The counters; None for each that is not a count, and None where there is no count at all."""
+    if not isinstance(value, dict):
+        return None
+    details = value.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    counts = {name: _count(value.get(name)) for name in _COUNTS}
+    usage = Usage(**counts, cached_tokens=_count(cached))
+    return None if usage == _NO_USAGE else usage
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            value = json.loads(data)  # half a surrogate pair, whose other half is in another event
+        except (ValueError, RecursionError):
+            raise ProviderInvalidResponse(f"not JSON: {excerpt(data)}") from None
+    if not isinstance(value, dict):
+        raise ProviderInvalidResponse(f"not a JSON object: {excerpt(data)}")
+    return value
+
+
+def _typed(value: Mapping[str, Any], key: str, type_: type) -> Any:
+    found = value.get(key)
+    if found is None or isinstance(found, type_):
+        return found
+    raise ProviderInvalidResponse(f"{key!r} is {type(found).__name__}, expected {type_.__name__}")

@@ -1,0 +1,171 @@
+"""The JSON Schemas of entries with a dialect and of YAML prompt files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_SCHEMA_OF_ANSWERS = {"type": ["object", "boolean", "null"]}
+
+SCHEMA: Mapping[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "A prompt of trustgraph-prompt",
+    "description": "The templates of a question, the format of its answer, the settings of the model.",
+    "type": "object",
+    "required": ["prompt", "dialect"],
+    "additionalProperties": False,
+    "properties": {
+        "description": {"type": "string", "description": "The purpose of the prompt, for people."},
+        "dialect": {
+            "enum": ["jinja", "ibis"],
+            "description": "The language of templates: jinja is this project's, ibis is TrustGraph's.",
+        },
+        "prompt": {"type": "string", "description": "The template of the question."},
+        "system": {
+            "type": "string",
+            "description": "The template of the system message; by default the workspace's.",
+        },
+        "response-type": {
+            "enum": ["text", "json", "jsonl"],
+            "default": "text",
+            "description": "The format of the answer: plain text, one JSON value, or one object per line.",
+        },
+        "schema": {
+            **_SCHEMA_OF_ANSWERS,
+            "description": "JSON Schema of the value (json), or of each object (jsonl).",
+        },
+        "object-schema": {
+            **_SCHEMA_OF_ANSWERS,
+            "description": "JSON Schema of each object (jsonl); takes precedence over `schema`.",
+        },
+        "many": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether the answer is a list of values that match the schema (json).",
+        },
+        "fences": {
+            "enum": ["any", "strict", "one"],
+            "default": "any",
+            "description": "Which code fences are read: any with a valid value; strict: if blocks are marked "
+            "json, only the whole of one of them; one: several different values are an error (json).",
+        },
+        "native": {
+            "enum": ["items"],
+            "description": "How a server that enforces schemas is asked for many objects (jsonl): as the "
+            "`items` of one object. By default, the schema is not sent to it.",
+        },
+        "answer-format": {
+            "enum": ["append", "none"],
+            "description": "Whether instructions about the answer are appended to the question, unless it "
+            "contains {{ answer_format }}; by default, if it does not name the keys of the answer.",
+        },
+        "repair": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether broken JSON is repaired instead of rejected.",
+        },
+        "extra": {
+            "enum": ["forbid", "ignore"],
+            "description": "Whether keys that the schema does not declare are rejected or dropped; "
+            "by default, the schema decides.",
+        },
+        "coerce": {
+            "type": "boolean",
+            "default": False,
+            "description": 'Whether scalars are converted to the type of the schema, such as "12" to 12.',
+        },
+        "invariants": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["rule"],
+                "additionalProperties": False,
+                "properties": {
+                    "rule": {
+                        "type": "string",
+                        "description": "An expression that must be true for each object.",
+                    },
+                    "message": {"type": "string", "description": "The error message if it is not."},
+                },
+            },
+            "description": "Rules about a whole object, such as `total is none or total >= shown`.",
+        },
+        "versions": {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": {"type": ["object", "boolean"]},
+            "description": "Schemas by version (such as 1.0), selected by the `schema_version` of an object.",
+        },
+        "terms": {"type": "object", "description": "Default values of terms."},
+        "aliases": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1},
+            "uniqueItems": True,
+            "description": "Other ids of this prompt.",
+        },
+        "attempts": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 10,
+            "default": 1,
+            "description": "The maximum number of attempts until the answer is valid.",
+        },
+        "repair-by-model": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether the attempt after a malformed answer shows the model only that answer, "
+            "without the question.",
+        },
+        "echoes": {
+            "enum": ["refuse", "keep"],
+            "default": "refuse",
+            "description": "Whether an object is rejected that repeats an example of the prompt and contains "
+            "nothing from a term.",
+        },
+        "escalate": {
+            "type": "object",
+            "required": ["op", "value"],
+            "additionalProperties": False,
+            "properties": {
+                "op": {"enum": ["~", "==", "!=", "contains"]},
+                "value": {"type": "string", "minLength": 1},
+            },
+            "description": "Which answers are escalated: a comparison with their text.",
+        },
+        "cache": {
+            "oneOf": [
+                {"type": "boolean"},
+                {
+                    "type": "object",
+                    "required": ["seconds"],
+                    "additionalProperties": False,
+                    "properties": {"seconds": {"type": "number", "minimum": 1, "maximum": 31_536_000}},
+                },
+            ],
+            "default": False,
+            "description": "Whether the answer is cached for an hour, or for this many seconds.",
+        },
+        "model": {
+            "type": "object",
+            "description": "Settings of the model.",
+            "additionalProperties": False,
+            "properties": {
+                "name": {"type": "string", "minLength": 1, "maxLength": 200},
+                "temperature": {"type": "number", "minimum": 0},
+                "max-tokens": {"type": "integer", "minimum": 1},
+                "top-p": {"type": "number", "minimum": 0, "maximum": 1},
+                "seed": {"type": "integer"},
+                "frequency-penalty": {"type": "number"},
+                "presence-penalty": {"type": "number"},
+                "stop": {"type": "array", "items": {"type": "string", "minLength": 1}},
+            },
+        },
+    },
+}
+"""The format of an entry with a dialect; `templates/prompt.schema.json` is generated from it."""
+
+SYSTEM_SCHEMA: Mapping[str, Any] = {
+    **SCHEMA,
+    "properties": {key: SCHEMA["properties"][key] for key in ("description", "dialect", "prompt")},
+}
+"""The format of a workspace's system message that is not just a string."""

@@ -1,0 +1,219 @@
+"""Lists dead letters without consuming them, and replays them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import uuid4
+
+import tenacity
+
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, retry_and_dead_letters, topics
+from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, MessageTooLarge, SubscriptionBusy
+from trustgraph_prompt.retrying import retrying
+from trustgraph_prompt.worker.dead_letters.record import FAILURE_PROPERTIES, DeadLetter, LetterSource
+
+AT_ONCE: Final = 32
+"""Dead letters republished at the same time; each may have 5 MB."""
+
+SECONDS_TO_WAIT = 10.0
+"""For another consumer of the same dead letters, such as a worker that creates the subscription."""
+
+_END: Final = "trustgraph-prompt/end"
+"""The key of the end marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFilter:
+    """Selects the dead letters that match all given values. `ids` are of messages or of requests."""
+
+    ids: frozenset[str] = frozenset()
+    error: str | None = None
+    prompt: str | None = None
+
+    def matches(self, letter: DeadLetter) -> bool:
+        return (
+            (not self.ids or not self.ids.isdisjoint((letter.id, letter.request)))
+            and self.error in (None, letter.error)
+            and self.prompt in (None, letter.prompt)
+        )
+
+
+async def browse(
+    broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter = DeadLetterFilter()
+) -> AsyncGenerator[DeadLetter, None]:
+    """List the dead letters of some subscriptions, oldest first, without acknowledging them.
+
+    Raises `SubscriptionBusy` if another client browses or replays the same ones, or another `BrokerError`.
+    """
+    for source in sources:
+        async with aclosing(browse_topic(broker, source.dead_letter_topic, filter)) as letters:
+            async for letter in letters:
+                yield DeadLetter(source, letter.message)
+
+
+async def browse_topic(
+    broker: Broker, topic: str, filter: DeadLetterFilter = DeadLetterFilter()
+) -> AsyncGenerator[DeadLetter, None]:
+    """Like `browse`, for one dead-letter topic; the letters name their subscription."""
+    async with (
+        _exclusive_consumer(broker, topic) as consumer,
+        aclosing(_letters(broker, consumer)) as messages,
+    ):
+        async for message in messages:
+            source = LetterSource(message.topic, message.properties.get("subscription", ""))
+            if filter.matches(letter := DeadLetter(source, message)):
+                yield letter
+
+
+async def replay(
+    broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter = DeadLetterFilter()
+) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
+    """Replay dead letters: the subscription that they failed in receives them again, and no other.
+
+    Yields each one, and why it was not replayed (it was truncated), if so. Deliveries and the seconds of the
+    budget start from zero. A dead letter is acknowledged once its replacement is durable; a crash in between
+    leaves both. Requests that fail again meanwhile are not replayed twice.
+
+    For a non-persistent topic, every subscription that is active receives the request; without an active
+    consumer in its own subscription it stays. Dead letters that another client is using stay, too. For these
+    subscriptions `BrokerUnavailable` or `SubscriptionBusy` is raised, after all others are done. Raises
+    `BrokerError`.
+    """
+    staying: list[BrokerError] = []
+    for source in sources:
+        try:
+            async with aclosing(_replay_at(broker, source, filter)) as done:
+                async for replayed in done:
+                    yield replayed
+        except (_NoConsumer, SubscriptionBusy) as error:
+            staying.append(error)
+    if staying:
+        first, *others = staying
+        raise BrokerUnavailable("; ".join(map(str, staying))) if others else first
+
+
+class _NoConsumer(BrokerUnavailable):
+    """A non-persistent topic has no consumer for a replayed message."""
+
+
+async def _replay_at(
+    broker: Broker, source: LetterSource, filter: DeadLetterFilter
+) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
+    async with (
+        _exclusive_consumer(broker, source.dead_letter_topic) as consumer,
+        _replay_producer(broker, source) as producer,
+        aclosing(_letters(broker, consumer)) as messages,
+    ):
+        chosen: list[DeadLetter] = []
+        deliverable = True if topics.is_persistent(source.topic) else None
+        undeliverable = 0
+        async for message in messages:
+            if not filter.matches(letter := DeadLetter(source, message)):
+                continue
+            if deliverable is None:
+                deliverable = await _has_consumer(broker, source)
+            if not deliverable:
+                undeliverable += 1
+                continue
+            chosen.append(letter)
+            if len(chosen) == AT_ONCE:
+                for replayed in await _republish(chosen, consumer, producer):
+                    yield replayed
+                chosen.clear()
+        for replayed in await _republish(chosen, consumer, producer):
+            yield replayed
+    if undeliverable:
+        raise _NoConsumer(
+            f"{source.topic}: subscription {source.subscription} has no consumer, "
+            f"{undeliverable:,} dead letter{'' if undeliverable == 1 else 's'} not replayed: "
+            "the topic is not persistent; replay while the worker runs"
+        )
+
+
+@asynccontextmanager
+async def _exclusive_consumer(broker: Broker, topic: str) -> AsyncIterator[Consumer]:
+    """A consumer of a dead-letter topic; messages that it does not acknowledge stay.
+
+    Exclusive for three reasons: of two people who replay the same letters, one gets an error; the order is
+    kept; and Pulsar stops a shared consumer with 50,000 unacknowledged messages. A reader would also return
+    messages that are acknowledged but not deleted yet.
+    """
+    try:
+        consumer = await retrying(
+            lambda: broker.consumer(topic, topics.DEAD_LETTER_SUBSCRIPTION, type="exclusive"),
+            retry=tenacity.retry_if_exception_type(SubscriptionBusy),
+            stop=tenacity.stop_after_delay(SECONDS_TO_WAIT),
+            wait=tenacity.wait_random(0.1, 0.5),
+        )
+    except SubscriptionBusy as error:
+        raise SubscriptionBusy(
+            f"{topic}: another client is reading or replaying these dead letters, try again later"
+        ) from error
+    try:
+        yield consumer
+    finally:
+        await consumer.close()
+
+
+@asynccontextmanager
+async def _replay_producer(broker: Broker, source: LetterSource) -> AsyncIterator[Producer]:
+    producer = await broker.producer(retry_and_dead_letters.replay_topic(source))
+    try:
+        yield producer
+    finally:
+        await producer.close()
+
+
+async def _has_consumer(broker: Broker, source: LetterSource) -> bool:
+    """Whether the subscription has a consumer: an exclusive one is rejected then."""
+    try:
+        exclusive = await broker.consumer(source.topic, source.subscription, type="exclusive")
+    except SubscriptionBusy:
+        return True
+    await exclusive.close()
+    return False
+
+
+async def _letters(broker: Broker, consumer: Consumer) -> AsyncGenerator[Message, None]:
+    """The dead letters that exist at the start, up to an end marker that is published and removed again.
+
+    No broker reports the end of a subscription, and new letters may arrive faster than they are read.
+    """
+    mark = uuid4().hex
+    producer = await broker.producer(consumer.topic)
+    await producer.send(b"", key=_END, properties={"mark": mark})
+    await producer.close()
+    while message := await consumer.receive():
+        if (
+            message.data or message.key != _END or "reason" in message.properties
+        ):  # a property of every dead letter
+            yield message
+            continue
+        await consumer.acknowledge(message)  # or the marker of a client that was killed
+        if message.properties.get("mark") == mark:
+            return
+
+
+async def _republish(
+    letters: Iterable[DeadLetter], consumer: Consumer, producer: Producer
+) -> list[tuple[DeadLetter, str | None]]:
+    async def republish(letter: DeadLetter) -> tuple[DeadLetter, str | None]:
+        if letter.truncated:
+            return letter, f"only {len(letter.message.data):,} of its {letter.size:,} bytes were kept"
+        properties = letter.message.properties
+        original = {name: text for name, text in properties.items() if name not in FAILURE_PROPERTIES}
+        again = retry_and_dead_letters.replay_letter(
+            letter.source, replace(letter.message, properties=original)
+        )
+        try:
+            await producer.send(again.data, key=again.key, properties=again.properties)
+        except MessageTooLarge as error:
+            return letter, str(error)
+        await consumer.acknowledge(letter.message)
+        return letter, None
+
+    return await asyncio.gather(*map(republish, letters))

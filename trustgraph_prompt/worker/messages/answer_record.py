@@ -1,0 +1,263 @@
+"""The durable record of a request: its outcome, its objects and its cost; and the search for records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate, count
+from typing import Any, Self
+
+from trustgraph_prompt import wire
+from trustgraph_prompt.broker import Broker
+from trustgraph_prompt.contract import Grounding
+from trustgraph_prompt.errors import Issue, Reason, RequestError
+from trustgraph_prompt.reader import Outcome, Rejected
+from trustgraph_prompt.worker.flow import Unusable
+from trustgraph_prompt.worker.messages.request import Request
+
+MAX_RAW = 2_000
+"""Characters kept of a rejected object; with `MAX_REJECTED` this bounds the record's size."""
+
+MAX_REJECTED = 200
+
+MAX_GROUNDING, MAX_GROUNDINGS = 8_000, 256_000
+"""Bytes of the grounding of one object, and of all objects of a record."""
+
+LISTS = ("objects", "rejected", "issues", "calls")
+
+UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
+
+
+def is_unusable(outcome: Outcome) -> bool:
+    """Whether a jsonl answer has no valid object and does not say that there are none.
+
+    Valid objects that are too large for a message count as valid.
+    """
+    asked_for_many = outcome.contract.format == "jsonl"
+    return asked_for_many and outcome.reason not in UNSERVED | {Reason.SUCCESS, Reason.TOO_LARGE}
+
+
+def is_served(outcome: Outcome, unusable: Unusable) -> bool:
+    """Whether the requester gets a value; `unusable` is the flow's setting for unusable answers."""
+    if outcome.contract.format != "jsonl" or outcome.reason in UNSERVED:
+        return outcome.ok
+    return unusable == "answer" or not is_unusable(outcome)
+
+
+def reject_objects(outcome: Outcome, why_not: Callable[[object], str | None]) -> Outcome:
+    """A jsonl outcome with those objects rejected for which `why_not` returns a reason.
+
+    Their `raw` is truncated, and their position in the answer is not known any more.
+    """
+    others = {rejected.index for rejected in outcome.rejected}
+    indexes = (index for index in count() if index not in others)
+    kept: list[object] = []
+    rejected = list(outcome.rejected)
+    for index, value in zip(indexes, outcome.value, strict=False):
+        if (why := why_not(value)) is None:
+            kept.append(value)
+        else:
+            raw = wire.encode(value)[:MAX_RAW].decode(errors="ignore")
+            rejected.append(Rejected(index, raw, (Issue(Reason.TOO_LARGE, why),), 0))
+    reason = Reason.TOO_LARGE if outcome.ok and not kept else outcome.reason
+    rejected.sort(key=lambda rejection: rejection.index)
+    ids = set(map(id, kept))
+    grounding = outcome.grounding and tuple(
+        found for value, found in zip(outcome.value, outcome.grounding, strict=True) if id(value) in ids
+    )
+    return replace(outcome, value=kept, rejected=tuple(rejected), reason=reason, grounding=grounding)
+
+
+def bounded_grounding(grounding: Mapping[str, Grounding | None]) -> Mapping[str, Grounding | None]:
+    """The grounding of an object with all spans, one per value, or none, whichever fits."""
+    for spans in (None, 1, 0):
+        bounded = {
+            path: found and replace(found, spans=found.spans[:spans]) for path, found in grounding.items()
+        }
+        if len(wire.encode(bounded)) <= MAX_GROUNDING:
+            return bounded
+    return {}
+
+
+def object_ids(request: str, prompt: str) -> Callable[[object], str]:
+    """Returns a function that computes the id of an object of one request.
+
+    The id is the same in every run for the same object of the same request and prompt.
+    """
+    common = hashlib.sha256(_part(request.encode()) + _part(prompt.encode()))
+
+    def id_of(value: object) -> str:
+        digest = common.copy()
+        digest.update(_part(wire.canonical(value)))
+        return digest.hexdigest()[:32]
+
+    return id_of
+
+
+def _part(data: bytes) -> bytes:
+    return len(data).to_bytes(8, "big") + data
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The record of a request, published after its objects on the flow's compacted answers topic.
+
+    `objects` has the ids of the valid objects; objects that no record names are of a worker that crashed.
+    `value` is the result of a `text` or `json` prompt. `reason`, `stage`, `issues`, `cached` and `escalated`
+    are those of the Outcome. `grounding` has the positions of objects in the terms, by id. `cost` is in the
+    currency of the flow's price, None without one.
+    """
+
+    request: str
+    flow: str
+    prompt: str
+    version: str
+    reason: str
+    stage: str
+    truncated: bool | None
+    objects: tuple[str, ...]
+    value: Any = None
+    rejected_count: int = 0
+    rejected: tuple[Mapping[str, Any], ...] = ()
+    issues: tuple[Mapping[str, str], ...] = ()
+    calls: tuple[Mapping[str, Any], ...] = ()
+    usage: Mapping[str, int | None] = field(default_factory=dict)
+    cost: float | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
+    cached: bool = False
+    escalated: str | None = None
+    grounding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        flow: str,
+        prompt: str,
+        version: str,
+        outcome: Outcome,
+        objects: tuple[str, ...],
+        grounding: Mapping[str, Mapping[str, Grounding | None]] | None = None,
+    ) -> Self:
+        """Make the record of an outcome, bounded in size."""
+        return cls(
+            request=request.id,
+            flow=flow,
+            prompt=prompt,
+            version=version,
+            reason=outcome.reason.value,
+            stage=outcome.stage.name.lower(),
+            truncated=outcome.truncated,
+            objects=objects,
+            value=outcome.value if outcome.ok and outcome.contract.format != "jsonl" else None,
+            rejected_count=len(outcome.rejected),
+            rejected=tuple(
+                {"index": r.index, "raw": r.raw[:MAX_RAW], "issues": [_issue(issue) for issue in r.issues]}
+                for r in outcome.rejected[:MAX_REJECTED]
+            ),
+            issues=tuple(_issue(issue) for issue in outcome.issues),
+            calls=tuple(
+                {
+                    "why": call.why,
+                    "finish_reason": call.finish_reason,
+                    "model": call.model,
+                    "error": call.error,
+                    "usage": asdict(call.usage),
+                    "cost": call.cost,
+                }
+                for call in outcome.calls
+            ),
+            usage=asdict(outcome.usage),
+            cost=outcome.cost,
+            source=request.source,
+            cached=outcome.cached,
+            escalated=outcome.escalated,
+            grounding=_bounded(grounding, objects) if grounding else {},
+        )
+
+    @property
+    def gave_nothing(self) -> bool:
+        """Whether there is neither an object nor a value, even if that is the correct result."""
+        return not self.objects and self.value in (None, "", [])
+
+    @property
+    def why(self) -> str:
+        """The reason for the failure in one line; empty after a success."""
+        if self.reason == Reason.SUCCESS:
+            return ""
+        reasons = [issue["message"] for issue in self.issues]
+        if self.rejected and not reasons:
+            first = self.rejected[0]["issues"][0]
+            place = f"{first['path']}: " if first["path"] else ""
+            reasons = [f"{self.rejected_count:,} refused, the first: {place}{first['message']}"]
+        reasons += [call["error"] for call in self.calls]
+        return str(next(filter(None, reasons), self.reason.replace("_", " ")))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Parse a record; unknown fields are ignored. Raises `RequestError`."""
+        record = wire.decode(data, "Answer")
+        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        try:
+            return cls(**known | {name: tuple(known[name]) for name in LISTS if name in known})
+        except TypeError as error:
+            raise RequestError(f"Answer: {error}") from None
+
+    def encode(self) -> bytes:
+        """Serialize the record for the topic."""
+        return wire.encode(self)
+
+
+def _bounded(
+    grounding: Mapping[str, Mapping[str, Grounding | None]], objects: tuple[str, ...]
+) -> dict[str, Mapping[str, Grounding | None]]:
+    """The grounding that fits into a record, by the ids of objects."""
+    bounded = {id: bounded_grounding(grounding[id]) for id in objects if id in grounding}
+    sizes = accumulate(len(wire.encode(found)) for found in bounded.values())
+    pairs = zip(bounded.items(), sizes, strict=True)
+    return {id: found for (id, found), size in pairs if found and size <= MAX_GROUNDINGS}
+
+
+def _issue(issue: Issue) -> dict[str, str]:
+    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFilter:
+    """Matches the records of a flow that have no result and the given reason and prompt."""
+
+    flow: str
+    reason: str | None = None
+    prompt: str | None = None
+
+    def matches(self, answer: Answer) -> bool:
+        return (
+            answer.gave_nothing
+            and answer.flow == self.flow
+            and self.reason in (None, answer.reason)
+            and self.prompt in (None, answer.prompt)
+        )
+
+
+async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple[float, Answer]]:
+    """The matching records, the last one of each request, in order, with their time of publication.
+
+    Keeps only these in memory: a topic has a record for each request. Raises `BrokerError`.
+    """
+    found: dict[str, tuple[float, Answer]] = {}
+    reader = await broker.reader(topic)
+    try:
+        while await reader.behind() and (message := await reader.receive()):
+            if message.key is None:
+                continue
+            found.pop(message.key, None)
+            try:
+                answer = Answer.decode(message.data)
+            except RequestError:  # a deletion, or a message of another program
+                continue
+            if filter.matches(answer):
+                found[message.key] = message.published, answer
+    finally:
+        await reader.close()
+    return list(found.values())

@@ -1,0 +1,92 @@
+"""Asks the model about one request, and puts the outcome into the journal before anything else happens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from trustgraph_prompt.ask import Listen, ask
+from trustgraph_prompt.llm import Provider, RetryPolicy
+from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.messages.answer_record import is_unusable
+from trustgraph_prompt.worker.messages.request import Request
+from trustgraph_prompt.worker.request.journal import AskResult, Entry
+from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.telemetry import logs
+
+log = logging.getLogger(__name__)
+
+SECONDS_TO_ANSWER = 1.0
+"""Time reserved for sending the answer or an error, but at most a tenth of the budget."""
+
+
+async def ask_once(
+    prompt: PromptDefinition,
+    question: Question,
+    provider: Provider,
+    request: Request,
+    flow: Flow,
+    services: Services,
+    entry: Entry,
+    *,
+    listen: Listen,
+    retry: RetryPolicy = RetryPolicy(),
+    judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
+) -> AskResult:
+    """Ask, and return the outcome after `judge`, which is also put into `entry`.
+
+    Raises what `listen` raises.
+    """
+    started, budget = services.clock(), flow.budget_of_a_request
+    published = request.published
+    if published is not None and budget.seconds is not None:
+        published -= min(SECONDS_TO_ANSWER, budget.seconds / 10)
+    with logs.about(prompt=prompt.id), services.tracing.asking(prompt) as record_result:
+        outcome = await ask(
+            prompt,
+            question,
+            provider,
+            budget=budget,
+            price=flow.price,
+            published=published,
+            listen=listen,
+            retry=retry,
+            clock=services.clock,
+            sleep=services.sleep,
+            cache=services.cache,
+        )
+        entry.result = prompt, judge(outcome)
+        with _log_errors():
+            record_result(outcome)
+        with _log_errors():
+            services.metrics.asked(flow.name, prompt.id, outcome, max(0.0, services.clock() - started))
+            if services.cache is not None and prompt.cache is not None:
+                services.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
+        unusable = is_unusable(outcome)
+        log.log(
+            logging.WARNING if unusable else logging.INFO,
+            "%s: the answer has no valid object and does not say that there are none" if unusable else "%s",
+            outcome.reason.value,
+            extra={
+                "objects": len(outcome.value) if isinstance(outcome.value, list) else None,
+                "rejected": len(outcome.rejected),
+                "truncated": outcome.truncated,
+                "calls": len(outcome.calls),
+                "tokens": outcome.usage.total_tokens,
+                "cached": outcome.cached or None,
+                "escalated": outcome.escalated,
+            },
+        )
+        return entry.result
+
+
+@contextmanager
+def _log_errors() -> Iterator[None]:
+    """Log errors in traces and metrics: they must not lose an answer that was paid for."""
+    try:
+        yield
+    except Exception:
+        log.exception("internal error in traces or metrics, the answer is used nevertheless")

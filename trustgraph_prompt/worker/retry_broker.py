@@ -1,0 +1,95 @@
+"""Retries broker operations, with logged exponential backoff."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from contextlib import suppress
+from time import time
+from typing import Any, TypeVar
+
+from tenacity import RetryCallState, retry_if_exception_type, wait_exponential, wait_random_exponential
+from tenacity.wait import WaitBaseT
+
+from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
+from trustgraph_prompt.retrying import error_of, retrying
+from trustgraph_prompt.worker.telemetry.health import reason_since
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+"""Seconds before the next try of an operation that the start needs; doubled each time."""
+
+LONGEST_OUTAGE_PAUSE = 30.0
+"""Maximum seconds before the next try to settle a message; doubled from 1, with full jitter."""
+
+_BROKER_FAILED = retry_if_exception_type(BrokerError)
+_BROKER_UNAVAILABLE = retry_if_exception_type(BrokerUnavailable)
+_START_PAUSES = wait_exponential(SHORTEST_PAUSE, LONGEST_PAUSE)
+_OUTAGE_PAUSES = wait_random_exponential(max=LONGEST_OUTAGE_PAUSE)
+
+
+async def retry_until_stopped(
+    part: str, action: Callable[[], Awaitable[T]], waiting: MutableMapping[str, str], stopping: asyncio.Event
+) -> T | None:
+    """Call `action` until it raises no `BrokerError`; returns its result, None once `stopping` is set.
+
+    `waiting[part]` has the reason meanwhile.
+    """
+    began = time()
+    waiting[part] = "starting"
+
+    def report(state: RetryCallState) -> None:
+        waiting[part] = reason_since(error_of(state), began)
+        log.error("%s: %s; retry in %.1f s", part, error_of(state), state.upcoming_sleep)
+
+    async def sleep(seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), seconds)
+
+    async def unless_stopping() -> T | None:
+        return None if stopping.is_set() else await action()
+
+    try:
+        result = await retrying(
+            unless_stopping,
+            retry=_BROKER_FAILED,
+            stop=lambda state: stopping.is_set(),
+            wait=_START_PAUSES,
+            before_sleep=report,
+            sleep=sleep,
+        )
+    except BrokerError:  # the shutdown may have caused it
+        result = None
+    waiting.pop(part, None)
+    return result
+
+
+async def cancel_when_stopped(action: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T | None:
+    """Run `action`, cancelled once `stopping` is set; returns its result, None if it was cancelled."""
+    running, stopped = asyncio.create_task(action), asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait([running, stopped], return_when=asyncio.FIRST_COMPLETED)
+        return running.result() if running.done() else None
+    finally:
+        running.cancel()
+        stopped.cancel()
+        await asyncio.wait([running, stopped])
+
+
+async def retry_outages(
+    action: Callable[[], Awaitable[T]],
+    sleep: Callable[[float], Awaitable[None]],
+    pauses: WaitBaseT = _OUTAGE_PAUSES,
+) -> T:
+    """Call `action` until the broker is available; returns its result. Raises any other `BrokerError`."""
+    return await retrying(
+        action,
+        retry=_BROKER_UNAVAILABLE,
+        wait=pauses,
+        before_sleep=lambda state: log.warning("the broker is unavailable: %s", error_of(state)),
+        sleep=sleep,
+    )
