@@ -25,6 +25,7 @@ from trustgraph_prompt.worker.telemetry.watch import Watch
 class Services:
     """The services of the flows of one process; `prompts` has the current snapshot of each workspace.
 
+    `provider(flow)` is that of a flow, already wrapped in limits, circuit breaker, metrics and traces.
     `crash_record` is that of one flow, None for non-persistent topics. `failing` has the last error of the
     flow's provider until it answers again.
     """
