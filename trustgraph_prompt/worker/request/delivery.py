@@ -25,6 +25,7 @@ from trustgraph_prompt.worker.request.disposition import (
     Acknowledge,
     AnswerSent,
     AwaitProvider,
+    Begin,
     GiveUp,
     Leave,
     Result,
@@ -74,12 +75,12 @@ class _Job:
         """Call the model, unless the journal has the outcome."""
         self.work = self.begin()
         self._result = self.entry.result or await self.work.ask()
-        return self._result[1]
+        return self._result.outcome
 
     async def send(self) -> Outcome:
         await self.work.send(*self._result)
         self.entry.answered = self.sent = True
-        return self._result[1]
+        return self._result.outcome
 
 
 class Delivery:
@@ -145,7 +146,7 @@ class Delivery:
         """Settle the message at once, without retries: the worker stops, or the flow is removed."""
         job = self._job
         result = job.entry.result if job else None
-        settlement = self._settlement(result[1] if result else None, ending=True)
+        settlement = self._settlement(result.outcome if result else None, ending=True)
         try:
             await self._settler.settle_now(self._message, settlement, job.request if job else None)
         except BrokerError as error:
@@ -155,18 +156,26 @@ class Delivery:
                 job.entry.forget()
 
     async def _until_settled(self, job: _Job) -> Result:
-        """Follow `decide` until the message is settled or awaits its provider; returns the last result."""
-        result = await self._ask(job)
+        """Follow `decide` until the message is settled or awaits its provider; returns the last result.
+
+        Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`.
+        """
+        result: Result | None = None
         while not isinstance(disposition := decide(self._situation(result)), Settlement):
-            if isinstance(disposition, SendOut):
-                result = await _try(job.send)
-                continue
-            if isinstance(disposition, WaitHere):
-                await self._wait(disposition, job)
-            if isinstance(disposition, AwaitProvider):
-                self._awaited = disposition
-                return result
-            result = await self._ask(job)
+            match disposition:
+                case Begin():
+                    result = await self._ask(job)
+                case SendOut():
+                    result = await _try(job.send)
+                case WaitHere():
+                    await self._wait(disposition, job)
+                    result = await self._ask(job)
+                case AwaitProvider():
+                    self._awaited = disposition
+                    break
+        assert result is not None
+        if isinstance(disposition, AwaitProvider):
+            return result
         if isinstance(disposition, Retry) and disposition.ask_again:
             job.entry.forget()
         settled = await self._settler.settle(self._message, disposition, job.request)
