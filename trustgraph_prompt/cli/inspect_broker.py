@@ -67,10 +67,8 @@ def flows_of(
     from trustgraph_prompt.worker.flow_file import load
 
     served = [flow for path in flows or [package_data.flows()] for flow in load(path, processor=processor)]
+    known(name, sorted(flow.name for flow in served), "--flow")
     chosen = [flow for flow in served if name in (None, flow.name)]
-    if not chosen:
-        known = ", ".join(sorted(flow.name for flow in served))
-        raise ConfigError("there is no such flow", where="--flow", found=name, expected=f"one of {known}")
     names = ", ".join(dict.fromkeys(flow.name for flow in chosen))
     given = f" in {', '.join(map(str, flows))}" if flows else ""
     description = (
