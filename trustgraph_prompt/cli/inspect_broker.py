@@ -110,6 +110,14 @@ class BrokerView:
         async with admin(self.url, self._admin_url) as asked:
             return await topics_in(asked, namespaces)
 
+    async def entries(self, config_topic: str, workspace: str | None) -> dict[str, bytes]:
+        """Return the entries of one workspace or of all; none if there is no such topic."""
+        from trustgraph_prompt.worker.config.config_topic import entries
+
+        if not await self.has(config_topic):
+            return {}
+        return await entries(self.broker, workspace, topic=config_topic)
+
 
 def look(url: str, admin_url: str | None, action: Callable[[BrokerView], Awaitable[T]]) -> T:
     """Run the action on the broker at the URL and return its result. Raises `ConfigError`, `BrokerError`."""
