@@ -164,9 +164,10 @@ class ConfigError(TrustgraphPromptError):
     def __str__(self) -> str:
         place = " ".join(part for part in (self.where, self.path) if part)
         text = f"{place}: {self.message}" if place else self.message
-        if self.expected is not None:
-            text += f" (found {excerpt(repr(self.found), 80)}, expected {self.expected})"
-        return text
+        if self.found is None and self.expected is None:
+            return text
+        expected = "" if self.expected is None else f", expected {self.expected}"
+        return f"{text} (found {excerpt(repr(self.found), 80)}{expected})"
 
 
 class ContractError(ConfigError):

@@ -245,7 +245,11 @@ async def test_a_service_that_does_not_answer_is_waited_for(
     monkeypatch.setattr("trustgraph_prompt.worker.config.trustgraph_client.SECONDS_FOR_AN_ANSWER", 0.2)
     place.config.silent = True
     working = await place.work(ready=False)
-    await until(lambda: "no response" in working.worker.health.waiting.get("config", ""))
+    no_response = (
+        f"{place.broker.address}: no response from the config service on "
+        f"non-persistent://{place.space}/request/config in 0.2 s"
+    )
+    await until(lambda: no_response in working.worker.health.waiting.get("config", ""))
     place.config.silent = False
     await working.ready()
 

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import logging
+from dataclasses import replace
 from typing import Any, cast
 from weakref import WeakSet
 
@@ -17,10 +18,12 @@ from trustgraph_prompt.broker import Broker, Consumer, Message, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.loop import FlowLoop
 from trustgraph_prompt.worker.request_services import SharedServices
+from trustgraph_prompt.worker.telemetry import logs
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
@@ -222,6 +225,36 @@ async def test_the_log_and_the_notes_say_why_a_provider_failed_without_its_words
     await responses.under(await house.send(flow, "define", text="chalk"))
     await working.stop()
     assert working.worker.health.notes() == {}
+
+
+async def test_the_log_names_a_chunk_as_its_record_does(
+    house: House, root_log: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = house.flow(persistent=False, prompt="define")
+    flow = replace(
+        flow, input=replace(flow.input, kind="chunk"), outputs=replace(flow.outputs, response=None)
+    )
+    answers = await house.hear(house.topic("answers"))
+    asked = asyncio.Event()
+
+    def model(call: Call) -> ScriptedAnswer:
+        if "flint" not in call.messages[-1].text:
+            return ScriptedAnswer("I am sorry.")
+        asked.set()
+        return ScriptedAnswer(CHALK, delay=600)
+
+    working = await house.work(flow, model, drain_timeout=0.1)
+    logs.configure()
+    await house.put(flow.input.topic, Chunk(Metadata("document/1"), "On chalk").encode())
+    [record] = await answers.until(1)
+    await house.put(flow.input.topic, Chunk(Metadata("document/2"), "On flint").encode())
+    await asked.wait()
+    await working.stop()
+
+    assert record.key == "document/1"
+    lines = map(json.loads, capsys.readouterr().err.splitlines())
+    failures = [(line["request"], line["prompt"]) for line in lines if line["level"] == "error"]
+    assert failures == [("document/1", "define"), ("document/2", "define")]
 
 
 async def test_a_term_that_is_missing_is_refused_unpaid_or_logged(

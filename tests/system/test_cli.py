@@ -156,6 +156,28 @@ class TestCheck:
         assert "did you mean" in result.stderr
         assert "Traceback" not in result.stderr
 
+    @pytest.mark.parametrize(
+        ("keys", "misspelt", "meant"),
+        [
+            (["inptu", "name", "outputs"], "inptu", "input"),
+            (["inptu", "name", "outptus"], "inptu", "input"),
+            (["inptu", "nmae", "outptus"], "inptu", "input"),
+            (["inptu", "name", "prompt"], "inptu", "input"),
+            (["promt", "dialect"], "promt", "prompt"),
+            (["promt", "dialct"], "promt", "prompt"),
+        ],
+    )
+    def test_tells_a_flow_from_a_prompt_whichever_key_is_misspelt(
+        self, keys: list[str], misspelt: str, meant: str, tmp_path: Path
+    ) -> None:
+        values = {"inptu": {"topic": "persistent://a/b/c"}, "outputs": {"response": "persistent://a/b/d"}}
+        file = tmp_path / "misspelt.yaml"
+        file.write_text(json.dumps({key: values.get(key, "jinja") for key in keys}))
+        result = run("check", file)
+        assert f"{file} /{misspelt}: unknown key, did you mean '{meant}'?" in result.stderr.splitlines()[0]
+        if meant == "input":
+            assert "`prompt`" not in result.stderr
+
     def test_finds_two_flows_of_one_name(self, tmp_path: Path) -> None:
         flow = "name: f\ninput: {topic: 'persistent://a/b/c'}\noutputs: {response: 'persistent://a/b/d'}\n"
         (tmp_path / "one.yaml").write_text(flow)

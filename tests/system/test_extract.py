@@ -426,6 +426,61 @@ async def test_a_server_on_loopback_gives_the_same_objects_as_the_recording(
     assert b"sesame" not in stdout + stderr
 
 
+REFUSED = {
+    "the key": (401, b'{"error": {"message": "no such key"}}', "OPENAI_API_KEY"),
+    "the model": (404, b'{"error": {"message": "no such model"}}', "--model"),
+    "the address": (404, b"no such page", "--base-url"),
+}
+
+
+async def extract_from(server: ModelServer, out: Path, *options: str) -> tuple[int | None, Any, str]:
+    """Exit code, summary and standard error of a run over the document."""
+    process = await asyncio.create_subprocess_exec(
+        *(str(PROGRAM), "extract", str(DOCUMENT), "--json", "-o", str(out)),
+        *("--base-url", f"{server.url}/v1", "--model", "small", *options),
+        env=environment(OPENAI_API_KEY="sesame"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    stdout, stderr = await process.communicate()
+    return process.returncode, json.loads(stdout), stderr.decode()
+
+
+@pytest.mark.parametrize(("status", "body", "setting"), REFUSED.values(), ids=REFUSED)
+async def test_a_run_in_which_every_question_would_fail_ends_with_those_in_progress(
+    server: ModelServer, tmp_path: Path, expected: bytes, status: int, body: bytes, setting: str
+) -> None:
+    recorded, out, answered, concurrency = Recorded(), tmp_path / "o.jsonl", 3, 2
+
+    def reply(question: dict[str, Any]) -> Reply:
+        if len(server.bodies) > answered:
+            return Reply([body], status, content_type="application/json")
+        return recorded.reply(question)
+
+    server.reply = reply
+    code, summary, stderr = await extract_from(server, out, "--concurrency", str(concurrency))
+    assert code == 1
+    assert len(summary["failures"]) <= concurrency
+    assert len(server.bodies) <= answered + concurrency
+    assert summary["open"] == ANSWERS - summary["answers"] - len(summary["failures"]) > 0
+    assert "stopped early: every other question would fail in the same way" in stderr
+    assert setting in stderr
+    assert "then run the same command again" in stderr
+
+    server.reply = recorded.reply
+    code, rest, _ = await extract_from(server, out)
+    assert (code, rest["from_earlier_runs"]) == (0, summary["answers"])
+    assert out.read_bytes() == expected
+
+
+async def test_a_server_that_forbids_one_question_is_asked_the_others(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    server.reply = lambda body: Reply([b"{}"], 403) if len(server.bodies) == 1 else Reply(streamed("[]"))
+    code, summary, _ = await extract_from(server, tmp_path / "o.jsonl")
+    assert (code, summary["answers"], summary["open"]) == (1, ANSWERS - 1, 0)
+
+
 def test_a_file_of_no_use_is_skipped_and_the_others_are_asked(expected: bytes, tmp_path: Path) -> None:
     empty, broken, out = tmp_path / "empty.txt", tmp_path / "broken.txt", tmp_path / "objects.jsonl"
     empty.write_text(" ")

@@ -168,6 +168,23 @@ def test_a_value_is_judged_by_the_sources_of_its_version() -> None:
     assert reasons('{"schema_version": "2.1", "name": "Nile"}', contract) == [("/name", Reason.UNGROUNDED)]
 
 
+@pytest.mark.parametrize(
+    ("unversioned", "versions"),
+    [(True, {"2.0": ...}), (None, {"1.0": True, "2.0": ...}), ({}, {"2.0": True, "2.1": ...})],
+)
+def test_a_version_that_accepts_anything_has_no_sources(
+    unversioned: dict[str, Any] | bool | None, versions: dict[str, Any]
+) -> None:
+    marked = {"properties": {"name": {"type": "string", "x-from": "text"}}}
+    contract = Contract.from_schema(
+        unversioned, versions={name: marked if each is ... else each for name, each in versions.items()}
+    )
+    assert reasons('{"name": "Nile"}', contract) == []
+    assert reasons('{"schema_version": "2.9", "name": "Nile"}', contract) == [("/name", Reason.UNGROUNDED)]
+    for plain in (name for name, each in versions.items() if each is True):
+        assert reasons(f'{{"schema_version": "{plain}", "name": "Nile"}}', contract) == []
+
+
 def test_looking_for_values_is_counted_like_all_other_judging() -> None:
     answer = "\n".join(f'{{"name": "n{n}"}}' for n in range(2_000))
     contract = of({"properties": {"name": {"x-from": "text"}}}, format="jsonl", limits=Limits(steps=500_000))

@@ -258,7 +258,7 @@ def test_two_flows_of_one_name_are_refused(tmp_path: Path) -> None:
     written(tmp_path, MINIMAL, "a.yaml")
     written(tmp_path, MINIMAL, "b.yaml")
 
-    with pytest.raises(FlowError, match="two flows have the same name"):
+    with pytest.raises(FlowError, match=r"two flows have the same name \(found 'f'\)$"):
         flow_file.load(tmp_path)
 
 

@@ -230,6 +230,15 @@ class TestModels:
         with pytest.raises(ConfigError, match="need the extra `pydantic`"):
             workflow.output_schema("p")
 
+    @pytest.mark.parametrize("text", ['(int "A count.")[]', "(string @length(1, 20))[]"])
+    def test_only_types_with_constraints_or_descriptions_need_pydantic(
+        self, text: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pydantic", None)
+        assert type_expr_to_python_type(type_of("int[]")) == list[int]
+        with pytest.raises(ConfigError, match="need the extra `pydantic`: pip install"):
+            type_expr_to_python_type(type_of(text))
+
     def test_agents_are_given_what_a_prompt_expects(self) -> None:
         workflow = Workflow.load(
             'schema A:\n    a: int\nprompt one expecting A: "?"\nprompt many expecting A[]: "?"\n'

@@ -304,7 +304,7 @@ async def test_the_ontology_prompt_answers_to_both_its_names() -> None:
         ('{"prompt": "{{ x.__class__ }}"}', "`__class__`"),
         ('{"prompt": "x", "dialect": "jinja", "typo": 1}', "unknown key"),
         ('{"prompt": 5}', "the entry is not a prompt"),
-        ('{"prompt": " "}', "the prompt has no text"),
+        ('{"prompt": " "}', "the prompt has no text (found ' ')"),
         ("[]", "the entry is not a prompt"),
         ("{", "unexpected end"),
     ],

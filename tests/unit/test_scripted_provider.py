@@ -150,7 +150,7 @@ class TestRecordings:
                 r"answers.jsonl:2 /answer: .*found 1, expected a string; or a list of its lines",
             ),
             ('{"anwser": "x"}', r"answers.jsonl:2 /anwser: unknown key, did you mean 'answer'"),
-            ('{"answer": "", "match": "("}', r"answers.jsonl:2 /match: not a regular expression"),
+            ('{"answer": "", "match": "("}', r"answers.jsonl:2 /match: not a regular .* \(found '\('\)"),
             ('{"answer": "", "chunk": 0}', r"answers.jsonl:2 /chunk"),
             ('{"answer": "", "delay": -1}', r"answers.jsonl:2 /delay"),
             ('{"answer": "", "finish_reason": "tired"}', r"answers.jsonl:2 /finish_reason"),

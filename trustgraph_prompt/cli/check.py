@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trustgraph_prompt.cli import options, output
-from trustgraph_prompt.errors import ConfigError, excerpt
+from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
 
 if TYPE_CHECKING:
     from trustgraph_prompt.prompts import PromptDefinition
@@ -25,6 +26,9 @@ MAX_ERRORS = 20
 
 MAX_KEYS = 5
 """How many keys a warning lists."""
+
+MAX_KEYS_COMPARED = 100
+"""How many keys of a file decide whether it is a flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +220,23 @@ def _in_file(error: ConfigError, path: str) -> ConfigError:
 
 
 def _is_flow(path: Path) -> bool:
+    """Whether a file has more keys of a flow than of a prompt, as any of them may be misspelt."""
     from trustgraph_prompt.config_files import read_yaml
+    from trustgraph_prompt.prompts.entry_schema import SCHEMA
+    from trustgraph_prompt.worker import flow_file
 
     if path.suffix == ".prompt":
         return False
     document = read_yaml(path)
-    return isinstance(document, dict) and ("input" in document or "outputs" in document)
+    if not isinstance(document, dict):
+        return False
+    keys = list(islice(document, MAX_KEYS_COMPARED))
+    return _known(keys, flow_file.schema()["properties"]) > _known(keys, SCHEMA["properties"])
+
+
+def _known(keys: list[str], declared: Mapping[str, Any]) -> tuple[int, int]:
+    """How many keys are declared, and how many are similar to a declared one."""
+    return sum(key in declared for key in keys), sum(bool(suggestion(key, declared)) for key in keys)
 
 
 def _as_json(verdict: Verdict) -> dict[str, Any]:

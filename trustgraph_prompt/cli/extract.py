@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.llm import Provider
 
 HOPELESS = 20
-"""After this many failures in a row the run stops: the server is down, or the key is wrong."""
+"""After this many failures in a row the run stops: the server is down."""
 
 DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
 
@@ -142,6 +142,8 @@ def command(
     if interrupted:
         output.note("interrupted: run the same command again for the rest")
         raise typer.Exit(130)
+    if extraction.is_hopeless:
+        output.note("stopped early: every other question would fail in the same way")
     if summary.failed:
         settings = summary.settings_to_change()
         for setting in settings:
@@ -164,10 +166,12 @@ async def _run(extraction: Extraction, provider: Provider) -> bool:
 
     def stop() -> None:
         nonlocal interrupted
-        if not interrupted:
+        if interrupted:
+            extraction.give_up()
+        else:
             output.note("stopping after the calls in progress; interrupt again to stop at once")
+            extraction.stop()
         interrupted = True
-        extraction.stop()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -134,8 +134,7 @@ class Contract:
         if plain is None and by_version:
             oldest_first = list(by_version.values())
             unversioned, plain = oldest_first[0], oldest_first[-1]
-        by_any_version = ((None, unversioned), *by_version.items())
-        sources = Sources.take({version: each for version, each in by_any_version if isinstance(each, dict)})
+        sources = Sources.take(dict([(None, unversioned), *by_version.items()]))
 
         def judge_of(schema: Schema | None, extra: Extra | None) -> Judge:
             return Judge.of(schema, extra, bool(coerce), compiled, limits.depth)

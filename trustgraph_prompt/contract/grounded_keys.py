@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from trustgraph_prompt.contract.coerce_scalars import is_one_of, type_of
 from trustgraph_prompt.contract.references import Path, References
+from trustgraph_prompt.contract.schema import Schema
 from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
 from trustgraph_prompt.errors import ContractError
 from trustgraph_prompt.json_text.pointer import pointer
@@ -92,24 +93,25 @@ class Sources:
         self.terms = frozenset(term for _, source in said for term in source[0])
 
     @classmethod
-    def take(cls, schemas: Mapping[Version | None, dict[str, Any]]) -> Sources | None:
+    def take(cls, schemas: Mapping[Version | None, Schema | None]) -> Sources | None:
         """Remove the sources from schemas and return them; None if there are none.
 
-        `schemas` are by version, with None for values without a version. They lose the keywords because the
-        validator, the model and the server must not see them. Raises `ContractError` for an invalid source,
-        or one at a place where values are not checked.
+        `schemas` are by version, with the key None for values without a version. They lose the keywords
+        because the validator, the model and the server must not see them. Raises `ContractError` for an
+        invalid source, or one at a place where values are not checked.
         """
         texts = map(json.dumps, schemas.values())
         if not any(f'"{keyword}"' in text for text in texts for keyword in (FROM, GROUNDING)):
             return None
+        objects = {version: schema for version, schema in schemas.items() if isinstance(schema, dict)}
         parts = [
             ((*(() if version is None else ("versions", str(version))), *path), part)
-            for version, schema in schemas.items()
+            for version, schema in objects.items()
             for path, part in References(schema).subschemas()
             if FROM in part or GROUNDING in part
         ]
         builder, said = _Builder(), []
-        roots = {version: builder.of(schema, References(schema)) for version, schema in schemas.items()}
+        marked = {version: builder.of(schema, References(schema)) for version, schema in objects.items()}
         for path, part in parts:
             source, node = _source(part, path), builder.nodes.get(id(part))
             if node is None and _DEFINITIONS.isdisjoint(path):
@@ -127,7 +129,7 @@ class Sources:
             part.pop(FROM, None)
             part.pop(GROUNDING, None)
         builder.find_useful()
-        return cls(roots, sorted(said)) if said else None
+        return cls({**dict.fromkeys(schemas, _ANYTHING), **marked}, sorted(said)) if said else None
 
     def values(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
         """Yield path, source and text of all strings and numbers with a source, also those in lists."""

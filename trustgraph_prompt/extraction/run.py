@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,10 +18,20 @@ from typing import Final
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
-from trustgraph_prompt.errors import ConfigError, SubscriptionBusy, TrustgraphPromptError, without_frames
+from trustgraph_prompt.errors import (
+    ConfigError,
+    ProviderAuthentication,
+    ProviderError,
+    ProviderInvalidModel,
+    ProviderInvalidRequest,
+    SubscriptionBusy,
+    TrustgraphPromptError,
+    without_frames,
+)
 from trustgraph_prompt.extraction import documents
 from trustgraph_prompt.extraction.results import Job, Result, ResultCollector
-from trustgraph_prompt.llm import Provider
+from trustgraph_prompt.llm import Call, Delta, Provider
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.loop import FlowLoop
@@ -70,7 +81,11 @@ def jobs(
 
 
 class Extraction:
-    """A run over some jobs. `state` is the file that keeps objects and answers."""
+    """A run over some jobs. `state` is the file that keeps objects and answers.
+
+    It ends early at a failed call that shows that every other call would fail as well; `is_hopeless` is set
+    then.
+    """
 
     def __init__(
         self,
@@ -83,8 +98,9 @@ class Extraction:
         concurrency: int,
         listen: Callable[[Result], None],
     ) -> None:
+        self.is_hopeless = False
         self._prompts = prompts
-        self._provider = provider
+        self._provider = _Watched(provider, self._lose_hope)
         self._state = state
         self._collector = ResultCollector(jobs, listen)
         self._stopping = asyncio.Event()
@@ -101,10 +117,14 @@ class Extraction:
         )
 
     def stop(self) -> None:
-        """Finish the calls in progress and keep their answers; called again, abandon them."""
-        if self._stopping.is_set() and self._loop is not None:
-            self._loop.give_up()
+        """Finish the calls in progress and keep their answers."""
         self._stopping.set()
+
+    def give_up(self) -> None:
+        """Stop, and abandon the calls in progress."""
+        self.stop()
+        if self._loop is not None:
+            self._loop.give_up()
 
     async def run(self) -> None:
         """Run until every job has its result, or until `stop()`; `listen` gets each result once.
@@ -119,6 +139,13 @@ class Extraction:
                 async with await connect("embedded:") as volatile:
                     await self._work(kept, volatile)
                 await self._catch_up(kept, earlier=False)
+
+    async def _lose_hope(self) -> None:
+        """Stop before another call is made."""
+        self.is_hopeless = True
+        self.stop()
+        if self._loop is not None:
+            await self._loop.stop()
 
     async def _catch_up(self, kept: Broker, *, earlier: bool) -> None:
         """Take all objects and answers in the state."""
@@ -165,6 +192,33 @@ class Extraction:
             take(message)
             if not self._collector.open:
                 self._stopping.set()
+
+
+class _Watched(ProviderWrapper):
+    """Awaits `lose_hope` before it raises an error that every other call would meet as well."""
+
+    def __init__(self, provider: Provider, lose_hope: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(provider)
+        self._lose_hope = lose_hope
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        try:
+            async with aclosing(self.provider.stream(call)) as deltas:
+                async for delta in deltas:
+                    yield delta
+        except ProviderError as error:
+            if _concerns_every_call(error, call):
+                await self._lose_hope()
+            raise
+
+
+def _concerns_every_call(error: ProviderError, call: Call) -> bool:
+    """Whether the server rejects the key, the model of all prompts, or the address."""
+    if isinstance(error, ProviderAuthentication):
+        return "HTTP 403" not in error.loggable  # with which some servers reject a single question
+    is_wrong_address = isinstance(error, ProviderInvalidRequest) and "HTTP 404" in error.loggable
+    is_own_model = call.config.model is not None
+    return not is_own_model and (is_wrong_address or isinstance(error, ProviderInvalidModel))
 
 
 async def _entries(kept: Broker, topic: str) -> list[Message]:

@@ -46,18 +46,19 @@ SCHEMA: Mapping[str, Any] = {
         "fences": {
             "enum": ["any", "strict", "one"],
             "default": "any",
-            "description": "Which code fences are read: any with a valid value; strict: if blocks are marked "
-            "json, only the whole of one of them; one: several different values are an error (json).",
+            "description": "Which code fences are read (json). any: any that holds a valid value; strict: if "
+            "blocks are marked json, the value must be the whole content of one; one: several values that "
+            "differ are an error.",
         },
         "native": {
             "enum": ["items"],
-            "description": "How a server that enforces schemas is asked for many objects (jsonl): as the "
-            "`items` of one object. By default, the schema is not sent to it.",
+            "description": "items: asks a server with structured output for one object with the list `items` "
+            "(jsonl). By default, the schema is not sent to the server.",
         },
         "answer-format": {
             "enum": ["append", "none"],
-            "description": "Whether instructions about the answer are appended to the question, unless it "
-            "contains {{ answer_format }}; by default, if it does not name the keys of the answer.",
+            "description": "Whether a description of the answer is appended to a question without "
+            "{{ answer_format }}; by default, if the question does not name every required key.",
         },
         "repair": {
             "type": "boolean",
@@ -85,7 +86,7 @@ SCHEMA: Mapping[str, Any] = {
                         "type": "string",
                         "description": "An expression that must be true for each object.",
                     },
-                    "message": {"type": "string", "description": "The error message if it is not."},
+                    "message": {"type": "string", "description": "The error message for other objects."},
                 },
             },
             "description": "Rules about a whole object, such as `total is none or total >= shown`.",
@@ -130,7 +131,7 @@ SCHEMA: Mapping[str, Any] = {
                 "op": {"enum": ["~", "==", "!=", "contains"]},
                 "value": {"type": "string", "minLength": 1},
             },
-            "description": "Which answers are escalated: a comparison with their text.",
+            "description": "Which answers to escalate, by a comparison with their text.",
         },
         "cache": {
             "oneOf": [
@@ -143,7 +144,7 @@ SCHEMA: Mapping[str, Any] = {
                 },
             ],
             "default": False,
-            "description": "Whether the answer is cached for an hour, or for this many seconds.",
+            "description": "Whether the answer is cached, for an hour or for the given number of seconds.",
         },
         "model": {
             "type": "object",

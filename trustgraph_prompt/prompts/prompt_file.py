@@ -221,7 +221,7 @@ class _Prompt:
         """The errors in its clauses, each by itself."""
         prompt, settings = self._prompt, self._prompt.settings
         if not prompt.name:
-            yield PromptError("the prompt has no name", where=self.places.of(), found="")
+            yield PromptError("the prompt has no name", where=self.places.of())
         for key, instead in _NOT_CLAUSES.items():
             if key in settings:
                 yield PromptError(

@@ -15,7 +15,7 @@ from typing import Any
 from typing import Literal as OneOf
 from uuid import UUID
 
-from trustgraph_prompt.errors import LanguageError
+from trustgraph_prompt.errors import ConfigError, LanguageError
 from trustgraph_prompt.language.constraints import keywords_of, type_of
 from trustgraph_prompt.language.nodes import (
     Annotated,
@@ -66,12 +66,26 @@ def _integer_bound(keyword: str, value: Any) -> Any:
 
 def _metadata(keyword: str, value: Any) -> tuple[Any, ...]:
     """Pydantic's metadata for a keyword of JSON Schema."""
-    from pydantic import AfterValidator, Field
-
     if keyword in _FIELD_SETTINGS:
-        return (Field(**{_FIELD_SETTINGS[keyword]: value}),)
-    field = Field(json_schema_extra={keyword: value})
-    return (AfterValidator(_unique), field) if keyword == "uniqueItems" else (field,)
+        return (_field(**{_FIELD_SETTINGS[keyword]: value}),)
+    field = _field(json_schema_extra={keyword: value})
+    if keyword != "uniqueItems":
+        return (field,)
+    from pydantic import AfterValidator
+
+    return AfterValidator(_unique), field
+
+
+def _field(**settings: Any) -> Any:
+    """Pydantic's `Field`. Raises `ConfigError` without Pydantic."""
+    try:
+        from pydantic import Field
+    except ImportError:
+        raise ConfigError(
+            "types with constraints or descriptions need the extra `pydantic`: "
+            "pip install 'trustgraph-prompt[pydantic]'"
+        ) from None
+    return Field(**settings)
 
 
 def _unique(items: list[Any]) -> list[Any]:
@@ -105,7 +119,7 @@ def type_expr_to_python_type(
     """Convert a type to an annotation, with constraints as metadata of Pydantic.
 
     `schemas` are the annotations of schemas, by name. Raises `LanguageError` for a name that neither they nor
-    `DSL_TYPE_MAP` contain.
+    `DSL_TYPE_MAP` contain, `ConfigError` for constraints or a description without Pydantic.
     """
     match type_expr:
         case Optional(inner):
@@ -120,9 +134,7 @@ def type_expr_to_python_type(
             annotation = type_expr_to_python_type(inner, schemas, own)
             if description is None:
                 return annotation
-            from pydantic import Field
-
-            return typing.Annotated[annotation, Field(description=description)]
+            return typing.Annotated[annotation, _field(description=description)]
     return _constrained(_unconstrained(type_expr, schemas), type_of(type_expr, {}), constraints)
 
 

@@ -29,9 +29,9 @@ class ConfigClient:
     def __init__(self, broker: Broker, space: str) -> None:
         self.version = 0
         self._callers = CallerPool(broker)
-        self._caller = self._callers.between(
-            f"non-persistent://{space}/request/config", f"non-persistent://{space}/response/config"
-        )
+        requests = f"non-persistent://{space}/request/config"
+        self._caller = self._callers.between(requests, f"non-persistent://{space}/response/config")
+        self._silent = f"{broker.address}: no response from the config service on {requests}"
         self._permits = asyncio.Semaphore(AT_ONCE)
 
     async def values(self, workspace: str, type: str) -> Values:
@@ -85,18 +85,19 @@ class ConfigClient:
         await self._callers.close()
 
     async def _ask(self, request: ConfigRequest) -> ConfigResponse:
-        async with self._permits:
-            calling = self._caller.call(request.encode(), timeout=SECONDS_FOR_AN_ANSWER)
-            async with aclosing(calling) as responses:
-                async for message in responses:
-                    try:
-                        response = ConfigResponse.decode(message.data)
-                    except RequestError as error:
-                        raise BrokerUnavailable(f"invalid answer of the config service: {error}") from None
-                    if response.error is None:
-                        self.version = response.version
-                    return response
-        raise CallTimeout(f"no answer from the config service within {SECONDS_FOR_AN_ANSWER:g} s")
+        async with (
+            self._permits,
+            aclosing(self._caller.call(request.encode(), timeout=SECONDS_FOR_AN_ANSWER)) as responses,
+        ):
+            try:
+                response = ConfigResponse.decode((await anext(responses)).data)
+            except CallTimeout:
+                raise CallTimeout(f"{self._silent} in {SECONDS_FOR_AN_ANSWER:g} s") from None
+            except RequestError as error:
+                raise BrokerUnavailable(f"invalid answer of the config service: {error}") from None
+        if response.error is None:
+            self.version = response.version
+        return response
 
 
 def is_reserved(workspace: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -133,7 +134,7 @@ class Delivery:
             await self._settler.settle(message, self._settlement(error), None)
             return error
         REQUEST.set(request.id)
-        with logs.about(prompt=request.prompt[:LONGEST_NAME]):
+        with _about(request):
             async with services.journal.entry(flow.name, request.id, message.data) as entry:
                 kind = PromptWork if request.completion is None else TextCompletionWork
                 self._job = _Job(request, entry, begin=partial(kind, request, flow, services, entry))
@@ -147,13 +148,14 @@ class Delivery:
         job = self._job
         result = job.entry.result if job else None
         settlement = self._settlement(result.outcome if result else None, ending=True)
-        try:
-            await self._settler.settle_now(self._message, settlement, job.request if job else None)
-        except BrokerError as error:
-            log.error("the message could not be settled during shutdown: %s", error)
-        else:
-            if job is not None and isinstance(settlement, GiveUp):
-                job.entry.forget()
+        with _about(job.request) if job else nullcontext():
+            try:
+                await self._settler.settle_now(self._message, settlement, job.request if job else None)
+            except BrokerError as error:
+                log.error("the message could not be settled during shutdown: %s", error)
+            else:
+                if job is not None and isinstance(settlement, GiveUp):
+                    job.entry.forget()
 
     async def _until_settled(self, job: _Job) -> Result:
         """Follow `decide` until the message is settled or awaits its provider; returns the last result.
@@ -233,6 +235,11 @@ class Delivery:
             ending=ending,
             jitter=random.uniform(0.5, 1.0),
         )
+
+
+def _about(request: Request) -> logs.about:
+    """The log fields of a request, once it is decoded: a chunk may have its id within the message."""
+    return logs.about(request=request.id, prompt=request.prompt[:LONGEST_NAME])
 
 
 async def _try(step: Callable[[], Awaitable[Outcome]]) -> Result:
