@@ -36,9 +36,11 @@ IMAGE: Final = "localhost/trustgraph-prompt-test/image"
 
 #: crun, podman's own choice, does not start where the machine has both versions of cgroups.
 PODMAN: Final = ("podman", "--runtime", "runc", "--cgroup-manager", "cgroupfs", "--events-backend", "file")
-#: As a Pod of the chart: podman itself would make /run and /var/tmp writable too.
+#: As a Pod of the chart: podman itself would make /run and /var/tmp writable too. Whatever ends the test run, no
+#: container lives on.
 RESTRICTED: Final = (
     *("--rm", "--pull", "never", "--network", "host", "--user", "10001:10001", "--memory", "256m"),
+    *("--timeout", "600"),
     *("--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp"),
     *("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
     *("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"),  # podman's exceed what may be given
