@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
 import subprocess
 import sys
 import time
@@ -17,20 +15,15 @@ from signal import SIGTERM
 import pytest
 import yaml
 
-from tests.support import image as containers
 from tests.support.command import DOCUMENT, RECORDING, ROOT
 from tests.support.command import run as run_here
-from tests.support.image import ContainerSite, Image
-from tests.support.model_server import DONE, ModelServer, Reply, said
-from tests.support.pulsar_server import PulsarServer
-from tests.support.pulsar_traffic import traffic
-from tests.support.restless_model import RestlessModel
+from tests.support.containers import ContainerSite, Image
+from tests.support.containers import run as run_container
 from tests.support.worker_processes import Site
 from tests.support.workers import entry
 
 pytestmark = pytest.mark.xdist_group("image")
 
-GUIDE = ROOT / "docs" / "image.md"
 HOME = "/opt/trustgraph-prompt"
 LARGEST_BASE = 130_000_000
 """What python:3.13-slim may grow to before the image has 250 MB."""
@@ -45,19 +38,9 @@ async def container_site(image: Image, tmp_path: Path) -> AsyncIterator[Containe
         yield ContainerSite(image, tmp_path, stack, "embedded:/tmp/broker.db")
 
 
-@pytest.fixture
-async def pulsar_container_site(
-    image: Image, tmp_path: Path, pulsar_url: str, pulsar_space: str
-) -> AsyncIterator[ContainerSite]:
-    """The same on a real Pulsar."""
-    async with AsyncExitStack() as stack:
-        config_topic = f"persistent://{pulsar_space}/config/prompt"
-        yield ContainerSite(image, tmp_path, stack, pulsar_url, config_topic)
-
-
 def python(image: Image, program: str) -> str:
     """What a program prints that the image's Python runs."""
-    done = containers.run(image, "-c", program, entrypoint="python")
+    done = run_container(image, "-c", program, entrypoint="python")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -217,84 +200,6 @@ async def test_how_soon_it_is_live(
     outside = min([await seconds(site) for _ in range(2)])
     inside = min([await seconds(container_site) for _ in range(2)])
     tell(outside=f"{outside:.2f} s", in_a_container=f"{inside:.2f} s")
-
-
-@pytest.mark.image
-@pytest.mark.pulsar
-async def test_stopped_under_load_it_loses_nothing(
-    pulsar_container_site: ContainerSite, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
-) -> None:
-    site, model = pulsar_container_site, RestlessModel(pause=0.05)
-    async with traffic(site, pulsar_space, server, model, concurrency=8) as flow:
-        worker = await site.run("--drain-timeout", 30)
-        sending = asyncio.create_task(flow.send_as_trustgraph((f"r{n}" for n in range(400)), 0.01))
-        await flow.heard.until(40)
-        signalled = time.monotonic()
-        await site.stop()
-        await worker.ended()  # with 0, where SIGKILL leaves 137
-        seconds = time.monotonic() - signalled
-        answered = len(flow.heard.messages)
-        await site.run()
-        await sending
-        unanswered = await flow.heard.missing(flow.sent)
-
-    ids = [message.properties["id"] for message in flow.heard.messages]
-    tell(
-        requests=len(flow.sent),
-        answered_before=answered,
-        unanswered=len(unanswered),
-        answered_twice=len(ids) - len(set(ids)),
-        asked_twice=model.paid_twice,
-        seconds_to_end=f"{seconds:.1f}",
-    )
-    assert answered < len(flow.sent)
-    assert sorted(ids) == sorted(flow.sent)
-    assert model.paid_twice == 0
-    assert [json.loads(message.data)["error"] for message in flow.heard.messages] == [None] * len(ids)
-
-
-@pytest.mark.image
-@pytest.mark.pulsar
-async def test_a_command_that_handles_no_signals_ends_on_sigterm_as_it_does_outside(
-    pulsar_container_site: ContainerSite,
-) -> None:
-    site = pulsar_container_site
-    watching = ("config", "watch", "--broker", site.url, "--topic", site.config_topic)
-    process = await site.spawn(*watching, stderr=PIPE)
-    await site.handles(SIGTERM)
-    await site.stop()
-    assert await process.wait() == 128 + SIGTERM
-
-
-@pytest.mark.image
-@pytest.mark.pulsar
-async def test_the_compose_file_and_the_program_of_the_guide_work_together(
-    pulsar_container_site: ContainerSite, pulsar: PulsarServer, pulsar_space: str, server: ModelServer
-) -> None:
-    site = pulsar_container_site
-    here = {"pulsar://pulsar:6650": site.url, "http://model:11434/v1": server.url}
-    site.serves((ROOT / "flows" / "requests.yaml").read_text().replace("//tg/", f"//{pulsar_space}/"), {})
-    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
-    (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-    program = program.replace("//tg/", f"//{pulsar_space}/")
-    answer = '{"entity": "chalk", "definition": "a soft rock"}'
-    server.reply = lambda _: Reply([said(answer), said(finish_reason="stop"), DONE])
-
-    def command(service: str) -> list[object]:
-        words = (here.get(word, word) for word in services[service]["command"])
-        return [*words, "--flows", site.folder / "flow.yaml"]
-
-    variables = {name: here.get(text, text) for name, text in services["worker"]["environment"].items()}
-    variables["TRUSTGRAPH_PROMPT_ADMIN_URL"] = pulsar.admin_url
-    topics = await site.spawn(*command("topics"), stderr=PIPE, **variables)
-    _, log = await topics.communicate()
-    assert topics.returncode == 0, log.decode()
-    await site.start(*command("worker"), **variables)
-    asking = await site.spawn(
-        "-c", f"import sys; sys.stdout = sys.stderr\n{program}", stderr=PIPE, entrypoint="python", **variables
-    )
-    _, response = await asking.communicate()
-    assert json.loads(json.loads(response)["object"]) == [json.loads(answer)]
 
 
 def test_the_compose_file_is_valid_and_runs_the_worker_unprivileged() -> None:
