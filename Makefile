@@ -5,6 +5,8 @@ LOCK ?= dev
 # Most tests wait: two cores do the work of more processes.
 PROCESSES ?= 4
 MINUTES ?= 10
+# What builds the image: docker, podman or buildah.
+CONTAINERS ?= docker
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready-$(LOCK)
@@ -14,7 +16,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fuzz check growth bench format lock clean
+.PHONY: help demo test quick image fuzz check growth bench format lock clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -42,6 +44,11 @@ test: $(READY) $(VENV)/kubernetes/.ready  ## all tests; with a real Pulsar where
 
 quick: $(READY)  ## the unit tests, which need no service
 	$(BIN)/python -m pytest -q -n 2 --maxschedchunk 20 tests/unit
+
+image:  ## the image of the worker, trustgraph-prompt; CONTAINERS=podman builds it with podman
+	$(CONTAINERS) build --build-arg REVISION=$$(git rev-parse HEAD) \
+	    --build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' trustgraph_prompt/__init__.py) \
+	    --tag trustgraph-prompt .
 
 fuzz: $(READY)  ## looks for counterexamples for MINUTES; what is found fails in `make test` from then on
 	@end=$$(($$(date +%s) + 60 * $(MINUTES))); while [ $$(date +%s) -lt $$end ]; do \

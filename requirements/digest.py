@@ -1,4 +1,6 @@
-"""The digest of what the lock files are made of; they hold it in their first line, so that a stale one is noticed."""
+"""Prints the digest of what the lock files are made of: their first line, so that a stale one is noticed."""
+
+from __future__ import annotations
 
 import hashlib
 import json

@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.support.hanging",
     "tests.support.fuzzing",
     "tests.support.brokers",
+    "tests.support.image",
 ]
 
 

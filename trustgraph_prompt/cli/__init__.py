@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 
 
 def main() -> None:
     """Run the command. Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupted."""
+    if os.getpid() == 1:  # of a container: the kernel withholds signals that it has no handler for
+        signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+
     from trustgraph_prompt.cli.app import app
     from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
