@@ -30,10 +30,13 @@ class Process:
 
     async def shows(self, path: str, text: str, seconds: float = 60) -> None:
         """Wait until a page of the process says something."""
-        address = await self._address
         async with asyncio.timeout(seconds):
-            while text not in await asyncio.to_thread(page, f"http://{address}{path}"):
+            while text not in await self.page(path):
                 await asyncio.sleep(0.02)
+
+    async def page(self, path: str) -> str:
+        """A page of the process."""
+        return await asyncio.to_thread(page, f"http://{await self._address}{path}")
 
     async def says(self, text: str, seconds: float = 60) -> None:
         """Wait until it stands in the log."""

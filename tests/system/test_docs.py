@@ -20,7 +20,8 @@ from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.cli.lazy_commands import LazyCommand
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted((DOCS / "runbook").glob("*.md"))]
 
 
 def blocks(text: str, language: str) -> list[str]:

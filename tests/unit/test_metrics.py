@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -146,3 +147,16 @@ async def test_what_is_shown_of_the_worker_is_read_in_its_loop() -> None:
     metrics.watch(Seen(), Publishing())  # type: ignore[arg-type]
     assert b"trustgraph_prompt_ready 1.0" in await metrics.exposition()
     assert threads == {threading.get_ident()}
+
+
+def test_the_process_shows_its_start_so_that_restarts_can_be_counted() -> None:
+    process = "trustgraph_prompt_process_"
+    shown = {
+        sample.name: sample.value
+        for family in Metrics().registry.collect()
+        for sample in family.samples
+        if sample.name.startswith(process)
+    }
+    assert shown[f"{process}start_time_seconds"] <= time.time()
+    assert shown[f"{process}resident_memory_bytes"] > 1_000_000
+    assert shown.keys() >= {f"{process}{name}" for name in ("cpu_seconds_total", "open_fds", "max_fds")}

@@ -10,7 +10,14 @@ from contextlib import AbstractContextManager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.metrics import MetricWrapperBase
 
 from trustgraph_prompt.contract import Contract
@@ -197,6 +204,7 @@ class Metrics:
         self._refused = gauge("config_refused", "Config entries rejected", "workspace")
         self._models: set[str] = set()
         self.calls = CallMetrics(self.registry, prefix)
+        ProcessCollector(namespace=prefix.rstrip("_"), registry=self.registry)
 
     def in_work(self, flow: str) -> AbstractContextManager[object]:
         """Count one more request in work during the block."""
