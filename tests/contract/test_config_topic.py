@@ -13,7 +13,10 @@ from tests.support.workers import ENTRIES, House, Working, entry
 from trustgraph_prompt.broker import Broker, Producer
 from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity
+from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker.config import config_topic
+from trustgraph_prompt.worker.flow import Input, Outputs
+from trustgraph_prompt.worker.messages.answer_record import Answer
 
 
 def echo(call: Call) -> str:
@@ -90,6 +93,27 @@ async def test_what_stands_on_the_topic_is_served_from_the_first_request_on(hous
     [response] = await responses.under(await house.send(flow, "say"))
 
     assert response["text"] == "Say A"
+
+
+async def test_chunks_wait_until_the_prompt_of_their_flow_is_pushed(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = house.flow(
+        input=Input(house.topic("chunks"), "s", kind="chunk"),
+        outputs=Outputs(answers=house.topic("answers")),
+        prompt="later",
+        deliveries=1,
+    )
+    answers = await house.hear(house.topic("answers"))
+    await house.work(flow, echo, config=True)
+
+    await house.put(flow.input.topic, Chunk(Metadata("urn:c"), "On chalk").encode())
+    while not any("no prompt `later` in workspace default; retry" in line for line in caplog.messages):
+        await asyncio.sleep(0.01)
+    await push(house, **{"template.later": entry("Say {{ text }}")})
+
+    [record] = await answers.until(1)
+    assert Answer.decode(record.data).value == "Say On chalk"
 
 
 async def test_requests_in_flight_finish_on_the_old_version_and_later_ones_use_the_new(house: House) -> None:

@@ -449,5 +449,5 @@ async def test_a_flow_whose_prompt_is_not_there_is_noted(
     working = await house.work(flow, Counted())
 
     assert working.worker.health.notes() == {"flow f": "there is no prompt `nosuch`"}
-    told = "flow f: there is no prompt `nosuch`; its requests become dead letters until it is pushed"
+    told = "flow f: there is no prompt `nosuch`; its messages wait until it is pushed"
     assert told in caplog.messages

@@ -153,7 +153,7 @@ class Worker:
         if self._flows is not None:
             self.flow_set.change(self._flows)
             for name, why in self._without_prompt().items():
-                log.warning("%s: %s; its requests become dead letters until it is pushed", name, why)
+                log.warning("%s: %s; its messages wait until it is pushed", name, why)
         else:
             await self.flow_set.started()
         if not self._stopping.is_set():  # then `worker` is "stopping"
