@@ -222,6 +222,21 @@ def test_rules_and_dashboards_are_those_of_monitoring() -> None:
     } == {path.name: path.read_text().strip() for path in (monitoring / "dashboards").glob("*.json")}
 
 
+def test_alerts_lead_to_the_runbook_and_can_be_left_out() -> None:
+    (every,) = of_kind("monitoring", "PrometheusRule").values()
+    (chosen,) = of_kind("service monitor and a choice of alerts", "PrometheusRule").values()
+
+    def pages(rule: Object) -> dict[str, str]:
+        rules = [each for group in rule["spec"]["groups"] for each in group["rules"] if "alert" in each]
+        return {each["alert"]: each["annotations"]["runbook_url"] for each in rules}
+
+    assert pages(chosen) == {
+        alert: f"https://git.example/prompt/{page}"
+        for alert, page in pages(every).items()
+        if alert != "PromptCostHigh"
+    }
+
+
 def test_the_package_has_what_is_linked_and_nothing_else(tmp_path: Path) -> None:
     code, said, errors = helm(HELM_4, "package", CHART, "--destination", tmp_path)
     assert code == 0, said + errors

@@ -166,6 +166,10 @@ WRONG: dict[str, tuple[Mapping[str, Any], list[str]]] = {
         {"service": {"enabled": False}, "serviceMonitor": {"enabled": True}},
         ["serviceMonitor.enabled", "service.enabled"],
     ),
+    "an alert that does not exist": (
+        {"prometheusRule": {"enabled": True, "disabledAlerts": ["PromptCost"]}},
+        ["prometheusRule.disabledAlerts", "PromptCost,", "PromptCostHigh"],
+    ),
     "a long name": ({"fullnameOverride": "a" * 50}, ["workers.prompt", "fullnameOverride"]),
 }
 
