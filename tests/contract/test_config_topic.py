@@ -95,9 +95,7 @@ async def test_what_stands_on_the_topic_is_served_from_the_first_request_on(hous
     assert response["text"] == "Say A"
 
 
-async def test_chunks_wait_until_the_prompt_of_their_flow_is_pushed(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_chunks_wait_until_the_prompt_of_their_flow_is_pushed(house: House) -> None:
     flow = house.flow(
         input=Input(house.topic("chunks"), "s", kind="chunk"),
         outputs=Outputs(answers=house.topic("answers")),
@@ -105,11 +103,12 @@ async def test_chunks_wait_until_the_prompt_of_their_flow_is_pushed(
         deliveries=1,
     )
     answers = await house.hear(house.topic("answers"))
-    await house.work(flow, echo, config=True)
-
     await house.put(flow.input.topic, Chunk(Metadata("urn:c"), "On chalk").encode())
-    while not any("no prompt `later` in workspace default; retry" in line for line in caplog.messages):
-        await asyncio.sleep(0.01)
+    impatient = await house.work(flow, echo, config=True)
+    assert impatient.worker.health.notes() == {"flow f": "there is no prompt `later`"}
+    await impatient.stop()
+
+    await house.work(flow, echo, config=True)
     await push(house, **{"template.later": entry("Say {{ text }}")})
 
     [record] = await answers.until(1)

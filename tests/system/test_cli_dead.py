@@ -237,6 +237,18 @@ def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at
     assert (shown["topic"], shown["flow"]) == ("persistent://tg/flow/g-in", "g")
 
 
+def test_the_environment_says_where_the_flows_are(services: Desk) -> None:
+    services.bury([UNKNOWN])
+    places = {"TRUSTGRAPH_PROMPT_FLOWS": "flows", "TRUSTGRAPH_PROMPT_BROKER": services.url}
+    of_a_subscription = ("--topic", "persistent://tg/flow/f-in", "--subscription", "s")
+
+    letters = run("dead", "list", folder=services.folder, **places)
+    none = run("dead", "list", *of_a_subscription, folder=services.folder, **places)
+
+    assert letters.stderr == "1 dead letter of the flows f, g in flows\n"
+    assert none.returncode == 0
+
+
 def test_looking_makes_no_topic_on_a_broker_in_a_file(services: Desk) -> None:
     async def topics() -> set[str]:
         async with await EmbeddedBroker.connect(str(services.folder / "broker.db")) as broker:

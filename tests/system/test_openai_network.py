@@ -294,6 +294,23 @@ class TestReadiness:
         assert server.paths == ["/v1/models?key=1"] * 2
         assert server.headers[0]["Authorization"] == "Bearer abc"
 
+    async def test_each_request_has_the_current_key_and_no_error_shows_an_old_one(
+        self, server: ModelServer
+    ) -> None:
+        keys = ["first-key"]
+        server.reply = lambda _: Reply([b'{"error": {"message": "wrong: first-key second-key"}}'], 401)
+        async with OpenAIProvider(f"{server.url}/v1", "small", api_key=lambda: keys[-1]) as provider:
+            shown = []
+            for key in ("first-key", "second-key", "third\nkey"):
+                keys.append(key)
+                with pytest.raises(errors.ProviderAuthentication) as raised:
+                    await provider.ready()
+                shown.append(str(raised.value))
+
+        sent = [headers["Authorization"] for headers in server.headers]
+        assert sent == ["Bearer first-key", "Bearer second-key", "Bearer second-key"]
+        assert not any("first-key" in text or "second-key" in text for text in shown[1:])
+
     @pytest.mark.parametrize(
         ("reply", "kind"),
         [

@@ -19,7 +19,31 @@ def test_a_key_comes_from_a_file_before_the_variable(
 
     (tmp_path / "key").write_text("from the file\n")
     monkeypatch.setenv(f"{variable}_FILE", str(tmp_path / "key"))
-    assert api_key.from_environment(variable) == "from the file"
+    key = api_key.from_environment(variable)
+    assert isinstance(key, api_key.KeyFile)
+    assert key() == "from the file"
+
+
+def test_a_key_file_that_changes_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("first")
+    key = api_key.KeyFile(file, "OPENAI_API_KEY")
+
+    replace(file, "second")
+    assert key() == "second"
+    replace(file, "")
+    assert key() == "second"
+    file.unlink()
+    assert key() == "second"
+    file.write_text("third")
+    assert key() == "third"
+
+
+def replace(file: Path, text: str) -> None:
+    """Replace a file as a mounted secret is: by another file."""
+    other = file.with_name("other")
+    other.write_text(text)
+    other.rename(file)
 
 
 def test_a_key_that_is_nowhere_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,6 @@ from trustgraph_prompt.worker.request.disposition import (
     AnswerSent,
     AwaitProvider,
     Begin,
-    FlowPromptMissing,
     GiveUp,
     Leave,
     Result,
@@ -102,12 +101,11 @@ DEFECT = ZeroDivisionError("a defect")
 TOO_LARGE = MessageTooLarge("6 MB")
 NO_REQUEST = RequestError("no id")
 NO_TEMPLATE = RenderError("no")
-NO_PROMPT = FlowPromptMissing("no prompt")
 
 ONE_OF_EACH: list[Result | None] = [
     *(None, SERVED, PROSE, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, PAUSED, UNREACHABLE, AWAY, CLOSED, REFUSED),
     *(AWAY_MODEL, SUSPECT, OWN, INTERRUPTED),
-    *(UNCONNECTED, FULL, UNSENT, HUNG_UP, DEFECT, TOO_LARGE, NO_REQUEST, NO_TEMPLATE, NO_PROMPT),
+    *(UNCONNECTED, FULL, UNSENT, HUNG_UP, DEFECT, TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
 ]
 
 
@@ -254,10 +252,6 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (DEFECT, STREAMED, "answer, dead letter internal-error"),
     (FULL, STREAMED, "answer, dead letter internal-error"),
     (DEFECT, STREAMED | VOLATILE | COMPLETION, "answer, give up internal-error"),
-    # The prompt of a flow for chunks is waited for: it may be pushed after the flow has started.
-    (NO_PROMPT, {}, "wait 1, ask again"),
-    (NO_PROMPT, LAST, "wait 4, ask again"),
-    (NO_PROMPT, LAST | VOLATILE, "wait 4, ask again"),
     # What no other try can mend.
     (NO_REQUEST, {}, "answer, dead letter invalid-request"),
     (NO_TEMPLATE, {}, "answer, dead letter template-error"),

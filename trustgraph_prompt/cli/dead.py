@@ -265,7 +265,7 @@ def _scope(
     if everywhere and (flow is not None or topic is not None):
         raise ConfigError("cannot be combined with --flow or --topic", where="--all")
     if topic is not None and subscription is not None:
-        if flows or flow is not None:
+        if options.typed("--flows") or flow is not None:
             raise ConfigError("cannot be combined with --flows or --flow", where="--topic")
         try:
             place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))

@@ -29,6 +29,7 @@ FlowsOption = Annotated[
     where_option(
         "--flows",
         metavar="PATH",
+        envvar="TRUSTGRAPH_PROMPT_FLOWS",
         help="A flow file, or a folder of them, instead of the bundled ones. May be given several times.",
     ),
 ]

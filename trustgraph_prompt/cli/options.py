@@ -137,7 +137,10 @@ ConfigTopicOption = Annotated[
 FlowsOption = Annotated[
     Path | None,
     typer.Option(
-        "--flows", metavar="PATH", help="A flow file, or a folder of them, instead of the bundled ones."
+        "--flows",
+        metavar="PATH",
+        envvar="TRUSTGRAPH_PROMPT_FLOWS",
+        help="A flow file, or a folder of them, instead of the bundled ones.",
     ),
 ]
 TrustGraphOption = Annotated[
@@ -243,7 +246,7 @@ def provider(
         from trustgraph_prompt.llm import ScriptedProvider
 
         for option in ("--base-url", "--model", "--prefill", "--native-schema", "--no-native-schema"):
-            if _typed(option):
+            if typed(option):
                 raise ConfigError(
                     f"has no effect with --provider {script}, which calls no server", where=option
                 )
@@ -262,15 +265,15 @@ def provider(
 
 def check_trustgraph(flows: Path | None, *, trustgraph: bool) -> None:
     """Reject options that have no effect with `--trustgraph`, or without it. Raises `ConfigError`."""
-    if trustgraph and flows is not None:
+    if trustgraph and flows is not None and typed("--flows"):
         raise ConfigError(
             "has no effect with --trustgraph: TrustGraph's config service defines the flows", where="--flows"
         )
-    if trustgraph and _typed("--topic"):
+    if trustgraph and typed("--topic"):
         raise ConfigError(
             "has no effect with --trustgraph: TrustGraph's config service has the prompts", where="--topic"
         )
-    if not trustgraph and _typed("--space"):
+    if not trustgraph and typed("--space"):
         raise ConfigError("has no effect without --trustgraph", where="--space")
 
 
@@ -284,7 +287,7 @@ def cache(url: str) -> Cache:
         raise error.at("--cache") from None
 
 
-def _typed(option: str) -> bool:
+def typed(option: str) -> bool:
     """Whether an option is on the command line; a value from the environment is a default, not a conflict."""
     return any(word == option or word.startswith(f"{option}=") for word in sys.argv[1:])
 
@@ -403,7 +406,7 @@ async def connect(url: str) -> Broker:
     try:
         return await connect(url)
     except BrokerUnavailable as error:
-        if url != DEFAULT_BROKER or _typed("--broker"):
+        if url != DEFAULT_BROKER or typed("--broker"):
             raise
         raise BrokerUnavailable(
             f"{error}; for another broker give --broker embedded:PATH or --broker pulsar://HOST:PORT, "

@@ -17,6 +17,9 @@ from trustgraph_prompt.worker.telemetry.tracing import RecordResult
 
 log = logging.getLogger(__name__)
 
+SECONDS_BETWEEN_LOOKS = 0.5
+"""How often to look whether the prompt of a flow exists."""
+
 
 class FlowLoop:
     """Serves one flow until it is stopped. `subscribe` returns a consumer, None once `stopping` is set."""
@@ -82,11 +85,13 @@ class FlowLoop:
     async def _next(self, consumer: Consumer) -> Message | None:
         """Take a slot and receive a message; without a message the slot is released.
 
-        While the model is unavailable, messages stay in a persistent topic.
+        While the model is away or the flow's prompt does not exist, messages stay in a persistent topic.
         """
         await self._slots.acquire()
         message = None
         try:
+            if self._flow.input.persistent and not self._has_prompt():
+                await cancel_when_stopped(self._until_prompt(), self._stopping)
             if self._flow.input.persistent and self._services.circuits.is_blocked(self._flow):
                 await cancel_when_stopped(self._services.circuits.until_unblocked(self._flow), self._stopping)
             message = await consumer.receive()
@@ -96,6 +101,15 @@ class FlowLoop:
         finally:
             if message is None:
                 self._slots.release()
+
+    def _has_prompt(self) -> bool:
+        name, snapshot = self._flow.prompt, self._services.prompts.get(self._flow.workspace)
+        return name is None or (snapshot is not None and snapshot.find(name) is not None)
+
+    async def _until_prompt(self) -> None:
+        """Wait until somebody pushes the prompt of the flow."""
+        while not self._has_prompt():
+            await self._services.sleep(SECONDS_BETWEEN_LOOKS)
 
     async def _process(self, message: Message, settler: Settler) -> None:
         """Process and settle a message. Raises nothing."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.llm import Provider, TopicProvider, api_key
+from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
 
 Choice = tuple[ProviderChoice | TopicChoice | None, str | None]
@@ -96,7 +97,7 @@ class _Shared:
     flows: int = 0
 
 
-def _key(flow: Flow, choice: ProviderChoice) -> str | None:
+def _key(flow: Flow, choice: ProviderChoice) -> ApiKey | None:
     """The API key; it may only be missing if the flow names no variable. Raises `ConfigError`."""
     if choice.key_env is None:
         return api_key.from_environment()

@@ -20,6 +20,7 @@ from trustgraph_prompt.errors import (
     ProviderUnavailable,
     excerpt,
 )
+from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.openai import connections
 from trustgraph_prompt.llm.openai.connections import Connections
 from trustgraph_prompt.llm.openai.errors import Refusal
@@ -56,18 +57,19 @@ class Server:
     but those given. Raises `ConfigError` for an invalid URL, key, proxy or certificate.
     """
 
-    def __init__(self, base_url: str, api_key: str | None, timeout: Timeout) -> None:
+    def __init__(self, base_url: str, api_key: ApiKey | None, timeout: Timeout) -> None:
         url, key = _endpoint(base_url), _key(api_key)
         if key and url.user:
             raise ConfigError(
                 "the base URL contains a user, and an API key is set: only one of them can be sent"
             )
         self._url = url.with_user(None)
-        credentials = f"Bearer {key}" if key else connections.basic(url)
-        self._headers = {"Authorization": credentials} if credentials else {}
+        self._basic = connections.basic(url)
+        self._api_key, self._key = api_key, key
+        self.account = hash(api_key if key else self._basic)
         self._proxy = connections.proxy_for(url)
         self._proxy_reads_requests = url.scheme == "http"  # https goes through a tunnel
-        self._secrets = Secrets(_secrets(url, key, self._proxy))
+        self._other_secrets = _secrets(url, self._proxy)
         trust = connections.trust() if url.scheme == "https" else True
         self._connections = Connections(trust, timeout.connect)
 
@@ -75,11 +77,6 @@ class Server:
     def address(self) -> str:
         """The base URL, without secrets."""
         return str(self._url.with_path(self._url.path.removesuffix(_COMPLETIONS)))
-
-    @property
-    def account(self) -> int:
-        """A number that identifies the credentials within this process."""
-        return hash(self._headers.get("Authorization"))
 
     @asynccontextmanager
     async def send(
@@ -122,10 +119,11 @@ class Server:
                 cause = file_descriptors.shortage() or cause
             error = ProviderUnavailable(_message(error))
             error.__cause__ = cause
+        secrets = Secrets([self._key or "", *self._other_secrets])
         redacted = type(error)(
-            f"{self.address}{path}: {self._secrets.redacted(str(error))}",
+            f"{self.address}{path}: {secrets.redacted(str(error))}",
             retry_after=error.retry_after,
-            loggable=self._secrets.redacted(loggable),
+            loggable=secrets.redacted(loggable),
         )
         redacted.__cause__ = error.__cause__
         return redacted
@@ -135,7 +133,9 @@ class Server:
         await self._connections.close()
 
     async def _request(self, body: bytes | None, path: str) -> aiohttp.ClientResponse:
-        headers = self._headers if body is None else self._headers | {"Content-Type": "application/json"}
+        headers = self._authorization()
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         proxy = self._proxy
         if proxy and self._proxy_reads_requests:
             headers = {**headers, **proxy.headers}
@@ -153,6 +153,16 @@ class Server:
             raise
         except ValueError as error:
             raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
+
+    def _authorization(self) -> dict[str, str]:
+        """The header with the current key. A new key that no header can hold is ignored."""
+        if callable(self._api_key):
+            with suppress(ConfigError):
+                before, self._key = self._key, _key(self._api_key)
+                if before and before != self._key:
+                    self._other_secrets.append(before)  # answers to earlier requests may quote it
+        credentials = f"Bearer {self._key}" if self._key else self._basic
+        return {"Authorization": credentials} if credentials else {}
 
 
 async def beginning_of(response: aiohttp.ClientResponse, deadline: CallDeadline) -> bytes:
@@ -289,16 +299,16 @@ def _shown(url: str) -> str:
     return f"{scheme}://…" if mark and scheme.isalnum() else "…"
 
 
-def _secrets(url: URL, api_key: str | None, proxy: connections.Proxy | None) -> list[str]:
-    """What no error may show: the key, passwords, and the values of the query, decoded and encoded."""
+def _secrets(url: URL, proxy: connections.Proxy | None) -> list[str]:
+    """What no error may show besides the key: passwords and the values of the query, decoded and encoded."""
     raw_values = (pair.partition("=")[2] for pair in url.raw_query_string.split("&"))
     in_query = [url.raw_query_string, *url.query.values(), *raw_values]
     passwords = [*connections.password_of(url), *(proxy.secrets if proxy else ())]
-    return [api_key or "", *(text for text in (*in_query, *passwords) if len(text) >= _SHORTEST_SECRET)]
+    return [text for text in (*in_query, *passwords) if len(text) >= _SHORTEST_SECRET]
 
 
-def _key(api_key: str | None) -> str | None:
-    key = (api_key or "").strip()
+def _key(api_key: ApiKey | None) -> str | None:
+    key = ((api_key() if callable(api_key) else api_key) or "").strip()
     if not key.isprintable() or not key.isascii():
         raise ConfigError("the API key contains characters that are not allowed in an HTTP header")
     return key or None

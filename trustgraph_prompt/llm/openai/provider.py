@@ -15,6 +15,7 @@ from trustgraph_prompt.errors import (
     ProviderModelNotLoaded,
     excerpt,
 )
+from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.openai import request
 from trustgraph_prompt.llm.openai.answer_decoder import AnswerDecoder
@@ -41,8 +42,9 @@ class OpenAIProvider(Completer):
 
     Any number of calls at a time, over keep-alive connections.
 
-    `base_url` is what stands before `/chat/completions`; a bare host gets `/v1`. The key is only sent in the
-    header of requests. Proxies and certificates are those of the environment.
+    `base_url` is what stands before `/chat/completions`; a bare host gets `/v1`. The key, or what a function
+    returns as the key for each request, is only sent in the header. Proxies and certificates are those of the
+    environment.
 
     `native_schema` says how a response schema is sent: None finds out what the server accepts, True is
     `response_format` or an error, False is words in the system message. With `images` False, messages with
@@ -56,7 +58,7 @@ class OpenAIProvider(Completer):
         base_url: str,
         model: str,
         *,
-        api_key: str | None = None,
+        api_key: ApiKey | None = None,
         native_schema: bool | None = None,
         images: bool | None = None,
         prefill: Prefill | None = None,

@@ -49,10 +49,6 @@ SECONDS_FOR_THE_LAST_TRY = 10.0
 """Every pause ends when this much of the request's time is left."""
 
 
-class FlowPromptMissing(RequestError):
-    """The prompt that a flow asks about its chunks does not exist yet: no fault of the message."""
-
-
 class StepResult(StrEnum):
     """The kind of result of the latest step, in the words of the table."""
 
@@ -65,7 +61,6 @@ class StepResult(StrEnum):
     PROVIDER_PAUSED = "a paused provider that was not called"
     PROVIDER_AWAY = "a provider that is away"
     PROVIDER_UNREACHABLE = "a provider out of reach, as its broker is away or the worker out of descriptors"
-    PROMPT_MISSING = "a prompt of the flow that does not exist"
     BROKER_AWAY = "a broker outage or a worker out of descriptors"
     BROKER_REFUSED = "another broker error"
     DEFECT = "an internal error"
@@ -76,7 +71,6 @@ UNCOUNTED = (
     StepResult.PROVIDER_PAUSED,
     StepResult.PROVIDER_AWAY,
     StepResult.PROVIDER_UNREACHABLE,
-    StepResult.PROMPT_MISSING,
     StepResult.BROKER_AWAY,
 )
 """Results that use up no delivery."""
@@ -149,8 +143,6 @@ class Situation:
                 )
             case Outcome():
                 return StepResult.NO_VALUE
-            case FlowPromptMissing():
-                return StepResult.PROMPT_MISSING
             case RequestError() | RenderError() | MessageTooLarge():
                 return StepResult.INVALID
             case Exception() as error if _is_outage(error):
@@ -425,7 +417,7 @@ _FAILED, _PAUSED = {StepResult.PROVIDER_FAILED}, {StepResult.PROVIDER_PAUSED}
 _PROVIDER_AWAY, _UNREACHABLE = {StepResult.PROVIDER_AWAY}, {StepResult.PROVIDER_UNREACHABLE}
 _NOT_NOW = _FAILED | _PAUSED | _PROVIDER_AWAY | _UNREACHABLE
 _UNSERVED, _ERRORS = _UNUSABLE | _NO_VALUE | _NOT_NOW, {StepResult.BROKER_REFUSED, StepResult.DEFECT}
-_AWAY, _NO_PROMPT = {StepResult.BROKER_AWAY}, {StepResult.PROMPT_MISSING}
+_AWAY = {StepResult.BROKER_AWAY}
 _SENT_NOTHING, _SENT_ALL = {AnswerSent.NOTHING}, {AnswerSent.ALL}
 
 RULES: Final = (
@@ -448,10 +440,9 @@ RULES: Final = (
     Rule(_FAILED, _WAIT_ASKING, persistent=False, another_try=True),
     Rule(_NOT_NOW, _SEND, another_try=False),
     Rule(_AWAY, _WAIT_FOR_OUTAGE, another_try=True),
-    Rule(_NO_PROMPT, _WAIT_UNCOUNTED, another_try=True),
     Rule(_ERRORS, _RETRY, persistent=True, answer_sent=_SENT_NOTHING, another_try=True),
     Rule(_ERRORS, _WAIT, another_try=True),
-    Rule(_AWAY | _ERRORS | _NO_PROMPT | _INVALID | {StepResult.CRASHES}, _ERROR_AND_DEAD_LETTER),
+    Rule(_AWAY | _ERRORS | _INVALID | {StepResult.CRASHES}, _ERROR_AND_DEAD_LETTER),
 )
 """The first rule that applies counts."""
 

@@ -9,12 +9,11 @@ from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.errors import RenderTooLong, RequestError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.llm.topic_provider import WholeAnswers
-from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.request.ask_and_journal import ask_into_journal
-from trustgraph_prompt.worker.request.disposition import FlowPromptMissing
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.request.publish import Publisher
 from trustgraph_prompt.worker.request_services import Services
@@ -37,7 +36,10 @@ class PromptWork:
 
     async def ask(self) -> AskResult:
         """Render the prompt and ask the model. Raises `RequestError`, `RenderError`."""
-        snapshot, name, terms = self._snapshot(), self._request.prompt, self._request.terms
+        snapshot = self._services.prompts.get(self._flow.workspace)
+        if snapshot is None or not snapshot.prompts:
+            raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
+        name, terms = self._request.prompt, self._request.terms
         try:
             prompt, question = snapshot.question(name, terms, share=SHARE_ON_THE_LOOP)
         except RenderTooLong:
@@ -54,17 +56,6 @@ class PromptWork:
             self._entry,
             listen=partial(self._publisher.piece, prompt),
         )
-
-    def _snapshot(self) -> PromptSet:
-        """The prompts of the workspace. Raises `RequestError` without any, or without the flow's own."""
-        snapshot, own = self._services.prompts.get(self._flow.workspace), self._flow.prompt
-        if own is not None and (snapshot is None or snapshot.find(own) is None):
-            raise FlowPromptMissing(
-                f"there is no prompt `{own}` in workspace {self._flow.workspace}", type="unknown-prompt"
-            )
-        if snapshot is None or not snapshot.prompts:
-            raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
-        return snapshot
 
     async def send(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
         """Send what was not sent yet, or repeat the response if an earlier delivery sent everything.
