@@ -11,8 +11,7 @@ import pytest
 
 from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, Caller
-from trustgraph_prompt.broker.caller import TopicCaller
-from trustgraph_prompt.broker.caller_pool import CallerPool
+from trustgraph_prompt.broker.caller import CallerPool, TopicCaller
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 broker_kind = every_broker

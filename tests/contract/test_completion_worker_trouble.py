@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.workers import Heard, House, Working
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.caller_pool import CallerPool
+from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import ProviderAuthentication
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider, TopicProvider

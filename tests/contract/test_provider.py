@@ -16,7 +16,7 @@ from tests.support.workers import Working
 from trustgraph_prompt import errors
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.broker.caller_pool import CallerPool
+from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 import logging
-from dataclasses import replace
 from typing import Any, cast
 from weakref import WeakSet
 
@@ -21,7 +20,7 @@ from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
@@ -359,9 +358,8 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
     flow = house.flow(concurrency=2)
     responses = await house.hear(house.topic("responses"))
     model = Counted()
-    services = Services(
-        Prompts(ENTRIES), lambda _: ScriptedProvider(model), ProducerPool(house.broker), Metrics()
-    )
+    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
+    services = shared.of_flow(ScriptedProvider(model))
     breaking = 3
 
     async def subscribe() -> Consumer | None:
@@ -386,10 +384,10 @@ async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pyt
     # What is logged is kept by the test run, and with its errors who raised them.
     monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.consumer_keeper"), "disabled", True)
     flow = house.flow()
-    services = Services(
-        Prompts(ENTRIES), lambda _: ScriptedProvider(Counted()), ProducerPool(house.broker), Metrics()
+    shared = SharedServices(
+        Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), sleep=lambda _: asyncio.sleep(0)
     )
-    services = replace(services, sleep=lambda _: asyncio.sleep(0))
+    services = shared.of_flow(ScriptedProvider(Counted()))
     opened, alive = 0, WeakSet[Breaking]()
 
     async def subscribe() -> Consumer | None:

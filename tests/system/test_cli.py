@@ -24,6 +24,7 @@ COMMANDS = [
     ["run"],
     ["complete"],
     ["config", "push"],
+    ["config", "apply"],
     ["config", "list"],
     ["config", "get"],
     ["config", "delete"],

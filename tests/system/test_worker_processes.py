@@ -106,6 +106,15 @@ async def test_who_pushes_learns_which_worker_took_it(site: Site) -> None:
         assert (taken.returncode, taken.stderr) == (0, "")
         assert taken.stdout.splitlines()[1:] == [f"taken by {shown}"]
 
+        (prompts / "more.yaml").write_text("dialect: jinja\nprompt: More {{ text }}\n")
+        apply = ("config", "apply", prompts, "--owner", "us", "--broker", site.url, "--wait", 60)
+        applied = await asyncio.to_thread(run, *apply)
+        assert (applied.returncode, applied.stderr) == (0, "")
+        assert applied.stdout.splitlines() == [
+            "published 1 entry to workspace default: template.more",
+            f"taken by {shown}",
+        ]
+
         worker.send_signal(signal.SIGSTOP)
         silent = await push(1)
         assert silent.returncode == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trustgraph_prompt.broker.caller_pool import CallerPool
+from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import Provider, ScriptedProvider
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs

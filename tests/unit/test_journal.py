@@ -10,7 +10,7 @@ from trustgraph_prompt.outcome import CallReport
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.request import journal
-from trustgraph_prompt.worker.request.journal import Journal
+from trustgraph_prompt.worker.request.journal import AskResult, Journal
 
 PROMPT = PromptDefinition.from_entry("p", {"prompt": "x"})
 
@@ -26,7 +26,7 @@ async def test_what_was_paid_for_is_known_when_it_comes_again() -> None:
 
     async with known.entry("f", "r", b"x") as entry:
         assert entry.result is None
-        entry.result = PROMPT, answer()
+        entry.result = AskResult(PROMPT, answer())
 
     async with known.entry("f", "r", b"x") as entry:
         assert entry.result is not None
@@ -37,7 +37,7 @@ async def test_another_flow_or_id_or_content_is_another_entry() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
-        entry.result = PROMPT, answer()
+        entry.result = AskResult(PROMPT, answer())
 
     for flow, request, data in (("f", "s", b"x"), ("g", "r", b"x"), ("f", "r", b"y")):
         async with known.entry(flow, request, data) as entry:
@@ -52,7 +52,7 @@ async def test_a_redelivery_waits_for_the_run_that_is_under_way() -> None:
         async with known.entry("f", "r", b"x") as entry:
             order.append(f"{name} {'again' if entry.result else 'first'}")
             await work.wait()
-            entry.result = PROMPT, answer()
+            entry.result = AskResult(PROMPT, answer())
 
     go = asyncio.Event()
     runs = [asyncio.create_task(deliver(name, go)) for name in ("one", "two")]
@@ -71,7 +71,7 @@ async def test_what_was_not_paid_for_or_is_forgotten_is_asked_anew() -> None:
     async with known.entry("f", "r", b"x"):
         pass
     async with known.entry("f", "s", b"x") as entry:
-        entry.result = PROMPT, answer()
+        entry.result = AskResult(PROMPT, answer())
         entry.forget()
 
     for request in ("r", "s"):
@@ -85,7 +85,7 @@ async def test_it_keeps_no_more_text_than_it_may() -> None:
 
     for n in range(10):
         async with known.entry("f", str(n), b"x") as entry:
-            entry.result = PROMPT, answer(long)
+            entry.result = AskResult(PROMPT, answer(long))
 
     kept = 0
     for n in range(10):
@@ -100,7 +100,7 @@ async def test_an_answer_of_a_cache_is_kept_only_until_it_went_out() -> None:
     hit = Outcome("hi", Reason.SUCCESS, Contract.from_schema(None, format="text"), cached=True)
 
     async with known.entry("f", "r", b"x") as entry:
-        entry.result = PROMPT, hit
+        entry.result = AskResult(PROMPT, hit)
 
     async with known.entry("f", "r", b"x") as entry:
         assert entry.result is not None
@@ -114,7 +114,7 @@ async def test_an_answer_too_long_to_keep_is_let_go() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
-        entry.result = PROMPT, answer("x" * (journal.MAX_WEIGHT + 1))
+        entry.result = AskResult(PROMPT, answer("x" * (journal.MAX_WEIGHT + 1)))
 
     async with known.entry("f", "r", b"x") as entry:
         assert entry.result is None

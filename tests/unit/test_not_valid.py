@@ -11,7 +11,7 @@ from trustgraph_prompt.broker import connect
 from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, authorization
 from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.cli import options
-from trustgraph_prompt.cli.config import _workspace
+from trustgraph_prompt.cli.push_prompts import check_workspace
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import OpenAIProvider
 from trustgraph_prompt.worker import flow_file
@@ -47,8 +47,8 @@ GIVEN: dict[str, tuple[Callable[[], object], str]] = {
         "invalid term: there is no = (found 'name', expected NAME=VALUE or NAME:=JSON)",
     ),
     "a term without a name": (lambda: options.terms(["=value"]), "there is no name before the ="),
-    "a workspace with a slash": (lambda: _workspace("a/b"), "the name is not valid: there is a / in it"),
-    "a workspace without a name": (lambda: _workspace(""), "the name is not valid: it is empty"),
+    "a workspace with a slash": (lambda: check_workspace("a/b"), "the name is not valid: there is a / in it"),
+    "a workspace without a name": (lambda: check_workspace(""), "the name is not valid: it is empty"),
 }
 
 GIVEN_LATER: dict[str, tuple[Callable[[], Awaitable[object]], str]] = {

@@ -14,7 +14,7 @@ _MOST_PROMPTS = 512  # whose examples are remembered
 
 
 def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefinition:
-    """The prompt with a contract that checks values against the terms of the question."""
+    """The prompt with a contract that checks values against the terms, and rejects the prompt's examples."""
     contract = grounded(prompt.contract, question.terms, echoes_of(prompt))
     return prompt if contract is prompt.contract else prompt.with_contract(contract)
 

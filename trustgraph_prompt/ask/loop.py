@@ -13,7 +13,7 @@ from trustgraph_prompt.ask.caching import cached
 from trustgraph_prompt.ask.call_stream import CallStream, Listen, Piece
 from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.grounding import judging_by_terms
-from trustgraph_prompt.ask.merge_calls import verdict
+from trustgraph_prompt.ask.merge_calls import merge_calls
 from trustgraph_prompt.ask.messages import Feedback
 from trustgraph_prompt.ask.next_step import Plan
 from trustgraph_prompt.ask.step import Reply, Step
@@ -94,7 +94,7 @@ async def _converse(plan: Plan, calls: _Calls) -> Outcome:
         end = Issue(Reason.BUDGET_SPENT, str(spent))
     except ProviderError as error:
         end, cause = calls.end_by(error), without_frames(error)
-    outcome = verdict(collected, end, cause)
+    outcome = merge_calls(collected, end, cause)
     await calls.pass_on_value(outcome)
     return outcome
 

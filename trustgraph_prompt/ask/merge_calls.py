@@ -10,7 +10,9 @@ from trustgraph_prompt.errors import Issue, ProviderError, Reason
 from trustgraph_prompt.reader import Outcome
 
 
-def verdict(collected: Collected, end: Issue | None = None, cause: ProviderError | None = None) -> Outcome:
+def merge_calls(
+    collected: Collected, end: Issue | None = None, cause: ProviderError | None = None
+) -> Outcome:
     """Merge the calls. `end` says what ended the loop early: the budget, or an error (`cause`)."""
     ends = () if end is None else (end,)
     calls = tuple(collected.calls)

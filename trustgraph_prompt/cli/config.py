@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output
+from trustgraph_prompt.cli import config_apply, inspect_broker, options, output, push_prompts
 from trustgraph_prompt.cli.lazy_commands import Command, group
-from trustgraph_prompt.errors import ConfigError, raise_first
+from trustgraph_prompt.cli.push_prompts import WaitOption, WorkspaceOption, check_workspace, worker_name
+from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.worker.config.report_topic import Announcement, ReportListener
+    from trustgraph_prompt.worker.config.report_topic import Announcement
 
 app = group(
     "Publish, list and watch the prompts on the config topic, which workers follow while they run.",
@@ -29,28 +30,6 @@ SECONDS_BETWEEN_LOOKS = 1.0
 """How often to look whether a missing topic exists."""
 
 
-def _workspace(name: str | None) -> str | None:
-    if name is not None and (not name or "/" in name):
-        wrong = "there is a / in it" if name else "it is empty"
-        raise ConfigError(
-            f"the name is not valid: {wrong}", where="--workspace", found=name, expected="a name without /"
-        )
-    return name
-
-
-WorkspaceOption = Annotated[
-    str,
-    typer.Option(
-        "--workspace",
-        "-w",
-        metavar="NAME",
-        help="The workspace of the prompts.",
-        show_default=True,
-        callback=_workspace,
-    ),
-]
-
-
 @app.command(
     cls=Command, epilog="Example:  trustgraph-prompt config push templates/ --broker embedded:broker.db"
 )
@@ -59,30 +38,17 @@ def push(
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    wait: Annotated[
-        float | None,
-        typer.Option(
-            "--wait",
-            metavar="SECONDS",
-            min=0,
-            help="Wait up to this long until all running workers of the workspace have applied the prompts; "
-            "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
-        ),
-    ] = None,
+    wait: WaitOption = None,
 ) -> None:
     """Publish prompts; workers apply all of them at once.
 
     Prompts that do not compile or whose examples fail are rejected, and then nothing is published.
     """
-    from trustgraph_prompt.ask import try_examples
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker.config import config_topic as config
-    from trustgraph_prompt.worker.config.report_topic import ReportListener
 
     try:
-        read = files.read(path)
-        raise_first(try_examples(read.build(), read.examples))
-        entries = read.entries
+        entries = push_prompts.compiled(files.read(path))
         if not entries:
             raise ConfigError(
                 "there are no prompts", where=str(path), found="only schemas", expected="prompts"
@@ -96,21 +62,20 @@ def push(
     async def publish(connected: Broker) -> bool:
         present = await config.entries(connected, workspace, topic=topic)
         config.check_room(workspace, present.keys() | {f"{workspace}/{key}" for key in entries})
-        _warn({key.removeprefix(f"{workspace}/"): data for key, data in present.items()}, entries)
-        if wait is None:
-            await config.push(connected, workspace, entries, topic=topic)
-            typer.echo(pushed)
-            return True
-        listener = await ReportListener.open(connected, topic, workspace)
-        try:
+        push_prompts.warn({key.removeprefix(f"{workspace}/"): data for key, data in present.items()}, entries)
+
+        async def send() -> str:
             id = await config.push(connected, workspace, entries, topic=topic)
             typer.echo(pushed)
-            return _print_acknowledgements(listener, await listener.answers(id, wait), workspace, wait)
-        finally:
-            await listener.close()
+            return id
+
+        return await push_prompts.acknowledged(send, connected, topic, workspace, wait)
 
     if not options.on_broker(broker, publish):
         raise typer.Exit(1)
+
+
+app.command("apply", cls=Command, epilog=config_apply.EXAMPLE)(config_apply.command)
 
 
 @app.command("list", cls=Command, epilog="Example:  trustgraph-prompt config list --workspace default --json")
@@ -122,7 +87,7 @@ def list_(
             "-w",
             metavar="NAME",
             help="Only this workspace. Default: all.",
-            callback=_workspace,
+            callback=check_workspace,
         ),
     ] = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
@@ -134,7 +99,7 @@ def list_(
 
     With --workspace and --json, the output is an export that `check` and --templates accept.
     """
-    entries = inspect_broker.look(broker, admin_url, lambda view: _entries(view, workspace, topic))
+    entries = inspect_broker.look(broker, admin_url, lambda view: view.entries(topic, workspace))
     if not entries:
         output.note(
             f"there are no entries on the topic {topic}"
@@ -160,7 +125,7 @@ def get(
 ) -> None:
     """Print one entry as JSON. Exits with 1 if it does not exist."""
     workspace, key = _split_key(workspace, key)
-    entries = inspect_broker.look(broker, admin_url, lambda view: _entries(view, workspace, topic))
+    entries = inspect_broker.look(broker, admin_url, lambda view: view.entries(topic, workspace))
     data = entries.get(f"{workspace}/{key}")
     if data is None:
         output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")
@@ -219,12 +184,6 @@ def watch(
         raise typer.Exit from None
 
 
-async def _entries(view: BrokerView, workspace: str | None, topic: str) -> dict[str, bytes]:
-    from trustgraph_prompt.worker.config import config_topic as config
-
-    return await config.entries(view.broker, workspace, topic=topic) if await view.has(topic) else {}
-
-
 async def _print_changes(view: BrokerView, topic: str, *, as_json: bool) -> None:
     async with aclosing(_changes(view, topic)) as changes:
         async for message in changes:
@@ -246,7 +205,7 @@ async def _print_reports(view: BrokerView, config_topic: str, *, as_json: bool) 
                 continue
             else:
                 workers[message.key] = announcement
-                lines = _announcement_changes(_worker(message.key or ""), announcement, before)
+                lines = _announcement_changes(worker_name(message.key or ""), announcement, before)
             _print(message, topic, lines, as_json=as_json)
 
 
@@ -296,58 +255,6 @@ def _print(message: Message, topic: str, lines: Iterable[str], *, as_json: bool)
         for line in lines:
             typer.echo(harmless(line))
     sys.stdout.flush()
-
-
-def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
-    """Warn of problems that the new entries cause together with those on the topic."""
-    from trustgraph_prompt.prompts import PromptSet
-
-    before = PromptSet.build(present)
-    after = PromptSet.build({**present, **pushed}, before)
-    for key, why in after.notes.items():
-        if before.notes.get(key) != why:
-            output.note(f"warning: {key} {why}")
-    for key in sorted(pushed.keys() & after.refused.keys()):
-        output.note(f"warning: workers will refuse {after.refused[key]}")
-
-
-def _print_acknowledgements(
-    listener: ReportListener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
-) -> bool:
-    """Print what the workers did with a push; return whether all of them applied all of it."""
-    if not answers:
-        served = sorted({name for names in listener.others.values() for name in names})
-        which = f"; workers run for: {', '.join(served)}" if served else ""
-        output.note(f"error: no running worker is known for workspace {workspace}{which}")
-        return False
-    taken = [name for name, refused in answers.items() if refused is not None and not refused]
-    if taken:
-        typer.echo(f"taken by {', '.join(map(_worker, taken))}")
-    for name, refused in answers.items():
-        if refused is None:
-            output.note(
-                f"error: no answer from {_worker(name)} in {seconds:g} s; {_since(listener.workers[name])}"
-            )
-        elif refused:
-            output.note(harmless(f"error: {_worker(name)} refused {', '.join(refused)}"))
-    return len(taken) == len(answers)
-
-
-def _since(announced: float) -> str:
-    """How long a worker, which may have been killed, has been silent."""
-    from time import time
-
-    from trustgraph_prompt.worker.config.report_topic import ANNOUNCEMENT_LIFETIME
-
-    ago = max(0, time() - announced)
-    until = ANNOUNCEMENT_LIFETIME / 60
-    return (
-        f"it last announced itself {ago:.0f} s ago; workers count as running for {until:g} minutes after that"
-    )
-
-
-def _worker(key: str) -> str:
-    return harmless(key.partition(":")[2])
 
 
 def _split_key(workspace: str, key: str) -> tuple[str, str]:

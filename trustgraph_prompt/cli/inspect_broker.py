@@ -67,10 +67,8 @@ def flows_of(
     from trustgraph_prompt.worker.flow_file import load
 
     served = [flow for path in flows or [package_data.flows()] for flow in load(path, processor=processor)]
+    known(name, sorted(flow.name for flow in served), "--flow")
     chosen = [flow for flow in served if name in (None, flow.name)]
-    if not chosen:
-        known = ", ".join(sorted(flow.name for flow in served))
-        raise ConfigError("there is no such flow", where="--flow", found=name, expected=f"one of {known}")
     names = ", ".join(dict.fromkeys(flow.name for flow in chosen))
     given = f" in {', '.join(map(str, flows))}" if flows else ""
     description = (
@@ -111,6 +109,14 @@ class BrokerView:
             return (await self.broker.subscriptions()).keys()
         async with admin(self.url, self._admin_url) as asked:
             return await topics_in(asked, namespaces)
+
+    async def entries(self, config_topic: str, workspace: str | None) -> dict[str, bytes]:
+        """Return the entries of one workspace or of all; none if there is no such topic."""
+        from trustgraph_prompt.worker.config.config_topic import entries
+
+        if not await self.has(config_topic):
+            return {}
+        return await entries(self.broker, workspace, topic=config_topic)
 
 
 def look(url: str, admin_url: str | None, action: Callable[[BrokerView], Awaitable[T]]) -> T:

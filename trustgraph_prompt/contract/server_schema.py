@@ -12,7 +12,7 @@ _DEFINITIONS = ("$schema", "$defs", "definitions")
 
 
 def server_schema(contract: Contract, *, items: bool = False) -> Mapping[str, Any] | None:
-    """Return the schema for the server to enforce; None if servers would not accept it.
+    """Return the schema for the server to enforce; None if servers would not accept it, as for jsonl.
 
     Servers require an object at the root: a list of objects is wrapped in an object with the key `items`,
     which is unwrapped when the answer is read. Extra keys, conversion, repair and rules of the contract apply

@@ -24,7 +24,7 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 REQUESTS: Final = "persistent://local/extract/requests"
@@ -130,7 +130,7 @@ class Extraction:
     async def _work(self, kept: Broker, volatile: Broker) -> None:
         """Send the open jobs to the flow and collect what it publishes, until none is open."""
         producers = ProducerPool(kept)
-        services = Services({WORKSPACE: self._prompts}, lambda _: self._provider, producers, Metrics())
+        services = SharedServices({WORKSPACE: self._prompts}, producers, Metrics()).of_flow(self._provider)
         loop = self._loop = FlowLoop(self._flow, partial(volatile.consumer, REQUESTS, SUBSCRIPTION), services)
         objects = await kept.reader(OBJECTS, start="latest")
         answers = await kept.reader(ANSWERS, start="latest")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.llm.complete import Completer
+from trustgraph_prompt.llm.complete.completer import Response
 from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.provider import Provider
 from trustgraph_prompt.llm.rate_limits import Limits
@@ -20,7 +21,6 @@ from trustgraph_prompt.llm.records import (
     Tool,
     ToolCall,
 )
-from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy
 from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.llm.timeout import Timeout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -23,7 +24,6 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
-from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.template import Dialect, Template
 
@@ -335,3 +335,35 @@ def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) ->
         # none of these keys is a keyword of JSON Schema
         is_schema = not error.path.startswith(tuple(f"/{name}" for name in _CONTRACT_KEYS))
         raise error.at(where, f"/{key}" if is_schema else "") from error
+
+
+Operator = Literal["~", "==", "!=", "contains"]
+
+_MARKUP = str.maketrans("", "", "*_`#")
+_PUNCTUATION = str.maketrans("", "", ".!?,;:")
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    """A condition on the text of an answer: how it compares with `value`.
+
+    `==` and `!=` ignore surrounding white space. `~` also ignores Markdown, punctuation, case and layout.
+    `contains` searches for the exact value. An empty answer meets no condition.
+    """
+
+    op: Operator
+    value: str
+
+    def holds(self, answer: str, *, cut: bool = False) -> bool:
+        """Whether the answer is escalated. Only `contains` applies to a truncated (`cut`) answer."""
+        if self.op == "contains":
+            return self.value in answer
+        if cut or not answer.strip():
+            return False
+        if self.op == "~":
+            return _plain(answer) == _plain(self.value)
+        return (answer.strip() == self.value.strip()) is (self.op == "==")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text.translate(_MARKUP).translate(_PUNCTUATION)).strip().casefold()

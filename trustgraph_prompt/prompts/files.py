@@ -60,7 +60,8 @@ def read(path: str | Path) -> PromptFiles:
     """
     path = Path(path)
     if path.suffix == ".json":
-        return PromptFiles(_export(path))
+        entries = _export(path)
+        return PromptFiles(entries, places={key: SourceMap(f"{path} {key}") for key in entries})
     if not path.is_dir():
         return _file(path)
     files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)

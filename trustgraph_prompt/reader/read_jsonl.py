@@ -243,7 +243,8 @@ def _repaired(index: int, mark: Mark) -> Repaired:
 def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     """The objects of a text that is one accepted object a line and nothing else; else None.
 
-    Nearly every answer is read this way, at the speed of the decoder.
+    At the speed of the decoder. For whole answers, and for the first objects of a stream; what follows in a
+    stream is scanned.
     """
     content = text.strip(" \t\r\n")
     if not (content.startswith("{") and content.endswith("}")) or has_long_number(content):

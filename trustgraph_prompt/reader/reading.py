@@ -57,7 +57,10 @@ def steps(characters: int, contract: Contract | Format) -> int:
 
 
 class StreamReader:
-    """Reads an answer chunk by chunk; the outcome does not depend on how the text is divided into chunks."""
+    """Reads an answer chunk by chunk; the outcome does not depend on how the text is divided into chunks.
+
+    `clean_lines` reads the first objects of a jsonl answer, `JsonlReader` those of later chunks.
+    """
 
     def __init__(self, contract: Contract | Format, terms: Mapping[str, object] | None = None) -> None:
         if not isinstance(contract, Contract):

@@ -16,9 +16,8 @@ from trustgraph_prompt.wire.config import (
     ConfigValue,
     WorkspaceChanges,
 )
-from trustgraph_prompt.wire.error import Error
 from trustgraph_prompt.wire.prompt import PromptRequest, PromptResponse
-from trustgraph_prompt.wire.records import MAX_MESSAGE_BYTES, decode
+from trustgraph_prompt.wire.records import MAX_MESSAGE_BYTES, Error, decode
 from trustgraph_prompt.wire.text_completion import ModelInfo, TextCompletionRequest, TextCompletionResponse
 
 __all__ = [

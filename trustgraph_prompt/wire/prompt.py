@@ -10,8 +10,7 @@ import orjson
 
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.json_text.encoding import encode
-from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import Record, decode, json_type, take
+from trustgraph_prompt.wire.records import Error, Record, decode, json_type, take
 
 
 @dataclass(frozen=True, slots=True)

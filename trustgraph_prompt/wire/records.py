@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
 import orjson
 
@@ -81,3 +82,19 @@ def json_type(value: object) -> str:
             return "an array"
         case _:
             return "an object"
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """An error: `type` for programs, `message` for people."""
+
+    type: str
+    message: str
+
+    @classmethod
+    def of(cls, response: Mapping[str, Any], record: str) -> Self | None:
+        """Take the error out of a response of type `record`, None if it has none. Raises `RequestError`."""
+        error = take_optional(response, "error", dict, record)
+        if error is None:
+            return None
+        return cls(*(take(error, name, str, "", f"{record}/error") for name in ("type", "message")))

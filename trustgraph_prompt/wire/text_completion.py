@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError, excerpt
-from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import Record, decode, json_type, take, take_optional
+from trustgraph_prompt.wire.records import Error, Record, decode, json_type, take, take_optional
 
 MAX_LABELS, MAX_LABEL = 16, 512
 """How many labels a request may have, and how many characters each name and value may have."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from trustgraph_prompt.broker import Broker, Consumer, topics
 from trustgraph_prompt.errors import BrokerError, ConfigError
+from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker.crash_record import CrashRecord, SharedExclusiveLock
 from trustgraph_prompt.worker.dead_letters import record
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.retry_broker import cancel_when_stopped, retry_until_stopped
 
 log = logging.getLogger(__name__)
@@ -35,15 +36,16 @@ SECONDS_AFTER_A_DEFECT = 5.0
 class FlowSet:
     """Serves a changing set of flows, independently of each other.
 
-    `waiting` has the reason why a flow is not served, under `flow <name>`. `services.provider` is called once
-    for each flow that starts, `released` for each that has ended. Requests in progress when a flow ends may
+    `waiting` has the reason why a flow is not served, under `flow <name>`. `provider` is called once for each
+    flow that starts, `released` for each that has ended. Requests in progress when a flow ends may
     take another `drain_timeout` seconds.
     """
 
     def __init__(
         self,
         broker: Broker,
-        services: Services,
+        services: SharedServices,
+        provider: Callable[[Flow], Provider],
         waiting: MutableMapping[str, str],
         *,
         drain_timeout: float,
@@ -51,6 +53,7 @@ class FlowSet:
     ) -> None:
         self._broker = broker
         self._services = services
+        self._provider = provider
         self._waiting = waiting
         self._drain_timeout = drain_timeout
         self._released = released
@@ -104,7 +107,7 @@ class FlowSet:
     def _start(self, flow: Flow) -> _Running | None:
         part = _part(flow.name)
         try:
-            provider = self._services.provider(flow)
+            provider = self._provider(flow)
         except ConfigError as error:
             log.error("%s cannot be served: %s", part, error)
             self._waiting[part] = str(error)
@@ -116,7 +119,7 @@ class FlowSet:
             topic = topics.in_progress_topic(flow.input.topic, flow.input.subscription)
             running.crash_record = CrashRecord(self._broker, self._services.producers, topic, lock)
         subscribe = partial(self._subscribe, running)
-        services = replace(self._services, provider=lambda _: provider, crash_record=running.crash_record)
+        services = self._services.of_flow(provider, running.crash_record)
         running.loop = FlowLoop(flow, subscribe, services, running.stopping)
         running.task = asyncio.create_task(self._serve(running), name=part)
         return running

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.worker.consumer_keeper import ConsumerKeeper
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.request.delivery import Delivery
-from trustgraph_prompt.worker.request.settle import Settler
+from trustgraph_prompt.worker.request.delivery import Delivery, Settler
 from trustgraph_prompt.worker.request_services import Services
 from trustgraph_prompt.worker.retry_broker import cancel_when_stopped
 from trustgraph_prompt.worker.telemetry import logs

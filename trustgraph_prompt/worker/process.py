@@ -14,7 +14,7 @@ from functools import partial
 
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker, connect
-from trustgraph_prompt.broker.caller_pool import CallerPool
+from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.broker.urls import address
 from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import Circuit
@@ -137,6 +137,7 @@ class Service:
         return broker and await closing.enter_async_context(broker)
 
     def _wrap(self, flow: Flow, provider: Provider) -> Provider:
+        """Wrap a provider, from the outside: limits, circuit breaker, metrics, traces."""
         ended = self._trustgraph_metrics.calls(flow, provider) if self._trustgraph_metrics else None
         metered = CountedProvider(self.tracing.provider(provider), self.metrics.calls, ended=ended)
         return Limiter(self.circuits.breaker(flow, provider, metered), self.limits)

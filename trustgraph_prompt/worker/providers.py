@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trustgraph_prompt.broker.caller_pool import CallerPool
+from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.llm import Provider, TopicProvider, api_key
 from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
@@ -34,7 +34,7 @@ class Providers:
         self._shared: dict[Choice, _Shared] = {}
 
     def of(self, flow: Flow) -> Provider:
-        """The provider of a flow that starts. Raises `ConfigError`."""
+        """The provider of a flow that starts, wrapped (see `Service._wrap`). Raises `ConfigError`."""
         shared = self._get(flow)
         shared.flows += 1
         return self._wrap(flow, shared.provider)

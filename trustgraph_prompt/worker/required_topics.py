@@ -6,17 +6,19 @@ from collections.abc import Iterable, Iterator
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.pulsar.admin import RequiredTopics, Topic
+from trustgraph_prompt.worker.config.apply import OWNERS
 from trustgraph_prompt.worker.config.report_topic import REPORT
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
 
 def required_topics(flows: Iterable[Flow], config_topic: str) -> RequiredTopics:
-    """The topics of the flows and the config topic. Raises `TopicInvalid` if a name is too long."""
+    """The topics of the flows and of the config. Raises `TopicInvalid` if a name is too long."""
     config = topics.resolve(config_topic)
     return RequiredTopics.of(
         [
             Topic(config, table=True),
             Topic(config + REPORT, table=True),
+            Topic(config + OWNERS, table=True),
             *(topic for flow in flows for topic in _used_by(flow)),
         ]
     )

@@ -20,7 +20,7 @@ from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
 from trustgraph_prompt.worker.consumer_keeper import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.flow_set import FlowSet
-from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.retry_broker import retry_until_stopped
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
@@ -70,9 +70,8 @@ class Worker:
         # Flows of files must all be served. One flow of TrustGraph that is not does not affect readiness.
         waiting: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
         self._watch = Watch(self.health, self.metrics, notes=waiting)
-        self._services = Services(
+        self._services = SharedServices(
             prompts,
-            provider,
             self._producers,
             self.metrics,
             cache=cache,
@@ -81,7 +80,7 @@ class Worker:
             watch=self._watch,
         )
         self.flow_set = FlowSet(
-            broker, self._services, waiting, drain_timeout=drain_timeout, released=released
+            broker, self._services, provider, waiting, drain_timeout=drain_timeout, released=released
         )
         self._config: ConfigSource | None = None
         if processor:

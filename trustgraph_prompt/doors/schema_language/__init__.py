@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.doors.schema_language.instructions_and_errors import WORDING
 from trustgraph_prompt.doors.schema_language.pydantic_models import schema_to_pydantic
 from trustgraph_prompt.doors.schema_language.question import (
     MAX_SCHEMA_RETRIES,
+    WORDING,
     EscalationEvent,
     EscalationSpec,
     OnEscalation,

@@ -12,13 +12,14 @@ from trustgraph_prompt.ask import ask
 from trustgraph_prompt.contract.from_language import json_schema_of, parse_whole
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.doors.schema_language.defaults import Defaults
-from trustgraph_prompt.doors.schema_language.instructions_and_errors import error_of, feedback
 from trustgraph_prompt.doors.schema_language.pydantic_models import Models
 from trustgraph_prompt.doors.schema_language.question import (
     CompiledPrompt,
     EscalationEvent,
     OnEscalation,
     PromptSpec,
+    error_of,
+    feedback,
     from_spec,
     from_text,
     unknown,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from contextlib import aclosing
 
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.broker.caller_pool import CallerPool
+from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, CallTimeout, RequestError
 from trustgraph_prompt.wire import ConfigRequest, ConfigResponse, ConfigValue
 

@@ -23,7 +23,7 @@ SECONDS_TO_ANSWER = 1.0
 """Time reserved for sending the answer or an error, but at most a tenth of the budget."""
 
 
-async def ask_once(
+async def ask_into_journal(
     prompt: PromptDefinition,
     question: Question,
     provider: Provider,
@@ -58,7 +58,7 @@ async def ask_once(
             sleep=services.sleep,
             cache=services.cache,
         )
-        entry.result = prompt, judge(outcome)
+        entry.result = AskResult(prompt, judge(outcome))
         with _log_errors():
             record_result(outcome)
         with _log_errors():

@@ -8,20 +8,26 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Protocol
+from typing import Protocol, assert_never
 
-from trustgraph_prompt.broker import Message
-from trustgraph_prompt.errors import BrokerError, ProviderError, RenderError, RequestError
+from trustgraph_prompt.broker import Consumer, Message
+from trustgraph_prompt.errors import BrokerError, MessageTooLarge, ProviderError, RenderError, RequestError
 from trustgraph_prompt.file_descriptors import out_of_descriptors
 from trustgraph_prompt.llm.circuit_breaker import REQUEST
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.wire import Error
+from trustgraph_prompt.worker.dead_letters import record
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request, decode, request_id
+from trustgraph_prompt.worker.messages.response import error_response, send_response
 from trustgraph_prompt.worker.request.disposition import (
+    Acknowledge,
     AnswerSent,
     AwaitProvider,
+    Begin,
     GiveUp,
+    Leave,
     Result,
     Retry,
     SendOut,
@@ -33,9 +39,9 @@ from trustgraph_prompt.worker.request.disposition import (
 )
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.request.prompt import PromptWork
-from trustgraph_prompt.worker.request.settle import Settler
 from trustgraph_prompt.worker.request.text_completion import TextCompletionWork
 from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.retry_broker import retry_outages
 from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)
@@ -69,12 +75,12 @@ class _Job:
         """Call the model, unless the journal has the outcome."""
         self.work = self.begin()
         self._result = self.entry.result or await self.work.ask()
-        return self._result[1]
+        return self._result.outcome
 
     async def send(self) -> Outcome:
         await self.work.send(*self._result)
         self.entry.answered = self.sent = True
-        return self._result[1]
+        return self._result.outcome
 
 
 class Delivery:
@@ -140,7 +146,7 @@ class Delivery:
         """Settle the message at once, without retries: the worker stops, or the flow is removed."""
         job = self._job
         result = job.entry.result if job else None
-        settlement = self._settlement(result[1] if result else None, ending=True)
+        settlement = self._settlement(result.outcome if result else None, ending=True)
         try:
             await self._settler.settle_now(self._message, settlement, job.request if job else None)
         except BrokerError as error:
@@ -150,18 +156,26 @@ class Delivery:
                 job.entry.forget()
 
     async def _until_settled(self, job: _Job) -> Result:
-        """Follow `decide` until the message is settled or awaits its provider; returns the last result."""
-        result = await self._ask(job)
+        """Follow `decide` until the message is settled or awaits its provider; returns the last result.
+
+        Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`.
+        """
+        result: Result | None = None
         while not isinstance(disposition := decide(self._situation(result)), Settlement):
-            if isinstance(disposition, SendOut):
-                result = await _try(job.send)
-                continue
-            if isinstance(disposition, WaitHere):
-                await self._wait(disposition, job)
-            if isinstance(disposition, AwaitProvider):
-                self._awaited = disposition
-                return result
-            result = await self._ask(job)
+            match disposition:
+                case Begin():
+                    result = await self._ask(job)
+                case SendOut():
+                    result = await _try(job.send)
+                case WaitHere():
+                    await self._wait(disposition, job)
+                    result = await self._ask(job)
+                case AwaitProvider():
+                    self._awaited = disposition
+                    break
+        assert result is not None
+        if isinstance(disposition, AwaitProvider):
+            return result
         if isinstance(disposition, Retry) and disposition.ask_again:
             job.entry.forget()
         settled = await self._settler.settle(self._message, disposition, job.request)
@@ -230,3 +244,71 @@ async def _try(step: Callable[[], Awaitable[Outcome]]) -> Result:
         if not out_of_descriptors(error):
             log.exception("internal error while processing a message")
         return error
+
+
+class Settler:
+    """Settles the messages of one consumer."""
+
+    def __init__(self, flow: Flow, consumer: Consumer, services: Services) -> None:
+        self._flow = flow
+        self._consumer = consumer
+        self._services = services
+
+    async def settle(self, message: Message, settlement: Settlement, request: Request | None) -> bool:
+        """Settle a message, with retries during broker outages; returns whether that succeeded.
+
+        If not, the broker redelivers the message when its consumer closes.
+        """
+        if isinstance(settlement, GiveUp) and settlement.answer:
+            try:
+                await retry_outages(partial(self._answer, message, settlement.error), self._services.sleep)
+            except BrokerError as error:
+                log.error("the broker refused the error response: %s", error)
+        try:
+            await retry_outages(partial(self._settle, message, settlement, request), self._services.sleep)
+        except BrokerError as error:
+            log.error("the broker refused to settle the message: %s", error)
+            self._services.metrics.unsettled(self._flow.name)
+            return False
+        return True
+
+    async def settle_now(self, message: Message, settlement: Settlement, request: Request | None) -> None:
+        """Settle a message without retries. Raises `BrokerError`."""
+        if isinstance(settlement, GiveUp) and settlement.answer:
+            await self._answer(message, settlement.error)
+        await self._settle(message, settlement, request)
+
+    async def _settle(self, message: Message, settlement: Settlement, request: Request | None) -> None:
+        match settlement:
+            case Acknowledge():
+                await self._consumer.acknowledge(message)
+            case Retry():
+                again = message if settlement.counted else replace(message, deliveries=message.deliveries - 1)
+                await self._consumer.retry(again, settlement.seconds)
+                self._services.metrics.put_off(self._flow.name)
+                log.warning("%s; retry in %.1f s", settlement.why, settlement.seconds)
+            case GiveUp(dead_letter=True):
+                log.error("dead letter: %s: %s", settlement.error.type, settlement.why)
+                await self._dead_letter(message, settlement.error, request)
+                self._services.metrics.buried(self._flow.name, settlement.error.type)
+            case GiveUp():
+                log.error("no answer: %s: %s", settlement.error.type, settlement.why)
+                await self._consumer.acknowledge(message)
+            case Leave():
+                pass
+            case _:
+                assert_never(settlement)
+
+    async def _answer(self, message: Message, error: Error) -> None:
+        id = request_id(message)
+        if id is not None:
+            await send_response(self._services.producers, self._flow, id, error_response(self._flow, error))
+
+    async def _dead_letter(self, message: Message, error: Error, request: Request | None) -> None:
+        prompt = None if request is None else request.prompt
+        properties = record.failure_properties(error.type, self._flow.name, prompt, self._services.clock())
+        try:
+            await self._consumer.bury(message, error.message, properties)
+        except MessageTooLarge:
+            truncated, size_properties = record.truncated(message)
+            await self._consumer.bury(truncated, error.message, properties | size_properties)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from time import monotonic
+from typing import NamedTuple
 
 from cachetools import TTLCache
 
@@ -30,7 +31,12 @@ ENTRY_WEIGHT = 4 * 1024
 PARSED = 6
 """Size of a parsed answer, as a multiple of its text."""
 
-AskResult = tuple[PromptDefinition, Outcome]
+
+class AskResult(NamedTuple):
+    """The outcome of a request, and the version of the prompt that was asked."""
+
+    prompt: PromptDefinition
+    outcome: Outcome
 
 
 @dataclass(slots=True)
@@ -56,7 +62,7 @@ class Entry:
     @property
     def is_provider_away(self) -> bool:
         """Whether the model was not called because the provider is unavailable."""
-        return self.result is not None and isinstance(self.result[1].cause, ProviderAway)
+        return self.result is not None and isinstance(self.result.outcome.cause, ProviderAway)
 
     def forget(self) -> None:
         """Reset the entry."""
@@ -65,11 +71,11 @@ class Entry:
     @property
     def worth_keeping(self) -> bool:
         """Whether a redelivery can use the entry; for a cached answer that was sent, the cache is enough."""
-        return self.result is not None and not (self.result[1].cached and self.answered)
+        return self.result is not None and not (self.result.outcome.cached and self.answered)
 
     @property
     def weight(self) -> int:
-        texts = sum(len(call.text) for call in self.result[1].calls) if self.result else 0
+        texts = sum(len(call.text) for call in self.result.outcome.calls) if self.result else 0
         return ENTRY_WEIGHT + PARSED * texts
 
 

@@ -13,7 +13,7 @@ from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.messages.request import Request
-from trustgraph_prompt.worker.request.ask_and_journal import ask_once
+from trustgraph_prompt.worker.request.ask_and_journal import ask_into_journal
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.request.publish import Publisher
 from trustgraph_prompt.worker.request_services import Services
@@ -46,7 +46,7 @@ class PromptWork:
             prompt, question = await beside(partial(snapshot.question, name, terms))
         if missing := prompt.missing(self._request.terms):
             log.warning("prompt %s: the request has no value for: %s", prompt.id, ", ".join(missing))
-        return await ask_once(
+        return await ask_into_journal(
             prompt,
             question,
             self._provider(),
@@ -69,6 +69,6 @@ class PromptWork:
 
     def _provider(self) -> Provider:
         """The provider, without streaming if nobody needs it and lost pieces would go unnoticed."""
-        provider, choice = self._services.provider(self._flow), self._flow.provider
+        provider, choice = self._services.provider, self._flow.provider
         uncounted = isinstance(choice, TopicChoice) and not choice.counts
         return WholeAnswers(provider) if uncounted and not self._request.streaming else provider

@@ -23,7 +23,7 @@ from trustgraph_prompt.worker.messages.answer_record import (
 )
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.messages.response import jsonl_line, last_response, send_response, send_split
-from trustgraph_prompt.worker.request.journal import Entry
+from trustgraph_prompt.worker.request.journal import AskResult, Entry
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,10 @@ class Publisher:
             self._broker_error = error
 
     async def finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
-        """Publish the remaining objects and the answer record, then respond. Raises `BrokerError`."""
+        """Publish the remaining objects and the answer record, then respond. Raises `BrokerError`.
+
+        Of a jsonl answer that was streamed, all objects are sent already; only confirmations are awaited.
+        """
         if self._broker_error is not None:
             raise self._broker_error
         outputs = self._flow.outputs
@@ -79,7 +82,7 @@ class Publisher:
         ids = await self._publish(prompt, objects, grounding)
         await asyncio.gather(*self._sending.values())
         outcome = self._sendable(prompt, outcome)
-        self._entry.result = prompt, outcome
+        self._entry.result = AskResult(prompt, outcome)
         if outputs.answers is not None:
             named = tuple(dict.fromkeys(id for id in ids if id not in self._refused))
             by_id = dict(zip(ids, grounding or (), strict=False))

@@ -20,7 +20,7 @@ from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.messages.response import send_response, send_split
-from trustgraph_prompt.worker.request.ask_and_journal import ask_once
+from trustgraph_prompt.worker.request.ask_and_journal import ask_into_journal
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.request_services import Services
 
@@ -47,13 +47,13 @@ class TextCompletionWork:
     async def ask(self) -> AskResult:
         """Ask the model; any complete answer is a success. Raises `RequestError`."""
         if self._record.operation == LIST_MODELS:
-            self._entry.result = PROMPT, self._models()
+            self._entry.result = AskResult(PROMPT, self._models())
             return self._entry.result
         call = topic_messages.call(self._record)
         if call.config.temperature is None:
             call = replace(call, config=replace(call.config, temperature=self._flow.temperature))
-        provider = self._services.provider(self._flow)
-        return await ask_once(
+        provider = self._services.provider
+        return await ask_into_journal(
             PROMPT,
             Question(self._record.system, self._record.prompt),
             _Verbatim(provider, call, self._stream_thinking, self._seconds_left, direct=self._record.direct),
@@ -98,7 +98,7 @@ class TextCompletionWork:
 
     def _models(self) -> Outcome:
         """The model of the flow. Raises `RequestError` if its name is unknown."""
-        identity = self._services.provider(self._flow).identity
+        identity = self._services.provider.identity
         if not identity.model:
             raise RequestError("the model of this worker has no name to list", type="not-implemented")
         return Outcome(identity.model, Reason.SUCCESS, PROMPT.contract)

@@ -1,0 +1,132 @@
+"""`config apply`: makes the prompts that one owner has on the config topic what its files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trustgraph_prompt.cli import inspect_broker, options, output, push_prompts
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.terminal import harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.prompts.files import PromptFiles
+    from trustgraph_prompt.worker.config.apply_plan import Plan
+
+EXAMPLE = "Example:  trustgraph-prompt config apply prompts/ --owner me --broker embedded:broker.db"
+
+MAX_OWNER = 200
+"""Characters of an owner's name."""
+
+
+def _owner(name: str) -> str:
+    if not name.strip() or not name.isprintable() or len(name) > MAX_OWNER:
+        raise ConfigError(
+            "the name is not valid",
+            where="--owner",
+            found=name,
+            expected=f"1 to {MAX_OWNER} printable characters, such as NAMESPACE/RELEASE",
+        )
+    return name
+
+
+def command(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH…", help="Prompt files, and folders of them. An empty folder: no prompts any more."
+        ),
+    ],
+    owner: Annotated[
+        str,
+        typer.Option(
+            "--owner",
+            metavar="NAME",
+            help="Whose prompts these are. Each owner changes and deletes only its own.",
+            callback=_owner,
+        ),
+    ],
+    workspace: push_prompts.WorkspaceOption = "default",
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Overwrite and delete also what somebody else has changed or owns."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    admin_url: inspect_broker.AdminUrlOption = None,
+    wait: push_prompts.WaitOption = None,
+) -> None:
+    """Publish what has changed in these files since the owner applied them last, and delete what is gone.
+
+    An entry that somebody else has changed or deleted since then is left alone, with a warning. Prompts that
+    do not compile or whose examples fail are rejected, and then nothing is published.
+    """
+    from trustgraph_prompt.worker.config import apply, config_topic
+
+    try:
+        wanted = push_prompts.compiled(_read(paths))
+    except ConfigError as error:
+        error.add_note("nothing was published")
+        raise
+
+    async def propose(read: apply.Read) -> Plan:
+        plan, ignored = await apply.propose(read, workspace, owner, wanted, topic=topic, force=force)
+        if any(plan.changes.values()):
+            after = {**plan.present, **plan.changes}
+            config_topic.check_room(workspace, [f"{workspace}/{key}" for key, data in after.items() if data])
+        for name, why in ignored.items():
+            output.note(f"warning: {topic}{apply.OWNERS}: ignored the record of owner {name}: {why}")
+        for key, why in plan.left.items():
+            no_longer = "" if key in wanted else ", which the owner no longer wants"
+            output.note(f"warning: left alone {key}{no_longer}: {why}")
+        push_prompts.warn(plan.present, plan.changes)
+        return plan
+
+    async def look(view: BrokerView) -> None:
+        _print(workspace, await propose(lambda topic: view.entries(topic, workspace)), dry_run=True)
+
+    async def publish(connected: Broker) -> bool:
+        plan = await propose(lambda topic: config_topic.entries(connected, workspace, topic=topic))
+
+        async def send() -> str | None:
+            id = await apply.carry_out(connected, workspace, owner, plan, topic=topic)
+            _print(workspace, plan)
+            return id
+
+        return await push_prompts.acknowledged(send, connected, topic, workspace, wait)
+
+    if dry_run:
+        inspect_broker.look(broker, admin_url, look)
+    elif not options.on_broker(broker, publish):
+        raise typer.Exit(1)
+
+
+def _read(paths: Iterable[Path]) -> PromptFiles:
+    """Read files and folders. A folder of hidden files only, such as an empty ConfigMap, counts as empty."""
+    from trustgraph_prompt.prompts import files
+
+    def is_empty(path: Path) -> bool:
+        return path.is_dir() and all(file.name.startswith(".") for file in path.iterdir())
+
+    return files.together(files.read(path) for path in paths if not is_empty(path))
+
+
+def _print(workspace: str, plan: Plan, *, dry_run: bool = False) -> None:
+    published = [key for key, data in plan.changes.items() if data]
+    deleted = [key for key, data in plan.changes.items() if not data]
+    if published:
+        count = output.counted(len(published), "entry", "entries")
+        done = f"would publish {count} to" if dry_run else f"published {count} to"
+        typer.echo(harmless(f"{done} workspace {workspace}: {', '.join(published)}"))
+    if deleted:
+        done = "would delete" if dry_run else "deleted"
+        typer.echo(harmless(f"{done} from workspace {workspace}: {', '.join(deleted)}"))
+    if not plan.changes:
+        typer.echo(f"nothing to change in workspace {workspace}")

@@ -1,0 +1,135 @@
+"""What the commands share that publish prompts: options, checks, warnings, and waiting for the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trustgraph_prompt.cli import output
+from trustgraph_prompt.errors import ConfigError, raise_first
+from trustgraph_prompt.terminal import harmless
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.prompts.files import PromptFiles
+    from trustgraph_prompt.worker.config.report_topic import ReportListener
+
+
+def check_workspace(name: str | None) -> str | None:
+    """Return the value of `--workspace`. Raises `ConfigError` if it is not a valid name."""
+    if name is not None and (not name or "/" in name):
+        wrong = "there is a / in it" if name else "it is empty"
+        raise ConfigError(
+            f"the name is not valid: {wrong}", where="--workspace", found=name, expected="a name without /"
+        )
+    return name
+
+
+WorkspaceOption = Annotated[
+    str,
+    typer.Option(
+        "--workspace",
+        "-w",
+        metavar="NAME",
+        help="The workspace of the prompts.",
+        show_default=True,
+        callback=check_workspace,
+    ),
+]
+WaitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        help="Wait up to this long until all running workers of the workspace have applied the prompts; "
+        "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
+    ),
+]
+
+
+def compiled(read: PromptFiles) -> Mapping[str, str]:
+    """Return the entries. Raises `ConfigError` if a prompt does not compile or its examples fail."""
+    from trustgraph_prompt.ask import try_examples
+
+    raise_first(try_examples(read.build(), read.examples))
+    return read.entries
+
+
+def warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
+    """Warn of problems that the new entries cause together with those on the topic."""
+    from trustgraph_prompt.prompts import PromptSet
+
+    before = PromptSet.build(present)
+    after = PromptSet.build({**present, **pushed}, before)
+    for key, why in after.notes.items():
+        if before.notes.get(key) != why:
+            output.note(f"warning: {key} {why}")
+    for key in sorted(pushed.keys() & after.refused.keys()):
+        output.note(f"warning: workers will refuse {after.refused[key]}")
+
+
+async def acknowledged(
+    publish: Callable[[], Awaitable[str | None]],
+    broker: Broker,
+    topic: str,
+    workspace: str,
+    seconds: float | None,
+) -> bool:
+    """Call `publish`, which returns the id of its push, if any, and wait for the workers to apply it.
+
+    Prints what they did; returns whether all of them applied all of it. Without `seconds` it does not wait.
+    """
+    from trustgraph_prompt.worker.config.report_topic import ReportListener
+
+    if seconds is None:
+        await publish()
+        return True
+    listener = await ReportListener.open(broker, topic, workspace)
+    try:
+        if (id := await publish()) is None:
+            return True
+        return _print_acknowledgements(listener, await listener.answers(id, seconds), workspace, seconds)
+    finally:
+        await listener.close()
+
+
+def _print_acknowledgements(
+    listener: ReportListener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
+) -> bool:
+    """Print what the workers did with a push; return whether all of them applied all of it."""
+    if not answers:
+        served = sorted({name for names in listener.others.values() for name in names})
+        which = f"; workers run for: {', '.join(served)}" if served else ""
+        output.note(f"error: no running worker is known for workspace {workspace}{which}")
+        return False
+    taken = [name for name, refused in answers.items() if refused is not None and not refused]
+    if taken:
+        typer.echo(f"taken by {', '.join(map(worker_name, taken))}")
+    for name, refused in answers.items():
+        if refused is None:
+            since = _since(listener.workers[name])
+            output.note(f"error: no answer from {worker_name(name)} in {seconds:g} s; {since}")
+        elif refused:
+            output.note(harmless(f"error: {worker_name(name)} refused {', '.join(refused)}"))
+    return len(taken) == len(answers)
+
+
+def _since(announced: float) -> str:
+    """How long a worker, which may have been killed, has been silent."""
+    from time import time
+
+    from trustgraph_prompt.worker.config.report_topic import ANNOUNCEMENT_LIFETIME
+
+    ago = max(0, time() - announced)
+    until = ANNOUNCEMENT_LIFETIME / 60
+    return (
+        f"it last announced itself {ago:.0f} s ago; workers count as running for {until:g} minutes after that"
+    )
+
+
+def worker_name(key: str) -> str:
+    """Return the name of a worker from its key on the report topic."""
+    return harmless(key.partition(":")[2])

@@ -1,0 +1,59 @@
+"""Carries out `config apply`; the records of the owners are on `<config topic>-owners`.
+
+They have a topic of their own because workers reject, and report, a key of the config topic that names no
+entry. It is compacted and has the keys `<workspace>/<owner>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from trustgraph_prompt.broker import Broker
+from trustgraph_prompt.worker.config import apply_plan
+from trustgraph_prompt.worker.config.apply_plan import Plan, Record
+from trustgraph_prompt.worker.config.config_topic import push
+
+OWNERS: Final = "-owners"
+"""Suffix of the config topic's name."""
+
+Read = Callable[[str], Awaitable[Mapping[str, bytes]]]
+"""Reads the entries of one workspace on a topic, as `<workspace>/<key>`."""
+
+
+async def propose(
+    read: Read, workspace: str, owner: str, wanted: Mapping[str, str], *, topic: str, force: bool = False
+) -> tuple[Plan, dict[str, str]]:
+    """Plan what to publish on the config topic; also returns why the records of some owners are ignored.
+
+    Raises what `read` raises.
+    """
+    prefix = f"{workspace}/"
+    present = {key.removeprefix(prefix): data for key, data in (await read(topic)).items()}
+    # Records last: whatever another owner has published by now is then in its record.
+    records: dict[str, Record] = {}
+    unreadable: dict[str, str] = {}
+    for key, data in (await read(topic + OWNERS)).items():
+        name = key.removeprefix(prefix)
+        try:
+            records[name] = apply_plan.decode(data)
+        except ValueError as error:
+            unreadable[name] = str(error)
+    return apply_plan.plan(owner, wanted, present, records, force=force), unreadable
+
+
+async def carry_out(broker: Broker, workspace: str, owner: str, plan: Plan, *, topic: str) -> str | None:
+    """Publish a plan. Returns the id of the push, if entries change. Raises `BrokerError`.
+
+    It may end at any point: the next apply recognizes what this one has published.
+    """
+    if plan.before is not None:
+        await _publish(broker, workspace, owner, plan.before, topic)
+    id = await push(broker, workspace, plan.changes, topic=topic) if plan.changes else None
+    if plan.after is not None:
+        await _publish(broker, workspace, owner, plan.after, topic)
+    return id
+
+
+async def _publish(broker: Broker, workspace: str, owner: str, record: Record, topic: str) -> None:
+    await push(broker, workspace, {owner: apply_plan.encode(record)}, topic=topic + OWNERS)
