@@ -1,7 +1,7 @@
 """The chart: its values and what they say about themselves, and what the real helm makes of it.
 
-As a program it writes what follows from the chart: the table of its README, the descriptions of its schema and
-the golden files: `python -m tests.support.chart`.
+`python -m tests.support.chart` writes what follows from the chart: the table of its README, the descriptions
+of its schema, and the golden files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VALUES, SCHEMA, README = (CHART / name for name in ("values.yaml", "values.schem
 RELEASE, NAMESPACE = "demo", "prompts"
 GOLDEN: Final = {
     name: ROOT / "tests" / "data" / f"chart-{name.replace(' ', '-')}.yaml"
-    for name in ("two workers", "keda with a token", "prompts")
+    for name in ("two workers", "keda with a token")
 }
 
 Object = dict[str, Any]
@@ -134,21 +134,13 @@ def described(schema: Object) -> dict[str, Object]:
     return dict(of(schema, ""))
 
 
-def defaults(path: str) -> Any:
-    """The default of a key."""
-    value = yaml.safe_load(VALUES.read_text())
-    for key in path.split("."):
-        value = value[key]
-    return value
-
-
 def table() -> str:
-    """The keys with their defaults and meanings, as in the README: those that hold others without a default."""
+    """The keys with their defaults and meanings, as in the README; no default for those that hold others."""
     lines = ["| key | default | meaning |", "|---|---|---|"]
-    known = comments()
+    known, defaults = comments(), dict(places(yaml.safe_load(VALUES.read_text())))
     for path, comment in known.items():
         holds_others = any(other.startswith(f"{path}.") for other in known)
-        shown = "" if holds_others else f"`{json.dumps(defaults(path))}`"
+        shown = "" if holds_others else f"`{json.dumps(defaults['/' + path.replace('.', '/')])}`"
         lines.append(f"| `{path}` | {shown} | {comment.replace('|', chr(92) + '|')} |")
     return "\n".join(lines)
 
@@ -164,8 +156,8 @@ def main() -> None:
     for path, part in described(known).items():
         part["description"] = found.get(path, part.get("description", ""))
     SCHEMA.write_text(json.dumps(known, indent=2, ensure_ascii=False) + "\n")
-    for name, path in GOLDEN.items():
-        path.write_text(text(name))
+    for name, golden in GOLDEN.items():
+        golden.write_text(text(name))
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ async def round_trip(topic: str, seconds: float) -> str:
     return f"{requests}: {answer}"
 
 
-async def _ask(requests: str, responses: str) -> str | None:
+async def _ask(requests: str, responses: str) -> str:
     """Ask until somebody answers: what is sent before the worker has subscribed is lost."""
     request = PromptRequest.asking("greet", {"who": "helm"}).encode()
     async with await connect(os.environ["TRUSTGRAPH_PROMPT_BROKER"]) as broker:
@@ -74,7 +74,7 @@ async def _ask(requests: str, responses: str) -> str | None:
                 async with aclosing(caller.call(request, timeout=2)) as messages:
                     async for message in messages:
                         response = json.loads(message.data)
-                        return response["error"]["message"] if response["error"] else response["text"]
+                        return str(response["error"] or response["text"])
             except CallTimeout:
                 print("no answer yet")
 

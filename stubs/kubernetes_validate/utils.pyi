@@ -1,0 +1,3 @@
+from typing import Any
+
+def schema_contents(filename: str, desired_version: str) -> Any: ...

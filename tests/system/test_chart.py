@@ -1,0 +1,257 @@
+"""The chart, rendered by the real helm, 3 and 4: what Kubernetes takes, complete, in order and restricted."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.support.chart import (
+    CHART,
+    GOLDEN,
+    NAMESPACE,
+    Object,
+    helm,
+    matrix,
+    objects,
+    of_kind,
+    places,
+    pod_specs,
+    text,
+)
+from tests.support.kubernetes_tools import HELM_3, HELM_4
+from trustgraph_prompt import __version__
+
+pytestmark = pytest.mark.xdist_group("chart")  # one process renders each once
+
+every_values = pytest.mark.parametrize("name", matrix())
+OLDEST = 29
+NEWEST = int(kubernetes_validate.latest_version().split(".")[1])
+OURS = ("ScaledObject", "TriggerAuthentication", "PodMonitor", "ServiceMonitor", "PrometheusRule")
+
+
+@pytest.mark.parametrize("minor", range(OLDEST, NEWEST + 1))
+def test_every_object_is_one_of_kubernetes(minor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # it reads a megabyte of definitions for every object
+    once = cache(kubernetes_validate.utils.schema_contents)
+    monkeypatch.setattr(kubernetes_validate.utils, "schema_contents", once)
+    different = {yaml.safe_dump(found): found for name in matrix() for found in objects(name)}
+
+    for found in different.values():
+        if found["kind"] not in OURS:
+            kubernetes_validate.validate(found, f"1.{minor}", strict=True)
+
+
+@every_values
+def test_helm_3_and_4_render_the_same(name: str) -> None:
+    def ordered(found: list[Object]) -> list[Object]:
+        return sorted(found, key=lambda each: (each["kind"], each["metadata"]["name"]))
+
+    assert ordered(objects(name, HELM_3)) == ordered(objects(name, HELM_4))
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_manifests_are_those_that_were_read(name: str) -> None:
+    """After a change that is meant: `python -m tests.support.chart`, and read the difference."""
+    expected, found = GOLDEN[name].read_text(), text(name)
+
+    difference = difflib.unified_diff(
+        expected.splitlines(), found.splitlines(), str(GOLDEN[name]), "rendered"
+    )
+    assert not (lines := list(difference)), "\n".join(lines)
+
+
+@every_values
+def test_manifests_are_neat(name: str) -> None:
+    found = objects(name)
+
+    assert all(found), "an empty document"
+    assert not [path for path, value in places(found) if value is None]
+    names = [(each["kind"], each["metadata"]["name"]) for each in found]
+    assert len(names) == len(set(names))
+    assert all(len(each) <= 63 for _, each in names)
+    assert {each["metadata"].get("namespace", NAMESPACE) for each in found} == {NAMESPACE}
+
+
+def named(value: Any) -> set[tuple[str, str]]:
+    """The ConfigMaps, secrets and accounts that an object names."""
+    found = set()
+    for path, each in places(value):
+        match path.rsplit("/", 2)[-2:], each:
+            case (["configMap" | "configMapRef", "name"], str(config_map)):
+                found.add(("ConfigMap", config_map))
+            case ([_, "serviceAccountName"], str(account)):
+                found.add(("ServiceAccount", account))
+    return found
+
+
+def hook(found: Object) -> set[str]:
+    return set(filter(None, found["metadata"].get("annotations", {}).get("helm.sh/hook", "").split(",")))
+
+
+@every_values
+def test_what_an_object_names_is_there_when_it_is_needed(name: str) -> None:
+    found = objects(name)
+    there = {(each["kind"], each["metadata"]["name"]): each for each in found}
+    given = yaml.safe_dump(matrix()[name])
+
+    for each in found:
+        for needed in named(each.get("spec", {})):
+            if needed not in there:
+                assert needed[1] in given or needed == ("ServiceAccount", "default"), needed
+            elif hook(each) & {"pre-install", "pre-upgrade", "test"} and needed[0] == "ConfigMap":
+                assert hook(each) == hook(there[needed])
+                assert weight(there[needed]) < weight(each)
+            elif not hook(each) or "post-install" in hook(each):
+                assert not hook(there[needed])
+
+
+def weight(found: Object) -> int:
+    return int(found["metadata"]["annotations"]["helm.sh/hook-weight"])
+
+
+@every_values
+def test_hooks_check_and_create_before_and_push_afterwards(name: str) -> None:
+    jobs = of_kind(name, "Job").values()
+
+    order = [job["metadata"]["labels"]["app.kubernetes.io/component"] for job in sorted(jobs, key=weight)]
+    assert [step for step in ("check", "topics", "push") if step in order] == list(dict.fromkeys(order))
+    for job in jobs:
+        step = job["metadata"]["labels"]["app.kubernetes.io/component"]
+        after = {"post-install", "post-upgrade", "post-rollback"}
+        assert hook(job) == (after if step == "push" else {"pre-install", "pre-upgrade"})
+        policy = job["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+        assert policy == "before-hook-creation,hook-succeeded"
+        assert job["spec"]["activeDeadlineSeconds"] > 0
+        assert job["spec"]["backoffLimit"] == (0 if step == "check" else 3)
+
+
+@every_values
+def test_every_pod_is_restricted(name: str) -> None:
+    for place, pod in pod_specs(name):
+        container = pod["containers"][0]
+        user = {} if name == "on OpenShift" else {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
+        assert pod["securityContext"] == {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+            **user,
+        }, place
+        assert pod["automountServiceAccountToken"] is False, place
+        security = dict(container["securityContext"])
+        assert security.pop("readOnlyRootFilesystem", None) is True or name == "on OpenShift", place
+        assert security == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}, place
+        assert {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"], place
+        assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+        assert name == "nothing optional" or "memory" in container["resources"]["limits"], place
+
+
+@every_values
+def test_services_budgets_and_monitors_select_the_pods_of_their_worker(name: str) -> None:
+    deployments = of_kind(name, "Deployment").values()
+
+    for kind in ("Service", "PodDisruptionBudget", "PodMonitor", "ServiceMonitor"):
+        for place, found in of_kind(name, kind).items():
+            selector = found["spec"]["selector"]
+            labels = selector.get("matchLabels", selector)
+            chosen = [
+                each["metadata"]["name"]
+                for each in (of_kind(name, "Service").values() if kind == "ServiceMonitor" else deployments)
+                if labels.items() <= each["spec"].get("template", each)["metadata"]["labels"].items()
+            ]
+            everybody = [deployment["metadata"]["name"] for deployment in deployments]
+            assert chosen == (everybody if kind.endswith("Monitor") else [place])
+
+
+def test_a_rollout_always_has_a_consumer_and_time_to_drain() -> None:
+    (deployment,) = of_kind("keda with more triggers", "Deployment").values()
+
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 615
+    (constraint,) = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert constraint["labelSelector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
+
+
+def test_flows_roll_the_workers_that_serve_them_and_prompts_none() -> None:
+    def checksums(name: str) -> list[str]:
+        pods = [each["spec"]["template"] for each in of_kind(name, "Deployment").values()]
+        return [pod["metadata"]["annotations"]["checksum/flows"] for pod in pods]
+
+    questions, definitions = checksums("own flows")[::-1]
+    assert questions != definitions
+    assert checksums("defaults") == checksums("prompts") == checksums("keda")
+
+
+def test_the_network_is_closed_but_for_what_the_release_needs() -> None:
+    policies = of_kind("everything", "NetworkPolicy")
+
+    assert policies["tp"]["spec"] == policies["tp-hooks"]["spec"]
+    assert hook(policies["tp-hooks"]) == {"pre-install", "pre-upgrade"}
+    spec = policies["tp"]["spec"]
+    dns, servers, release, extra = spec["egress"]
+    assert {port["port"] for port in dns["ports"]} == {53}
+    assert [port["port"] for port in servers["ports"]] == [4318, 6379, 6651, 8000, 8443]
+    assert release["ports"] == [{"port": 8080}]
+    assert extra == matrix()["everything"]["networkPolicy"]["extraEgress"][0]
+    assert spec["ingress"][0]["from"][1:] == matrix()["everything"]["networkPolicy"]["metricsFrom"]
+    (own,) = [
+        policy for place, policy in of_kind("provider", "NetworkPolicy").items() if "hooks" not in place
+    ]
+    assert [port["port"] for port in own["spec"]["egress"][1]["ports"]] == [3128, 443, 6379, 6650, 80]
+
+
+def test_rules_and_dashboards_are_those_of_monitoring() -> None:
+    monitoring = CHART.parents[1] / "monitoring"
+    (rule,) = of_kind("monitoring", "PrometheusRule").values()
+
+    files = [yaml.safe_load((monitoring / file).read_text()) for file in ("rules.yaml", "alerts.yaml")]
+    assert rule["spec"]["groups"] == [group for file in files for group in file["groups"]]
+    dashboards = {
+        file: content
+        for found in of_kind("monitoring", "ConfigMap").values()
+        if found["metadata"]["labels"].get("grafana_dashboard") == "1"
+        for file, content in found["data"].items()
+    }
+    assert {
+        file.removeprefix("trustgraph-prompt-"): content.strip() for file, content in dashboards.items()
+    } == {path.name: path.read_text().strip() for path in (monitoring / "dashboards").glob("*.json")}
+
+
+def test_the_package_has_what_is_linked_and_nothing_else(tmp_path: Path) -> None:
+    code, said, errors = helm(HELM_4, "package", CHART, "--destination", tmp_path)
+    assert code == 0, said + errors
+    (package,) = tmp_path.iterdir()
+    assert package.name == "trustgraph-prompt-0.1.0.tgz"
+
+    code, packed, errors = helm(HELM_4, "template", "x", package, "--namespace", NAMESPACE, values={})
+    code, linked, errors = helm(HELM_4, "template", "x", CHART, "--namespace", NAMESPACE, values={})
+    assert packed == linked
+    assert package.stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("binary", [HELM_3, HELM_4], ids=lambda binary: binary.name)
+def test_lint_finds_nothing(binary: Path) -> None:
+    code, said, errors = helm(binary, "lint", "--strict", CHART, values=matrix()["everything"])
+
+    assert code == 0, said + errors
+
+
+def test_the_chart_is_of_the_program_beside_it() -> None:
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == __version__
+
+
+def test_notes_say_what_was_started_and_what_is_missing() -> None:
+    arguments = ("install", "demo", CHART, "--namespace", NAMESPACE, "--dry-run=client")
+
+    code, said, errors = helm(HELM_4, *arguments, values=matrix()["keda"])
+    assert code == 0, errors
+    notes = said.partition("NOTES:")[2]
+    assert "0 to 20 replicas, by KEDA" in notes
+    assert "persistent://tg/flow/chunks, subscription prompt--default--chunks--request" in notes
+    assert "helm test demo --namespace prompts" in notes
+    assert "WARNING: it has no model to call" in notes
+    assert "WARNING" not in helm(HELM_4, *arguments, values=matrix()["two workers"])[1]
