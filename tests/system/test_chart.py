@@ -146,6 +146,7 @@ def test_every_pod_is_restricted(name: str) -> None:
         assert security.pop("readOnlyRootFilesystem", None) is True or name == "on OpenShift", place
         assert security == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}, place
         assert {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"], place
+        assert pod.get("activeDeadlineSeconds", 300) == 300, place
         assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
         assert name == "nothing optional" or "memory" in container["resources"]["limits"], place
 

@@ -12,9 +12,11 @@ from typing import Any
 import promql_parser
 import pytest
 import typer.main
+import yaml
 
-from tests.support.chart import CHART, ROOT, Object, matrix, of_kind, places, pod_specs
-from tests.support.command import environment
+from tests.support.chart import CHART, ROOT, Object, matrix, of_kind, places, pod_specs, render
+from tests.support.command import environment, run
+from tests.support.kubernetes_tools import HELM_4
 from tests.support.worker_processes import Site
 from tests.support.workers import entry
 from trustgraph_prompt.broker import topics
@@ -164,6 +166,24 @@ def test_the_check_and_the_push_find_the_prompts(tmp_path: Path) -> None:
         "args"
     ]
     assert arguments[3:] == ["--owner", "prompts/demo", "--workspace", "science", "--force"]
+
+
+def test_a_broken_prompt_stops_the_release_and_the_check_says_where(tmp_path: Path) -> None:
+    code, rendered, errors = render(
+        HELM_4, {"prompts": {"entries": {"broken": "prompt broken:\n    text: {{"}}}
+    )
+    assert code == 0, errors
+    found = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(rendered)}
+    for volume, config_map in (("flows-prompt", "prompt-flows-hooks"), ("prompts", "prompts-hooks")):
+        (tmp_path / volume).mkdir()
+        for file, content in found["ConfigMap", f"demo-trustgraph-prompt-{config_map}"]["data"].items():
+            (tmp_path / volume / file).write_text(content)
+    job = found["Job", "demo-trustgraph-prompt-check"]["spec"]["template"]["spec"]["containers"][0]
+
+    done = run(*(argument.replace("/etc/trustgraph-prompt", str(tmp_path)) for argument in job["args"]))
+
+    assert done.returncode == 2
+    assert f"{tmp_path}/prompts/broken.prompt:2:" in done.stderr
 
 
 def test_each_config_topic_is_pushed_to_once() -> None:

@@ -50,7 +50,7 @@ WRONG: dict[str, tuple[Mapping[str, Any], list[str]]] = {
     ),
     "a type": ({"worker": {"replicas": "two"}}, ["/worker/replicas", "want integer"]),
     "a name of a worker": ({"workers": {"Prompt_1": {}}}, ["invalid propertyName", "Prompt_1"]),
-    "no worker": ({"workers": {"prompt": None}}, ["/workers", "minProperties"]),
+    "no worker": ({"workers": {"prompt": {"enabled": False}}}, ["workers: none is enabled"]),
     "a URL": ({"worker": {"pulsar": {"url": "http://pulsar"}}}, ["/worker/pulsar/url"]),
     "a digest": ({"image": {"digest": "latest"}}, ["/image/digest"]),
     "a flow without an output": (

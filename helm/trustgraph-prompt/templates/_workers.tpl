@@ -16,6 +16,7 @@ Whatever is wrong with the values of a worker fails here.
 {{- range $name, $own := .Values.workers -}}
 {{- $where := printf "workers.%s" $name -}}
 {{- $worker := include "trustgraph-prompt.withoutNulls" (mergeOverwrite (deepCopy $.Values.worker) (deepCopy ($own | default dict))) | fromJson -}}
+{{- if $worker.enabled -}}
 {{- $mode := get $modes $worker.mode -}}
 {{- if not $mode -}}
 {{- fail (printf "%s.mode: found %q, expected one of %s" $where $worker.mode (keys $modes | sortAlpha | join ", ")) -}}
@@ -35,6 +36,10 @@ Whatever is wrong with the values of a worker fails here.
 {{- include "trustgraph-prompt.checkScaling" (dict "where" (printf "%s.scaling" $where) "worker" $worker) -}}
 {{- include "trustgraph-prompt.checkAccess" (dict "where" $where "worker" $worker) -}}
 {{- $_ := set $workers $name $worker -}}
+{{- end -}}
+{{- end -}}
+{{- if not $workers -}}
+{{- fail "workers: none is enabled" -}}
 {{- end -}}
 {{- toJson $workers -}}
 {{- end -}}
