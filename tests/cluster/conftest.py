@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import cluster as clusters
 from tests.support.chart import CHART
-from tests.support.cluster import Cluster, Namespace, Release, kubectl, look_at, run
+from tests.support.cluster import Cluster, Namespace, Release, look_at, run
 from tests.support.kubernetes_tools import HELM_3, HELM_4, KUBECTL
 
 _FAKE_NODES = pytest.StashKey[list[str]]()
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if names := config.stash.get(_FAKE_NODES, []):
-        kubectl("delete", "nodes", *names)
+        clusters.remove_fake_nodes(names)
     if _FAKE_NODES in config.stash:
         Path(os.environ["KUBECONFIG"]).unlink()
 

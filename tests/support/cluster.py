@@ -65,7 +65,7 @@ class Namespace:
 
     def __init__(self) -> None:
         self.name = f"{_OURS}-{uuid4().hex[:8]}"
-        metadata = {"name": self.name, "labels": _LEVELS}
+        metadata = {"name": self.name, "labels": {_OURS: "", **_LEVELS}}
         kubectl("create", objects=[{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}])
 
     def delete(self) -> None:
@@ -133,13 +133,22 @@ def look_at(namespace: Namespace) -> Cluster:
 
 
 def add_fake_nodes() -> list[str]:
-    """The names of two nodes that kwok makes look ready, and their Pods; none where there are nodes."""
+    """Add two nodes, which kwok makes ready, if there are none; return the names of those that are now."""
     if items("nodes"):
         return []
     names = [f"{_OURS}-{uuid4().hex[:8]}" for _ in range(2)]
     kubectl("create", objects=[_fake_node(name) for name in names])
-    run(KUBECTL, "wait", "--for=condition=Ready", "nodes", *names, "--timeout=10s")
+    code, *_ = run(KUBECTL, "wait", "--for=condition=Ready", "nodes", *names, "--timeout=10s")
+    if code:
+        kubectl("delete", "nodes", *names)
+        return []
     return names
+
+
+def remove_fake_nodes(names: list[str]) -> None:
+    """Once the namespaces are gone: who else would end the Pods?"""
+    run(KUBECTL, "wait", "--for=delete", "namespaces", f"--selector={_OURS}", f"--timeout={_SECONDS}s")
+    kubectl("delete", "nodes", *names)
 
 
 def _fake_node(name: str) -> Object:
