@@ -16,10 +16,10 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick image fuzz check growth bench format lock clean
+.PHONY: help demo test cluster-test quick image fuzz check growth bench format lock clean
 
 help:  ## what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 $(READY): pyproject.toml requirements/$(LOCK).txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say PYTHON=…")'
@@ -41,6 +41,9 @@ demo: $(READY)  ## a document in, objects out: recorded answers, no model needed
 
 test: $(READY) $(VENV)/kubernetes/.ready  ## all tests; with a real Pulsar where one can be had
 	$(BIN)/python -m pytest -n $(PROCESSES)
+
+cluster-test: $(READY) $(VENV)/kubernetes/.ready  ## the chart on the cluster that KUBECONFIG names
+	$(BIN)/python -m pytest -n $(PROCESSES) tests/cluster
 
 quick: $(READY)  ## the unit tests, which need no service
 	$(BIN)/python -m pytest -q -n 2 --maxschedchunk 20 tests/unit

@@ -9,4 +9,6 @@ from pathlib import Path
 
 project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 parts = {key: project[key] for key in ("requires-python", "dependencies", "optional-dependencies")}
-print("pyproject.toml", hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16])
+parts |= {path.name: path.read_text() for path in Path("requirements").glob("*.in")}
+digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+print("pyproject.toml and requirements/*.in", digest[:16])

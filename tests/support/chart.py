@@ -43,13 +43,16 @@ def helm(binary: Path, *arguments: object, values: Mapping[str, Any] | None = No
     if not binary.exists():
         unavailable(f"no {binary.name}: make .venv/kubernetes/.ready")
     given = ("--values", "-") if values is not None else ()
-    done = subprocess.run(
-        [binary, *map(str, arguments), *given],
-        input=json.dumps(values or {}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    try:
+        done = subprocess.run(
+            [binary, *map(str, arguments), *given],
+            input=json.dumps(values or {}),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    except OSError as error:
+        unavailable(f"{binary.name} does not run here, it is for linux/amd64: {error.strerror}")
     return done.returncode, done.stdout, done.stderr
 
 

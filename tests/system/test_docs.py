@@ -43,7 +43,7 @@ LINES = [(page.name, line) for page in PAGES for line in commands(page.read_text
 @pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{page}: {' '.join(line)}" for page, line in LINES])
 def test_every_command_line_is_understood(page: str, line: list[str]) -> None:
     command: Any = typer.main.get_command(app)
-    while line[0] in getattr(command, "commands", ()):
+    while line and line[0] in getattr(command, "commands", ()):
         name, *line = line
         command = command.commands[name]
         command = command.load() if isinstance(command, LazyCommand) else command

@@ -19,8 +19,8 @@ IMAGE = ("worker.txt", "build.txt", "sbom.txt")
 LOCKS = (*IMAGE, "dev.txt", "ci.txt")
 WHEELS = REQUIREMENTS / "image-wheels.txt"
 MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
-GLIBC = (2, 41)
-"""Of Debian trixie, on which the base image stands."""
+GLIBC = (2, 36)
+"""Of Debian bookworm; that of the base image is newer."""
 
 
 def locked(name: str) -> list[tuple[Requirement, set[str]]]:

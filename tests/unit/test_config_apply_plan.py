@@ -110,7 +110,7 @@ TWO_OWNERS: dict[str, tuple[tuple[str, Applied, str, tuple[str, ...]], str, str,
     "they have it no more": (("", None, A, (C,)), A, "", (A,)),
     "they took it over": ((C, (A,), A, (C,)), NOT, OWNED, (A,)),
     "they took it over, and we no longer want it": ((C, (A,), "", (C,)), NOT, "", None),
-    "both have it": ((A, (A,), B, (A,)), NOT, OWNED, (A,)),
+    "both have it: who changes it first has it": ((A, (A,), B, (A,)), B, "", (B,)),
     "both have it, and we no longer want it": ((A, (A,), "", (A,)), NOT, "", None),
     "we took it over": ((B, (B,), C, (A,)), C, "", (C,)),
 }

@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from trustgraph_prompt.prompts import PromptSet
@@ -149,6 +151,7 @@ async def test_what_is_shown_of_the_worker_is_read_in_its_loop() -> None:
     assert threads == {threading.get_ident()}
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the process is shown on Linux only")
 def test_the_process_shows_its_start_so_that_restarts_can_be_counted() -> None:
     process = "trustgraph_prompt_process_"
     shown = {

@@ -142,7 +142,7 @@ def command(
     if interrupted:
         output.note("interrupted: run the same command again for the rest")
         raise typer.Exit(130)
-    if extraction.is_hopeless:
+    if extraction.is_hopeless and summary.open:
         output.note("stopped early: every other question would fail in the same way")
     if summary.failed:
         settings = summary.settings_to_change()

@@ -30,8 +30,8 @@ ABSENT: Final = ""
 class Plan:
     """What to publish for an owner, in this order: the record `before`, the `changes`, the record `after`.
 
-    An empty change deletes; a record that is None need not be published. `left` are entries that stay as they
-    are although the owner wants them otherwise, each with the reason. `present` are the entries until now.
+    An empty change deletes; a record that is None need not be published. `left` are entries that are not the
+    owner's to change, each with the reason. `present` are the entries until now.
     """
 
     changes: Mapping[str, str]
@@ -83,8 +83,8 @@ def plan(
 
 
 def _conflict(now: str, want: str, applied: Collection[str] | None, other: str | None) -> str | None:
-    """Why an entry is not the owner's to change."""
-    if other is not None:
+    """Why an entry is not the owner's to change. Of two owners in agreement, either may change it."""
+    if other is not None and now not in (applied or ()):
         return f"it belongs to owner {other}"
     if now == want or now in (applied or (ABSENT,)):
         return None
