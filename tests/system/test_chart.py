@@ -176,6 +176,11 @@ def test_services_budgets_and_monitors_select_the_pods_of_their_worker(name: str
             assert chosen == (everybody if kind.endswith("Monitor") else [place])
 
 
+def test_the_pulsar_to_try_it_with_is_one_of_kubernetes() -> None:
+    for found in yaml.safe_load_all((CHART.parent / "pulsar-standalone.yaml").read_text()):
+        kubernetes_validate.validate(found, f"1.{OLDEST}", strict=True)
+
+
 def test_labels_of_ones_own_do_not_replace_those_that_select() -> None:
     name = "labels of one's own"
 
