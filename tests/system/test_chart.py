@@ -74,6 +74,12 @@ def test_manifests_are_neat(name: str) -> None:
     assert not [path for path, value in places(found) if value is None]
     names = [(each["kind"], each["metadata"]["name"]) for each in found]
     assert len(names) == len(set(names))
+    for path, value in places(found):
+        if path.endswith(("/name", "/namespace", "/key", "/path", "/secretName")) or "/labels/" in path:
+            assert isinstance(value, str), path
+    for place, pod in pod_specs(name):
+        variables = [variable["name"] for variable in pod["containers"][0].get("env", [])]
+        assert len(variables) == len(set(variables)), place
     assert all(len(each) <= 63 for _, each in names)
     assert {each["metadata"].get("namespace", NAMESPACE) for each in found} == {NAMESPACE}
 
@@ -127,6 +133,8 @@ def test_hooks_check_and_create_before_and_push_afterwards(name: str) -> None:
         assert hook(job) == (after if step == "push" else {"pre-install", "pre-upgrade"})
         policy = job["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
         assert policy == "before-hook-creation,hook-succeeded"
+        said = job["metadata"]["annotations"]["helm.sh/hook-output-log-policy"]
+        assert said == "hook-succeeded,hook-failed"
         assert job["spec"]["activeDeadlineSeconds"] > 0
         assert job["spec"]["backoffLimit"] == (0 if step == "check" else 3)
 
@@ -168,6 +176,47 @@ def test_services_budgets_and_monitors_select_the_pods_of_their_worker(name: str
             assert chosen == (everybody if kind.endswith("Monitor") else [place])
 
 
+def test_the_pulsar_to_try_it_with_is_one_of_kubernetes() -> None:
+    for found in yaml.safe_load_all((CHART.parent / "pulsar-standalone.yaml").read_text()):
+        kubernetes_validate.validate(found, f"1.{OLDEST}", strict=True)
+
+
+def test_labels_of_ones_own_do_not_replace_those_that_select() -> None:
+    name = "labels of one's own"
+
+    (deployment,) = of_kind(name, "Deployment").values()
+    (monitor,) = of_kind(name, "PodMonitor").values()
+    selector = deployment["spec"]["selector"]["matchLabels"]
+    assert selector["app.kubernetes.io/instance"] == "demo"
+    assert (
+        deployment["spec"]["template"]["metadata"]["labels"].items()
+        >= {"team": "prompts", **selector}.items()
+    )
+    assert deployment["metadata"]["labels"]["helm.sh/chart"] == "trustgraph-prompt-0.1.0"
+    assert monitor["metadata"]["labels"].items() >= {"release": "monitoring", "team": "graph"}.items()
+    assert monitor["metadata"]["labels"]["app.kubernetes.io/name"] == "trustgraph-prompt"
+
+
+@pytest.mark.parametrize("name", ["monitoring", "service monitor and a choice of alerts"])
+def test_each_worker_of_each_release_is_a_job_of_its_own(name: str) -> None:
+    (monitor,) = [*of_kind(name, "PodMonitor").values(), *of_kind(name, "ServiceMonitor").values()]
+    (endpoint,) = monitor["spec"].get("podMetricsEndpoints", monitor["spec"].get("endpoints"))
+
+    kind = monitor["kind"].removesuffix("Monitor").lower()
+    assert endpoint["relabelings"] == [
+        {
+            "sourceLabels": [f"__meta_kubernetes_{kind}_label_trustgraph_prompt_worker"],
+            "targetLabel": "job",
+            "replacement": "demo-trustgraph-prompt-$1",
+        }
+    ]
+
+
+def test_a_worker_without_replicas_is_not_asked_whether_it_is_ready() -> None:
+    assert of_kind("nothing to do", "Pod").keys() == {"demo-trustgraph-prompt-prompt-round-trip"}
+    assert len(of_kind("defaults", "Pod")) == len(of_kind("hpa", "Pod")) == 2
+
+
 def test_a_rollout_always_has_a_consumer_and_time_to_drain() -> None:
     (deployment,) = of_kind("keda with more triggers", "Deployment").values()
 
@@ -195,14 +244,23 @@ def test_the_network_is_closed_but_for_what_the_release_needs() -> None:
     spec = policies["tp"]["spec"]
     dns, servers, release, extra = spec["egress"]
     assert {port["port"] for port in dns["ports"]} == {53}
-    assert [port["port"] for port in servers["ports"]] == [4318, 6379, 6651, 8000, 8443]
+    assert [port["port"] for port in servers["ports"]] == [4318, 6379, 6651, 8000, 8080, 8443]
     assert release["ports"] == [{"port": 8080}]
     assert extra == matrix()["everything"]["networkPolicy"]["extraEgress"][0]
     assert spec["ingress"][0]["from"][1:] == matrix()["everything"]["networkPolicy"]["metricsFrom"]
     (own,) = [
         policy for place, policy in of_kind("provider", "NetworkPolicy").items() if "hooks" not in place
     ]
-    assert [port["port"] for port in own["spec"]["egress"][1]["ports"]] == [3128, 443, 6379, 6650, 80]
+    assert [port["port"] for port in own["spec"]["egress"][1]["ports"]] == [
+        3128,
+        4318,
+        443,
+        6379,
+        6650,
+        80,
+        8080,
+        8443,
+    ]
 
 
 def test_rules_and_dashboards_are_those_of_monitoring() -> None:
@@ -254,6 +312,43 @@ def test_lint_finds_nothing(binary: Path) -> None:
     code, said, errors = helm(binary, "lint", "--strict", CHART, values=matrix()["everything"])
 
     assert code == 0, said + errors
+
+
+@pytest.mark.parametrize("binary", [HELM_3, HELM_4], ids=lambda binary: binary.name)
+def test_a_release_may_be_named_like_a_number(binary: Path) -> None:
+    values = {"fullnameOverride": "prompt"}
+
+    code, rendered, errors = helm(binary, "template", "2026", CHART, "--namespace", "456", values=values)
+
+    assert code == 0, errors
+    for found in yaml.safe_load_all(rendered):
+        assert found["metadata"]["namespace"] == "456"
+        assert found["metadata"]["labels"]["app.kubernetes.io/instance"] == "2026"
+
+
+@pytest.mark.parametrize("release", ["9a", "my.rel"])
+def test_a_release_that_no_service_can_be_named_after_is_refused(release: str) -> None:
+    code, rendered, errors = helm(HELM_4, "template", release, CHART, values={})
+
+    assert code == 1, rendered
+    assert f'"{release}-trustgraph-prompt"' in errors
+    assert "fullnameOverride" in errors
+
+
+@pytest.mark.parametrize("binary", [HELM_3, HELM_4], ids=lambda binary: binary.name)
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_parent_chart_may_leave_it_out(binary: Path, enabled: bool, tmp_path: Path) -> None:
+    dependency = {"name": CHART.name, "version": __version__, "condition": f"{CHART.name}.enabled"}
+    parent = {"apiVersion": "v2", "name": "parent", "version": "1.0.0", "dependencies": [dependency]}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump(parent))
+    (tmp_path / "charts").mkdir()
+    (tmp_path / "charts" / CHART.name).symlink_to(CHART)
+
+    values = {CHART.name: {"enabled": enabled}}
+    code, rendered, errors = helm(binary, "template", "demo", tmp_path, values=values)
+
+    assert code == 0, errors
+    assert ("kind: Deployment" in rendered) == enabled
 
 
 def test_the_chart_is_of_the_program_beside_it() -> None:

@@ -122,7 +122,21 @@ def test_keda_asks_for_the_backlog_of_each_subscription_and_of_its_retries(name:
         assert (
             min(scale_down["stabilizationWindowSeconds"], scale_down["policies"][0]["periodSeconds"]) >= grace
         )
-        assert spec["cooldownPeriod"] >= grace, place
+        assert spec["cooldownPeriod"] >= (0 if name == "keda" else grace), place
+
+
+def test_keda_scales_at_once_if_told_so_and_asks_prometheus_as_told() -> None:
+    (found,) = of_kind("keda", "ScaledObject").values()
+    assert found["spec"]["cooldownPeriod"] == 0
+
+    for each in of_kind("keda where Pulsar keeps no backlog", "ScaledObject").values():
+        trigger = each["spec"]["triggers"][-1]
+        assert trigger["metadata"].items() >= {"authModes": "bearer", "unsafeSsl": "true"}.items()
+        assert trigger["authenticationRef"] == {"name": "prometheus", "kind": "ClusterTriggerAuthentication"}
+        # the series of requests in work begins with the first request
+        assert re.match(
+            r"\(sum\(\w+_requests_in_work\{.*?\}\) or vector\(0\)\) \+", trigger["metadata"]["query"]
+        )
 
 
 @every_values
@@ -143,6 +157,7 @@ def test_keda_uses_the_credentials_of_the_worker(name: str) -> None:
                     "oauth": {"clientID", "clientSecret"},
                 }
                 assert needed[trigger["metadata"]["authModes"]] <= parameters
+                assert trigger["metadata"]["authModes"] != "oauth" or "configMapTargetRef" not in spec
 
 
 def test_the_check_and_the_push_find_the_prompts(tmp_path: Path) -> None:
@@ -186,10 +201,36 @@ def test_a_broken_prompt_stops_the_release_and_the_check_says_where(tmp_path: Pa
     assert f"{tmp_path}/prompts/broken.prompt:2:" in done.stderr
 
 
+def variables(name: str) -> dict[str, Object]:
+    """The variables of the only worker."""
+    (deployment,) = of_kind(name, "Deployment").values()
+    return {each["name"]: each for each in deployment["spec"]["template"]["spec"]["containers"][0]["env"]}
+
+
+def test_commands_in_a_pod_see_its_flows() -> None:
+    assert variables("defaults")["TRUSTGRAPH_PROMPT_FLOWS"]["value"] == "/etc/trustgraph-prompt/flows"
+
+
+def test_variables_of_ones_own_and_secrets_count_instead() -> None:
+    found = variables("provider")
+
+    assert found["TRUSTGRAPH_PROMPT_MODEL"]["value"] == "larger"
+    assert found["TRUSTGRAPH_PROMPT_CACHE"]["valueFrom"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
+
+
+def test_traces_do_not_go_through_the_proxy() -> None:
+    assert variables("provider")["NO_PROXY"]["value"].split(",")[-1] == "otel.observability"
+
+
 def test_each_config_topic_is_pushed_to_once() -> None:
     jobs = [job for job in of_kind("prompts on two clusters", "Job") if job.endswith("-push")]
 
     assert jobs == ["demo-trustgraph-prompt-away-push", "demo-trustgraph-prompt-prompt-push"]
+    for job in jobs:
+        (container,) = of_kind("prompts on two clusters", "Job")[job]["spec"]["template"]["spec"][
+            "containers"
+        ]
+        assert container["args"][3:5] == ["--owner", "team-a"]
     assert not [job for job in of_kind("prompts that nobody pushes", "Job") if job.endswith("-push")]
 
 

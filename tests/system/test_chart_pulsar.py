@@ -65,7 +65,7 @@ def the(found: list[Object], kind: str, name: str) -> Object:
 def command(owner: Object, folder: Path) -> tuple[list[str], dict[str, Any]]:
     """The arguments and variables of an object's Pod, with its files in a folder."""
     container = owner["spec"]["template"]["spec"]["containers"][0]
-    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    variables = {each["name"]: each["value"].replace(MOUNTED, str(folder)) for each in container["env"]}
     return [argument.replace(MOUNTED, str(folder)) for argument in container["args"]], variables
 
 

@@ -170,6 +170,21 @@ WRONG: dict[str, tuple[Mapping[str, Any], list[str]]] = {
         {"prometheusRule": {"enabled": True, "disabledAlerts": ["PromptCost"]}},
         ["prometheusRule.disabledAlerts", "PromptCost,", "PromptCostHigh"],
     ),
+    "credentials for Prometheus of no kind": (
+        {
+            **keda(prometheus={"serverAddress": "http://prometheus", "authenticationRef": {"name": "a"}}),
+            "flows": VOLATILE,
+        },
+        ["keda.prometheus.authenticationRef", "prometheus.metadata.authModes"],
+    ),
+    "a partitioned flow that is not there": (
+        keda(partitionedFlows=["lost"]),
+        ["keda.partitionedFlows", '"lost"', "chunks, default, requests"],
+    ),
+    "a group without a value": ({"tests": None}, ["missing property 'tests'"]),
+    "a key of a group without a value": ({"prompts": {"entries": None}}, ["/prompts", "'entries'"]),
+    "a key of all workers without a value": ({"worker": {"replicas": None}}, ["/worker", "'replicas'"]),
+    "a name that no service can have": ({"fullnameOverride": "9a"}, ["/fullnameOverride"]),
     "a long name": ({"fullnameOverride": "a" * 50}, ["workers.prompt", "fullnameOverride"]),
 }
 
@@ -184,7 +199,9 @@ def test_wrong_values_are_refused_by_name(wrong: str) -> None:
     assert [word for word in words if word not in errors] == [], errors
 
 
-@pytest.mark.parametrize("wrong", ["an unknown key", "a type", "both scalers", "no worker"])
+@pytest.mark.parametrize(
+    "wrong", ["an unknown key", "a type", "both scalers", "no worker", "a group without a value"]
+)
 def test_helm_3_refuses_them_alike(wrong: str) -> None:
     values, words = WRONG[wrong]
 
@@ -195,7 +212,7 @@ def test_helm_3_refuses_them_alike(wrong: str) -> None:
 
 
 def test_every_value_has_a_comment_which_is_its_description() -> None:
-    known = {path: part for path, part in described(schema()).items() if path != "global"}
+    known = {path: part for path, part in described(schema()).items() if path not in ("global", "enabled")}
 
     assert {path: part["description"] for path, part in known.items()} == comments(), WRITE
 

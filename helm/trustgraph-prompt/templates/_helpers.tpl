@@ -4,34 +4,35 @@
 
 {{- define "trustgraph-prompt.fullname" -}}
 {{- $name := include "trustgraph-prompt.name" . -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride -}}
-{{- else if contains $name .Release.Name -}}
-{{- .Release.Name -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name -}}
+{{- $usual := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- $fullname := .Values.fullnameOverride | default $usual -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $fullname) -}}
+{{- fail (printf "its objects would be named %q, expected lower-case letters, digits and -, beginning with a letter: set fullnameOverride" $fullname) -}}
 {{- end -}}
+{{- $fullname -}}
 {{- end -}}
 
 {{/* The labels by which Pods are selected, of: root, component, worker (its name, if it is one worker's). */}}
 {{- define "trustgraph-prompt.selector" -}}
-app.kubernetes.io/name: {{ include "trustgraph-prompt.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "trustgraph-prompt.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- with .worker }}
-trustgraph-prompt/worker: {{ . }}
+trustgraph-prompt/worker: {{ . | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* All labels of an object, of: root, component, worker. */}}
+{{/* The labels of a Pod, of: root, component, worker, labels. Those by which it is selected cannot be changed. */}}
+{{- define "trustgraph-prompt.podLabels" -}}
+{{- $selector := include "trustgraph-prompt.selector" . | fromYaml -}}
+{{- mergeOverwrite (deepCopy .root.Values.commonLabels) (deepCopy (.labels | default dict)) $selector | toYaml -}}
+{{- end -}}
+
+{{/* The labels of any other object, of the same. */}}
 {{- define "trustgraph-prompt.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{ include "trustgraph-prompt.selector" . }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $chart := printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" -}}
+{{- $own := dict "helm.sh/chart" $chart "app.kubernetes.io/version" .root.Chart.AppVersion "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- mergeOverwrite (include "trustgraph-prompt.podLabels" . | fromYaml) $own | toYaml -}}
 {{- end -}}
 
 {{/* The metadata of an object, of: root, name, component, worker, labels, annotations, hook and weight. */}}
@@ -42,13 +43,10 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{- $_ := set $annotations "helm.sh/hook-weight" (toString .weight) -}}
 {{- $_ := set $annotations "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" -}}
 {{- end -}}
-name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+name: {{ .name | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "trustgraph-prompt.labels" . | nindent 2 }}
-  {{- with .labels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
 {{- with $annotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -92,11 +90,11 @@ annotations:
 {{- define "trustgraph-prompt.promptSources" -}}
 {{- if include "trustgraph-prompt.promptFiles" .root | fromJson }}
 - configMap:
-    name: {{ .own }}
+    name: {{ .own | quote }}
 {{- end }}
 {{- range .root.Values.prompts.existingConfigMaps }}
 - configMap:
-    name: {{ . }}
+    name: {{ . | quote }}
 {{- end }}
 {{- end -}}
 

@@ -11,7 +11,7 @@ The one Pod of this chart: of workers, hooks and tests. Of:
 {{- $values := .root.Values -}}
 {{- $worker := .worker -}}
 {{- $serves := eq .role "worker" -}}
-serviceAccountName: {{ .serviceAccountName | default (include "trustgraph-prompt.serviceAccountName" .root) }}
+serviceAccountName: {{ .serviceAccountName | default (include "trustgraph-prompt.serviceAccountName" .root) | quote }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with $values.imagePullSecrets }}
@@ -33,7 +33,7 @@ tolerations:
 {{- if $serves }}
 terminationGracePeriodSeconds: {{ $worker.grace }}
 {{- with $worker.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with $worker.affinity }}
 affinity:
@@ -55,7 +55,7 @@ restartPolicy: Never
 {{- end }}
 containers:
   - name: {{ .name }}
-    image: {{ include "trustgraph-prompt.image" .root }}
+    image: {{ include "trustgraph-prompt.image" .root | quote }}
     imagePullPolicy: {{ $values.image.pullPolicy }}
     {{- with .command }}
     command:
@@ -63,7 +63,13 @@ containers:
     {{- end }}
     args:
       {{- toYaml .args | nindent 6 }}
-    {{- with concat (.access.env | default list) $worker.extraEnv }}
+    {{- $env := $worker.extraEnv }}
+    {{- $given := dict }}
+    {{- range $env }}{{ $_ := set $given .name true }}{{ end }}
+    {{- range .access.env | default list | reverse }}
+    {{- if not (hasKey $given .name) }}{{ $env = prepend $env . }}{{ end }}
+    {{- end }}
+    {{- with $env }}
     env:
       {{- toYaml . | nindent 6 }}
     {{- end }}
@@ -169,10 +175,10 @@ volumes:
   {{- if $keys }}
   - name: pulsar
     secret:
-      secretName: {{ $auth.existingSecret }}
+      secretName: {{ $auth.existingSecret | quote }}
       items:
         {{- range $keys }}
-        - {key: {{ . }}, path: {{ . }}}
+        - {key: {{ . | quote }}, path: {{ . | quote }}}
         {{- end }}
   {{- end }}
   {{- include "trustgraph-prompt.fileVolume" (dict "name" "pulsar-ca" "secret" $tls.caSecret "configMap" $tls.caConfigMap "key" $tls.key) | nindent 2 }}
@@ -185,9 +191,10 @@ volumes:
 {{- $proxy := $provider.proxy -}}
 {{- $ca := $provider.caBundle -}}
 {{- $key := $provider.apiKey -}}
-{{- $variables := dict "TRUSTGRAPH_PROMPT_BASE_URL" $provider.baseUrl "TRUSTGRAPH_PROMPT_MODEL" $provider.model "TRUSTGRAPH_PROMPT_PREFILL" $provider.prefill "TRUSTGRAPH_PROMPT_CACHE" .cache.url "HTTP_PROXY" $proxy.http "HTTPS_PROXY" $proxy.https "OTEL_EXPORTER_OTLP_ENDPOINT" .tracing.endpoint -}}
+{{- $variables := dict "TRUSTGRAPH_PROMPT_BASE_URL" $provider.baseUrl "TRUSTGRAPH_PROMPT_MODEL" $provider.model "TRUSTGRAPH_PROMPT_PREFILL" $provider.prefill "TRUSTGRAPH_PROMPT_CACHE" (empty .cache.existingSecret | ternary .cache.url "") "HTTP_PROXY" $proxy.http "HTTPS_PROXY" $proxy.https "OTEL_EXPORTER_OTLP_ENDPOINT" .tracing.endpoint -}}
 {{- if hasKey $provider "nativeSchema" }}{{ $_ := set $variables "TRUSTGRAPH_PROMPT_NATIVE_SCHEMA" (toString $provider.nativeSchema) }}{{ end -}}
-{{- if or $proxy.http $proxy.https }}{{ $_ := set $variables "NO_PROXY" $proxy.noProxy }}{{ end -}}
+{{- $direct := without (list $proxy.noProxy (urlParse .tracing.endpoint).hostname) "" | join "," -}}
+{{- if or $proxy.http $proxy.https }}{{ $_ := set $variables "NO_PROXY" $direct }}{{ end -}}
 {{- if .tracing.endpoint }}{{ $_ := set $variables "OTEL_SERVICE_NAME" .fullname }}{{ end -}}
 {{- if or $ca.configMap $ca.secret }}{{ $_ := set $variables "SSL_CERT_FILE" (printf "%s/provider-ca/%s" $folder $ca.key) }}{{ end -}}
 {{- if $key.existingSecret }}{{ $_ := set $variables "OPENAI_API_KEY_FILE" (printf "%s/provider/%s" $folder $key.key) }}{{ end -}}
@@ -201,7 +208,7 @@ env:
   {{- with .cache.existingSecret }}
   - name: TRUSTGRAPH_PROMPT_CACHE
     valueFrom:
-      secretKeyRef: {name: {{ . }}, key: {{ $.cache.key }}}
+      secretKeyRef: {name: {{ . | quote }}, key: {{ $.cache.key | quote }}}
   {{- end }}
 volumeMounts:
   {{- if $key.existingSecret }}
@@ -224,14 +231,14 @@ volumes:
 {{- if .secret -}}
 - name: {{ .name }}
   secret:
-    secretName: {{ .secret }}
+    secretName: {{ .secret | quote }}
     items:
-      - {key: {{ .key }}, path: {{ .key }}}
+      - {key: {{ .key | quote }}, path: {{ .key | quote }}}
 {{- else if .configMap -}}
 - name: {{ .name }}
   configMap:
-    name: {{ .configMap }}
+    name: {{ .configMap | quote }}
     items:
-      - {key: {{ .key }}, path: {{ .key }}}
+      - {key: {{ .key | quote }}, path: {{ .key | quote }}}
 {{- end -}}
 {{- end -}}

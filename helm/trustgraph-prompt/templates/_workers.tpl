@@ -33,7 +33,7 @@ Whatever is wrong with the values of a worker fails here.
 {{- $_ := set $worker "grace" (include "trustgraph-prompt.grace" (dict "where" $where "worker" $worker) | int) -}}
 {{- $_ := set $worker "atOnce" (include "trustgraph-prompt.atOnce" $worker | int) -}}
 {{- $_ := set $worker "unseen" (include "trustgraph-prompt.unseen" $worker) -}}
-{{- include "trustgraph-prompt.checkScaling" (dict "where" (printf "%s.scaling" $where) "worker" $worker) -}}
+{{- include "trustgraph-prompt.checkScaling" (dict "where" (printf "%s.scaling" $where) "worker" $worker "flows" $flows) -}}
 {{- include "trustgraph-prompt.checkAccess" (dict "where" $where "worker" $worker) -}}
 {{- $_ := set $workers $name $worker -}}
 {{- end -}}
@@ -153,6 +153,14 @@ Whatever is wrong with the values of a worker fails here.
 {{- end -}}
 {{- if and (not $unseen) (not .worker.pulsar.adminUrl) -}}
 {{- fail (printf "%s.keda: needs pulsar.adminUrl, where it asks for the backlog" .where) -}}
+{{- end -}}
+{{- if and $unseen $keda.prometheus.authenticationRef.name (not $keda.prometheus.metadata.authModes) -}}
+{{- fail (printf "%s.keda.prometheus.authenticationRef: has no effect without prometheus.metadata.authModes (basic, bearer, tls or custom)" .where) -}}
+{{- end -}}
+{{- range $keda.partitionedFlows -}}
+{{- if not (hasKey $.flows .) -}}
+{{- fail (printf "%s.keda.partitionedFlows: there is no flow %q; there are %s" $.where . (keys $.flows | sortAlpha | join ", ")) -}}
+{{- end -}}
 {{- end -}}
 {{- if and (eq .worker.pulsar.auth.type "oauth2") (not .worker.pulsar.auth.oauth2.tokenUrl) -}}
 {{- fail (printf "%s.keda: needs pulsar.auth.oauth2.tokenUrl, where it gets its tokens" .where) -}}
