@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,6 +17,13 @@ class Metadata:
     root: str = ""
     collection: str = ""
 
+    @classmethod
+    def of(cls, record: Mapping[str, Any], where: str) -> Self:
+        """Take the metadata out of a record of type `where`. Raises `RequestError`."""
+        metadata: dict[str, Any] = take(record, "metadata", dict, {}, where)
+        fields = ("id", "root", "collection")
+        return cls(**{key: take(metadata, key, str, "", f"{where}/metadata") for key in fields})
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk(Record):
@@ -29,14 +37,8 @@ class Chunk(Record):
     def decode(cls, data: bytes) -> Self:
         """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, "Chunk")
-        metadata: dict[str, Any] = take(record, "metadata", dict, {}, "Chunk")
         return cls(
-            metadata=Metadata(
-                **{
-                    key: take(metadata, key, str, "", "Chunk/metadata")
-                    for key in ("id", "root", "collection")
-                }
-            ),
+            metadata=Metadata.of(record, "Chunk"),
             chunk=take(record, "chunk", str, "", "Chunk"),
             document_id=take(record, "document_id", str, "", "Chunk"),
         )
