@@ -1,0 +1,182 @@
+"""The objects of an answer become statements, as the clause `graph` of their prompt says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.contract import Contract, Grounding
+from trustgraph_prompt.errors import PromptError
+from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.mapping import Graph, graph_of
+from trustgraph_prompt.graph.names import entity_iri, exact_iri, naming
+from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
+from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTEGER, LABEL, TYPE
+from trustgraph_prompt.grounding import MatchKind
+
+E = "http://trustgraph.ai/e/"
+DEFINED = {"entity": {"subject": "entity", "definition": "definition"}}
+RELATED = {
+    "statement": {"subject": "subject", "predicate": "predicate", "object": "object", "entity": "is-entity"}
+}
+
+
+def contract(*keys: str) -> Contract:
+    return Contract.from_schema({"type": "object", "properties": {key: {} for key in keys}}, format="jsonl")
+
+
+def clause(*forms: Any) -> GraphClause:
+    keys = ("entity", "definition", "subject", "predicate", "object", "is-entity", "type", "name", "height")
+    return GraphClause.of(forms, contract(*keys))
+
+
+def graph(form: Any, *objects: Any, **options: Any) -> Graph:
+    return graph_of(clause(form), objects, naming(), **options)
+
+
+def test_a_name_becomes_the_iri_that_trustgraph_makes() -> None:
+    assert entity_iri("Marie Curie") == E + "marie-curie"
+    assert entity_iri("Zürich/West & Co") == E + "z%C3%BCrich/west-%26-co"
+    assert exact_iri("Marie Curie") == E + "Marie%20Curie"
+    assert naming("urn:x:")("A b") == "urn:x:a-b"
+    assert naming("urn:x:", exact=True)("A b") == "urn:x:A%20b"
+    assert entity_iri("\ud800") == E + "%3F"
+
+
+def test_a_definition_is_a_label_a_definition_and_two_contexts() -> None:
+    made = graph(DEFINED, {"entity": "Chalk", "definition": "A soft rock."})
+
+    chalk = Iri(E + "chalk")
+    assert list(made.facts) == [Statement(chalk, DEFINITION, Literal("A soft rock."))]
+    assert list(made.labels) == [Statement(chalk, LABEL, Literal("Chalk"))]
+    assert list(made.contexts) == [Context(chalk, "Chalk"), Context(chalk, "A soft rock.")]
+
+
+def test_a_relationship_is_a_statement_and_the_labels_of_its_terms() -> None:
+    etna = {"subject": "Etna", "predicate": "located in", "object": "Sicily", "is-entity": True}
+    height = {"subject": "Etna", "predicate": "height", "object": "3403", "is-entity": False}
+
+    made = graph(RELATED, etna, height)
+
+    assert list(made.facts) == [
+        (E + "etna", E + "located-in", E + "sicily", ""),
+        (E + "etna", E + "height", Literal("3403"), ""),
+    ]
+    assert [statement.object.value for statement in made.labels if isinstance(statement.object, Literal)] == [
+        "Etna",
+        "located in",
+        "Sicily",
+        "height",
+    ]
+    assert not made.contexts
+
+
+@pytest.mark.parametrize("empty", ["", None])
+@pytest.mark.parametrize("key", ["subject", "predicate", "object", "entity", "definition"])
+def test_an_object_that_lacks_a_value_says_nothing(key: str, empty: str | None) -> None:
+    is_definition = key in ("entity", "definition")
+    keys = ("entity", "definition") if is_definition else ("subject", "predicate", "object")
+    whole = dict.fromkeys(keys, "x")
+
+    assert graph(DEFINED if is_definition else RELATED, whole).facts
+    assert graph(DEFINED if is_definition else RELATED, {**whole, key: empty}) == Graph()
+
+
+def test_what_is_said_twice_is_one_statement() -> None:
+    said = {"entity": "Chalk", "definition": "A soft rock."}
+
+    assert graph(DEFINED, said, said) == graph(DEFINED, said)
+
+
+def test_an_entity_has_classes_and_typed_properties() -> None:
+    form = {
+        "entity": {
+            "subject": "name",
+            "type": "type",
+            "class": "Mountain",
+            "properties": {"height": {}, "object": {"predicate": "located in", "entity": True}},
+        }
+    }
+
+    made = graph(
+        form, {"name": "Etna", "type": "volcano", "height": [1, 2.5, True, "", "?"], "object": "Sicily"}
+    )
+
+    etna = Iri(E + "etna")
+    assert list(made.facts) == [
+        (etna, TYPE, E + "mountain", ""),
+        (etna, TYPE, E + "volcano", ""),
+        *(
+            (etna, E + "height", literal, "")
+            for literal in (
+                Literal("1", INTEGER),
+                Literal("2.5", DOUBLE),
+                Literal("true", BOOLEAN),
+                Literal("?"),
+            )
+        ),
+        (etna, E + "located-in", E + "sicily", ""),
+    ]
+    assert Statement(Iri(E + "located-in"), LABEL, Literal("located in")) in made.labels
+    assert list(made.contexts) == [Context(etna, "Etna")]
+
+
+def test_a_form_applies_to_the_objects_with_its_values_only() -> None:
+    mixed = clause({"when": {"type": "definition"}, **DEFINED}, {"when": {"type": "fact"}, **RELATED})
+    objects = [
+        {"type": kind, "entity": "a", "definition": "b", "subject": "s", "predicate": "p", "object": "o"}
+        for kind in ("definition", "fact", "other")
+    ]
+
+    made = [graph_of(mixed, [each], naming()) for each in objects]
+
+    assert [[statement.predicate for statement in each.facts] for each in made] == [
+        [DEFINITION],
+        [E + "p"],
+        [],
+    ]
+
+
+def test_a_fact_has_the_evidence_of_its_values() -> None:
+    etna = Grounding("text", MatchKind.EXACT, 1.0, ((0, 4),))
+    sicily = Grounding("text", MatchKind.EXACT, 1.0, ((8, 14),))
+    said = {"subject": "Etna", "predicate": "in", "object": "Sicily"}
+
+    made = graph(RELATED, said, said, grounded=({"/subject": None}, {"/subject": etna, "/object": sicily}))
+
+    assert list(made.facts.values()) == [(etna, sicily)]
+
+
+@pytest.mark.parametrize(
+    ("form", "path", "says"),
+    [
+        ({"entity": {"subject": "nme", "class": "X"}}, "/0/entity/subject", "did you mean 'name'?"),
+        ({"entity": {"subject": "name", "definition": "text"}}, "/0/entity/definition", "does not declare"),
+        (
+            {"entity": {"subject": "name", "properties": {"width": {}}}},
+            "/0/entity/properties/width",
+            "does not declare",
+        ),
+        ({"when": {"sort": "x"}, "entity": {"subject": "name", "class": "X"}}, "/0/when/sort", "not declare"),
+        ({"when": {"kind": "c"}, "entity": {"subject": "name", "class": "X"}}, "/0/when", "these values"),
+        (
+            {"when": {"kind": "b"}, "entity": {"subject": "name", "class": "X"}},
+            "/0/entity/subject",
+            "declare",
+        ),
+    ],
+)
+def test_a_clause_that_does_not_fit_the_schema_is_refused(form: Any, path: str, says: str) -> None:
+    named = {"type": "object", "properties": {"kind": {"const": "a"}, "name": {"type": "string"}}}
+    other = {"type": "object", "properties": {"kind": {"const": "b"}, "title": {"type": "string"}}}
+    either = Contract.from_schema({"anyOf": [named, other]}, format="jsonl")
+
+    with pytest.raises(PromptError, match=says.replace("?", r"\?")) as refused:
+        GraphClause.of([form], either)
+
+    assert refused.value.path == path
+
+
+def test_equal_clauses_are_equal_and_hashable() -> None:
+    assert {clause(DEFINED), clause(DEFINED)} == {clause(DEFINED)}

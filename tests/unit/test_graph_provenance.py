@@ -1,0 +1,190 @@
+"""The provenance of an answer's facts, and the messages that carry a graph."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+
+from trustgraph_prompt.contract import Grounding
+from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.graph import vocabulary as v
+from trustgraph_prompt.graph.batches import entity_contexts, triples
+from trustgraph_prompt.graph.mapping import Graph
+from trustgraph_prompt.graph.provenance import GRAPH_SOURCE, Origin, provenance
+from trustgraph_prompt.graph.statements import Context, Iri, Literal, Quoted, Statement
+from trustgraph_prompt.grounding import MatchKind
+from trustgraph_prompt.wire import Chunk, EntityContexts, ExtractedObject, Metadata, Triples
+
+TEXT = "Etna is high. 🌋 Etna lies in Sicily, in the sea."
+ORIGIN = Origin(
+    chunk=Iri("urn:chunk:1"),
+    text=TEXT,
+    prompt="extract-relationships",
+    version="abc",
+    component="kg-extract-relationships",
+    component_version="2.11.1",
+    published=1_700_000_000.5,
+)
+QUOTED = Quoted(Iri("urn:etna"), Iri("urn:in"), Iri("urn:sicily"))
+FACT = Statement(*QUOTED)
+CHUNK = Chunk(Metadata("urn:chunk:1", "urn:doc:1", "default"), TEXT)
+
+
+def found(*spans: tuple[int, int], term: str = "text") -> Grounding:
+    return Grounding(term, MatchKind.EXACT, 1.0, spans)
+
+
+def grounded() -> Graph:
+    second, sicily = TEXT.rindex("Etna"), TEXT.index("Sicily")
+    return Graph({FACT: (found((0, 4), (second, second + 4)), found((sicily, sicily + 6)))})
+
+
+def test_without_evidence_there_are_twelve_statements_and_one_for_each_fact() -> None:
+    other = Statement(FACT.subject, FACT.predicate, Literal("sea"))
+
+    made = provenance(Graph({FACT: (), other: ()}), ORIGIN)
+
+    assert len(made) == len(set(made)) == 14
+    assert {statement.graph for statement in made} == {GRAPH_SOURCE}
+    assert [each.object for each in made[:2]] == [
+        QUOTED,
+        Quoted(FACT.subject, FACT.predicate, Literal("sea")),
+    ]
+    time = next(each.object for each in made if each.predicate == v.STARTED_AT_TIME)
+    assert time == Literal("2023-11-14T22:13:20.500000Z")
+
+
+def test_an_answer_without_facts_has_no_provenance() -> None:
+    assert provenance(Graph(), ORIGIN) == []
+
+
+def test_model_and_ontology_are_named_if_known() -> None:
+    made = provenance(Graph({FACT: ()}), replace(ORIGIN, model="m", ontology=Iri("urn:o")))
+
+    assert [each.object for each in made[-2:]] == [Literal("m"), "urn:o"]
+
+
+def test_the_same_answer_to_the_same_chunk_has_the_same_ids_and_another_has_not() -> None:
+    first = set(provenance(grounded(), ORIGIN))
+
+    assert set(provenance(grounded(), replace(ORIGIN))) == first
+    for other in (replace(ORIGIN, chunk=Iri("urn:chunk:2")), replace(ORIGIN, version="d")):
+        contains = {each.subject for each in provenance(grounded(), other) if each.predicate == v.CONTAINS}
+        assert contains.isdisjoint(each.subject for each in first)
+
+
+def test_a_fact_with_evidence_points_to_the_occurrences_that_are_closest_together() -> None:
+    made = provenance(grounded(), ORIGIN)
+
+    def of(subject: str, predicate: str) -> list[object]:
+        return [each.object for each in made if each.subject == subject and each.predicate == predicate]
+
+    (reifier,) = (each for each in made if each.predicate == v.REIFIES)
+    assert reifier.object == QUOTED
+    seen = []
+    for target in of(reifier.subject, v.HAS_TARGET):
+        assert of(str(target), v.HAS_SOURCE) == [ORIGIN.chunk]
+        position, quotation = of(str(target), v.HAS_SELECTOR)
+        (start,), (end,) = of(str(position), v.START), of(str(position), v.END)
+        assert isinstance(start, Literal)
+        assert isinstance(end, Literal)
+        assert start.datatype == v.NON_NEGATIVE_INTEGER
+        exact = TEXT[int(start.value) : int(end.value)]
+        assert of(str(quotation), v.EXACT) == [Literal(exact)]
+        assert of(str(quotation), v.PREFIX) == [Literal(TEXT[: int(start.value)][-32:])]
+        assert of(str(quotation), v.SUFFIX) == [Literal(TEXT[int(end.value) :][:32])]
+        seen.append((int(start.value), exact))
+    assert seen == [(TEXT.rindex("Etna"), "Etna"), (TEXT.index("Sicily"), "Sicily")]
+    assert of(ORIGIN.chunk, v.SHA256) == [Literal(hashlib.sha256(TEXT.encode()).hexdigest())]
+
+
+def test_occurrences_in_another_term_than_the_text_are_left_out() -> None:
+    elsewhere = Graph({FACT: (found((0, 4), term="schema"),)})
+
+    assert provenance(elsewhere, ORIGIN) == provenance(Graph({FACT: ()}), ORIGIN)
+
+
+def test_the_plain_variant_has_statements_instead_of_triple_terms() -> None:
+    made = provenance(grounded(), ORIGIN, quoted=False)
+
+    assert not [each for each in made if isinstance(each.object, Quoted)]
+    (contained,) = (each.object for each in made if each.predicate == v.CONTAINS)
+    about = {each.predicate: each.object for each in made if each.subject == contained}
+    assert (about[v.SUBJECT], about[v.PREDICATE], about[v.OBJECT]) == FACT[:3]
+    assert about[v.TYPE] == v.STATEMENT
+
+
+def test_statements_go_into_messages_of_fifty_and_come_back() -> None:
+    facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal(str(n), "urn:type", "en")) for n in range(100)]
+    facts.append(Statement(Iri("urn:s"), v.CONTAINS, QUOTED, GRAPH_SOURCE))
+
+    messages = list(triples(facts, CHUNK))
+
+    assert [len(message.triples) for message in messages] == [50, 50, 1]
+    assert all(message.metadata == CHUNK.metadata for message in messages)
+    assert [Triples.decode(message.encode()) for message in messages] == messages
+    assert json.loads(messages[2].encode())["triples"][0] == {
+        "s": term(type="i", iri="urn:s"),
+        "p": term(type="i", iri=v.CONTAINS),
+        "o": term(
+            type="t",
+            triple={
+                "s": term(type="i", iri="urn:etna"),
+                "p": term(type="i", iri="urn:in"),
+                "o": term(type="i", iri="urn:sicily"),
+                "g": None,
+            },
+        ),
+        "g": GRAPH_SOURCE,
+    }
+
+
+def term(**given: object) -> dict[str, object]:
+    return {
+        "type": "",
+        "iri": "",
+        "id": "",
+        "value": "",
+        "datatype": "",
+        "language": "",
+        "triple": None,
+    } | given
+
+
+def test_contexts_go_into_messages_of_five_with_the_id_of_their_chunk() -> None:
+    contexts = [Context(Iri("urn:etna"), str(n)) for n in range(6)]
+
+    messages = list(entity_contexts(contexts, CHUNK))
+    of_document = list(entity_contexts(contexts[:1], replace(CHUNK, document_id="urn:d")))
+
+    assert [len(message.entities) for message in messages] == [5, 1]
+    assert messages[0].entities[0].chunk_id == "urn:chunk:1"
+    assert of_document[0].entities[0].chunk_id == "urn:d"
+    read = EntityContexts.decode(messages[1].encode())
+    assert (read.metadata, read.entities[0].context) == (CHUNK.metadata, "5")
+    assert read.encode() == messages[1].encode()
+
+
+def test_rows_are_read_back() -> None:
+    rows = ExtractedObject(CHUNK.metadata, "volcanoes", [{"name": "Etna", "height": "3403"}], 0.8, "Etna is")
+
+    assert ExtractedObject.decode(rows.encode()) == rows
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b'{"triples": [1]}', "Triples/triples/0: found a number, expected an object"),
+        (b'{"triples": [{"s": []}]}', "Triples/triples/0/s: found an array, expected an object"),
+        (
+            b'{"triples": [{"o": {"triple": {"p": {"iri": 1}}}}]}',
+            "Triples/triples/0/o/triple/p/iri: found a number, expected a string",
+        ),
+    ],
+)
+def test_what_is_no_triple_is_refused(data: bytes, says: str) -> None:
+    with pytest.raises(RequestError, match=says):
+        Triples.decode(data)

@@ -1,0 +1,169 @@
+"""Where the facts of an answer come from: their chunk, who extracted them, and where they stand in the text.
+
+The ids are made from the chunk, the prompt and its version, and the time is that of the chunk's publication.
+The same answer to a chunk that is delivered twice therefore adds nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import product
+from typing import Final
+from urllib.parse import quote
+
+from trustgraph_prompt.graph import vocabulary as v
+from trustgraph_prompt.graph.mapping import Evidence, Graph
+from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
+from trustgraph_prompt.json_text.encoding import canonical
+
+GRAPH_SOURCE: Final = "urn:graph:source"
+"""TrustGraph's named graph for the provenance of extracted statements."""
+
+_BASE: Final = "https://trustgraph.ai"
+_CONTEXT = 32  # code points before and after a quotation
+_MOST_TRIED = 8  # occurrences of each value, to find those that are closest together
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What an answer was made from, and by whom.
+
+    `chunk` is the IRI of the chunk, `text` its text, `term` the term of the question that held the text.
+    `prompt` and `version` are those of the prompt. `component` is the name of the extractor, as in
+    `kg-extract-definitions`. `published` is the time of the chunk's publication in seconds since the epoch.
+    """
+
+    chunk: Iri
+    text: str
+    prompt: str
+    version: str
+    component: str
+    component_version: str
+    published: float
+    term: str = "text"
+    model: str | None = None
+    ontology: Iri | None = None
+
+
+def provenance(graph: Graph, origin: Origin, *, quoted: bool = True) -> list[Statement]:
+    """Return the statements about the facts of an answer, in the graph `GRAPH_SOURCE`; none without facts.
+
+    They are TrustGraph's, and W3C Web Annotation selectors for the facts with evidence, whose offsets are
+    code points of the text. Unless `quoted`, an `rdf:Statement` takes the place of each triple term.
+    """
+    if not graph.facts:
+        return []
+    return list(dict.fromkeys(_Provenance(origin, quoted).of(graph)))
+
+
+class _Provenance:
+    def __init__(self, origin: Origin, quoted: bool) -> None:
+        self._origin = origin
+        self._quoted = quoted
+        self._id = _hash(origin.chunk, origin.prompt, origin.version)
+        self._subgraph = Iri(f"{_BASE}/subgraph/{self._id}")
+
+    def of(self, graph: Graph) -> Iterator[Statement]:
+        for fact in graph.facts:
+            yield _about(
+                self._subgraph, v.CONTAINS, _quotation(fact) if self._quoted else self._reifier(fact)
+            )
+        yield from self._subgraph_and_activity()
+        has_positions = False
+        for fact, evidence in graph.facts.items():
+            spans = _closest(tuple(each for each in evidence if each.term == self._origin.term))
+            has_positions = has_positions or bool(spans)
+            if spans or not self._quoted:
+                yield from self._reified(fact)
+            for span in spans:
+                target = self._target(span)
+                yield _about(self._reifier(fact), v.HAS_TARGET, target)
+                yield from self._selectors(target, span)
+        if has_positions:
+            digest = hashlib.sha256(self._origin.text.encode(errors="replace")).hexdigest()
+            yield _about(self._origin.chunk, v.SHA256, Literal(digest))
+
+    def _subgraph_and_activity(self) -> Iterator[Statement]:
+        origin, subgraph = self._origin, self._subgraph
+        activity = Iri(f"{_BASE}/activity/{self._id}")
+        agent = Iri(f"{_BASE}/agent/{quote(origin.component, safe='')}")
+        time = datetime.fromtimestamp(origin.published, UTC).isoformat().replace("+00:00", "Z")
+        yield _about(subgraph, v.TYPE, v.ENTITY)
+        yield _about(subgraph, v.TYPE, v.SUBGRAPH)
+        yield _about(subgraph, v.WAS_DERIVED_FROM, origin.chunk)
+        yield _about(subgraph, v.WAS_GENERATED_BY, activity)
+        yield _about(activity, v.TYPE, v.ACTIVITY)
+        yield _about(activity, v.LABEL, Literal(f"{origin.component} extraction"))
+        yield _about(activity, v.USED, origin.chunk)
+        yield _about(activity, v.WAS_ASSOCIATED_WITH, agent)
+        yield _about(activity, v.STARTED_AT_TIME, Literal(time))
+        yield _about(activity, v.COMPONENT_VERSION, Literal(origin.component_version))
+        yield _about(agent, v.TYPE, v.AGENT)
+        yield _about(agent, v.LABEL, Literal(origin.component))
+        if origin.model:
+            yield _about(activity, v.LLM_MODEL, Literal(origin.model))
+        if origin.ontology:
+            yield _about(activity, v.ONTOLOGY, origin.ontology)
+
+    def _reifier(self, fact: Statement) -> Iri:
+        return Iri(f"{_BASE}/statement/{_hash(self._id, *fact[:3])}")
+
+    def _reified(self, fact: Statement) -> Iterator[Statement]:
+        reifier = self._reifier(fact)
+        if self._quoted:
+            yield _about(reifier, v.REIFIES, _quotation(fact))
+            return
+        yield _about(reifier, v.TYPE, v.STATEMENT)
+        yield _about(reifier, v.SUBJECT, fact.subject)
+        yield _about(reifier, v.PREDICATE, fact.predicate)
+        yield _about(reifier, v.OBJECT, fact.object)
+
+    def _target(self, span: Span) -> Iri:
+        return Iri(f"{_BASE}/target/{_hash(self._origin.chunk, *span)}")
+
+    def _selectors(self, target: Iri, span: Span) -> Iterator[Statement]:
+        start, end = span
+        text = self._origin.text
+        position, quotation = Iri(f"{target}#position"), Iri(f"{target}#quote")
+        yield _about(target, v.HAS_SOURCE, self._origin.chunk)
+        yield _about(target, v.HAS_SELECTOR, position)
+        yield _about(target, v.HAS_SELECTOR, quotation)
+        yield _about(position, v.TYPE, v.TEXT_POSITION_SELECTOR)
+        yield _about(position, v.START, Literal(str(start), v.NON_NEGATIVE_INTEGER))
+        yield _about(position, v.END, Literal(str(end), v.NON_NEGATIVE_INTEGER))
+        yield _about(quotation, v.TYPE, v.TEXT_QUOTE_SELECTOR)
+        yield _about(quotation, v.EXACT, Literal(text[start:end]))
+        yield _about(quotation, v.PREFIX, Literal(text[max(0, start - _CONTEXT) : start]))
+        yield _about(quotation, v.SUFFIX, Literal(text[end : end + _CONTEXT]))
+
+
+def _closest(evidence: Evidence) -> tuple[Span, ...]:
+    """One occurrence of each value, those that are closest together."""
+    choices = product(*(each.spans[:_MOST_TRIED] for each in evidence))
+    return min(choices, key=lambda spans: max(e for _, e in spans) - min(s for s, _ in spans) if spans else 0)
+
+
+def _quotation(fact: Statement) -> Quoted:
+    assert not isinstance(fact.object, Quoted)
+    return Quoted(fact.subject, fact.predicate, fact.object)
+
+
+def _about(subject: Iri, predicate: Iri, object: Iri | Literal | Quoted) -> Statement:
+    return Statement(subject, predicate, object, GRAPH_SOURCE)
+
+
+def _hash(*parts: object) -> str:
+    """An id for values: equal values have the same."""
+    return hashlib.sha256(canonical(_plain(parts))).hexdigest()[:32]
+
+
+def _plain(value: object) -> object:
+    """A value that is encoded as JSON: IRIs and literals must not have the same encoding."""
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return str(value) if isinstance(value, str) else value
