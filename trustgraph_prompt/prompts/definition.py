@@ -21,6 +21,7 @@ from trustgraph_prompt.errors import (
     TemplateError,
     excerpt,
 )
+from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
@@ -51,6 +52,7 @@ _FORMATS_OF = {
     "fences": ("json",),
     "repair-by-model": ("json", "jsonl"),
     "echoes": ("json", "jsonl"),
+    "graph": ("json", "jsonl"),
     "answer-format": ("json", "jsonl"),
     "native": ("jsonl",),
 }
@@ -89,6 +91,7 @@ class PromptDefinition:
     escalated. With `repair_by_model`, the attempt after a malformed answer shows the model only that answer.
     With `keeps_echoes`, an object that repeats an example of the prompt is not rejected. With `native_items`,
     a server that supports schemas is asked for the objects of a jsonl answer as `{"items": […]}`.
+    `graph` says how the objects become statements, None if they do not.
 
     `answer_format` says whether instructions about the answer are appended to the question: "append", "none",
     or "needed", which appends them if the templates do not name the keys. Unless it is "none", the term
@@ -111,6 +114,7 @@ class PromptDefinition:
     keeps_echoes: bool = False
     answer_format: AnswerFormat = "none"
     native_items: bool = False
+    graph: GraphClause | None = None
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -178,6 +182,7 @@ class PromptDefinition:
             repair_by_model=entry.get("repair-by-model", False),
             keeps_echoes=entry.get("echoes") == "keep",
             native_items="native" in entry,
+            graph=_graph(entry, contract, where),
             answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
 
@@ -274,6 +279,7 @@ class PromptDefinition:
             **({"echoes": "keep"} if self.keeps_echoes else {}),
             **({"answer-format": self._instructions} if self._instructions else {}),
             **({"native": "items"} if self.native_items else {}),
+            **({"graph": asdict(self.graph)} if self.graph else {}),
             "terms": self.terms,
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
@@ -306,6 +312,15 @@ def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:
     if isinstance(cache, bool):
         return CACHE_SECONDS if cache else None
     return cache["seconds"]
+
+
+def _graph(entry: Mapping[str, Any], contract: Contract, where: str) -> GraphClause | None:
+    if "graph" not in entry:
+        return None
+    try:
+        return GraphClause.of(entry["graph"], contract)
+    except PromptError as error:
+        raise error.at(where, "/graph") from error
 
 
 def _template(source: str, dialect: Dialect, where: str, path: str) -> Template:

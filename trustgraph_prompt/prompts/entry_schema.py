@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trustgraph_prompt.graph.clause import SCHEMA as GRAPH_SCHEMA
+
 _SCHEMA_OF_ANSWERS = {"type": ["object", "boolean", "null"]}
 
 SCHEMA: Mapping[str, Any] = {
@@ -97,6 +99,7 @@ SCHEMA: Mapping[str, Any] = {
             "additionalProperties": {"type": ["object", "boolean"]},
             "description": "Schemas by version (such as 1.0), selected by the `schema_version` of an object.",
         },
+        "graph": GRAPH_SCHEMA,
         "terms": {"type": "object", "description": "Default values of terms."},
         "aliases": {
             "type": "array",
