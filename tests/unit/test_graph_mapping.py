@@ -8,12 +8,14 @@ import pytest
 
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.errors import PromptError
+from trustgraph_prompt.graph.batches import triples
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import entity_iri, exact_iri, naming
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTEGER, LABEL, TYPE
 from trustgraph_prompt.grounding import MatchKind
+from trustgraph_prompt.wire import Chunk, Metadata
 
 E = "http://trustgraph.ai/e/"
 DEFINED = {"entity": {"subject": "entity", "definition": "definition"}}
@@ -81,6 +83,20 @@ def test_an_object_that_lacks_a_value_says_nothing(key: str, empty: str | None) 
 
     assert graph(DEFINED if is_definition else RELATED, whole).facts
     assert graph(DEFINED if is_definition else RELATED, {**whole, key: empty}) == Graph()
+
+
+@pytest.mark.parametrize("value", [None, 5, "text", [], {}, {"subject": [1], "other": {}}])
+def test_a_value_that_is_no_such_object_says_nothing(value: Any) -> None:
+    assert graph(RELATED, value) == Graph()
+
+
+def test_texts_that_are_not_unicode_make_messages() -> None:
+    made = graph(DEFINED, {"entity": "a\ud800", "definition": "\udfff"})
+
+    (message,) = triples(made.facts, Chunk(Metadata("urn:c"), ""))
+
+    assert Literal("\udfff") in [statement.object for statement in made.facts]
+    assert b"\\udfff" in message.encode()
 
 
 def test_what_is_said_twice_is_one_statement() -> None:

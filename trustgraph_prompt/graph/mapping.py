@@ -36,15 +36,15 @@ class Graph:
 
 
 def graph_of(
-    clause: GraphClause, objects: Iterable[Mapping[str, Any]], named: Naming, grounded: Grounded | None = None
+    clause: GraphClause, objects: Iterable[Any], named: Naming, grounded: Grounded | None = None
 ) -> Graph:
     """Make the graph of the objects of an answer; `grounded` says for each where its values occur.
 
-    An object to which no form applies, or of which a form lacks a value, adds nothing.
+    A value that is no object, to which no form applies, or that lacks what a form needs, adds nothing.
     """
     writer = _Writer(Graph(), named)
     for value, found in zip(objects, grounded or repeat(_NO_VALUES), strict=False):
-        for form in clause.forms:
+        for form in clause.forms if isinstance(value, dict) else ():
             if not form.when or _applies(form, value):
                 writer.add(form, value, found)
     return writer.graph
