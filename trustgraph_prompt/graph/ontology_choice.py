@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nlargest
 from itertools import accumulate, chain
-from math import log
+from math import fsum, log
 from typing import NamedTuple
 
 from trustgraph_prompt.graph.ontology import Ontology, OntologyClass, Property
@@ -22,6 +22,7 @@ _COMMENT_WEIGHT = 0.25  # of a comment, beside a name
 _PROPERTY_WEIGHT = 0.5  # of a property, for the classes that it joins
 _USED_WEIGHT = 0.5  # of a word of the text for each class that was chosen for it
 _LONGEST_COMMENT = 60  # words of a comment that count
+_MOST_FOUND = 500  # names and comments for a sentence
 
 
 class OntologyIndex:
@@ -45,7 +46,8 @@ class OntologyIndex:
             return self._ontology
         sentences = [_bases(sentence) for sentence in _SENTENCE_ENDS.split(text)]
         of_properties = [*self._properties.found(sentences)]
-        ranked = _best_first([*self._classes.found(sentences), *self._of_their_classes(of_properties)])
+        of_classes = self._classes.found(sentences)
+        ranked = _best_first(chain(of_classes, self._of_their_classes(of_properties)))
         classes = self._filled(set(), ranked, limit - limit // 2)
         properties = self._fitting(classes, of_properties, limit // 2) if classes else []
         room = limit - sum(map(self._kinds, properties))
@@ -100,8 +102,8 @@ class _Found(NamedTuple):
 
     def score(self, used: Mapping[tuple[int, str], int] | None = None) -> float:
         if not used:
-            return self.weight * sum(self.words.values())
-        return self.weight * sum(
+            return self.weight * fsum(self.words.values())
+        return self.weight * fsum(
             rarity * _USED_WEIGHT ** used.get(word, 0) for word, rarity in self.words.items()
         )
 
@@ -126,11 +128,17 @@ def _best_first(found: Iterable[_Found]) -> Iterator[str]:
 
 
 class _Name(NamedTuple):
-    """A label, id or comment of an element; `rarity` is the sum of that of its words."""
+    """The words of a label, id or comment of an element; `rarity` is the sum of theirs."""
 
     element: str
     is_comment: bool
+    words: set[str]
     rarity: float
+
+    def weight(self, found: float) -> float:
+        """How much a word counts if the rarity of all words that were found is `found`."""
+        share = found / self.rarity
+        return _COMMENT_WEIGHT * share if self.is_comment else share * share
 
 
 class _Names:
@@ -143,29 +151,33 @@ class _Names:
             for is_comment, content in _texts(element)
             if content
         ]
-        counts = Counter(word for _, _, content in texts for word in content)
-        self._rarity = {word: log(1 + len(texts) / count) for word, count in counts.items()}
-        self._names: list[_Name] = []
-        self._by_base: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        for id, is_comment, content in texts:
+        self._with: dict[str, list[int]] = defaultdict(list)
+        for at, (_, _, content) in enumerate(texts):
             for word in content:
-                for base in base_forms(word):
-                    self._by_base[base].append((word, len(self._names)))
-            self._names.append(_Name(id, is_comment, sum(self._rarity[word] for word in content)))
+                self._with[word].append(at)
+        self._rarity = {word: log(1 + len(texts) / len(names)) for word, names in self._with.items()}
+        self._names = [
+            _Name(id, is_comment, content, fsum(self._rarity[word] for word in content))
+            for id, is_comment, content in texts
+        ]
+        self._by_base: dict[str, list[str]] = defaultdict(list)
+        for word in self._with:
+            for base in base_forms(word):
+                self._by_base[base].append(word)
 
     def found(self, sentences: Iterable[set[str]]) -> Iterator[_Found]:
-        """The names of which a sentence has some words; the more of a name it has, the more they count."""
+        """The names of which a sentence has some words, for each sentence the best ones."""
         for place, bases in enumerate(sentences):
-            shared: dict[int, dict[tuple[int, str], float]] = defaultdict(dict)
-            for base in bases:
-                for word, index in self._by_base.get(base, ()):
-                    shared[index][place, word] = self._rarity[word]
-            for index, there in shared.items():
-                name = self._names[index]
-                share = sum(there.values()) / name.rarity
-                yield _Found(
-                    name.element, _COMMENT_WEIGHT * share if name.is_comment else share * share, there
-                )
+            there = {word for base in bases for word in self._by_base.get(base, ())}
+            rarity: dict[int, float] = defaultdict(float)
+            for word in sorted(there):  # the same sums in every process
+                for at in self._with[word]:
+                    rarity[at] += self._rarity[word]
+            scores = ((found * self._names[at].weight(found), at) for at, found in rarity.items())
+            for _, at in nlargest(_MOST_FOUND, scores):
+                name = self._names[at]
+                words_there = {(place, word): self._rarity[word] for word in name.words & there}
+                yield _Found(name.element, name.weight(rarity[at]), words_there)
 
 
 def _texts(element: OntologyClass | Property) -> Iterator[tuple[bool, set[str]]]:
