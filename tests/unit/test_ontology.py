@@ -10,8 +10,9 @@ import pytest
 from trustgraph_prompt.errors import ConfigError, Reason
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_config import MAX_ELEMENTS, MAX_LENGTH, MAX_SUPERCLASSES, read_ontology
-from trustgraph_prompt.graph.ontology_statements import contexts, description, entity_iri, facts, used
+from trustgraph_prompt.graph.ontology_statements import contexts, description, facts, typed_entity_iri, used
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
+from trustgraph_prompt.graph.vocabulary import LABEL, TYPE
 
 FOOD: dict[str, Any] = {
     "metadata": {"name": "Food"},
@@ -37,15 +38,8 @@ FOOD: dict[str, Any] = {
     },
     "datatypeProperties": {"fo/serves": {"rdfs:domain": "fo/Recipe", "rdfs:range": "xsd:string"}},
 }
-LABEL, TYPE, SUBCLASS, DOMAIN, RANGE = (
-    Iri(f"http://www.w3.org/{name}")
-    for name in (
-        "2000/01/rdf-schema#label",
-        "1999/02/22-rdf-syntax-ns#type",
-        "2000/01/rdf-schema#subClassOf",
-        "2000/01/rdf-schema#domain",
-        "2000/01/rdf-schema#range",
-    )
+SUBCLASS, DOMAIN, RANGE = (
+    Iri(f"http://www.w3.org/2000/01/rdf-schema#{name}") for name in ("subClassOf", "domain", "range")
 )
 
 
@@ -309,7 +303,7 @@ def test_a_message_stays_short_in_a_large_ontology() -> None:
     ],
 )
 def test_the_iri_of_an_entity_is_made_from_its_class_and_its_name(name: str, class_: str, iri: str) -> None:
-    assert entity_iri(name, class_, "food") == iri
+    assert typed_entity_iri(name, class_, "food") == iri
 
 
 def test_an_answer_makes_statements_each_once() -> None:

@@ -6,22 +6,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from trustgraph_prompt.graph.ontology import Ontology, OntologyClass, Property, Said
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
+from trustgraph_prompt.graph.vocabulary import DEFINITION, LABEL, TYPE
 
 _ENTITIES = "https://trustgraph.ai"
-_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 _OWL = "http://www.w3.org/2002/07/owl#"
-_PREFIXES = {"xsd": "http://www.w3.org/2001/XMLSchema#", "rdf": _RDF, "rdfs": _RDFS, "owl": _OWL}
+_PREFIXES = {"xsd": "http://www.w3.org/2001/XMLSchema#", "rdfs": _RDFS, "owl": _OWL}
 
-RDF_TYPE: Final = Iri(f"{_RDF}type")
-LABEL: Final = Iri(f"{_RDFS}label")
-DEFINITIONS: Final = frozenset(
-    ("http://www.w3.org/2004/02/skos/core#definition", "https://schema.org/description")
-)
+_DEFINITIONS = (DEFINITION, Iri("https://schema.org/description"))
 _COMMENT = Iri(f"{_RDFS}comment")
 _SUBCLASS_OF = Iri(f"{_RDFS}subClassOf")
 _DOMAIN = Iri(f"{_RDFS}domain")
@@ -38,7 +34,7 @@ _HYPHENS = re.compile(r"-+")
 
 
 @lru_cache(16_384)
-def entity_iri(name: str, class_: str, ontology: str) -> Iri:
+def typed_entity_iri(name: str, class_: str, ontology: str) -> Iri:
     """The IRI of an entity, as TrustGraph's ontology extractor makes it: from its name and its class.
 
     Case, punctuation, and what stands before a slash in the id of the class make no difference.
@@ -60,10 +56,10 @@ def facts(ontology: Ontology, objects: Iterable[Mapping[str, Any]]) -> list[Stat
 
 
 def _facts(ontology: Ontology, said: Said) -> Iterator[Statement]:
-    subject = entity_iri(said.subject, said.subject_class, ontology.id)
+    subject = typed_entity_iri(said.subject, said.subject_class, ontology.id)
     yield from _entity(ontology, subject, said.subject, said.subject_class)
     if said.object_class:
-        object = entity_iri(said.object, said.object_class, ontology.id)
+        object = typed_entity_iri(said.object, said.object_class, ontology.id)
         yield from _entity(ontology, object, said.object, said.object_class)
         yield Statement(subject, ontology.object_properties[said.property].iri, object)
     elif said.property:
@@ -71,7 +67,7 @@ def _facts(ontology: Ontology, said: Said) -> Iterator[Statement]:
 
 
 def _entity(ontology: Ontology, iri: Iri, name: str, class_: str) -> Iterator[Statement]:
-    yield Statement(iri, RDF_TYPE, ontology.classes[class_].iri)
+    yield Statement(iri, TYPE, ontology.classes[class_].iri)
     yield Statement(iri, LABEL, Literal(name))
 
 
@@ -101,7 +97,7 @@ def description(ontology: Ontology) -> Iterator[Statement]:
 
 
 def _described(element: OntologyClass | Property, type_: Iri) -> Iterator[Statement]:
-    yield Statement(element.iri, RDF_TYPE, type_)
+    yield Statement(element.iri, TYPE, type_)
     if element.labels:
         yield Statement(element.iri, LABEL, Literal(element.labels[0]))
     if element.comment:
@@ -130,7 +126,7 @@ def contexts(statements: Iterable[Statement]) -> list[Context]:
             if predicate == LABEL:
                 texts.setdefault(subject, [])
                 labels.setdefault(subject, object.value)
-            elif predicate in DEFINITIONS:
+            elif predicate in _DEFINITIONS:
                 texts.setdefault(subject, []).append(object.value)
     return [
         Context(subject, ". ".join(([f"Label: {labels[subject]}"] if subject in labels else []) + found))

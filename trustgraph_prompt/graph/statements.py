@@ -1,4 +1,4 @@
-"""The values of a graph: IRIs, literals, statements, and the contexts of entities."""
+"""Statements of a graph and their terms. Equal values are equal statements, so a dict removes duplicates."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 
 class Iri(str):
-    """An absolute IRI."""
+    """The IRI of a node or a predicate."""
 
     __slots__ = ()
 
 
 class Literal(NamedTuple):
-    """A literal; `datatype` is an IRI, `language` a tag such as `en`."""
+    """A text, with the IRI of its datatype or a language tag if it has one."""
 
     value: str
     datatype: str = ""
@@ -20,7 +20,7 @@ class Literal(NamedTuple):
 
 
 class Quoted(NamedTuple):
-    """A triple that is the subject or object of another one."""
+    """A statement as the object of another one (an RDF 1.2 triple term)."""
 
     subject: Iri
     predicate: Iri
@@ -28,7 +28,7 @@ class Quoted(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A triple in a graph; the default graph is ""."""
+    """A statement in the named graph `graph`, "" for the default graph."""
 
     subject: Iri
     predicate: Iri
@@ -37,7 +37,7 @@ class Statement(NamedTuple):
 
 
 class Context(NamedTuple):
-    """A text that describes an entity, for an embedding."""
+    """A text by which an entity is found: its name, or its definition."""
 
     entity: Iri
     text: str

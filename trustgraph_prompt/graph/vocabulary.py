@@ -1,0 +1,54 @@
+"""The IRIs of the vocabularies in our statements."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trustgraph_prompt.graph.statements import Iri
+
+_RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+TYPE: Final = Iri(_RDF + "type")
+REIFIES: Final = Iri(_RDF + "reifies")
+STATEMENT: Final = Iri(_RDF + "Statement")
+SUBJECT: Final = Iri(_RDF + "subject")
+PREDICATE: Final = Iri(_RDF + "predicate")
+OBJECT: Final = Iri(_RDF + "object")
+
+LABEL: Final = Iri("http://www.w3.org/2000/01/rdf-schema#label")
+DEFINITION: Final = Iri("http://www.w3.org/2004/02/skos/core#definition")
+SHA256: Final = Iri("https://schema.org/sha256")
+
+_XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+BOOLEAN: Final = Iri(_XSD + "boolean")
+INTEGER: Final = Iri(_XSD + "integer")
+DOUBLE: Final = Iri(_XSD + "double")
+NON_NEGATIVE_INTEGER: Final = Iri(_XSD + "nonNegativeInteger")
+
+_PROV: Final = "http://www.w3.org/ns/prov#"
+ENTITY: Final = Iri(_PROV + "Entity")
+ACTIVITY: Final = Iri(_PROV + "Activity")
+AGENT: Final = Iri(_PROV + "Agent")
+WAS_DERIVED_FROM: Final = Iri(_PROV + "wasDerivedFrom")
+WAS_GENERATED_BY: Final = Iri(_PROV + "wasGeneratedBy")
+USED: Final = Iri(_PROV + "used")
+WAS_ASSOCIATED_WITH: Final = Iri(_PROV + "wasAssociatedWith")
+STARTED_AT_TIME: Final = Iri(_PROV + "startedAtTime")
+
+_OA: Final = "http://www.w3.org/ns/oa#"
+HAS_TARGET: Final = Iri(_OA + "hasTarget")
+HAS_SOURCE: Final = Iri(_OA + "hasSource")
+HAS_SELECTOR: Final = Iri(_OA + "hasSelector")
+TEXT_POSITION_SELECTOR: Final = Iri(_OA + "TextPositionSelector")
+TEXT_QUOTE_SELECTOR: Final = Iri(_OA + "TextQuoteSelector")
+START: Final = Iri(_OA + "start")
+END: Final = Iri(_OA + "end")
+EXACT: Final = Iri(_OA + "exact")
+PREFIX: Final = Iri(_OA + "prefix")
+SUFFIX: Final = Iri(_OA + "suffix")
+
+_TRUSTGRAPH: Final = "https://trustgraph.ai/ns/"
+SUBGRAPH: Final = Iri(_TRUSTGRAPH + "Subgraph")
+CONTAINS: Final = Iri(_TRUSTGRAPH + "contains")
+COMPONENT_VERSION: Final = Iri(_TRUSTGRAPH + "componentVersion")
+LLM_MODEL: Final = Iri(_TRUSTGRAPH + "llmModel")
+ONTOLOGY: Final = Iri(_TRUSTGRAPH + "ontology")
