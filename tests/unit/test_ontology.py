@@ -344,6 +344,21 @@ def test_a_datatype_is_described_by_its_iri_and_a_choice_of_domains_not_at_all()
     assert not [each for each in described if each.subject == by and each.predicate == DOMAIN]
 
 
+@pytest.mark.parametrize(
+    ("range", "iris"),
+    [
+        ("xsd:int", ["http://www.w3.org/2001/XMLSchema#int"]),
+        ("rdf:langString", ["http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"]),
+        ("http://types.example/mass", ["http://types.example/mass"]),
+        ("unknown:mass", []),
+        ("mass", []),
+    ],
+)
+def test_a_datatype_without_a_known_iri_is_not_described(range: str, iris: list[str]) -> None:
+    known = ontology({"datatypeProperties": {"p": {"rdfs:range": range}}})
+    assert [each.object for each in description(known) if each.predicate == RANGE] == iris
+
+
 def test_an_entity_has_a_context_from_its_label_and_definitions() -> None:
     soup = Iri("https://trustgraph.ai/food/recipe-soup")
     definition = Iri("http://www.w3.org/2004/02/skos/core#definition")

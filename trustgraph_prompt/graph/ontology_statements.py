@@ -15,7 +15,12 @@ from trustgraph_prompt.graph.vocabulary import DEFINITION, LABEL, TYPE
 _ENTITIES = "https://trustgraph.ai"
 _RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 _OWL = "http://www.w3.org/2002/07/owl#"
-_PREFIXES = {"xsd": "http://www.w3.org/2001/XMLSchema#", "rdfs": _RDFS, "owl": _OWL}
+_PREFIXES = {
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": _RDFS,
+    "owl": _OWL,
+}
 
 _DEFINITIONS = (DEFINITION, Iri("https://schema.org/description"))
 _COMMENT = Iri(f"{_RDFS}comment")
