@@ -359,11 +359,13 @@ class ProviderError(TrustgraphPromptError):
 
     `calls` are those that `complete` made, the failed one last, and `usage` is their usage. `loggable` is a
     text that is safe to log: the address and the HTTP status or the cause, without the server's own message,
-    which may quote prompts and answers. `retry_after` is in seconds.
+    which may quote prompts and answers. `retry_after` is in seconds. `status` is the HTTP status of a
+    rejection, if there was one.
     """
 
     category: ClassVar[str]
     transient: ClassVar[bool] = False
+    status: int | None = None
 
     def __init__(self, message: str, *, retry_after: float | None = None, loggable: str = "") -> None:
         self.retry_after = retry_after

@@ -60,9 +60,10 @@ def push(
     pushed = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
 
     async def publish(connected: Broker) -> bool:
-        present = await config.entries(connected, workspace, topic=topic)
-        config.check_room(workspace, present.keys() | {f"{workspace}/{key}" for key in entries})
-        push_prompts.warn({key.removeprefix(f"{workspace}/"): data for key, data in present.items()}, entries)
+        found = await config.entries(connected, workspace, topic=topic)
+        present = {key.removeprefix(f"{workspace}/"): data for key, data in found.items()}
+        config.check_room(workspace, present.keys() | entries.keys())
+        push_prompts.warn(present, entries)
 
         async def send() -> str:
             id = await config.push(connected, workspace, entries, topic=topic)

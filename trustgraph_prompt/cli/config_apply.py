@@ -55,7 +55,7 @@ def command(
     workspace: push_prompts.WorkspaceOption = "default",
     force: Annotated[
         bool,
-        typer.Option("--force", help="Overwrite and delete also what somebody else has changed or owns."),
+        typer.Option("--force", help="Also overwrite and delete entries that others have changed or own."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
@@ -80,7 +80,7 @@ def command(
         plan, ignored = await apply.propose(read, workspace, owner, wanted, topic=topic, force=force)
         if any(plan.changes.values()):
             after = {**plan.present, **plan.changes}
-            config_topic.check_room(workspace, [f"{workspace}/{key}" for key, data in after.items() if data])
+            config_topic.check_room(workspace, [key for key, data in after.items() if data])
         for name, why in ignored.items():
             output.note(f"warning: {topic}{apply.OWNERS}: ignored the record of owner {name}: {why}")
         for key, why in plan.left.items():

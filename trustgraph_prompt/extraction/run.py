@@ -12,6 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -215,8 +216,8 @@ class _Watched(ProviderWrapper):
 def _concerns_every_call(error: ProviderError, call: Call) -> bool:
     """Whether the server rejects the key, the model of all prompts, or the address."""
     if isinstance(error, ProviderAuthentication):
-        return "HTTP 403" not in error.loggable  # with which some servers reject a single question
-    is_wrong_address = isinstance(error, ProviderInvalidRequest) and "HTTP 404" in error.loggable
+        return error.status != HTTPStatus.FORBIDDEN  # with which some servers reject a single question
+    is_wrong_address = isinstance(error, ProviderInvalidRequest) and error.status == HTTPStatus.NOT_FOUND
     is_own_model = call.config.model is not None
     return not is_own_model and (is_wrong_address or isinstance(error, ProviderInvalidModel))
 

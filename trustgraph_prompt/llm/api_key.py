@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,20 +28,20 @@ class KeyFile:
     _read: object = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
-        self._key = read_text(self.path).removeprefix("\N{BYTE ORDER MARK}").strip()
-        if not self._key:
-            raise ConfigError(f"the file is empty, and {self.variable}_FILE names it", where=str(self.path))
+        self._key = self._content()
 
     def __call__(self) -> str:
-        try:
+        with suppress(ConfigError, OSError):
             found = self.path.stat()
             state = found.st_ino, found.st_mtime_ns, found.st_size
             if state != self._read:
-                self._key = KeyFile(self.path, self.variable)._key
-                self._read = state
-        except (ConfigError, OSError):
-            pass
+                self._key, self._read = self._content(), state
         return self._key
+
+    def _content(self) -> str:
+        if key := read_text(self.path).removeprefix("\N{BYTE ORDER MARK}").strip():
+            return key
+        raise ConfigError(f"the file is empty, and {self.variable}_FILE names it", where=str(self.path))
 
 
 def from_environment(variable: str = "OPENAI_API_KEY") -> str | KeyFile | None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
+from trustgraph_prompt.prompts import PromptSet
 
 WORK_SECONDS = 600.0
 """Default for one delivery, so that a server that never answers does not block a slot forever."""
@@ -123,3 +124,10 @@ class Flow:
         """The budget, with a time limit only if a requester waits for the answer."""
         nobody_waits = self.input.persistent and self.outputs.response is None
         return replace(self.budget, seconds=None) if nobody_waits else self.budget
+
+    def has_prompt(self, prompts: Mapping[str, PromptSet]) -> bool:
+        """Whether the workspace has the prompt for chunks; flows for other messages need none."""
+        if self.prompt is None:
+            return True
+        snapshot = prompts.get(self.workspace)
+        return snapshot is not None and snapshot.find(self.prompt) is not None

@@ -90,7 +90,7 @@ class FlowLoop:
         await self._slots.acquire()
         message = None
         try:
-            if self._flow.input.persistent and not self._has_prompt():
+            if self._flow.input.persistent and not self._flow.has_prompt(self._services.prompts):
                 await cancel_when_stopped(self._until_prompt(), self._stopping)
             if self._flow.input.persistent and self._services.circuits.is_blocked(self._flow):
                 await cancel_when_stopped(self._services.circuits.until_unblocked(self._flow), self._stopping)
@@ -102,13 +102,9 @@ class FlowLoop:
             if message is None:
                 self._slots.release()
 
-    def _has_prompt(self) -> bool:
-        name, snapshot = self._flow.prompt, self._services.prompts.get(self._flow.workspace)
-        return name is None or (snapshot is not None and snapshot.find(name) is not None)
-
     async def _until_prompt(self) -> None:
         """Wait until somebody pushes the prompt of the flow."""
-        while not self._has_prompt():
+        while not self._flow.has_prompt(self._services.prompts):
             await self._services.sleep(SECONDS_BETWEEN_LOOKS)
 
     async def _process(self, message: Message, settler: Settler) -> None:

@@ -186,7 +186,7 @@ class Worker:
         return {
             f"flow {flow.name}": f"there is no prompt `{flow.prompt}`"
             for flow in self.flow_set.flows
-            if flow.prompt is not None and self.prompts[flow.workspace].find(flow.prompt) is None
+            if not flow.has_prompt(self.prompts)
         }
 
 

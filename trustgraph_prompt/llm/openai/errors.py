@@ -119,7 +119,9 @@ class Refusal(Exception):
         """The `ProviderError` that it stands for."""
         kind = self._kind()
         hint = "; check the base URL" if self._status == 404 and kind is ProviderInvalidRequest else ""
-        return kind(f"{self}{hint}{self._context_detail()}", retry_after=self._retry_after)
+        error = kind(f"{self}{hint}{self._context_detail()}", retry_after=self._retry_after)
+        error.status = self._status
+        return error
 
     @property
     def loggable(self) -> str:

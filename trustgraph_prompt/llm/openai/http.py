@@ -125,7 +125,7 @@ class Server:
             retry_after=error.retry_after,
             loggable=secrets.redacted(loggable),
         )
-        redacted.__cause__ = error.__cause__
+        redacted.status, redacted.__cause__ = error.status, error.__cause__
         return redacted
 
     async def close(self) -> None:

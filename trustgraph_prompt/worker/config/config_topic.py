@@ -277,8 +277,11 @@ async def entries(broker: Broker, workspace: str | None = None, *, topic: str = 
 
 
 def check_room(workspace: str, keys: Collection[str]) -> None:
-    """Check that a workspace with these keys has at most `MAX_PROMPTS` prompts. Raises `ConfigError`."""
-    count = sum(key.startswith(f"{workspace}/{PREFIX}") for key in keys)
+    """Check that a workspace with these keys has at most `MAX_PROMPTS` prompts. Raises `ConfigError`.
+
+    The keys are without the workspace, as in `push`.
+    """
+    count = sum(key.startswith(PREFIX) for key in keys)
     if count > MAX_PROMPTS:
         raise ConfigError(
             f"workspace {workspace} would have too many prompts",

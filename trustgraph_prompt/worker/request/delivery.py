@@ -157,7 +157,7 @@ class Delivery:
                 if job is not None and isinstance(settlement, GiveUp):
                     job.entry.forget()
 
-    async def _until_settled(self, job: _Job) -> Result:
+    async def _until_settled(self, job: _Job) -> Result | None:
         """Follow `decide` until the message is settled or awaits its provider; returns the last result.
 
         Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`.
@@ -174,10 +174,7 @@ class Delivery:
                     result = await self._ask(job)
                 case AwaitProvider():
                     self._awaited = disposition
-                    break
-        assert result is not None
-        if isinstance(disposition, AwaitProvider):
-            return result
+                    return result
         if isinstance(disposition, Retry) and disposition.ask_again:
             job.entry.forget()
         settled = await self._settler.settle(self._message, disposition, job.request)
