@@ -8,6 +8,8 @@ from typing import Literal
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
+from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.names import ENTITIES
 from trustgraph_prompt.prompts import PromptSet
 
 WORK_SECONDS = 600.0
@@ -41,16 +43,21 @@ class Outputs:
     """Where results go. `objects` by the value of the discriminator, "" for all other values.
 
     `response` is None if no requester waits (chunks), `answers` if no record is kept (text completions).
+    `triples` and `entity_contexts` are for the graph of a chunk, `rows` for the rows of its tables.
     """
 
     answers: str | None = None
     response: str | None = None
     objects: Mapping[str, str] = field(default_factory=dict)
+    triples: str | None = None
+    entity_contexts: str | None = None
+    rows: str | None = None
 
     @property
     def topics(self) -> frozenset[str]:
         """All topics that the flow publishes to."""
-        return frozenset(filter(None, (self.answers, self.response, *self.objects.values())))
+        single = (self.answers, self.response, self.triples, self.entity_contexts, self.rows)
+        return frozenset(filter(None, (*single, *self.objects.values())))
 
     def topic_of(self, value: object, discriminator: str | None) -> str | None:
         """The topic of an object, None if it is not published."""
@@ -91,6 +98,27 @@ class TopicChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """How the objects of a chunk become a graph.
+
+    `base` begins the IRIs of entities and predicates, which are percent-encoded names: in lower case and with
+    hyphens for spaces, unless `exact`. `clause` is for prompts that have none. `component` is the name of the
+    extractor in the provenance, None for that of the flow; `model` and `ontology` stand there too. Unless
+    `quoted`, the provenance has `rdf:Statement`s in the place of triple terms. `batched`: at most 50 triples
+    and 5 contexts to a message, otherwise all of a chunk.
+    """
+
+    base: str = ENTITIES
+    quoted: bool = True
+    component: str | None = None
+    clause: GraphClause | None = None
+    exact: bool = False
+    batched: bool = True
+    model: str | None = None
+    ontology: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """One subscription to one topic. `concurrency` is the number of concurrent requests.
 
@@ -108,6 +136,7 @@ class Flow:
     workspace: str = "default"
     prompt: str | None = None
     terms: Mapping[str, object] = field(default_factory=dict)
+    graph: GraphOptions = GraphOptions()
     concurrency: int = 8
     deliveries: int = 5
     crashes: int = 3
