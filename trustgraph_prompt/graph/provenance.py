@@ -23,7 +23,6 @@ GRAPH_SOURCE: Final = "urn:graph:source"
 """TrustGraph's named graph for the provenance of extracted statements."""
 
 _BASE: Final = "https://trustgraph.ai"
-_CONTEXT = 32  # code points before and after a quotation
 _MOST_TRIED = 8  # occurrences of each value, to find those that are closest together
 
 Span = tuple[int, int]
@@ -130,7 +129,6 @@ class _Provenance:
 
     def _selectors(self, target: Iri, span: Span) -> Iterator[Statement]:
         start, end = span
-        text = self._origin.text
         position, quotation = Iri(f"{target}#position"), Iri(f"{target}#quote")
         yield _about(target, v.HAS_SOURCE, self._origin.chunk)
         yield _about(target, v.HAS_SELECTOR, position)
@@ -139,9 +137,7 @@ class _Provenance:
         yield _about(position, v.START, Literal(str(start), v.NON_NEGATIVE_INTEGER))
         yield _about(position, v.END, Literal(str(end), v.NON_NEGATIVE_INTEGER))
         yield _about(quotation, v.TYPE, v.TEXT_QUOTE_SELECTOR)
-        yield _about(quotation, v.EXACT, Literal(text[start:end]))
-        yield _about(quotation, v.PREFIX, Literal(text[max(0, start - _CONTEXT) : start]))
-        yield _about(quotation, v.SUFFIX, Literal(text[end : end + _CONTEXT]))
+        yield _about(quotation, v.EXACT, Literal(self._origin.text[start:end]))
 
 
 def _closest(evidence: Evidence) -> tuple[Span, ...]:
