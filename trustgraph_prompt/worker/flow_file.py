@@ -15,6 +15,8 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.config_files import check, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
+from trustgraph_prompt.graph.tables import Table
+from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.worker.flow import WORK_SECONDS, Flow, Input, Outputs, ProviderChoice, TopicChoice
 
 MAX_TEMPERATURE = 100
@@ -77,9 +79,11 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
                 else topics.resolve(outputs.get("answers", answers)),
                 response=topics.resolve(outputs["response"]) if "response" in outputs else None,
                 objects={value: topics.resolve(topic) for value, topic in by_type.items()},
+                rows=topics.resolve(outputs["rows"]) if "rows" in outputs else None,
             ),
             prompt=document.get("prompt"),
             terms=document.get("terms", {}),
+            tables=_tables(document, where),
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             crashes=document.get("crashes", 3),
@@ -119,8 +123,39 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         foreign += [f"/{key}" for key in ("terms", "unusable") if key in document]
     else:
         foreign = ["/parameters"] if "parameters" in document else []
+    if kind != "chunk":
+        foreign += ["/outputs/rows"] if "rows" in outputs else []
+        foreign += ["/tables"] if "tables" in document else []
     if foreign:
         raise FlowError(f"does not apply to messages of the kind {kind}", where=where, path=foreign[0])
+
+
+def _tables(document: Any, where: str) -> dict[str, Table]:
+    tables, outputs = document.get("tables", {}), document["outputs"]
+    if tables and "rows" not in outputs:
+        raise FlowError(
+            "the topic for the rows of the tables is missing",
+            where=where,
+            path="/outputs",
+            found=", ".join(outputs) or "no keys",
+            expected="`rows`, a topic",
+        )
+    if "rows" in outputs and not tables:
+        raise FlowError(
+            "there are no tables that rows could be of",
+            where=where,
+            path="/outputs/rows",
+            found=outputs["rows"],
+            expected="`tables` beside `outputs`: the fields of each table",
+        )
+    return {key: _table(key, definition, where) for key, definition in tables.items()}
+
+
+def _table(key: str, definition: Any, where: str) -> Table:
+    try:
+        return Table.of(key, definition, where, FlowError)
+    except FlowError as error:
+        raise error.at(where, pointer(("tables", key))) from None
 
 
 def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
@@ -217,6 +252,7 @@ def _outputs(flow: Flow) -> dict[str, str | None]:
     return {
         "/outputs/answers": flow.outputs.answers,
         "/outputs/response": flow.outputs.response,
+        "/outputs/rows": flow.outputs.rows,
         **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
     }
 

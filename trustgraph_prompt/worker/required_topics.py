@@ -36,6 +36,8 @@ def _used_by(flow: Flow) -> Iterator[Topic]:
         yield Topic(flow.outputs.answers, table=True)
     if flow.outputs.response is not None:
         yield Topic(flow.outputs.response)
+    if flow.outputs.rows is not None:
+        yield Topic(flow.outputs.rows)
     yield from map(Topic, flow.outputs.objects.values())
     if isinstance(flow.provider, TopicChoice):
         yield Topic(flow.provider.request)
