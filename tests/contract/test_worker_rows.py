@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -12,14 +13,16 @@ import pytest
 
 from tests.support.brokers import every_broker
 from tests.support.flaky_broker import FlakyBroker
+from tests.support.model_server import ModelServer, Reply, streamed
 from tests.support.workers import ENTRIES, Heard, House, entry
 from trustgraph_prompt.broker import Broker, topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnavailable
 from trustgraph_prompt.graph.tables import Table
-from trustgraph_prompt.llm import Call, ScriptedAnswer
+from trustgraph_prompt.llm import Call, OpenAIProvider, ScriptedAnswer
 from trustgraph_prompt.wire import Chunk, ExtractedObject, Metadata, encode
 from trustgraph_prompt.worker import Answer, Flow, Input, Outputs
+from trustgraph_prompt.worker.circuits import Circuits
 
 broker_kind = every_broker
 
@@ -194,6 +197,31 @@ async def test_a_table_whose_answer_is_of_no_use_makes_a_dead_letter_and_the_row
     other = "people" if useless == "mountains" else "mountains"
     assert published(rows) == {other: TEXTS[other]}
     assert model.calls == {"mountains": 1, "people": 1}
+
+
+async def test_a_table_waits_for_a_provider_that_is_away_and_those_before_it_are_kept(house: House) -> None:
+    flow = flow_of(house)
+    rows, answers, dead = await hear(house, flow)
+    calls: Counter[str] = Counter()
+
+    def reply(body: dict[str, Any]) -> Reply:
+        table = body["messages"][-1]["content"].removeprefix("Fill ").partition(":")[0] if body else ""
+        calls[table] += 1
+        if 1 <= calls["people"] <= 3 and table != "mountains":
+            return Reply([b"{}"], 401, content_type="application/json")
+        return Reply(streamed(ROWS[table])) if body else Reply([b'{"data": [{"id": "small"}]}'])
+
+    async with ModelServer() as server:
+        server.reply = reply
+        circuits = Circuits(sleep=lambda seconds: asyncio.sleep(seconds * 0.02))
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=circuits)
+        await put(house, flow)
+        [record] = await answers.until(1)
+        await working.stop()
+    assert (Answer.decode(record.data).reason, len(Answer.decode(record.data).objects)) == ("success", 3)
+    assert published(rows) == TEXTS
+    assert (calls["mountains"], calls["people"]) == (1, 4)
+    assert dead.messages == []
 
 
 async def test_a_passing_failure_of_the_provider_decides_before_an_answer_of_no_use(house: House) -> None:

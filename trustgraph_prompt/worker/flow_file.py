@@ -17,7 +17,18 @@ from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.graph.tables import Table
 from trustgraph_prompt.json_text.pointer import pointer
-from trustgraph_prompt.worker.flow import WORK_SECONDS, Flow, Input, Outputs, ProviderChoice, TopicChoice
+from trustgraph_prompt.worker.flow import (
+    WORK_SECONDS,
+    Flow,
+    GraphOptions,
+    Input,
+    Outputs,
+    ProviderChoice,
+    TopicChoice,
+)
+
+OF_CHUNKS = ("triples", "entity-contexts", "rows")
+"""The outputs that only a chunk can have."""
 
 MAX_TEMPERATURE = 100
 """A sanity check; servers allow less."""
@@ -77,18 +88,21 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
                 answers=None
                 if kind == "text-completion"
                 else topics.resolve(outputs.get("answers", answers)),
-                response=topics.resolve(outputs["response"]) if "response" in outputs else None,
+                response=_optional_topic(outputs, "response"),
                 objects={value: topics.resolve(topic) for value, topic in by_type.items()},
-                rows=topics.resolve(outputs["rows"]) if "rows" in outputs else None,
+                triples=_optional_topic(outputs, "triples"),
+                entity_contexts=_optional_topic(outputs, "entity-contexts"),
+                rows=_optional_topic(outputs, "rows"),
             ),
             prompt=document.get("prompt"),
             terms=document.get("terms", {}),
+            graph=GraphOptions(**_with_underscores(document.get("graph", {}))),
             tables=_tables(document, where),
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             crashes=document.get("crashes", 3),
             unusable=document.get("unusable", "dead-letter"),
-            budget=Budget(**{name.replace("-", "_"): limit for name, limit in limits.items()}),
+            budget=Budget(**_with_underscores(limits)),
             price=Price(**document["price"]) if "price" in document else None,
             provider=_provider(document.get("provider")),
             model=parameters.get("model"),
@@ -108,6 +122,10 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     return flow
 
 
+def _with_underscores(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("-", "_"): value for name, value in options.items()}
+
+
 def _check_kind(document: Any, kind: str, where: str) -> None:
     outputs = document["outputs"]
     if kind != "chunk" and "response" not in outputs:
@@ -124,10 +142,14 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
     else:
         foreign = ["/parameters"] if "parameters" in document else []
     if kind != "chunk":
-        foreign += ["/outputs/rows"] if "rows" in outputs else []
-        foreign += ["/tables"] if "tables" in document else []
+        foreign += [f"/outputs/{key}" for key in OF_CHUNKS if key in outputs]
+        foreign += [f"/{key}" for key in ("graph", "tables") if key in document]
     if foreign:
         raise FlowError(f"does not apply to messages of the kind {kind}", where=where, path=foreign[0])
+
+
+def _optional_topic(outputs: Mapping[str, str], key: str) -> str | None:
+    return topics.resolve(outputs[key]) if key in outputs else None
 
 
 def _tables(document: Any, where: str) -> dict[str, Table]:
@@ -198,6 +220,7 @@ def temperature(value: object, where: str) -> float | None:
 
 
 def _check_topics(flow: Flow, where: str) -> None:
+    _check_graph(flow, where)
     if isinstance(flow.provider, TopicChoice):
         _check_provider(flow, flow.provider, where)
     for path, topic in _outputs(flow).items():
@@ -217,6 +240,16 @@ def _check_topics(flow: Flow, where: str) -> None:
                 found=topic,
                 expected="a persistent topic",
             )
+
+
+def _check_graph(flow: Flow, where: str) -> None:
+    """Each topic of a graph has messages of one type only."""
+    topics = _outputs(flow)
+    graph = {path: topics.pop(path) for path in [f"/outputs/{key}" for key in OF_CHUNKS]}
+    for path, topic in graph.items():
+        if topic is not None:
+            check_distinct(topic, path, topics, where, found=topic)
+            topics[path] = topic
 
 
 def _check_provider(flow: Flow, provider: TopicChoice, where: str) -> None:
@@ -252,6 +285,8 @@ def _outputs(flow: Flow) -> dict[str, str | None]:
     return {
         "/outputs/answers": flow.outputs.answers,
         "/outputs/response": flow.outputs.response,
+        "/outputs/triples": flow.outputs.triples,
+        "/outputs/entity-contexts": flow.outputs.entity_contexts,
         "/outputs/rows": flow.outputs.rows,
         **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
     }
