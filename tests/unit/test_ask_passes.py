@@ -267,7 +267,7 @@ async def test_objects_and_cost_are_counted_by_pass(asked: Asked) -> None:
     answers = [ScriptedAnswer(lines(n), usage=used) for n in ([1, 2], [3, 4], [5])]
     outcome = await passed(asked, *answers, passes=3, price=Price(1, 1))
     metrics = Metrics()
-    metrics.asked("f", "p", outcome, 1.0)
+    metrics.asked("f", "p", "v", outcome, 1.0)
 
     counted = {
         (sample.name.removeprefix("trustgraph_prompt_"), sample.labels.get("pass")): sample.value

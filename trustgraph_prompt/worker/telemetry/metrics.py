@@ -269,7 +269,6 @@ class Metrics:
             self._tokens[flow, prompt, model, "out", reason].inc(call.usage.completion_tokens or 0)
             if call.cost is not None:
                 self._cost[flow, prompt, model].inc(call.cost)
-
         for number, one in enumerate(outcome.passes, 2):
             self._pass_objects[flow, prompt, str(number)].inc(len(one.value))
             self._pass_tokens[flow, prompt, str(number)].inc(one.usage.tokens)
