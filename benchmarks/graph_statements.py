@@ -10,7 +10,9 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from trustgraph_prompt import package_data
@@ -25,6 +27,7 @@ from trustgraph_prompt.wire import Chunk, Metadata
 BAR = 200_000  # statements a second, without provenance
 ANSWERS = 500
 ROUNDS = 9
+LIMIT = 5_000_000
 CHUNK = Chunk(Metadata("urn:chunk:1", "urn:doc:1", "default"), "")
 ORIGIN = Origin(Iri("urn:chunk:1"), "", "prompt", "version", "component", "1", 0.0)
 
@@ -84,8 +87,7 @@ def main() -> int:
 
     def encoded() -> None:
         for statements, graph in zip(plain, made, strict=True):
-            for message in (*triples(statements, CHUNK), *entity_contexts(graph.contexts, CHUNK)):
-                message.encode()
+            deque(chain(triples(statements, CHUNK, LIMIT), entity_contexts(graph.contexts, CHUNK, LIMIT)), 0)
 
     rate = count / seconds(graphs)
     print(f"  objects to statements    {rate:12,.0f} statements/s (bar: {BAR:,})")

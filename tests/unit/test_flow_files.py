@@ -11,7 +11,7 @@ from trustgraph_prompt import package_data
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.worker import flow_file
-from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
+from trustgraph_prompt.worker.flow import GraphOptions, ProviderChoice, TopicChoice
 from trustgraph_prompt.worker.required_topics import required_topics
 
 MINIMAL = """
@@ -32,7 +32,7 @@ def written(tmp_path: Path, text: str, name: str = "f.yaml") -> Path:
 def test_the_flows_that_come_with_the_package_load() -> None:
     names = {flow.name: flow for flow in flow_file.load(package_data.flows())}
 
-    assert {"requests", "chunks"} <= names.keys()
+    assert {"requests", "chunks", "knowledge-graph"} <= names.keys()
     assert names["chunks"].prompt == "agent-kg-extract"
 
 
@@ -70,6 +70,42 @@ def test_answers_of_a_flow_in_another_tenant_stood_in_tg(tmp_path: Path, source:
     assert flow.outputs.answers == answers
     topics = required_topics([flow], "persistent://acme/config/prompt").namespaces
     assert {name.partition("/")[0] for name in topics} == {"acme"}
+
+
+CHUNKS = """
+name: g
+input: {topic: flow:tg:chunks, kind: chunk}
+prompt: p
+"""
+
+
+def test_a_flow_of_chunks_has_topics_for_its_graph(tmp_path: Path) -> None:
+    text = CHUNKS + "outputs: {triples: flow:tg:t, entity-contexts: flow:tg:c}\n"
+    [flow] = flow_file.load(written(tmp_path, text + "graph: {base: 'urn:e:', triple-terms: false}\n"))
+
+    assert flow.outputs.triples == "persistent://tg/flow/t"
+    assert flow.outputs.entity_contexts == "persistent://tg/flow/c"
+    assert flow.graph == GraphOptions("urn:e:", triple_terms=False)
+    topics = {topic.name for topic in required_topics([flow], "persistent://tg/flow/prompts").topics}
+    assert {flow.outputs.triples, flow.outputs.entity_contexts} <= topics
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (MINIMAL + "  triples: flow:tg:t\n", "/outputs/triples: does not apply to messages of the kind"),
+        (MINIMAL + "graph: {base: 'urn:e:'}\n", "/graph: does not apply to messages of the kind"),
+        (CHUNKS + "outputs: {triples: flow:tg:t, entity-contexts: flow:tg:t}\n", "two topics .* the same"),
+        (CHUNKS + "outputs: {triples: flow:tg:t, objects: flow:tg:t}\n", "two topics .* the same"),
+        (CHUNKS + "outputs: {triples: flow:tg:chunks}\n", "receive its own output"),
+        (CHUNKS + "outputs: {triples: request:tg:t}\n", "expected a persistent topic"),
+        (CHUNKS + "outputs: {}\ngraph: {base: 'no iri'}\n", "/graph/base"),
+        (CHUNKS + "outputs: {}\ngraph: {base: 'urn:<e>'}\n", "/graph/base"),
+    ],
+)
+def test_a_wrong_graph_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(FlowError, match=says):
+        flow_file.load(written(tmp_path, text))
 
 
 def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ ORIGIN = Origin(
 )
 QUOTED = Quoted(Iri("urn:etna"), Iri("urn:in"), Iri("urn:sicily"))
 FACT = Statement(*QUOTED)
+LIMIT = 5_000_000
 CHUNK = Chunk(Metadata("urn:chunk:1", "urn:doc:1", "default"), TEXT)
 
 
@@ -94,8 +95,6 @@ def test_a_fact_with_evidence_points_to_the_occurrences_that_are_closest_togethe
         assert start.datatype == v.NON_NEGATIVE_INTEGER
         exact = TEXT[int(start.value) : int(end.value)]
         assert of(str(quotation), v.EXACT) == [Literal(exact)]
-        assert of(str(quotation), v.PREFIX) == [Literal(TEXT[: int(start.value)][-32:])]
-        assert of(str(quotation), v.SUFFIX) == [Literal(TEXT[int(end.value) :][:32])]
         seen.append((int(start.value), exact))
     assert seen == [(TEXT.rindex("Etna"), "Etna"), (TEXT.index("Sicily"), "Sicily")]
     assert of(ORIGIN.chunk, v.SHA256) == [Literal(hashlib.sha256(TEXT.encode()).hexdigest())]
@@ -108,7 +107,7 @@ def test_occurrences_in_another_term_than_the_text_are_left_out() -> None:
 
 
 def test_the_plain_variant_has_statements_instead_of_triple_terms() -> None:
-    made = provenance(grounded(), ORIGIN, quoted=False)
+    made = provenance(grounded(), ORIGIN, triple_terms=False)
 
     assert not [each for each in made if isinstance(each.object, Quoted)]
     (contained,) = (each.object for each in made if each.predicate == v.CONTAINS)
@@ -121,12 +120,13 @@ def test_statements_go_into_messages_of_fifty_and_come_back() -> None:
     facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal(str(n), "urn:type", "en")) for n in range(100)]
     facts.append(Statement(Iri("urn:s"), v.CONTAINS, QUOTED, GRAPH_SOURCE))
 
-    messages = list(triples(facts, CHUNK))
+    data = list(triples(facts, CHUNK, LIMIT))
+    messages = list(map(Triples.decode, data))
 
     assert [len(message.triples) for message in messages] == [50, 50, 1]
     assert all(message.metadata == CHUNK.metadata for message in messages)
-    assert [Triples.decode(message.encode()) for message in messages] == messages
-    assert json.loads(messages[2].encode())["triples"][0] == {
+    assert [message.encode() for message in messages] == data
+    assert json.loads(data[2])["triples"][0] == {
         "s": term(type="i", iri="urn:s"),
         "p": term(type="i", iri=v.CONTAINS),
         "o": term(
@@ -157,15 +157,33 @@ def term(**given: object) -> dict[str, object]:
 def test_contexts_go_into_messages_of_five_with_the_id_of_their_chunk() -> None:
     contexts = [Context(Iri("urn:etna"), str(n)) for n in range(6)]
 
-    messages = list(entity_contexts(contexts, CHUNK))
-    of_document = list(entity_contexts(contexts[:1], replace(CHUNK, document_id="urn:d")))
+    data = list(entity_contexts(contexts, CHUNK, LIMIT))
+    messages = list(map(EntityContexts.decode, data))
+    (of_document,) = entity_contexts(contexts[:1], replace(CHUNK, document_id="urn:d"), LIMIT)
 
     assert [len(message.entities) for message in messages] == [5, 1]
     assert messages[0].entities[0].chunk_id == "urn:chunk:1"
-    assert of_document[0].entities[0].chunk_id == "urn:d"
-    read = EntityContexts.decode(messages[1].encode())
-    assert (read.metadata, read.entities[0].context) == (CHUNK.metadata, "5")
-    assert read.encode() == messages[1].encode()
+    assert EntityContexts.decode(of_document).entities[0].chunk_id == "urn:d"
+    assert (messages[1].metadata, messages[1].entities[0].context) == (CHUNK.metadata, "5")
+    assert messages[1].encode() == data[1]
+
+
+def test_what_is_too_much_for_a_message_goes_into_several() -> None:
+    facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal("x" * 1000)) for n in range(10)]
+
+    data = list(triples(facts, CHUNK, 4_000))
+
+    assert all(len(each) <= 4_000 for each in data)
+    assert b"".join(data).count(b"x" * 1000) == 10
+    assert list(triples(facts[:1], CHUNK, 100)) == list(triples(facts[:1], CHUNK, LIMIT))
+
+
+def test_without_batches_everything_is_in_one_message() -> None:
+    facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal(str(n))) for n in range(120)]
+
+    (data,) = triples(facts, CHUNK, LIMIT, batched=False)
+
+    assert len(Triples.decode(data).triples) == 120
 
 
 def test_rows_are_read_back() -> None:

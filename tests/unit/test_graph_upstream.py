@@ -27,6 +27,7 @@ pytestmark = pytest.mark.upstream
 E = "http://trustgraph.ai/e/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 DEFINITION = "http://www.w3.org/2004/02/skos/core#definition"
+LIMIT = 5_000_000
 CHUNK = Chunk(Metadata("urn:chunk:1", "urn:doc:1", "default"), "Etna lies in Sicily.", "urn:chunk:1")
 PROMPTS = files.read(package_data.templates()).build().prompts
 
@@ -94,8 +95,8 @@ class Upstream:
     def triples(self, statements: list[Statement]) -> list[Any]:
         return [
             triple
-            for message in triples(statements, CHUNK)
-            for triple in self.read("Triples", message.encode()).triples
+            for message in triples(statements, CHUNK, LIMIT)
+            for triple in self.read("Triples", message).triples
         ]
 
 
@@ -136,7 +137,7 @@ def test_definitions_make_the_same_contexts(upstream: Upstream) -> None:
     graph = made_of("extract-definitions", DEFINITIONS, naming())
 
     (message,) = [
-        upstream.read("EntityContexts", each.encode()) for each in entity_contexts(graph.contexts, CHUNK)
+        upstream.read("EntityContexts", each) for each in entity_contexts(graph.contexts, CHUNK, LIMIT)
     ]
 
     assert astuple(message.metadata) == ("urn:chunk:1", "urn:doc:1", "default")

@@ -23,7 +23,6 @@ GRAPH_SOURCE: Final = "urn:graph:source"
 """TrustGraph's named graph for the provenance of extracted statements."""
 
 _BASE: Final = "https://trustgraph.ai"
-_CONTEXT = 32  # code points before and after a quotation
 _MOST_TRIED = 8  # occurrences of each value, to find those that are closest together
 
 Span = tuple[int, int]
@@ -35,7 +34,8 @@ class Origin:
 
     `chunk` is the IRI of the chunk, `text` its text, `term` the term of the question that held the text.
     `prompt` and `version` are those of the prompt. `component` is the name of the extractor, as in
-    `kg-extract-definitions`. `published` is the time of the chunk's publication in seconds since the epoch.
+    `kg-extract-definitions`. `published` is the time of publication in seconds since the epoch, None if
+    it is unknown.
     """
 
     chunk: Iri
@@ -44,41 +44,41 @@ class Origin:
     version: str
     component: str
     component_version: str
-    published: float
+    published: float | None
     term: str = "text"
     model: str | None = None
     ontology: Iri | None = None
 
 
-def provenance(graph: Graph, origin: Origin, *, quoted: bool = True) -> list[Statement]:
+def provenance(graph: Graph, origin: Origin, *, triple_terms: bool = True) -> list[Statement]:
     """Return the statements about the facts of an answer, in the graph `GRAPH_SOURCE`; none without facts.
 
     They are TrustGraph's, and W3C Web Annotation selectors for the facts with evidence, whose offsets are
-    code points of the text. Unless `quoted`, an `rdf:Statement` takes the place of each triple term.
+    code points of the text. Unless `triple_terms`, an `rdf:Statement` takes the place of each triple term.
     """
     if not graph.facts:
         return []
-    return list(dict.fromkeys(_Provenance(origin, quoted).of(graph)))
+    return list(dict.fromkeys(_Provenance(origin, triple_terms).of(graph)))
 
 
 class _Provenance:
-    def __init__(self, origin: Origin, quoted: bool) -> None:
+    def __init__(self, origin: Origin, triple_terms: bool) -> None:
         self._origin = origin
-        self._quoted = quoted
+        self._triple_terms = triple_terms
         self._id = _hash(origin.chunk, origin.prompt, origin.version)
         self._subgraph = Iri(f"{_BASE}/subgraph/{self._id}")
 
     def of(self, graph: Graph) -> Iterator[Statement]:
         for fact in graph.facts:
             yield _about(
-                self._subgraph, v.CONTAINS, _quotation(fact) if self._quoted else self._reifier(fact)
+                self._subgraph, v.CONTAINS, _quotation(fact) if self._triple_terms else self._reifier(fact)
             )
         yield from self._subgraph_and_activity()
         has_positions = False
         for fact, evidence in graph.facts.items():
             spans = _closest(tuple(each for each in evidence if each.term == self._origin.term))
             has_positions = has_positions or bool(spans)
-            if spans or not self._quoted:
+            if spans or not self._triple_terms:
                 yield from self._reified(fact)
             for span in spans:
                 target = self._target(span)
@@ -92,7 +92,6 @@ class _Provenance:
         origin, subgraph = self._origin, self._subgraph
         activity = Iri(f"{_BASE}/activity/{self._id}")
         agent = Iri(f"{_BASE}/agent/{quote(origin.component, safe='')}")
-        time = datetime.fromtimestamp(origin.published, UTC).isoformat().replace("+00:00", "Z")
         yield _about(subgraph, v.TYPE, v.ENTITY)
         yield _about(subgraph, v.TYPE, v.SUBGRAPH)
         yield _about(subgraph, v.WAS_DERIVED_FROM, origin.chunk)
@@ -101,7 +100,9 @@ class _Provenance:
         yield _about(activity, v.LABEL, Literal(f"{origin.component} extraction"))
         yield _about(activity, v.USED, origin.chunk)
         yield _about(activity, v.WAS_ASSOCIATED_WITH, agent)
-        yield _about(activity, v.STARTED_AT_TIME, Literal(time))
+        if origin.published is not None:
+            time = datetime.fromtimestamp(origin.published, UTC).isoformat().replace("+00:00", "Z")
+            yield _about(activity, v.STARTED_AT_TIME, Literal(time))
         yield _about(activity, v.COMPONENT_VERSION, Literal(origin.component_version))
         yield _about(agent, v.TYPE, v.AGENT)
         yield _about(agent, v.LABEL, Literal(origin.component))
@@ -115,7 +116,7 @@ class _Provenance:
 
     def _reified(self, fact: Statement) -> Iterator[Statement]:
         reifier = self._reifier(fact)
-        if self._quoted:
+        if self._triple_terms:
             yield _about(reifier, v.REIFIES, _quotation(fact))
             return
         yield _about(reifier, v.TYPE, v.STATEMENT)
@@ -128,7 +129,6 @@ class _Provenance:
 
     def _selectors(self, target: Iri, span: Span) -> Iterator[Statement]:
         start, end = span
-        text = self._origin.text
         position, quotation = Iri(f"{target}#position"), Iri(f"{target}#quote")
         yield _about(target, v.HAS_SOURCE, self._origin.chunk)
         yield _about(target, v.HAS_SELECTOR, position)
@@ -137,9 +137,7 @@ class _Provenance:
         yield _about(position, v.START, Literal(str(start), v.NON_NEGATIVE_INTEGER))
         yield _about(position, v.END, Literal(str(end), v.NON_NEGATIVE_INTEGER))
         yield _about(quotation, v.TYPE, v.TEXT_QUOTE_SELECTOR)
-        yield _about(quotation, v.EXACT, Literal(text[start:end]))
-        yield _about(quotation, v.PREFIX, Literal(text[max(0, start - _CONTEXT) : start]))
-        yield _about(quotation, v.SUFFIX, Literal(text[end : end + _CONTEXT]))
+        yield _about(quotation, v.EXACT, Literal(self._origin.text[start:end]))
 
 
 def _closest(evidence: Evidence) -> tuple[Span, ...]:

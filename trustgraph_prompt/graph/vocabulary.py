@@ -43,8 +43,6 @@ TEXT_QUOTE_SELECTOR: Final = Iri(_OA + "TextQuoteSelector")
 START: Final = Iri(_OA + "start")
 END: Final = Iri(_OA + "end")
 EXACT: Final = Iri(_OA + "exact")
-PREFIX: Final = Iri(_OA + "prefix")
-SUFFIX: Final = Iri(_OA + "suffix")
 
 _TRUSTGRAPH: Final = "https://trustgraph.ai/ns/"
 SUBGRAPH: Final = Iri(_TRUSTGRAPH + "Subgraph")

@@ -59,6 +59,11 @@ class Outputs:
         single = (self.answers, self.response, self.triples, self.entity_contexts, self.rows)
         return frozenset(filter(None, (*single, *self.objects.values())))
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether the objects of a chunk become a graph."""
+        return self.triples is not None or self.entity_contexts is not None
+
     def topic_of(self, value: object, discriminator: str | None) -> str | None:
         """The topic of an object, None if it is not published."""
         kind = value.get(discriminator) if discriminator and isinstance(value, dict) else None
@@ -104,12 +109,12 @@ class GraphOptions:
     `base` begins the IRIs of entities and predicates, which are percent-encoded names: in lower case and with
     hyphens for spaces, unless `exact`. `clause` is for prompts that have none. `component` is the name of the
     extractor in the provenance, None for that of the flow; `model` and `ontology` stand there too. Unless
-    `quoted`, the provenance has `rdf:Statement`s in the place of triple terms. `batched`: at most 50 triples
+    `triple_terms`, it has an `rdf:Statement` in the place of each triple term. `batched`: at most 50 triples
     and 5 contexts to a message, otherwise all of a chunk.
     """
 
     base: str = ENTITIES
-    quoted: bool = True
+    triple_terms: bool = True
     component: str | None = None
     clause: GraphClause | None = None
     exact: bool = False

@@ -15,7 +15,18 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.config_files import check, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
-from trustgraph_prompt.worker.flow import WORK_SECONDS, Flow, Input, Outputs, ProviderChoice, TopicChoice
+from trustgraph_prompt.worker.flow import (
+    WORK_SECONDS,
+    Flow,
+    GraphOptions,
+    Input,
+    Outputs,
+    ProviderChoice,
+    TopicChoice,
+)
+
+OF_CHUNKS = ("triples", "entity-contexts")
+"""The outputs that only a chunk can have."""
 
 MAX_TEMPERATURE = 100
 """A sanity check; servers allow less."""
@@ -75,16 +86,19 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
                 answers=None
                 if kind == "text-completion"
                 else topics.resolve(outputs.get("answers", answers)),
-                response=topics.resolve(outputs["response"]) if "response" in outputs else None,
+                response=_optional_topic(outputs, "response"),
                 objects={value: topics.resolve(topic) for value, topic in by_type.items()},
+                triples=_optional_topic(outputs, "triples"),
+                entity_contexts=_optional_topic(outputs, "entity-contexts"),
             ),
             prompt=document.get("prompt"),
             terms=document.get("terms", {}),
+            graph=GraphOptions(**_with_underscores(document.get("graph", {}))),
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             crashes=document.get("crashes", 3),
             unusable=document.get("unusable", "dead-letter"),
-            budget=Budget(**{name.replace("-", "_"): limit for name, limit in limits.items()}),
+            budget=Budget(**_with_underscores(limits)),
             price=Price(**document["price"]) if "price" in document else None,
             provider=_provider(document.get("provider")),
             model=parameters.get("model"),
@@ -104,6 +118,10 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     return flow
 
 
+def _with_underscores(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("-", "_"): value for name, value in options.items()}
+
+
 def _check_kind(document: Any, kind: str, where: str) -> None:
     outputs = document["outputs"]
     if kind != "chunk" and "response" not in outputs:
@@ -119,8 +137,15 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         foreign += [f"/{key}" for key in ("terms", "unusable") if key in document]
     else:
         foreign = ["/parameters"] if "parameters" in document else []
+    if kind != "chunk":
+        foreign += [f"/outputs/{key}" for key in OF_CHUNKS if key in outputs]
+        foreign += ["/graph"] if "graph" in document else []
     if foreign:
         raise FlowError(f"does not apply to messages of the kind {kind}", where=where, path=foreign[0])
+
+
+def _optional_topic(outputs: Mapping[str, str], key: str) -> str | None:
+    return topics.resolve(outputs[key]) if key in outputs else None
 
 
 def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
@@ -163,6 +188,7 @@ def temperature(value: object, where: str) -> float | None:
 
 
 def _check_topics(flow: Flow, where: str) -> None:
+    _check_graph(flow, where)
     if isinstance(flow.provider, TopicChoice):
         _check_provider(flow, flow.provider, where)
     for path, topic in _outputs(flow).items():
@@ -182,6 +208,16 @@ def _check_topics(flow: Flow, where: str) -> None:
                 found=topic,
                 expected="a persistent topic",
             )
+
+
+def _check_graph(flow: Flow, where: str) -> None:
+    """Each topic of a graph has messages of one type only."""
+    topics = _outputs(flow)
+    graph = {path: topics.pop(path) for path in [f"/outputs/{key}" for key in OF_CHUNKS]}
+    for path, topic in graph.items():
+        if topic is not None:
+            check_distinct(topic, path, topics, where, found=topic)
+            topics[path] = topic
 
 
 def _check_provider(flow: Flow, provider: TopicChoice, where: str) -> None:
@@ -217,6 +253,8 @@ def _outputs(flow: Flow) -> dict[str, str | None]:
     return {
         "/outputs/answers": flow.outputs.answers,
         "/outputs/response": flow.outputs.response,
+        "/outputs/triples": flow.outputs.triples,
+        "/outputs/entity-contexts": flow.outputs.entity_contexts,
         **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
     }
 

@@ -36,7 +36,9 @@ def _used_by(flow: Flow) -> Iterator[Topic]:
         yield Topic(flow.outputs.answers, table=True)
     if flow.outputs.response is not None:
         yield Topic(flow.outputs.response)
-    yield from map(Topic, flow.outputs.objects.values())
+    outputs = flow.outputs
+    yield from map(Topic, filter(None, (outputs.triples, outputs.entity_contexts, outputs.rows)))
+    yield from map(Topic, outputs.objects.values())
     if isinstance(flow.provider, TopicChoice):
         yield Topic(flow.provider.request)
         yield Topic(flow.provider.response)

@@ -20,8 +20,8 @@ MAX_ID = 512
 class Request:
     """A request. `id` is the requester's, the same in redeliveries. `published` in seconds since the epoch.
 
-    `source` names the origin of the text, and is published with each object. `completion` is set for text
-    completions only.
+    `source` names the origin of the text, and is published with each object. `chunk` is set for chunks only,
+    `completion` for text completions only.
     """
 
     id: str
@@ -30,6 +30,7 @@ class Request:
     streaming: bool = False
     published: float | None = None
     source: Mapping[str, str] = field(default_factory=dict)
+    chunk: wire.Chunk | None = field(default=None, repr=False)
     completion: wire.TextCompletionRequest | None = field(default=None, repr=False)
 
     @property
@@ -112,4 +113,5 @@ def _from_chunk(message: Message, flow: Flow) -> Request:
         terms={**flow.terms, "text": record.chunk},
         published=message.published,
         source={name: value for name, value in source.items() if value},
+        chunk=record,
     )

@@ -24,6 +24,7 @@ from trustgraph_prompt.worker.messages.answer_record import (
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.messages.response import jsonl_line, last_response, send_response, send_split
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
+from trustgraph_prompt.worker.request.publish_graph import MAX_OBJECT_SIZE, publish_graph
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class Publisher:
         self._refused: dict[str, str] = {}
         self._entry = entry
         self._broker_error: BrokerError | None = None
+        self._limit = MAX_OBJECT_SIZE if flow.outputs.has_graph else MAX_MESSAGE_SIZE
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
         """Publish and stream a piece of the answer; a json value waits for `finish`.
@@ -83,6 +85,8 @@ class Publisher:
         await asyncio.gather(*self._sending.values())
         outcome = self._sendable(prompt, outcome)
         self._entry.result = AskResult(prompt, outcome)
+        if outputs.has_graph:
+            await publish_graph(prompt, *_objects(outcome), self._request, self._flow, self._producers)
         if outputs.answers is not None:
             named = tuple(dict.fromkeys(id for id in ids if id not in self._refused))
             by_id = dict(zip(ids, grounding or (), strict=False))
@@ -114,10 +118,11 @@ class Publisher:
         """The outcome, with the objects of a jsonl answer rejected that are too large for a message."""
         id_of = object_ids(self._request.id, prompt.id)
         responds = self._flow.outputs.response is not None
-        in_one_response = responds and prompt.contract.format == "jsonl" and not self._request.streaming
-        if in_one_response and len(wire.encode(outcome.value)) > MAX_MESSAGE_SIZE:
+        in_one_response = responds and not self._request.streaming
+        concerned = prompt.contract.format == "jsonl" and (in_one_response or self._flow.outputs.has_graph)
+        if concerned and len(wire.encode(outcome.value)) > self._limit:
             for value in outcome.value:
-                if why := _too_large(wire.encode(value)):
+                if why := self._too_large(wire.encode(value)):
                     self._refuse(id_of(value), why)
         return (
             reject_objects(outcome, lambda value: self._refused.get(id_of(value)))
@@ -149,7 +154,7 @@ class Publisher:
     ) -> None:
         """Publish an object in the background; waits for the confirmation of a large one."""
         data, can_reject = wire.encode(value), prompt.contract.format == "jsonl"
-        if can_reject and (why := _too_large(data)):
+        if can_reject and (why := self._too_large(data)):
             self._refuse(id, why)
             return
         properties = {
@@ -180,16 +185,15 @@ class Publisher:
                 raise
             self._refuse(id, str(error))
 
+    def _too_large(self, data: bytes) -> str | None:
+        """Why an object is too large for a message, None if it is not."""
+        if len(data) <= self._limit:
+            return None
+        return f"an object of {len(data):,} bytes, at most {self._limit:,} fit into a message"
+
     def _refuse(self, id: str, why: str) -> None:
         log.warning("object %s rejected: %s", id, why)
         self._refused[id] = why
-
-
-def _too_large(data: bytes) -> str | None:
-    """Why an object is too large for a message, None if it is not."""
-    if len(data) <= MAX_MESSAGE_SIZE:
-        return None
-    return f"an object of {len(data):,} bytes, at most {MAX_MESSAGE_SIZE:,} fit into a message"
 
 
 def _retrieve_exception(sending: asyncio.Task[None]) -> None:

@@ -1,0 +1,86 @@
+"""Publishes the graph that the objects of a chunk make."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from trustgraph_prompt import __version__
+from trustgraph_prompt.broker.producer_pool import ProducerPool
+from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
+from trustgraph_prompt.compute_thread import beside
+from trustgraph_prompt.contract import Grounded
+from trustgraph_prompt.graph import batches
+from trustgraph_prompt.graph.mapping import Graph, graph_of
+from trustgraph_prompt.graph.names import naming
+from trustgraph_prompt.graph.provenance import Origin, provenance
+from trustgraph_prompt.graph.statements import Iri
+from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.wire import Chunk
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.messages.request import Request
+
+MAX_OBJECT_SIZE = 1_000_000
+"""Bytes of an object whose statements surely fit into a message, also with names percent-encoded in IRIs."""
+
+_STEPS = 10_000  # for each object, see `compute_thread`
+
+_naming = cache(naming)
+
+
+async def publish_graph(
+    prompt: PromptDefinition,
+    objects: Sequence[object],
+    grounded: Grounded | None,
+    request: Request,
+    flow: Flow,
+    producers: ProducerPool,
+) -> None:
+    """Publish the triples and contexts of a chunk; all are durable on return. Raises `BrokerError`.
+
+    The same objects of the same chunk make the same messages, byte for byte.
+    """
+    clause, chunk, options = prompt.graph or flow.graph.clause, request.chunk, flow.graph
+    if clause is None or chunk is None:
+        return
+
+    def make() -> list[tuple[str, bytes]]:
+        graph = graph_of(clause, objects, _naming(options.base, exact=options.exact), grounded)
+        return [*_messages(graph, _origin(prompt, request, chunk, flow), chunk, flow)]
+
+    messages = await beside(make, _STEPS * len(objects))
+    await asyncio.gather(
+        *(producers.send(topic, data, key=request.id, batch=True) for topic, data in messages)
+    )
+
+
+def _messages(graph: Graph, origin: Origin, chunk: Chunk, flow: Flow) -> Iterator[tuple[str, bytes]]:
+    """The messages of a graph, each with its topic."""
+    outputs, batched = flow.outputs, flow.graph.batched
+    if outputs.triples is not None:
+        statements = [
+            *graph.labels,
+            *graph.facts,
+            *provenance(graph, origin, triple_terms=flow.graph.triple_terms),
+        ]
+        for data in batches.triples(statements, chunk, MAX_MESSAGE_SIZE, batched=batched):
+            yield outputs.triples, data
+    if outputs.entity_contexts is not None:
+        for data in batches.entity_contexts(graph.contexts, chunk, MAX_MESSAGE_SIZE, batched=batched):
+            yield outputs.entity_contexts, data
+
+
+def _origin(prompt: PromptDefinition, request: Request, chunk: Chunk, flow: Flow) -> Origin:
+    options = flow.graph
+    return Origin(
+        chunk=Iri(chunk.metadata.id or request.id),
+        text=chunk.chunk,
+        prompt=prompt.id,
+        version=prompt.version,
+        component=options.component or flow.name,
+        component_version=__version__,
+        published=request.published,
+        model=options.model,
+        ontology=Iri(options.ontology) if options.ontology else None,
+    )
