@@ -36,7 +36,9 @@ def entity_contexts(contexts: Iterable[Context], chunk: Chunk) -> Iterator[Entit
     """Make the messages for the contexts that a chunk gave."""
     id = chunk.document_id or chunk.metadata.id
     for batch in _batched(contexts, MOST_CONTEXTS):
-        entities = [EntityContext(_term(context.entity), context.text, id) for context in batch]
+        entities = [
+            EntityContext(_term(context.entity), context.text, id, context.types) for context in batch
+        ]
         yield EntityContexts(chunk.metadata, entities)
 
 
