@@ -37,9 +37,9 @@ _SECTION = {"type": ["object", "null"], "additionalProperties": _ENTRY}
 _SCHEMA = {"type": "object", "properties": dict.fromkeys(_SECTIONS, _SECTION)}
 
 
-def read_ontology(id: str, text: str | bytes) -> Ontology:
+def read_ontology(id: str, text: str | bytes, where: str = "") -> Ontology:
     """Read the ontology with the key `id`. Raises as `make_ontology`."""
-    where = f"ontology {id!r}"
+    where = where or f"ontology {id!r}"
     if len(text) > MAX_FILE_BYTES:
         raise ConfigError(f"longer than {MAX_FILE_BYTES:,} characters", where=where)
     try:
