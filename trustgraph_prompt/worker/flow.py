@@ -10,6 +10,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.names import ENTITIES
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.prompts import PromptSet
 
 WORK_SECONDS = 600.0
@@ -124,10 +125,11 @@ class Flow:
 
     `deliveries` is the number of tries before a request becomes a dead letter, `crashes` the number of
     workers that one from a persistent topic may crash. `unusable` is for answers without a valid object that
-    do not say that there are none, after the last attempt. `prompt` and `terms` are for chunks: the prompt
-    for each, and its terms besides `text`. `model` and `temperature` are for text completions; the defaults
-    are those of the process and of the request. `price` is that of the model. A `trustgraph` flow behaves
-    like TrustGraph's own service: with its error types, and without dead letters of non-persistent topics.
+    do not say that there are none, after the last attempt. `prompt`, `terms` and `ontology` are for chunks:
+    the prompt for each, its terms besides `text`, and the ontology that its answer keeps to. `model` and
+    `temperature` are for text completions; the defaults are those of the process and of the request. `price`
+    is that of the model. A `trustgraph` flow behaves like TrustGraph's own service: with its error types, and
+    without dead letters of non-persistent topics.
     """
 
     name: str
@@ -137,6 +139,7 @@ class Flow:
     prompt: str | None = None
     terms: Mapping[str, object] = field(default_factory=dict)
     graph: GraphOptions = GraphOptions()
+    ontology: OntologyIndex | None = None
     concurrency: int = 8
     deliveries: int = 5
     crashes: int = 3

@@ -15,6 +15,8 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.config_files import check, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
+from trustgraph_prompt.graph.owl import load_ontology
 from trustgraph_prompt.worker.flow import WORK_SECONDS, Flow, Input, Outputs, ProviderChoice, TopicChoice
 
 MAX_TEMPERATURE = 100
@@ -48,7 +50,10 @@ def load(path: Path, *, processor: str = "prompt") -> list[Flow]:
 
 
 def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
-    """Parse a flow from a YAML document. Raises `FlowError`."""
+    """Parse a flow from a YAML document. Raises `FlowError`, and `ConfigError` for its ontology.
+
+    The path of an ontology is relative to the file `where`.
+    """
     check(document, schema(), where, FlowError)
     name, workspace = document["name"], document.get("workspace", "default")
     source, outputs, parameters = document["input"], document["outputs"], document.get("parameters", {})
@@ -80,6 +85,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             ),
             prompt=document.get("prompt"),
             terms=document.get("terms", {}),
+            ontology=_ontology(document.get("ontology"), where),
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             crashes=document.get("crashes", 3),
@@ -119,8 +125,13 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         foreign += [f"/{key}" for key in ("terms", "unusable") if key in document]
     else:
         foreign = ["/parameters"] if "parameters" in document else []
+    foreign += ["/ontology"] if "ontology" in document and kind != "chunk" else []
     if foreign:
         raise FlowError(f"does not apply to messages of the kind {kind}", where=where, path=foreign[0])
+
+
+def _ontology(file: str | None, where: str) -> OntologyIndex | None:
+    return None if file is None else OntologyIndex(load_ontology(Path(where).parent / file))
 
 
 def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.errors import RenderTooLong, RequestError
+from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.llm.topic_provider import WholeAnswers
 from trustgraph_prompt.prompts import PromptDefinition
-from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.reader import Outcome, read
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.request.ask_and_journal import ask_into_journal
@@ -39,12 +41,19 @@ class PromptWork:
         snapshot = self._services.prompts.get(self._flow.workspace)
         if snapshot is None or not snapshot.prompts:
             raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
-        name, terms = self._request.prompt, self._request.terms
+        name, part = self._request.prompt, await self._part()
+        terms = {**self._request.terms, **({} if part is None else part.terms)}
         try:
             prompt, question = snapshot.question(name, terms, share=SHARE_ON_THE_LOOP)
         except RenderTooLong:
             prompt, question = await beside(partial(snapshot.question, name, terms))
-        if missing := prompt.missing(self._request.terms):
+        if part is not None:
+            prompt = prompt.with_contract(prompt.contract.checked(part.check))
+            if not part and prompt.contract.format == "jsonl":
+                log.info("the model is not asked: the text has no word of the ontology")
+                self._entry.result = AskResult(prompt, replace(read("[]", prompt.contract), calls=()))
+                return self._entry.result
+        if missing := prompt.missing(terms):
             log.warning("prompt %s: the request has no value for: %s", prompt.id, ", ".join(missing))
         return await ask_into_journal(
             prompt,
@@ -56,6 +65,11 @@ class PromptWork:
             self._entry,
             listen=partial(self._publisher.piece, prompt),
         )
+
+    async def _part(self) -> Ontology | None:
+        """The part of the flow's ontology that the text needs; None without an ontology."""
+        ontology, text = self._flow.ontology, self._request.terms.get("text")
+        return await beside(partial(ontology.choose, str(text))) if ontology else None
 
     async def send(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
         """Send what was not sent yet, or repeat the response if an earlier delivery sent everything.
