@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice, starmap
 from typing import Any, Final, NamedTuple
 
-from trustgraph_prompt.errors import ConfigError, Issue, Reason, excerpt, suggestion
+from trustgraph_prompt.errors import Issue, Reason, excerpt, suggestion
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.json_text.pointer import pointer
 
@@ -27,14 +27,12 @@ _KEYS = {
 }
 # What a template sees: its key, the key of TrustGraph's JSON, and the value if that is missing.
 _CLASS_TERM = {
-    "uri": ("uri", ""),
     "type": ("type", "owl:Class"),
     "equivalent_classes": ("owl:equivalentClass", []),
     "disjoint_with": ("owl:disjointWith", []),
     "identifier": ("dcterms:identifier", None),
 }
 _PROPERTY_TERM = {
-    "uri": ("uri", ""),
     "type": ("type", ""),
     "inverse_of": ("owl:inverseOf", None),
     "functional": ("owl:functionalProperty", False),
@@ -98,32 +96,26 @@ class Ontology:
 
     @cached_property
     def superclasses(self) -> Mapping[str, frozenset[str]]:
-        """All superclasses of each class, direct or not. Raises `ConfigError` if a class has too many."""
+        """All superclasses of each class, direct or not; of one with too many, some too many."""
         found: dict[str, frozenset[str]] = {}
-        for id, each in self.classes.items():
+        for id in self.classes:
             above: set[str] = set()
-            rest = [*each.parents]
-            while rest:
-                if (parent := rest.pop()) not in above:
-                    above.add(parent)
-                    rest += self.classes[parent].parents
-                if len(above) > MAX_SUPERCLASSES:
-                    expected = f"at most {MAX_SUPERCLASSES}, direct or not"
-                    raise ConfigError(
-                        "too many superclasses", path=pointer(("classes", id)), expected=expected
-                    )
+            rest = [id]
+            while rest and len(above) <= MAX_SUPERCLASSES:
+                new = set(self.classes[rest.pop()].parents) - above
+                above |= new
+                rest += new
             found[id] = frozenset(above)
         return found
 
     @cached_property
     def terms(self) -> dict[str, dict[str, dict[str, object]]]:
         """The terms of the prompt, with the keys of TrustGraph's own extractor."""
+        relations, attributes = self.object_properties, self.datatype_properties
         return {
             "classes": {id: _class_term(each) for id, each in self.classes.items()},
-            "object_properties": {id: _property_term(each) for id, each in self.object_properties.items()},
-            "datatype_properties": {
-                id: _property_term(each) for id, each in self.datatype_properties.items()
-            },
+            "object_properties": {id: _property_term(each) for id, each in relations.items()},
+            "datatype_properties": {id: _property_term(each) for id, each in attributes.items()},
         }
 
     def is_a(self, class_: str, expected: Collection[str]) -> bool:
@@ -201,10 +193,12 @@ def _property_term(element: Element) -> dict[str, object]:
 
 
 def _term(element: Element, keys: Mapping[str, tuple[str, object]]) -> dict[str, object]:
-    labels = element.entry.get("rdfs:label") or []
-    return {name: element.entry.get(key, default) for name, (key, default) in keys.items()} | {
+    entry, labels = element.entry, element.entry.get("rdfs:label") or []
+    return {
+        "uri": entry.get("uri", ""),
         "labels": labels if isinstance(labels, list) else [labels],
         "comment": element.comment or None,
+        **{name: entry.get(key, default) for name, (key, default) in keys.items()},
     }
 
 

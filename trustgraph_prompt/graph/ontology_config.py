@@ -9,7 +9,7 @@ import orjson
 
 from trustgraph_prompt.config_files import MAX_FILE_BYTES, check
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.graph.ontology import Element, Elements, Ontology
+from trustgraph_prompt.graph.ontology import MAX_SUPERCLASSES, Element, Elements, Ontology
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.graph.vocabulary import OWL, RDFS
 from trustgraph_prompt.json_text.pointer import pointer
@@ -65,12 +65,11 @@ def make_ontology(id: str, document: Any, where: str) -> Ontology:
         for name, section in sections.items()
     )
     ontology = Ontology(id, classes, relations, attributes, tuple(reader.warnings))
-    try:
-        circles = [key for key, above in ontology.superclasses.items() if key in above]
-    except ConfigError as error:
-        raise error.at(where) from None
-    warnings = [f"{pointer(('classes', key))}: the class is a superclass of itself" for key in circles]
-    return Ontology(id, classes, relations, attributes, (*reader.warnings, *warnings))
+    for key, above in ontology.superclasses.items():
+        if len(above) > MAX_SUPERCLASSES:
+            path, expected = pointer(("classes", key)), f"at most {MAX_SUPERCLASSES}, direct or not"
+            raise ConfigError("too many superclasses", where=where, path=path, expected=expected)
+    return ontology
 
 
 def merged(ontologies: Sequence[Ontology]) -> Ontology:

@@ -93,14 +93,16 @@ def description(ontology: Ontology) -> Iterator[Statement]:
         yield from _described(each, v.CLASS)
         for parent in each.parents:
             yield Statement(each.iri, v.SUBCLASS_OF, iris[parent])
-    for each in ontology.object_properties.values():
-        yield from _described(each, v.OBJECT_PROPERTY)
-        yield from _end(each, v.DOMAIN, [iris.get(id) for id in each.domain])
-        yield from _end(each, v.RANGE, [iris.get(id) for id in each.range])
-    for each in ontology.datatype_properties.values():
-        yield from _described(each, v.DATATYPE_PROPERTY)
-        yield from _end(each, v.DOMAIN, [iris.get(id) for id in each.domain])
-        yield from _end(each, v.RANGE, [*map(_datatype, each.range)])
+    for kind, properties in (
+        (v.OBJECT_PROPERTY, ontology.object_properties),
+        (v.DATATYPE_PROPERTY, ontology.datatype_properties),
+    ):
+        for each in properties.values():
+            yield from _described(each, kind)
+            for predicate, names in ((v.DOMAIN, each.domain), (v.RANGE, each.range)):
+                # In RDF several domains hold together, but here any one of them is enough.
+                if len(names) == 1 and (iri := iris.get(names[0]) or _datatype(names[0])):
+                    yield Statement(each.iri, predicate, iri)
 
 
 def _described(element: Element, type_: Iri) -> Iterator[Statement]:
@@ -109,12 +111,6 @@ def _described(element: Element, type_: Iri) -> Iterator[Statement]:
         yield Statement(element.iri, v.LABEL, Literal(element.labels[0]))
     if element.comment:
         yield Statement(element.iri, v.COMMENT, Literal(element.comment))
-
-
-def _end(property: Element, predicate: Iri, iris: list[Iri | None]) -> Iterator[Statement]:
-    """The domain or range; in RDF several of them hold together, but here any one of them is enough."""
-    if len(iris) == 1 and iris[0]:
-        yield Statement(property.iri, predicate, iris[0])
 
 
 def _datatype(name: str) -> Iri | None:

@@ -24,14 +24,13 @@ _FORMATS: Final = {
     ".jsonld": ("JSON_LD", "JSON-LD with its @context in the file"),
     ".nt": ("N_TRIPLES", "N-Triples"),
 }
+_MOST_MEMBERS: Final = 500  # classes of a union
 _MAX_CHARACTERS: Final = 10 * MAX_FILE_BYTES  # of all terms: prefixes and XML entities multiply their texts
 
 _PLACE = re.compile(r"Parser error .*?\d: ")
 _ENTITY = re.compile(r'<!ENTITY[^"]*"([^"]*)"')
 _LOCAL_NAME = re.compile(r"[^/#:]+(?=[/#]?\Z)")
 _RELATIONS = (v.OBJECT_PROPERTY, v.OWL + "SymmetricProperty", v.OWL + "TransitiveProperty")
-_ANY_PROPERTY = v.RDF + "Property"
-_UNION, _NIL = v.OWL + "unionOf", v.RDF + "nil"
 _DATATYPES = (v.XSD, v.RDF, v.RDFS + "Literal")
 
 _Statement = tuple[str, str, str | dict[str, str]]
@@ -69,7 +68,8 @@ def _statements(text: str, path: Path) -> Iterator[_Statement]:
     name, format = _FORMATS[path.suffix]
     characters = 0
     try:
-        for subject, predicate, object, _ in rdf.parse(text, getattr(rdf.RdfFormat, name)):
+        base = f"https://trustgraph.ai/ontology/{path.stem}"  # of relative IRIs
+        for subject, predicate, object, _ in rdf.parse(text, getattr(rdf.RdfFormat, name), base_iri=base):
             characters += len(f"{subject} {predicate} {object}")
             if characters > _MAX_CHARACTERS:
                 expected = f"at most {_MAX_CHARACTERS:,} characters, with all IRIs in full"
@@ -109,7 +109,7 @@ class _File:
         """The ontology in TrustGraph's format. Raises `ConfigError`."""
         relations = dict.fromkeys(iri for kind in _RELATIONS for iri in self._typed[kind])
         attributes = dict.fromkeys(iri for iri in self._typed[v.DATATYPE_PROPERTY] if iri not in relations)
-        for iri in self._typed[_ANY_PROPERTY]:
+        for iri in self._typed[v.RDF + "Property"]:
             if iri not in relations and iri not in attributes:
                 has_values = any(end.startswith(_DATATYPES) for end in self._ends(iri, v.RANGE))
                 (attributes if has_values else relations)[iri] = None
@@ -122,25 +122,22 @@ class _File:
             raise ConfigError("the file has no class", where=self._where, expected="owl:Class or rdfs:Class")
         ids = _ids([*classes, *relations, *attributes])
         return {
-            section: {ids[iri]: self._entry(iri, type_, ids) for iri in iris}
-            for section, type_, iris in (
-                ("classes", "owl:Class", classes),
-                ("objectProperties", "owl:ObjectProperty", relations),
-                ("datatypeProperties", "owl:DatatypeProperty", attributes),
-            )
+            "classes": {ids[iri]: self._entry(iri, ids, v.SUBCLASS_OF) for iri in classes},
+            "objectProperties": {ids[iri]: self._entry(iri, ids, v.DOMAIN, v.RANGE) for iri in relations},
+            "datatypeProperties": {ids[iri]: self._entry(iri, ids, v.DOMAIN, v.RANGE) for iri in attributes},
         }
 
-    def _entry(self, iri: str, type_: str, ids: Mapping[str, str]) -> dict[str, Any]:
+    def _entry(self, iri: str, ids: Mapping[str, str], *predicates: str) -> dict[str, Any]:
         comments = self._english(iri, v.COMMENT) or self._english(iri, v.DEFINITION)
         ends = {
             f"rdfs:{predicate.removeprefix(v.RDFS)}": [
                 ids.get(end, end.replace(v.XSD, "xsd:").replace(v.RDFS, "rdfs:"))
                 for end in self._ends(iri, predicate)
             ]
-            for predicate in (v.SUBCLASS_OF, v.DOMAIN, v.RANGE)
+            for predicate in predicates
         }
         labels = self._english(iri, v.LABEL)
-        return {"uri": iri, "type": type_, "rdfs:label": labels, "rdfs:comment": comments[:1], **ends}
+        return {"uri": iri, "rdfs:label": labels, "rdfs:comment": comments[:1], **ends}
 
     def _english(self, iri: str, predicate: str) -> list[dict[str, str]]:
         """The texts in all languages, those in English or in none first."""
@@ -153,20 +150,21 @@ class _File:
         for node in self._nodes.get((iri, predicate), ()):
             if not node.startswith("_:"):
                 ends.append(node)
-            elif predicate != v.SUBCLASS_OF:
-                members = [each for list in self._nodes.get((node, _UNION), ()) for each in self._list(list)]
-                ends += members if not any(each.startswith("_:") for each in members) else []
+            elif predicate != v.SUBCLASS_OF and (union := self._nodes.get((node, v.OWL + "unionOf"))):
+                members = self._list(union[0])
+                ends += [] if any(each.startswith("_:") for each in members) else members
         return ends
 
-    def _list(self, node: str) -> Iterator[str]:
-        seen = set()
-        while node != _NIL:
+    def _list(self, node: str) -> list[str]:
+        members: list[str] = []
+        while node != v.RDF + "nil":
             rest = self._nodes.get((node, v.RDF + "rest"))
-            if node in seen or not rest:
-                raise ConfigError("the list of a union has no end", where=self._where, found=node)
-            seen.add(node)
-            yield from self._nodes.get((node, v.RDF + "first"), ())
+            if not rest or len(members) >= _MOST_MEMBERS:
+                expected = f"a list of at most {_MOST_MEMBERS} classes that ends"
+                raise ConfigError("invalid union of classes", where=self._where, expected=expected)
+            members += self._nodes.get((node, v.RDF + "first"), ["_:"])[:1]
             node = rest[0]
+        return members
 
 
 def _ids(iris: Iterable[str]) -> dict[str, str]:
