@@ -14,7 +14,6 @@ from trustgraph_prompt.graph.mapping import Graph
 from trustgraph_prompt.graph.ontology import MAX_SUPERCLASSES, Ontology
 from trustgraph_prompt.graph.ontology_config import MAX_ELEMENTS, merged, read_ontology
 from trustgraph_prompt.graph.ontology_statements import (
-    contexts,
     description,
     ontology_graph,
     typed_entity_iri,
@@ -366,15 +365,17 @@ def test_a_datatype_without_a_known_iri_is_not_described(range: str, iris: list[
     assert [each.object for each in description(known) if each.predicate == RANGE] == iris
 
 
-def test_an_entity_has_a_context_from_its_label_and_definitions() -> None:
-    soup = Iri("https://trustgraph.ai/food/recipe-soup")
-    definition = Iri("http://www.w3.org/2004/02/skos/core#definition")
-    statements = [
-        Statement(soup, definition, Literal("It is hot")),
-        *ontology_graph(ontology(), [entity("soup", "fo/Recipe"), entity("Soup", "fo/Recipe")]).facts,
-        Statement(Iri("http://a.example/"), TYPE, soup),
+def test_an_entity_has_a_context_from_its_first_label_and_its_definitions() -> None:
+    uri = "http://www.w3.org/2004/02/skos/core#definition"
+    known = ontology({"classes": {"Dish": {}}, "datatypeProperties": {"means": {"uri": uri}}})
+    graph = ontology_graph(known, [entity("soup", "Dish"), attribute("means", "Dish", "It is hot")])
+    assert [*graph.contexts] == [
+        Context(
+            Iri("https://trustgraph.ai/food/dish-soup"),
+            "Label: soup. It is hot",
+            ("https://trustgraph.ai/ontology/food#Dish",),
+        )
     ]
-    assert contexts(statements) == [Context(soup, "Label: soup. It is hot", ("http://food.example/Recipe",))]
 
 
 def test_a_fact_has_the_evidence_of_the_names_that_it_joins() -> None:

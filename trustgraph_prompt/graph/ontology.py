@@ -163,22 +163,22 @@ class Ontology:
             yield _issue(key, _unknown("class", id, self.classes))
         relations, attributes = self.object_properties, self.datatype_properties
         for key, known, others in (("relation", relations, attributes), ("attribute", attributes, relations)):
-            id = given.get(key, "")
-            if id in known and not unknown:
-                yield from self._misfits(known[id], classes)
-            elif id in others:
-                yield _issue(key, f"{id!r} is {'an attribute' if key == 'relation' else 'a relation'}")
-            elif id and id not in known:
-                yield _issue(key, _unknown(key, id, known))
+            name = given.get(key, "")
+            if name in known:
+                yield from () if unknown else self._misfits(known[name], classes)
+            elif name in others:
+                yield _issue(key, f"{name!r} is {'an attribute' if key == 'relation' else 'a relation'}")
+            elif name:
+                yield _issue(key, _unknown(key, name, known))
 
     def _misfits(self, property: Element, classes: Mapping[str, str]) -> Iterator[Issue]:
         """The classes that are outside the domain or the range of a property."""
         ends = (property.domain, property.range)
-        swapped = [*classes.values()][::-1]
-        fits_swapped = len(swapped) == 2 and all(map(self.is_a, swapped, ends))
-        hint = "; it would fit if subject and object were swapped" if fits_swapped else ""
         for (key, id), expected in zip(classes.items(), ends, strict=False):  # a value has no class
             if not self.is_a(id, expected):
+                swapped = [*classes.values()][::-1]
+                would_fit = len(swapped) == 2 and all(map(self.is_a, swapped, ends))
+                hint = "; it would fit if subject and object were swapped" if would_fit else ""
                 what = f"{property.id!r} does not fit the class of the {key.removesuffix('_type')}"
                 yield _issue(key, f"{what}: found {id!r}, expected {_listed(expected)} or a subclass{hint}")
 

@@ -43,7 +43,7 @@ def ontology_graph(ontology: Ontology, objects: Iterable[Any], grounded: Grounde
             for fact, of_fact in _facts(ontology, said, *evidence):
                 graph.facts[fact] = graph.facts.get(fact) or of_fact
     graph.labels = dict.fromkeys(description(ontology.part(classes, properties)))
-    graph.contexts = dict.fromkeys(contexts([*graph.facts, *graph.labels]))
+    graph.contexts = dict.fromkeys(_contexts([*graph.facts, *graph.labels]))
     return graph
 
 
@@ -121,23 +121,17 @@ def _datatype(name: str) -> Iri | None:
     return Iri(name) if "://" in name else None
 
 
-def contexts(statements: Iterable[Statement]) -> list[Context]:
-    """A text for each subject that has a label or a definition: its first label, and its definitions."""
-    labels: dict[Iri, str] = {}
-    definitions: dict[Iri, list[str]] = defaultdict(list)
+def _contexts(statements: Iterable[Statement]) -> Iterator[Context]:
+    """A text for each subject with a label, as TrustGraph's extractor makes it: first label, definitions."""
+    texts: dict[Iri, list[str]] = {}
     types: dict[Iri, list[str]] = defaultdict(list)
     for subject, predicate, object, _ in statements:
-        if predicate == v.TYPE:
-            types[subject].append(str(object))
-        elif isinstance(object, Literal) and predicate == v.LABEL:
-            labels.setdefault(subject, f"Label: {object.value}")
-        elif isinstance(object, Literal) and predicate in (v.DEFINITION, v.DESCRIPTION):
-            definitions[subject].append(object.value)
-    return [
-        Context(
-            subject,
-            ". ".join([*filter(None, [labels.get(subject)]), *definitions[subject]]),
-            tuple(types[subject]),
-        )
-        for subject in dict.fromkeys([*labels, *definitions])
-    ]
+        if not isinstance(object, Literal):
+            if predicate == v.TYPE:
+                types[subject].append(str(object))
+        elif predicate == v.LABEL:
+            texts.setdefault(subject, [f"Label: {object.value}"])
+        elif predicate in (v.DEFINITION, v.DESCRIPTION):
+            texts.setdefault(subject, []).append(object.value)
+    for subject, parts in texts.items():
+        yield Context(subject, ". ".join(parts), tuple(types[subject]))
