@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from operator import itemgetter
+from pathlib import Path
+
+import pytest
 
 from tests.support.workers import House, Script
 from trustgraph_prompt import package_data
+from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import make_ontology
+from trustgraph_prompt.graph.owl import load_ontology
 from trustgraph_prompt.llm import Call, ScriptedAnswer
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.wire import Chunk, Metadata
@@ -62,12 +67,12 @@ class Turns:
         return ScriptedAnswer(self.answers[len(self.asked) - 1])
 
 
-async def working(house: House, model: Script, document: object = DOCUMENT) -> Flow:
+async def working(house: House, model: Script, ontology: Ontology | None = None) -> Flow:
     flow = house.flow(
         input=Input(house.topic("chunks"), "prompt--default--f--request", kind="chunk"),
         outputs=Outputs(answers=house.topic("answers"), objects={"": house.topic("objects")}),
         prompt="extract-with-ontologies",
-        ontology=OntologyIndex(make_ontology("org", document, "org")),
+        ontology=OntologyIndex(ontology or make_ontology("org", DOCUMENT, "org")),
     )
     house.base = files.load(package_data.templates() / "extract-with-ontologies.prompt")
     await house.work(flow, model, config=True)
@@ -93,6 +98,31 @@ async def test_what_the_ontology_forbids_is_asked_for_again_with_the_reason(hous
     assert (
         "'headOf' does not fit the class of the subject: found 'Agent', expected 'Person'" in turns.asked[1]
     )
+
+
+@pytest.mark.parametrize(
+    ("file", "relation", "wrong", "right"),
+    [
+        ("org.ttl", "memberOf", ("Agent", "Site"), ("Agent", "Organization")),
+        ("foaf.rdf", "knows", ("Person", "Group"), ("Person", "Person")),
+    ],
+)
+async def test_a_public_ontology_drives_an_extraction(
+    house: House, file: str, relation: str, wrong: tuple[str, str], right: tuple[str, str]
+) -> None:
+    pytest.importorskip("pyoxigraph", reason="no pyoxigraph: pip install trustgraph-prompt[graph]")
+    objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
+    turns = Turns(*[line({**head(*classes), "relation": relation}) for classes in (wrong, right)])
+    flow = await working(house, turns, load_ontology(Path("tests/data/ontologies") / file))
+
+    await chunk(house, flow)
+
+    [published] = await objects.until(1)
+    assert json.loads(published.data) == {**head(*right), "relation": relation}
+    [record] = await answers.until(1)
+    assert [call["why"] for call in Answer.decode(record.data).calls] == ["first", "invalid"]
+    [_, again] = turns.asked
+    assert f"found {wrong[1]!r}, expected {right[1]!r} or a subclass" in again
 
 
 async def test_what_stays_forbidden_is_in_the_answer_record_and_not_published(house: House) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -18,6 +19,10 @@ from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.owl import load_ontology
 from trustgraph_prompt.worker.flow import WORK_SECONDS, Flow, Input, Outputs, ProviderChoice, TopicChoice
+
+log = logging.getLogger(__name__)
+
+_MOST_WARNINGS = 20  # about an ontology
 
 MAX_TEMPERATURE = 100
 """A sanity check; servers allow less."""
@@ -131,7 +136,12 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
 
 
 def _ontology(file: str | None, where: str) -> OntologyIndex | None:
-    return None if file is None else OntologyIndex(load_ontology(Path(where).parent / file))
+    if file is None:
+        return None
+    ontology = load_ontology(Path(where).parent / file)
+    for warning in ontology.warnings[:_MOST_WARNINGS]:
+        log.warning("%s: %s", file, warning)
+    return OntologyIndex(ontology)
 
 
 def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
