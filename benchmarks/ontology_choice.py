@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from trustgraph_prompt.graph.ontology_choice import MOST_CHOSEN, OntologyIndex
-from trustgraph_prompt.graph.owl import load_ontology
+from trustgraph_prompt.graph.owl import parse_ontology
 
 BAR = 0.9
 LIMITS = (40, 80, MOST_CHOSEN, 320)
@@ -34,7 +34,7 @@ def main() -> int:
     if len(sys.argv) < 2:
         print("  skipped: give it the path of Brick.ttl")
         return 0
-    ontology = load_ontology(Path(sys.argv[1]))
+    ontology = parse_ontology(path := Path(sys.argv[1]), path.read_text())
     index = OntologyIndex(ontology)
     known = [(text, [need for need in needs if need & ontology.classes.keys()]) for text, needs in passages()]
     wanted = sum(len(needs) for _, needs in known)

@@ -13,7 +13,7 @@ from trustgraph_prompt import package_data
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import make_ontology
-from trustgraph_prompt.graph.owl import load_ontology
+from trustgraph_prompt.graph.owl import parse_ontology
 from trustgraph_prompt.llm import Call, ScriptedAnswer
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.wire import Chunk, Metadata
@@ -113,7 +113,8 @@ async def test_a_public_ontology_drives_an_extraction(
     pytest.importorskip("pyoxigraph", reason="no pyoxigraph: pip install trustgraph-prompt[graph]")
     objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
     turns = Turns(*[line({**head(*classes), "relation": relation}) for classes in (wrong, right)])
-    flow = await working(house, turns, load_ontology(Path("tests/data/ontologies") / file))
+    path = Path(__file__).parents[1] / "data" / "ontologies" / file
+    flow = await working(house, turns, parse_ontology(path, path.read_text()))
 
     await chunk(house, flow)
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from trustgraph_prompt.config_files import read_text
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_statements import ontology_graph
-from trustgraph_prompt.graph.owl import load_ontology
+from trustgraph_prompt.graph.owl import parse_ontology
 
 pytest.importorskip("pyoxigraph", reason="no pyoxigraph: pip install trustgraph-prompt[graph]")
 
-ONTOLOGIES = Path("tests/data/ontologies")
+ONTOLOGIES = Path(__file__).parents[1] / "data" / "ontologies"
 PREFIXES = """@prefix : <http://plants.example/> .
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
@@ -26,6 +27,10 @@ RDF_XML = (
     '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"'
     ' xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#" xmlns:owl="http://www.w3.org/2002/07/owl#">'
 )
+
+
+def load_ontology(path: Path) -> Ontology:
+    return parse_ontology(path, read_text(path))
 
 
 def loaded(tmp_path: Path, text: str, name: str = "plants.ttl") -> Ontology:

@@ -57,13 +57,13 @@ class OntologyIndex:
         """
         if len(self.ontology) <= limit:
             return self.ontology
-        classes, properties = self._scores(text, limit)
+        classes, properties = self._scores(text)
         ranked = iter(sorted(classes, key=lambda id: (-classes[id], id)))
         chosen = self._filled(set(), ranked, limit - limit // 2)
         fitting = self._fitting(chosen, properties)[: limit // 2]
         return self.ontology.part(self._filled(chosen, ranked, limit - len(fitting)), fitting)
 
-    def _scores(self, text: str, limit: int) -> tuple[dict[str, float], dict[str, float]]:
+    def _scores(self, text: str) -> tuple[dict[str, float], dict[str, float]]:
         """The scores of the classes and of the properties of which the text has words."""
         classes: dict[str, float] = defaultdict(float)
         properties: dict[str, float] = defaultdict(float)
@@ -75,14 +75,14 @@ class OntologyIndex:
                 for name in self._with[word]:
                     found[name] += self._rarity[word]
             scores = {name: self._score(name, rarity) for name, rarity in found.items()}
-            brought: dict[str, list[str]] = defaultdict(list)
+            brought: dict[str, set[str]] = defaultdict(set)
             for name in nlargest(_MOST_FOUND, scores, key=scores.__getitem__):
                 properties[name.property] = max(properties[name.property], scores[name])
                 for id, word in product(name.classes, name.words.intersection(there)):
                     if id not in brought[word]:
                         score = scores[name] * _FURTHER_WEIGHT ** len(brought[word])
                         classes[id] = max(classes[id], score)
-                        brought[word].append(id)
+                        brought[word].add(id)
         return classes, properties
 
     def _score(self, name: _Name, found: float) -> float:

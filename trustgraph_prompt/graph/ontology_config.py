@@ -17,12 +17,15 @@ from trustgraph_prompt.json_text.pointer import pointer
 MAX_ELEMENTS: Final = 20_000
 """Classes and properties of an ontology."""
 
+MAX_ALTERNATIVES: Final = 500
+"""Classes of a domain or a range, labels of a class, and the like."""
+
 _ANYTHING = {"owl:Thing", f"{OWL}Thing", "rdfs:Resource", f"{RDFS}Resource"}
 _SECTIONS = ("classes", "objectProperties", "datatypeProperties")
 
 _STRING = {"description": "a string", "type": ["string", "null"]}
 _TEXT = {"anyOf": [_STRING, {"type": "object", "required": ["value"], "properties": {"value": _STRING}}]}
-_LIST = {"description": "a list of them", "type": "array"}
+_LIST = {"description": "a list of them", "type": "array", "maxItems": MAX_ALTERNATIVES}
 _TEXTS = {"anyOf": [*_TEXT["anyOf"], {**_LIST, "items": _TEXT}]}
 _NAMES = {"anyOf": [{**_STRING, "description": "the id of a class"}, {**_LIST, "items": {"type": "string"}}]}
 _ENTRY = {

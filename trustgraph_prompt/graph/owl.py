@@ -1,4 +1,4 @@
-"""Reads the file of an ontology: OWL or RDF Schema in several formats, or TrustGraph's JSON."""
+"""Parses the file of an ontology: OWL or RDF Schema in several formats, or TrustGraph's JSON."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trustgraph_prompt.config_files import MAX_FILE_BYTES, read_text
+from trustgraph_prompt.config_files import MAX_FILE_BYTES
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.ontology import Ontology
-from trustgraph_prompt.graph.ontology_config import make_ontology, read_ontology
+from trustgraph_prompt.graph.ontology_config import MAX_ALTERNATIVES, make_ontology, read_ontology
 
 if TYPE_CHECKING:
     import pyoxigraph as rdf
@@ -24,7 +24,6 @@ _FORMATS: Final = {
     ".jsonld": ("JSON_LD", "JSON-LD with its @context in the file"),
     ".nt": ("N_TRIPLES", "N-Triples"),
 }
-_MOST_MEMBERS: Final = 500  # classes of a union
 _MAX_CHARACTERS: Final = 10 * MAX_FILE_BYTES  # of all terms: prefixes and XML entities multiply their texts
 
 _PLACE = re.compile(r"Parser error .*?\d: ")
@@ -37,14 +36,14 @@ _Statement = tuple[str, str, str | dict[str, str]]
 """Subject, predicate, and a node or a text."""
 
 
-def load_ontology(path: Path) -> Ontology:
-    """Read the ontology of a file; its id is the name of the file without the extension.
+def parse_ontology(path: Path, text: str) -> Ontology:
+    """Parse the ontology in the text of a file; its id is the name of the file without the extension.
 
     A `.json` file is in TrustGraph's format. The others need the extra `graph`: their classes and properties
     get their local names as ids, and what OWL says beyond subclasses, domains and ranges is ignored. Raises
     `ConfigError`.
     """
-    where, text = str(path), read_text(path)
+    where = str(path)
     if path.suffix == ".json":
         return read_ontology(path.stem, text, where)
     if path.suffix not in _FORMATS:
@@ -159,8 +158,8 @@ class _File:
         members: list[str] = []
         while node != v.RDF + "nil":
             rest = self._nodes.get((node, v.RDF + "rest"))
-            if not rest or len(members) >= _MOST_MEMBERS:
-                expected = f"a list of at most {_MOST_MEMBERS} classes that ends"
+            if not rest or len(members) >= MAX_ALTERNATIVES:
+                expected = f"a list of at most {MAX_ALTERNATIVES} classes that ends"
                 raise ConfigError("invalid union of classes", where=self._where, expected=expected)
             members += self._nodes.get((node, v.RDF + "first"), ["_:"])[:1]
             node = rest[0]

@@ -13,11 +13,11 @@ from typing import Any
 
 from trustgraph_prompt import package_data
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.config_files import check, read_yaml
+from trustgraph_prompt.config_files import check, read_text, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
-from trustgraph_prompt.graph.owl import load_ontology
+from trustgraph_prompt.graph.owl import parse_ontology
 from trustgraph_prompt.worker.flow import WORK_SECONDS, Flow, Input, Outputs, ProviderChoice, TopicChoice
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,8 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
 def _ontology(file: str | None, where: str) -> OntologyIndex | None:
     if file is None:
         return None
-    ontology = load_ontology(Path(where).parent / file)
+    path = Path(where).parent / file
+    ontology = parse_ontology(path, read_text(path, FlowError))
     for warning in ontology.warnings[:_MOST_WARNINGS]:
         log.warning("%s: %s", file, warning)
     return OntologyIndex(ontology)
