@@ -50,7 +50,9 @@ def entity_contexts(
     id = chunk.document_id or chunk.metadata.id
 
     def encoded(batch: Sequence[Context]) -> bytes:
-        entities = [EntityContext(_term(context.entity), context.text, id) for context in batch]
+        entities = [
+            EntityContext(_term(context.entity), context.text, id, context.types) for context in batch
+        ]
         return EntityContexts(chunk.metadata, entities).encode()
 
     return _messages(contexts, MOST_CONTEXTS if batched else None, encoded, limit)
