@@ -156,8 +156,9 @@ def test_two_classes_of_one_name_have_different_ids(tmp_path: Path) -> None:
             PREFIXES + ":Herb a owl:Class .\n:Tree a .\n",
             "plants.ttl:7: not Turtle: . is not a valid RDF object",
         ),
-        ("plants.owl", "Class: Herb", "plants.owl: not RDF/XML:"),
-        ("plants.rdf", RDF_XML + "<owl:Class></rdf:RDF>", "plants.rdf: not RDF/XML:"),
+        ("plants.owl", "Class: Herb", "plants.owl:1: not RDF/XML:"),
+        ("plants.owl", RDF_XML + "\n<owl:Class>\n", "plants.owl:3: not RDF/XML: no element found"),
+        ("plants.rdf", RDF_XML + "<owl:Class></rdf:RDF>", "plants.rdf:1: not RDF/XML: mismatched tag"),
         ("plants.json", "{", "plants.json: not JSON"),
         ("plants.json", '{"classes": []}', "plants.json /classes: it is of the wrong type"),
         ("plants.obo", "", "plants.obo: unknown format of an ontology (found 'plants.obo', expected one of"),
@@ -191,6 +192,13 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, name: str, text:
             "plants.rdf",
             f'<!DOCTYPE a [<!ENTITY a "{"a" * 100_000}">]>{RDF_XML}<owl:Class>{"&a;" * 1000}',
             "the XML entities are too large",
+        ),
+        (
+            "plants.rdf",
+            f'<!DOCTYPE a [<!-- <!ENTITY " --><!ENTITY a0 "{"a" * 50}">'
+            + "".join(f"""<!-- <!ENTITY " --><!ENTITY a{n + 1} "{f"&a{n};" * 10}">""" for n in range(9))
+            + f"]>{RDF_XML}<owl:Class rdf:about='http://plants.example/&a9;'/></rdf:RDF>",
+            "limit on input amplification factor",
         ),
         (
             "plants.ttl",

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from xml.parsers import expat
 
 from trustgraph_prompt.config_files import MAX_FILE_BYTES
 from trustgraph_prompt.errors import ConfigError
@@ -67,6 +68,8 @@ def _statements(text: str, path: Path) -> Iterator[_Statement]:
     name, format = _FORMATS[path.suffix]
     characters = 0
     try:
+        if name == "RDF_XML":  # pyoxigraph names no line, and overlooks that a file is truncated
+            expat.ParserCreate().Parse(text, True)
         base = f"https://trustgraph.ai/ontology/{path.stem}"  # of relative IRIs
         for subject, predicate, object, _ in rdf.parse(text, getattr(rdf.RdfFormat, name), base_iri=base):
             characters += len(f"{subject} {predicate} {object}")
@@ -77,9 +80,10 @@ def _statements(text: str, path: Path) -> Iterator[_Statement]:
                 yield _name(subject), predicate.value, {"value": object.value, "lang": object.language or ""}
             elif not isinstance(object, rdf.Triple):
                 yield _name(subject), predicate.value, _name(object)
-    except SyntaxError as cause:
+    except (SyntaxError, expat.ExpatError) as cause:
         line = f":{cause.lineno}" if cause.lineno else ""
-        raise ConfigError(f"not {format}: {_PLACE.sub('', cause.msg)}", where=where + line) from None
+        message = _PLACE.sub("", getattr(cause, "msg", str(cause)))
+        raise ConfigError(f"not {format}: {message}", where=where + line) from None
 
 
 def _name(node: rdf.NamedNode | rdf.BlankNode) -> str:
