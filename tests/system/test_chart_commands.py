@@ -66,7 +66,7 @@ def served(name: str, deployment: Object, folder: Path) -> tuple[list[Flow], str
     if config_map is None:
         return [], processor
     place = folder / deployment["metadata"]["name"]
-    place.mkdir()
+    place.mkdir(parents=True)
     for file, content in config_map["data"].items():
         (place / file).write_text(content)
     return flow_file.load(place, processor=processor), processor
@@ -83,6 +83,20 @@ def test_the_flows_can_be_loaded_and_are_subscribed_to_as_without_the_chart(
             subscription = given.get("input", {}).get("subscription")
             usual = f"{processor}--{flow.workspace}--{flow.name}--request"
             assert flow.input.subscription == (subscription or usual)
+
+
+def test_only_a_release_that_asks_for_it_receives_the_chunks_of_the_bundled_graph(tmp_path: Path) -> None:
+    names = {
+        (name, flow.name)
+        for name in ("defaults", "every bundled flow")
+        for deployment in of_kind(name, "Deployment").values()
+        for flow in served(name, deployment, tmp_path / name)[0]
+    }
+
+    usual = {("defaults", "requests"), ("defaults", "chunks")}
+    assert names == usual | {
+        ("every bundled flow", each) for each in ("requests", "chunks", "knowledge-graph")
+    }
 
 
 @every_values
