@@ -14,7 +14,18 @@ import pytest
 import typer.main
 import yaml
 
-from tests.support.chart import CHART, ROOT, Object, matrix, of_kind, places, pod_specs, render
+from tests.support.chart import (
+    CHART,
+    ROOT,
+    Object,
+    described,
+    matrix,
+    of_kind,
+    places,
+    pod_specs,
+    render,
+    schema,
+)
 from tests.support.command import environment, run
 from tests.support.kubernetes_tools import HELM_4
 from tests.support.worker_processes import Site
@@ -24,6 +35,7 @@ from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.cli.lazy_commands import LazyCommand
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.worker import flow_file
+from trustgraph_prompt.worker.config.trustgraph_extractors import JOBS
 from trustgraph_prompt.worker.flow import Flow
 
 pytestmark = pytest.mark.xdist_group("chart")  # one process renders each once
@@ -56,6 +68,17 @@ def test_the_program_knows_the_variables(name: str) -> None:
 
     for place, pod in pod_specs(name):
         assert {variable["name"] for variable in pod["containers"][0].get("env", [])} <= known, place
+
+
+def test_extractors_are_replaced_by_their_ids_which_the_program_knows() -> None:
+    (deployment,) = of_kind("extractors beside TrustGraph's", "Deployment").values()
+    arguments = parse(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+    assert arguments["trustgraph"]
+    assert arguments["extractor"] == ("kg-extract-definitions", "kg-extract-rows")
+    assert (arguments["into"], arguments["id"], arguments["space"]) == ("trial", "prompt-rag", "other")
+
+    pattern = described(schema())["worker.extractors"]["items"]["pattern"]
+    assert {id for id in JOBS if re.search(pattern, id)} == JOBS.keys()
 
 
 def served(name: str, deployment: Object, folder: Path) -> tuple[list[Flow], str]:
