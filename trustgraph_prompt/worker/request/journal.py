@@ -44,8 +44,8 @@ class Entry:
     """One request of one flow.
 
     `result` is what was paid for. `streamed`: the requester has a part of the answer, which is then never
-    restarted; `streamed_characters` counts its text. `answered`: everything was sent. `parts` are the
-    questions of a request that asks several, by what they are about.
+    restarted; `streamed_characters` counts its text. `answered`: everything was sent. `parts` has an
+    entry for each question of a request that asks several, by what it is about.
     """
 
     result: AskResult | None = None

@@ -10,6 +10,7 @@ from typing import Any
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
+from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.graph.tables import Table
 from trustgraph_prompt.llm.circuit import ProviderAway
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 MAX_ROW_SIZE = 1_000_000
 """Bytes of a row that surely fits into a message, also with the JSON of its lists and objects as texts."""
+
+_STEPS = 2_000  # for each row, see `compute_thread`
 
 
 class RowsWork(PromptWork):
@@ -69,7 +72,8 @@ class RowsWork(PromptWork):
         topic, chunk = self._flow.outputs.rows, self._request.chunk
         assert topic is not None
         assert chunk is not None
-        messages = table.messages(outcome.value, chunk, MAX_MESSAGE_SIZE)
+        made = table.messages(outcome.value, chunk, MAX_MESSAGE_SIZE)
+        messages = await beside(lambda: [*made], _STEPS * len(outcome.value))
         send = self._services.producers.send
         await asyncio.gather(*(send(topic, data, key=self._request.id, batch=True) for data in messages))
 
