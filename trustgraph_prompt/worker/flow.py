@@ -11,7 +11,7 @@ from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.names import ENTITIES
 from trustgraph_prompt.graph.tables import Table
-from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
 WORK_SECONDS = 600.0
 """Default for one delivery, so that a server that never answers does not block a slot forever."""
@@ -165,7 +165,18 @@ class Flow:
 
     def has_prompt(self, prompts: Mapping[str, PromptSet]) -> bool:
         """Whether the workspace has the prompt for chunks; flows for other messages need none."""
-        if self.prompt is None:
-            return True
+        return self.prompt is None or self._find_prompt(prompts) is not None
+
+    def what_it_lacks(self, prompts: Mapping[str, PromptSet]) -> str | None:
+        """What is missing for a flow of chunks to serve or to make a graph; None if nothing is."""
+        if not self.has_prompt(prompts):
+            wait = "; its messages wait until it is pushed" if self.input.persistent else ""
+            return f"there is no prompt `{self.prompt}`{wait}"
+        prompt = self._find_prompt(prompts)
+        if prompt and self.outputs.has_graph and not (prompt.graph or self.graph.clause):
+            return f"prompt `{prompt.id}` has no clause `graph`: no triples are made of its objects"
+        return None
+
+    def _find_prompt(self, prompts: Mapping[str, PromptSet]) -> PromptDefinition | None:
         snapshot = prompts.get(self.workspace)
-        return snapshot is not None and snapshot.find(self.prompt) is not None
+        return snapshot.find(self.prompt) if snapshot and self.prompt else None
