@@ -73,8 +73,8 @@ def test_answers_of_a_flow_in_another_tenant_stood_in_tg(tmp_path: Path, source:
 
 
 CHUNKS = """
-name: g
-input: {topic: flow:tg:chunks, kind: chunk}
+name: f
+input: {topic: flow:tg:in, kind: chunk}
 prompt: p
 """
 
@@ -97,7 +97,7 @@ def test_a_flow_of_chunks_has_topics_for_its_graph(tmp_path: Path) -> None:
         (MINIMAL + "graph: {base: 'urn:e:'}\n", "/graph: does not apply to messages of the kind"),
         (CHUNKS + "outputs: {triples: flow:tg:t, entity-contexts: flow:tg:t}\n", "two topics .* the same"),
         (CHUNKS + "outputs: {triples: flow:tg:t, objects: flow:tg:t}\n", "two topics .* the same"),
-        (CHUNKS + "outputs: {triples: flow:tg:chunks}\n", "receive its own output"),
+        (CHUNKS + "outputs: {triples: flow:tg:in}\n", "receive its own output"),
         (CHUNKS + "outputs: {triples: request:tg:t}\n", "expected a persistent topic"),
         (CHUNKS + "outputs: {}\ngraph: {base: 'no iri'}\n", "/graph/base"),
         (CHUNKS + "outputs: {}\ngraph: {base: 'urn:<e>'}\n", "/graph/base"),
@@ -131,11 +131,6 @@ def test_how_long_an_answer_may_be_is_said_in_the_budget(tmp_path: Path, said: s
     assert flow.budget.characters == characters
 
 
-CHUNKS = """
-name: f
-input: {topic: 'flow:tg:in', kind: chunk}
-prompt: extract-rows
-"""
 TABLES = """
 tables:
   mountains:
@@ -398,12 +393,9 @@ def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
     assert asking.provider.timeout == 120
 
 
-CHUNKS = "name: f\ninput: {topic: flow:tg:in, kind: chunk}\nprompt: extract-with-ontologies\noutputs: {}\n"
-
-
 def test_an_ontology_is_read_from_beside_the_flow_file(tmp_path: Path) -> None:
     (tmp_path / "plants.json").write_text('{"classes": {"Herb": {}}}')
-    [flow] = flow_file.load(written(tmp_path, CHUNKS + "ontology: plants.json\n"))
+    [flow] = flow_file.load(written(tmp_path, CHUNKS + "outputs: {}\nontology: plants.json\n"))
 
     assert flow.ontology is not None
     assert (flow.ontology.ontology.id, *flow.ontology.ontology.classes) == ("plants", "Herb")
@@ -411,7 +403,7 @@ def test_an_ontology_is_read_from_beside_the_flow_file(tmp_path: Path) -> None:
 
 def test_an_ontology_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"plants\.ttl: No such file"):
-        flow_file.load(written(tmp_path, CHUNKS + "ontology: plants.ttl\n"))
+        flow_file.load(written(tmp_path, CHUNKS + "outputs: {}\nontology: plants.ttl\n"))
 
 
 def test_only_flows_of_chunks_have_an_ontology(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ _NO_VALUES: Final[Mapping[str, Grounding | None]] = {}
 class Graph:
     """What the objects of one answer say, each statement once and in the order of the objects.
 
-    `facts` are the statements that the model made, with their evidence, `labels` the names of their terms,
-    and `contexts` the texts by which the entities are found.
+    `facts` are the statements that the model made, with their evidence, `labels` the names of their terms and
+    what an ontology says of them, `contexts` the texts by which the entities are found.
     """
 
     facts: dict[Statement, Evidence] = field(default_factory=dict)
