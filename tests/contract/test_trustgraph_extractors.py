@@ -21,8 +21,8 @@ from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
-DEFINITIONS, RELATIONSHIPS, AGENT, ROWS = (
-    f"kg-extract-{name}" for name in ("definitions", "relationships", "agent", "rows")
+DEFINITIONS, RELATIONSHIPS, AGENT, ROWS, ONTOLOGY = (
+    f"kg-extract-{name}" for name in ("definitions", "relationships", "agent", "rows", "ontology")
 )
 E = "http://trustgraph.ai/e/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -33,6 +33,9 @@ PROMPTS = {
     "template.extract-definitions": template("Define: {{ text }}", **{"response-type": "jsonl"}),
     "template.extract-relationships": template("Relate: {{ text }}", **{"response-type": "jsonl"}),
     "template.agent-kg-extract": template("Both: {{ text }}", **{"response-type": "jsonl"}),
+    "template.extract-with-ontologies": template(
+        "{% for id, c in classes.items() %}{{ id }} {% endfor %}in: {{ text }}", **{"response-type": "jsonl"}
+    ),
     "template.extract-rows": template("{{ schema.name }} in: {{ text }}", **{"response-type": "jsonl"}),
 }
 
@@ -237,6 +240,28 @@ async def test_rows_are_those_of_the_tables_that_the_workspace_has_now(trial: Tr
     ]
     assert [row.values for row in rows] == [[{"name": "Etna"}]] * 4
     assert [*worker.asked] == ["Hill in: Etna", "Hill in: Alcantara", "hills in: Simeto", "rivers in: Simeto"]
+
+
+async def test_the_ontology_is_that_of_the_workspace_now(trial: Trial) -> None:
+    config, published = trial.place.config, await trial.hear("triples")
+    etna = {"type": "entity", "entity": "Etna", "entity_type": "Hill"}
+    worker = await trial.open(ONTOLOGY, script=lambda request: lines(etna))
+    await config.set("ontology", "default", "land", json.dumps({"classes": {"Hill": {}}}))
+    working = await trial.work(ONTOLOGY)
+    await trial.put("Etna")
+    await published.until(1)
+
+    worker.script = lambda request: lines({**etna, "entity_type": "Volcano"})
+    await config.set("ontology", "default", "land", json.dumps({"classes": {"Volcano": {}}}))
+    await changed(
+        working, lambda flow: flow.ontology is not None and "Volcano" in flow.ontology.ontology.classes
+    )
+    await trial.put("Etna erupts")
+    await published.until(2)
+
+    assert [*worker.asked] == ["Hill in: Etna", "Volcano in: Etna erupts"]
+    entities = {subject for subject, _, _ in facts(published) if "etna" in subject}
+    assert entities == {f"https://trustgraph.ai/land/{name}-etna" for name in ("hill", "volcano")}
 
 
 async def test_a_prompt_of_the_workspace_and_its_clause_are_in_force_at_once(trial: Trial) -> None:

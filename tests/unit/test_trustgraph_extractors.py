@@ -31,7 +31,12 @@ def definition(topics: object = TOPICS, **parameters: object) -> str:
 
 
 TABLE = json.dumps({"fields": [{"name": "height", "type": "float"}]})
-CONFIG: dict[str, Values] = {"processor:prompt": {"f": definition(COMPLETIONS)}, "schema": {"hills": TABLE}}
+ONTOLOGY = json.dumps({"classes": {"Hill": {}}})
+CONFIG: dict[str, Values] = {
+    "processor:prompt": {"f": definition(COMPLETIONS)},
+    "schema": {"hills": TABLE},
+    "ontology": {"land": ONTOLOGY},
+}
 
 
 def extractor(id: str, into: str | None = None, *, asks_topics: bool = True) -> Extractor:
@@ -91,6 +96,20 @@ def test_rows_are_those_of_the_tables_of_the_workspace() -> None:
     wrong: dict[str, Values] = {**CONFIG, "schema": {"rocks": "{}", "hills": TABLE}}
     with pytest.raises(ConfigError, match="schema 'rocks'"):
         extractor("kg-extract-rows").flow("w", "f", definition(), wrong)
+
+
+def test_several_ontologies_of_a_workspace_are_one_and_an_unchanged_one_makes_the_same_flow() -> None:
+    ontology = extractor("kg-extract-ontology")
+
+    def made(**values: str) -> Flow:
+        return ontology.flow("w", "f", definition(), {**CONFIG, "ontology": values})
+
+    assert made(land=ONTOLOGY) == made(land=ONTOLOGY) != made(land=ONTOLOGY, sea=ONTOLOGY)
+    both = made(land=ONTOLOGY, sea=ONTOLOGY).ontology
+    assert both is not None
+    assert {*both.ontology.classes} == {"land:Hill", "sea:Hill"}
+    with pytest.raises(ConfigError, match="ontology 'land'"):
+        made(land="{")
 
 
 def test_the_model_and_the_ontology_of_the_provenance_are_parameters() -> None:

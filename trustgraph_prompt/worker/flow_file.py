@@ -16,6 +16,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.config_files import check, read_text, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
+from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.owl import parse_ontology
 from trustgraph_prompt.graph.tables import Table
@@ -195,9 +196,13 @@ def _ontology(file: str | None, where: str) -> OntologyIndex | None:
     if file is None:
         return None
     path = Path(where).parent / file
-    ontology = parse_ontology(path, read_text(path, FlowError))
+    return index_of(parse_ontology(path, read_text(path, FlowError)), file)
+
+
+def index_of(ontology: Ontology, where: str) -> OntologyIndex:
+    """The index of an ontology; logs its warnings."""
     for warning in ontology.warnings[:_MOST_WARNINGS]:
-        log.warning("%s: %s", file, warning)
+        log.warning("%s: %s", where, warning)
     return OntologyIndex(ontology)
 
 

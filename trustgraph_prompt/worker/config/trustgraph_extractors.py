@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 from trustgraph_prompt import package_data
 from trustgraph_prompt.errors import ConfigError, FlowError, suggestion
 from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
+from trustgraph_prompt.graph.ontology_config import merged, read_ontology
 from trustgraph_prompt.graph.tables import read_table
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.worker.config.trustgraph_flows import (
@@ -21,6 +24,7 @@ from trustgraph_prompt.worker.config.trustgraph_flows import (
     completions,
 )
 from trustgraph_prompt.worker.flow import Flow, GraphOptions, Input, Outputs, TopicChoice
+from trustgraph_prompt.worker.flow_file import index_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class Job:
     add: Callable[[Flow, Values], Flow] = field(default=lambda flow, values: flow)
 
 
+_MOST_ONTOLOGIES: Final = 16  # that are kept, of as many workspaces: flows with the same one are the same
+
 TRIPLES, CONTEXTS, ROWS = "triples", "entity-contexts", "output"
 
 
@@ -45,10 +51,22 @@ def _with_tables(flow: Flow, values: Values) -> Flow:
     return replace(flow, tables={key: read_table(key, text) for key, text in sorted(values.items())})
 
 
+def _with_ontology(flow: Flow, values: Values) -> Flow:
+    return replace(flow, ontology=_ontology(tuple(sorted(values.items()))))
+
+
+@lru_cache(_MOST_ONTOLOGIES)
+def _ontology(values: tuple[tuple[str, str], ...]) -> OntologyIndex:
+    return index_of(merged([read_ontology(key, text) for key, text in values]), "config type ontology")
+
+
 JOBS: Final[Mapping[str, Job]] = {
     "kg-extract-definitions": Job("extract-definitions", [TRIPLES, CONTEXTS]),
     "kg-extract-relationships": Job("extract-relationships", [TRIPLES]),
     "kg-extract-rows": Job("extract-rows", [ROWS], config="schema", add=_with_tables),
+    "kg-extract-ontology": Job(
+        "extract-with-ontologies", [TRIPLES, CONTEXTS], config="ontology", add=_with_ontology
+    ),
     "kg-extract-agent": Job("agent-kg-extract", [TRIPLES, CONTEXTS], GraphOptions(exact=True, batched=False)),
 }
 """The extractors by their id. TrustGraph's extractor of topics does not start, and is in no blueprint."""
