@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from operator import itemgetter
 from pathlib import Path
 
 import pytest
 
-from tests.support.workers import House, Script
+from tests.support.workers import House, Script, entry
 from trustgraph_prompt import package_data
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
@@ -67,14 +68,22 @@ class Turns:
         return ScriptedAnswer(self.answers[len(self.asked) - 1])
 
 
-async def working(house: House, model: Script, ontology: Ontology | None = None) -> Flow:
+BUNDLED = files.load(package_data.templates() / "extract-with-ontologies.prompt")
+TRUSTGRAPHS = {
+    "template.extract-with-ontologies": entry("{{ classes }}: {{ text }}", **{"response-type": "jsonl"})
+}
+
+
+async def working(
+    house: House, model: Script, ontology: Ontology | None = None, prompts: Mapping[str, str] = BUNDLED
+) -> Flow:
     flow = house.flow(
         input=Input(house.topic("chunks"), "prompt--default--f--request", kind="chunk"),
         outputs=Outputs(answers=house.topic("answers"), objects={"": house.topic("objects")}),
         prompt="extract-with-ontologies",
         ontology=OntologyIndex(ontology or make_ontology("org", DOCUMENT, "org")),
     )
-    house.base = files.load(package_data.templates() / "extract-with-ontologies.prompt")
+    house.base = prompts
     await house.work(flow, model, config=True)
     return flow
 
@@ -83,10 +92,13 @@ async def chunk(house: House, flow: Flow, text: str = TEXT) -> None:
     await house.put(flow.input.topic, Chunk(Metadata("urn:c", "urn:d", "docs"), text, "urn:c").encode())
 
 
-async def test_what_the_ontology_forbids_is_asked_for_again_with_the_reason(house: House) -> None:
+@pytest.mark.parametrize("prompts", [BUNDLED, TRUSTGRAPHS])
+async def test_what_the_ontology_forbids_is_asked_for_again_with_the_reason(
+    house: House, prompts: Mapping[str, str]
+) -> None:
     objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
     turns = Turns(line(ADA) + line(head("Agent", "Organization")), line(head("Person", "Organization")))
-    flow = await working(house, turns)
+    flow = await working(house, turns, prompts=prompts)
 
     await chunk(house, flow)
 

@@ -13,6 +13,9 @@ from trustgraph_prompt.worker.request.prompt import PromptWork
 
 log = logging.getLogger(__name__)
 
+ATTEMPTS = 2
+"""At least, so that an object that violates the ontology is asked for again. TrustGraph's entries say one."""
+
 
 class OntologyWork(PromptWork):
     """Asks a prompt about a chunk; an object that violates the ontology is rejected with the reason."""
@@ -22,7 +25,10 @@ class OntologyWork(PromptWork):
         ontology, prompt, terms = self._flow.ontology, self._prompt(), self._request.terms
         assert ontology is not None
         part = await beside(partial(ontology.choose, str(terms.get("text", ""))))
-        prompt = prompt.with_contract(prompt.contract.checked(part.check))
+        prompt = replace(
+            prompt.with_contract(prompt.contract.checked(part.check)),
+            attempts=max(ATTEMPTS, prompt.attempts),
+        )
         if not part and prompt.contract.format == "jsonl":
             log.info("the model is not asked: the text has no word of the ontology")
             self._entry.result = AskResult(prompt, replace(read("[]", prompt.contract), calls=()))
