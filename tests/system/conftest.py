@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.support import pulsar_server
+from tests.support.pulsar_server import PulsarServer
+from tests.support.requirements import unavailable
 from tests.support.trustgraph_site import TrustGraphSite
 from tests.support.worker_processes import Site
 
@@ -24,6 +28,24 @@ async def pulsar_site(tmp_path: Path, pulsar_url: str, pulsar_space: str) -> Asy
     """The same on a real Pulsar, with a config topic of the test's own."""
     async with AsyncExitStack() as stack:
         yield Site(tmp_path, stack, pulsar_url, f"persistent://{pulsar_space}/config/prompt")
+
+
+@pytest.fixture(scope="session")
+def mortal(pulsar: PulsarServer) -> Iterator[PulsarServer]:
+    """A real broker to kill: that of the run would have the topics of all to recover."""
+    try:
+        server = pulsar_server.start(threading.Event())
+    except pulsar_server.Unavailable as reason:
+        unavailable(f"no Pulsar of our own to kill: {reason}")
+    server.create_space("tg")
+    yield server
+    server.end()
+
+
+@pytest.fixture
+async def mortal_site(mortal: PulsarServer, tmp_path: Path) -> AsyncIterator[Site]:
+    async with AsyncExitStack() as stack:
+        yield Site(tmp_path, stack, mortal.url)
 
 
 @pytest.fixture(params=["embedded", pytest.param("pulsar", marks=pytest.mark.pulsar)])

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.support import pulsar_server
 from tests.support.model_server import ModelServer
 from tests.support.pulsar_server import PulsarServer
 from tests.support.pulsar_traffic import Traffic, traffic
-from tests.support.requirements import unavailable
 from tests.support.restless_model import PROMPT, RestlessModel
 from tests.support.worker_processes import Process, Site
 from trustgraph_prompt.broker import Producer, connect
@@ -35,24 +31,6 @@ AHEAD = 100
 SECONDS_TO_COME_BACK = 180.0
 SECONDS_TO_SAY_SO = 50.0
 """Until a worker has said that its broker is gone: ten times what it takes on a machine of its own."""
-
-
-@pytest.fixture(scope="module")
-def mortal(pulsar: PulsarServer) -> Iterator[PulsarServer]:
-    """A real broker to kill: that of the run would have the topics of all to recover."""
-    try:
-        server = pulsar_server.start(threading.Event())
-    except pulsar_server.Unavailable as reason:
-        unavailable(f"no Pulsar of our own to kill: {reason}")
-    server.create_space("tg")
-    yield server
-    server.end()
-
-
-@pytest.fixture
-async def mortal_site(mortal: PulsarServer, tmp_path: Path) -> AsyncIterator[Site]:
-    async with AsyncExitStack() as stack:
-        yield Site(tmp_path, stack, mortal.url)
 
 
 @asynccontextmanager

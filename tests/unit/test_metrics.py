@@ -32,9 +32,9 @@ class Observed:
         self.now = 0.0
         self.metrics = Metrics(lambda: self.now)
 
-    def ask(self, *prompts: str) -> None:
+    def ask(self, *prompts: str, version: str = "1") -> None:
         for prompt in prompts:
-            self.metrics.asked("f", prompt, ANSWERED, 1.0)
+            self.metrics.asked("f", prompt, version, ANSWERED, 1.0)
 
     def shown(self, prompt: str) -> bool:
         return f'prompt="{prompt}"' in self.metrics.text().decode()
@@ -163,3 +163,15 @@ def test_the_process_shows_its_start_so_that_restarts_can_be_counted() -> None:
     assert shown[f"{process}start_time_seconds"] <= time.time()
     assert shown[f"{process}resident_memory_bytes"] > 1_000_000
     assert shown.keys() >= {f"{process}{name}" for name in ("cpu_seconds_total", "open_fds", "max_fds")}
+
+
+def test_objects_are_counted_for_the_last_versions_of_a_prompt() -> None:
+    observed = Observed()
+    for version in ("1", "2", "3", "4"):
+        observed.metrics.asked("f", "p", version * 20, read('{"a": 1}\n{"a": 2}', "jsonl"), 1.0)
+
+    text = observed.metrics.text().decode()
+
+    shown = [n for n in "1234" if f'version="{n * 12}"' in text]
+    assert shown == ["2", "3", "4"]
+    assert f'objects_judged_total{{flow="f",prompt="p",verdict="accepted",version="{"4" * 12}"}} 2.0' in text

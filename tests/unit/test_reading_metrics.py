@@ -33,7 +33,7 @@ async def outcome_of(
 def counted(outcome: Outcome, name: str, *labels: str) -> dict[tuple[str, ...], float]:
     """A counter after the outcome, by some of its labels."""
     metrics = Metrics()
-    metrics.asked("f", "p", outcome, 1.0)
+    metrics.asked("f", "p", "v1", outcome, 1.0)
     return {
         tuple(sample.labels[label] for label in labels): sample.value
         for family in text_string_to_metric_families(metrics.text().decode())

@@ -62,7 +62,8 @@ async def ask_into_journal(
         with _log_errors():
             record_result(outcome)
         with _log_errors():
-            services.metrics.asked(flow.name, prompt.id, outcome, max(0.0, services.clock() - started))
+            seconds = max(0.0, services.clock() - started)
+            services.metrics.asked(flow.name, prompt.id, prompt.version, outcome, seconds)
             if services.cache is not None and prompt.cache is not None:
                 services.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         unusable = is_unusable(outcome)

@@ -7,6 +7,7 @@ import collections
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,6 +67,17 @@ class ByPrompt(ByFlow[M]):
         self._remove([labels for labels in self if labels[1] in prompts])
 
 
+class ByVersion(ByPrompt[M]):
+    """A metric whose third label is the version of the prompt; the latest few versions are kept."""
+
+    def __missing__(self, labels: tuple[str, ...]) -> M:
+        child = super().__missing__(labels)
+        same = [each for each in self if each[:2] == labels[:2]]
+        versions = [*dict.fromkeys(version for _, _, version, *_ in same)]
+        self._remove([each for each in same if each[2] not in versions[-MAX_VERSIONS:]])
+        return child
+
+
 class GonePrompts:
     """Tracks the prompts that no workspace has any more."""
 
@@ -100,6 +112,9 @@ class GonePrompts:
 
 MAX_MODELS, MAX_MODEL = 100, 100
 """Distinct models in labels, and characters of each: servers choose the names."""
+
+MAX_VERSIONS, MAX_VERSION = 3, 12
+"""Versions of a prompt in labels, and characters of each."""
 
 READ_SECONDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 5)
 
@@ -161,6 +176,15 @@ class Metrics:
         self._ungrounded = counter_by_prompt(
             "ungrounded", "Values rejected because no term contains them, by key", "key"
         )
+        self._judged = ByVersion(
+            Counter(
+                prefix + "objects_judged",
+                "Objects accepted, ungrounded, or rejected for another reason, by version of the prompt",
+                ("flow", "prompt", "version", "verdict"),
+                registry=self.registry,
+            )
+        )
+        self._by_prompt.append(self._judged)
         self._read = counter_by_prompt("answers_read", "Answers read, by stage and reason", "stage", "reason")
         self._read_seconds = by_prompt(
             Histogram(
@@ -210,15 +234,19 @@ class Metrics:
         """Count one more request in work during the block."""
         return self._in_work[(flow,)].track_inprogress()
 
-    def asked(self, flow: str, prompt: str, outcome: Outcome, seconds: float) -> None:
+    def asked(self, flow: str, prompt: str, version: str, outcome: Outcome, seconds: float) -> None:
         """Count the outcome of a request."""
         reason = outcome.reason.value
         self._outcomes[flow, prompt, reason].inc()
         self._seconds[flow, prompt].observe(seconds)
+        judged = partial(self._count_judged, flow, prompt, version[:MAX_VERSION])
         if isinstance(outcome.value, list):
             self._objects[flow, prompt].inc(len(outcome.value))
+            judged("accepted", len(outcome.value))
         for rejected in outcome.rejected:
-            self._rejected[flow, prompt, rejected.issues[0].reason.value].inc()
+            why = rejected.issues[0].reason
+            self._rejected[flow, prompt, why.value].inc()
+            judged("ungrounded" if why is Reason.UNGROUNDED else "rejected", 1)
             for key in _ungrounded(rejected, outcome.contract):
                 self._ungrounded[flow, prompt, key].inc()
         if outcome.truncated:
@@ -238,6 +266,9 @@ class Metrics:
             self._tokens[flow, prompt, model, "out", reason].inc(call.usage.completion_tokens or 0)
             if call.cost is not None:
                 self._cost[flow, prompt, model].inc(call.cost)
+
+    def _count_judged(self, flow: str, prompt: str, version: str, verdict: str, count: int) -> None:
+        self._judged[flow, prompt, version, verdict].inc(count)
 
     def _count_repairs(self, flow: str, prompt: str, objects: Iterable[Repaired]) -> None:
         """Count each kind of error once per object."""
