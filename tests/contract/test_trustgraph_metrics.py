@@ -73,7 +73,7 @@ class Observed:
 
     def __init__(self, house: House) -> None:
         self.metrics = Metrics()
-        self.theirs = TrustGraphMetrics("prompt", self.metrics.registry, {"concurrency": "4"})
+        self.theirs = TrustGraphMetrics({"prompt": {"concurrency": "4"}}, self.metrics.registry)
         self.house = replace(house, broker=self.theirs.broker(house.broker))
 
     def metered(self, flow: Flow, provider: Provider) -> CountedProvider:

@@ -179,7 +179,7 @@ async def test_a_defect_at_one_workspace_keeps_no_other_from_changing(
     await until(lambda: working.flows.keys() >= {"bad/f", "good/f"})
     understood = Processor.flow
 
-    def flow(self: Processor, workspace: str, name: str, text: str) -> Flow:
+    def flow(self: Processor, workspace: str, name: str, text: str, config: object) -> Flow:
         if workspace == "bad":
             raise ZeroDivisionError("a defect")
         return understood(self, workspace, name, text)
@@ -232,7 +232,7 @@ async def test_a_flow_that_has_ended_leaves_nothing_behind(place: Place, forgetf
     for name, parameters in (("f", {"model": "m"}), ("unanswered", {})):
         definition = json.dumps({"topics": place.topics(name), "parameters": parameters})
         await place.config.set(completions.type, "default", name, definition)
-    working = await place.work(1.0, processor=completions, provider=provider)
+    working = await place.work(1.0, processors=[completions], provider=provider)
     worker, asking = working.worker, await place.hear()
     [error] = await asking.put(b"no request")
     assert error["error"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -81,7 +81,7 @@ class Place:
         *,
         concurrency: int = 8,
         ready: bool = True,
-        processor: Processor | None = None,
+        processors: Sequence[Processor] = (Processor(),),
         provider: Callable[[str | None], Provider] | None = None,
         **settings: Any,
     ) -> AtWork:
@@ -96,7 +96,9 @@ class Place:
                 [],
                 Prompts(None, ()),
                 provider or nobody,
-                processor=replace(processor or Processor(), space=self.space, concurrency=concurrency),
+                processors=[
+                    replace(processor, space=self.space, concurrency=concurrency) for processor in processors
+                ],
                 drain_timeout=drain_timeout,
                 **settings,
             )

@@ -283,6 +283,19 @@ def flow_topics(space: str, workspace: str, flow: str) -> dict[str, str]:
     }
 
 
+def extractor_topics(space: str, workspace: str, flow: str) -> dict[str, str]:
+    """The topics of the extractors' specs, as TrustGraph's stock blueprint names them."""
+    place = f"{workspace}:{flow}"
+    return {
+        "input": f"flow:{space}:chunk-load:{place}",
+        "triples": f"flow:{space}:triples-store:{place}",
+        "entity-contexts": f"flow:{space}:entity-contexts-load:{place}",
+        "output": f"flow:{space}:rows-store:{place}",
+        "prompt-request": f"request:{space}:prompt:{place}",
+        "prompt-response": f"response:{space}:prompt:{place}",
+    }
+
+
 @asynccontextmanager
 async def _flow_set(
     broker: Broker, topic: str, subscription: str, answer: Callable[[Message], Awaitable[None]]

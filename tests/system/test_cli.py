@@ -468,6 +468,19 @@ WRONG: dict[str, tuple[list[str], str]] = {
         ["run", "--trustgraph", "--topic", "persistent://tg/config/other"],
         "--topic: has no effect with --trustgraph: TrustGraph's config service has the prompts",
     ),
+    "an extractor that TrustGraph has not": (
+        ["run", "--trustgraph", "--broker", "embedded:", "--extractor", "kg-extract-definition"],
+        "--extractor: there is no such extractor, did you mean 'kg-extract-definitions'?",
+    ),
+    "an extractor of nobody": (
+        ["run", "--broker", "embedded:", "--extractor", "kg-extract-definitions"],
+        "--extractor: has no effect without --trustgraph",
+    ),
+    "beside nobody": (["run", "--trustgraph", "--broker", "embedded:", "--into", "trial"], "--into: "),
+    "beside, under a name that is none": (
+        ["run", "--trustgraph", "--extractor", "kg-extract-definitions", "--into", "a/b"],
+        "--into: not a topic name",
+    ),
     "a space of nobody": (["run", "--space", "x", "--broker", "embedded:"], "--space: "),
     "a space that is none": (["run", "--trustgraph", "--space", "a/b"], "--space: "),
     "topics in a space of nobody": (["topics", "check", "--space", "x"], "--space: "),

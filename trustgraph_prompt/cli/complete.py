@@ -50,10 +50,10 @@ def command(
     def provider(named: str | None) -> Provider:
         return options.provider(script, base_url, named or model, prefill, native_schema)
 
-    processor = None
+    processors = []
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
-        processor = Processor(id, "text-completion", concurrency, asks_topics=False, space=space)
+        processors = [Processor(id, "text-completion", concurrency, asks_topics=False, space=space)]
         provider(model or "each flow's")  # reject bad options before the worker starts
         served = []
     else:
@@ -74,7 +74,7 @@ def command(
         provider,
         Limits(concurrency, requests_per_minute, tokens_per_minute),
         config_topic=None,
-        processor=processor,
+        processors=processors,
         drain_timeout=drain_timeout,
         ready_without_model=ready_without_model,
         connect=options.connect,

@@ -162,6 +162,38 @@ def _space(name: str) -> str:
     return name
 
 
+ExtractorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--extractor",
+        metavar="ID",
+        help="With --trustgraph: replace this extractor of TrustGraph's instead of the prompt service. --id "
+        "is then the id of the prompt service whose text-completion topics are used. May be given several "
+        "times.",
+    ),
+]
+
+
+def _prefix(prefix: str | None) -> str | None:
+    from trustgraph_prompt.broker import topics
+
+    try:
+        topics.resolve(f"flow:tg:{prefix or 'x'}-triples-store")
+    except TopicInvalid as error:
+        raise ConfigError(str(error), where="--into") from error
+    return prefix or None
+
+
+IntoOption = Annotated[
+    str | None,
+    typer.Option(
+        "--into",
+        metavar="PREFIX",
+        help="With --extractor: publish on other topics, whose names begin with PREFIX, and receive all "
+        "chunks beside TrustGraph's extractors.",
+        callback=_prefix,
+    ),
+]
 SpaceOption = Annotated[
     str,
     typer.Option(
@@ -275,6 +307,14 @@ def check_trustgraph(flows: Path | None, *, trustgraph: bool) -> None:
         )
     if not trustgraph and typed("--space"):
         raise ConfigError("has no effect without --trustgraph", where="--space")
+
+
+def check_extractors(extractors: list[str] | None, *, trustgraph: bool) -> None:
+    """Reject options of extractors that have no effect. Raises `ConfigError`."""
+    if extractors and not trustgraph:
+        raise ConfigError("has no effect without --trustgraph", where="--extractor")
+    if not extractors and typed("--into"):
+        raise ConfigError("has no effect without --extractor", where="--into")
 
 
 def cache(url: str) -> Cache:

@@ -8,6 +8,8 @@ from trustgraph_prompt.cli import options
 from trustgraph_prompt.errors import raise_first
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trustgraph_prompt.llm import Provider
 
 EXAMPLE = (
@@ -20,6 +22,8 @@ def command(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     flows: options.FlowsOption = None,
     trustgraph: options.TrustGraphOption = False,
+    extractor: options.ExtractorOption = None,
+    into: options.IntoOption = None,
     space: options.SpaceOption = "tg",
     templates: options.TemplatesOption = None,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
@@ -45,14 +49,19 @@ def command(
     With --trustgraph it replaces TrustGraph's prompt service: flows and prompts come from TrustGraph's config
     service, prompts that are missing there from --templates. Answers come from the text-completion service of
     each flow, or from --base-url if it is given.
+
+    With --extractor it replaces those of TrustGraph's extractors instead: chunks come in, and triples and
+    entity contexts go out, without the prompt service.
     """
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import Prompts, Service, flow_file, process
+    from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
 
     options.check_trustgraph(flows, trustgraph=trustgraph)
+    options.check_extractors(extractor, trustgraph=trustgraph)
 
     def provider(named: str | None) -> Provider:
         return options.provider(script, base_url, named or model, prefill, native_schema)
@@ -60,13 +69,14 @@ def command(
     if templates is None and not trustgraph:
         templates = package_data.templates()
     entries = files.load(templates) if templates else {}
-    processor = None
+    processors: Sequence[Processor] = ()
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         answered_here = script is not None or base_url is not None
         if answered_here:
             provider(None)  # reject bad options before the worker starts
-        processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
+        prompt_service = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
+        processors = extractors(extractor, prompt_service, into) if extractor else [prompt_service]
         served = []
     else:
         served = flow_file.load(flows or package_data.flows(), processor=id)
@@ -80,7 +90,7 @@ def command(
         Limits(concurrency, requests_per_minute, tokens_per_minute),
         cache=options.cache(cache),
         config_topic=topic,
-        processor=processor,
+        processors=processors,
         drain_timeout=drain_timeout,
         ready_without_model=ready_without_model,
         connect=options.connect,

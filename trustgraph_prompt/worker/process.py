@@ -48,7 +48,7 @@ class Service:
     `broker` is a URL or a connected broker. `connect` is called with a URL until the broker answers; that
     broker is closed at the end, as are providers and cache. A connected broker stays open. `provider(model)`
     is the provider of flows that choose none; `model` is that of the flow, or None. `flows` is empty for a
-    TrustGraph `processor`, whose flows come from the config service. Requests in progress when `stop` is
+    TrustGraph's `processors`, whose flows come from the config service. Requests in progress when `stop` is
     called may take another `drain_timeout` seconds. With `ready_without_model`, an unavailable model that
     blocks whole flows does not affect readiness.
 
@@ -62,7 +62,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     cache: Cache | None = None
     config_topic: str | None = TOPIC
-    processor: Processor | None = None
+    processors: Sequence[Processor] = ()
     drain_timeout: float = 30.0
     ready_without_model: bool = False
     circuits: Circuits = field(default_factory=Circuits)
@@ -76,10 +76,9 @@ class Service:
     def __post_init__(self) -> None:
         self.metrics.calls.watch(self.limits)
         self._trustgraph_metrics: TrustGraphMetrics | None = None
-        if self.processor is not None:
-            self._trustgraph_metrics = TrustGraphMetrics(
-                self.processor.id, self.metrics.registry, self.processor.facts
-            )
+        if self.processors:
+            facts = {processor.id: processor.facts for processor in self.processors}
+            self._trustgraph_metrics = TrustGraphMetrics(facts, self.metrics.registry)
         self.circuits.changed = self._show_model
         self._callers = CallerPool()
         place = address(self.broker) if isinstance(self.broker, str) else ""
@@ -114,7 +113,7 @@ class Service:
                 self._providers.of,
                 released=self._released,
                 config_topic=self.config_topic,
-                processor=self.processor,
+                processors=self.processors,
                 fetched=self._trustgraph_metrics.configured
                 if self._trustgraph_metrics
                 else lambda version: None,

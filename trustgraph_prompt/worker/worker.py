@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 
 from trustgraph_prompt import file_descriptors
 from trustgraph_prompt.ask import Cache
@@ -36,7 +36,7 @@ SECONDS_TO_END = 5.0
 class Worker:
     """Serves flows of a broker. Call `run` once. The arguments are not closed.
 
-    With a `processor`, flows and prompts come from TrustGraph's config service and `flows` is empty;
+    With `processors`, flows and prompts come from TrustGraph's config service and `flows` is empty;
     `fetched` is called with each config version. `provider(flow)` is called when a flow starts,
     `released(flow)` when it has ended. `stop()` sets `stopping`; requests in progress may then take
     `drain_timeout` seconds.
@@ -51,7 +51,7 @@ class Worker:
         *,
         released: Callable[[Flow], Awaitable[None]] | None = None,
         config_topic: str | None = TOPIC,
-        processor: Processor | None = None,
+        processors: Sequence[Processor] = (),
         fetched: Callable[[int], None] = lambda version: None,
         drain_timeout: float = 30.0,
         cache: Cache | None = None,
@@ -64,11 +64,11 @@ class Worker:
         self.prompts = prompts
         self.health = health or Health()
         self.metrics = metrics or Metrics()
-        self._flows = None if processor else list(flows)
+        self._flows = None if processors else list(flows)
         self._producers = ProducerPool(broker)
         self._unserved: dict[str, str] = {}
         # Flows of files must all be served. One flow of TrustGraph that is not does not affect readiness.
-        waiting: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
+        waiting: MutableMapping[str, str] = self._unserved if processors else self.health.waiting
         self._watch = Watch(self.health, self.metrics, notes=waiting)
         self._services = SharedServices(
             prompts,
@@ -83,11 +83,11 @@ class Worker:
             broker, self._services, provider, waiting, drain_timeout=drain_timeout, released=released
         )
         self._config: ConfigSource | None = None
-        if processor:
+        if processors:
             self._config = ConfigService(
                 broker,
                 prompts,
-                processor,
+                processors,
                 self.flow_set.change,
                 self.metrics,
                 self._unserved,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -35,6 +36,14 @@ TEMPERATURE = 0.0
 DELIVERIES = 1_000
 """Practically unlimited: the seconds of the budget are the limit."""
 
+REQUEST, RESPONSE = "text-completion-request", "text-completion-response"
+"""The specs of the topics on which the prompt service asks a text-completion service."""
+
+Values = Mapping[str, str]
+"""The values of one type of config in a workspace, by key; each is JSON text."""
+
+NO_VALUES: Final[Mapping[str, Values]] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Processor:
@@ -51,6 +60,11 @@ class Processor:
     space: str = "tg"
 
     @property
+    def needs(self) -> tuple[str, ...]:
+        """The other types of config that the flows are made of."""
+        return ()
+
+    @property
     def facts(self) -> dict[str, str]:
         """The settings that the metric `tg_processor` shows."""
         return {"id": self.id, "concurrency": str(self.concurrency)}
@@ -60,18 +74,19 @@ class Processor:
         """The type of config that defines the flows of this processor."""
         return f"processor:{self.id}"
 
-    def flow(self, workspace: str, variant: str, text: str) -> Flow:
-        """Parse a definition, `{"topics": {spec: queue}, "parameters": {name: text}}`. Raises `FlowError`."""
+    def flow(self, workspace: str, variant: str, text: str, config: Mapping[str, Values] = NO_VALUES) -> Flow:
+        """Make the flow of a definition, `{"topics": {spec: queue}, "parameters": {name: text}}`.
+
+        `config` has the workspace's values of the types that it `needs`. Raises `FlowError`.
+        """
         where = f"{self.type} {workspace}/{variant}"
-        definition = _object(text, where)
-        queues, parameters = (_member(definition, key, where) for key in ("topics", "parameters"))
+        definition = Definition.parse(text, where)
         specs = ["request", "response"]
         if self.asks_topics:
-            specs += ["text-completion-request", "text-completion-response"]
-        topic = _topics(queues, specs, where)
+            specs += [REQUEST, RESPONSE]
+        topic = definition.distinct_topics(specs)
         completes = self.kind == "text-completion"
-        model = _model(parameters, where) if completes else None
-        given = temperature(parameters.get("temperature"), where) if completes else None
+        given = temperature(definition.parameters.get("temperature"), where) if completes else None
         return Flow(
             name=f"{workspace}/{variant}",
             workspace=workspace,
@@ -81,29 +96,76 @@ class Processor:
             deliveries=DELIVERIES,
             unusable="answer",
             budget=Budget(seconds=SECONDS_FOR_A_REQUEST, characters=None),  # TrustGraph limits no characters
-            provider=TopicChoice(
-                topic["text-completion-request"],
-                topic["text-completion-response"],
-                timeout=SECONDS_FOR_A_REQUEST,
-                again=SECONDS_TO_ANOTHER,
-                counts=False,
-            )
-            if self.asks_topics
-            else None,
-            model=model,
+            provider=completions(topic) if self.asks_topics else None,
+            model=definition.text("model") if completes else None,
             temperature=TEMPERATURE if completes and given is None else given,
             trustgraph=True,
         )
 
 
-def _object(text: str, where: str) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise FlowError(f"the definition is not JSON: {error}", where=where) from None
-    if not isinstance(value, dict):
-        raise FlowError("the definition is not an object", where=where, found=value, expected="an object")
-    return value
+def completions(topic: Mapping[str, str]) -> TopicChoice:
+    """The text-completion service of a flow, by the topics of its specs."""
+    return TopicChoice(
+        topic[REQUEST],
+        topic[RESPONSE],
+        timeout=SECONDS_FOR_A_REQUEST,
+        again=SECONDS_TO_ANOTHER,
+        counts=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What the config service says of a flow of one processor; `where` is its place. Raises `FlowError`."""
+
+    queues: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+    where: str
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> Definition:
+        """Parse a definition."""
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise FlowError(f"the definition is not JSON: {error}", where=where) from None
+        if not isinstance(value, dict):
+            raise FlowError("the definition is not an object", where=where, found=value, expected="an object")
+        return cls(_member(value, "topics", where), _member(value, "parameters", where), where)
+
+    def distinct_topics(self, specs: Iterable[str]) -> dict[str, str]:
+        """The topics of the specs, which must be distinct."""
+        taken: dict[str, str] = {}
+        topic_of: dict[str, str] = {}
+        for spec in specs:
+            path, queue = f"/topics/{spec}", self.queues.get(spec)
+            if not isinstance(queue, str):
+                wrong = (
+                    "the topic is missing" if queue is None else "the topic is not valid: it is not a string"
+                )
+                raise FlowError(
+                    wrong, where=self.where, path=path, found=queue, expected="the name of a queue"
+                )
+            try:
+                topic_of[spec] = topics.resolve(queue)
+            except TopicInvalid as error:
+                raise FlowError(str(error), where=self.where, path=path) from None
+            check_distinct(topic_of[spec], path, taken, self.where, found=queue)
+            taken[path] = topic_of[spec]
+        return topic_of
+
+    def text(self, parameter: str) -> str | None:
+        """The text of a parameter, None if it is empty."""
+        value = self.parameters.get(parameter)
+        if value is not None and not isinstance(value, str):
+            raise FlowError(
+                f"the {parameter} is not valid: it is not a string",
+                where=self.where,
+                path=f"/parameters/{parameter}",
+                found=value,
+                expected="a name",
+            )
+        return value or None
 
 
 def _member(definition: dict[str, Any], key: str, where: str) -> dict[str, Any]:
@@ -113,33 +175,3 @@ def _member(definition: dict[str, Any], key: str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FlowError("not an object", where=where, path=f"/{key}", found=value, expected="an object")
     return value
-
-
-def _topics(queues: dict[str, Any], specs: list[str], where: str) -> dict[str, str]:
-    """The topics of the specs, which must be distinct."""
-    taken: dict[str, str] = {}
-    for spec in specs:
-        path, queue = f"/topics/{spec}", queues.get(spec)
-        if not isinstance(queue, str):
-            wrong = "the topic is missing" if queue is None else "the topic is not valid: it is not a string"
-            raise FlowError(wrong, where=where, path=path, found=queue, expected="the name of a queue")
-        try:
-            topic = topics.resolve(queue)
-        except TopicInvalid as error:
-            raise FlowError(str(error), where=where, path=path) from None
-        check_distinct(topic, path, taken, where, found=queue)
-        taken[path] = topic
-    return {spec: taken[f"/topics/{spec}"] for spec in specs}
-
-
-def _model(parameters: dict[str, Any], where: str) -> str | None:
-    model = parameters.get("model")
-    if model is not None and not isinstance(model, str):
-        raise FlowError(
-            "the model is not valid: it is not a string",
-            where=where,
-            path="/parameters/model",
-            found=model,
-            expected="a name",
-        )
-    return model or None

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, TypeGuard
+from typing import Final
 from uuid import uuid4
 
 from tenacity import wait_exponential, wait_random
@@ -59,15 +59,16 @@ SERVICE, NOTICES = "config service", "notices of changed config"
 class ConfigService:
     """The config service as a `ConfigSource`; `serve` gets all flows whenever one has changed.
 
-    The flows of a workspace are served once its prompts are there. A rejected entry leaves its last good
-    version in use. `notes` gets the reasons why something cannot be fetched, `fetched` each fetched version.
+    The flows of a workspace are those of all `processors`, which share a space. They are served once its
+    prompts are there. A rejected entry leaves its last good version in use. `notes` gets the reasons why
+    something cannot be fetched, `fetched` each fetched version.
     """
 
     def __init__(
         self,
         broker: Broker,
         prompts: Prompts,
-        processor: Processor,
+        processors: Sequence[Processor],
         serve: Callable[[Iterable[Flow]], None],
         metrics: Metrics,
         notes: MutableMapping[str, str],
@@ -77,7 +78,11 @@ class ConfigService:
         self.refused = RefusedEntries()
         self._broker = broker
         self._prompts = prompts
-        self._processor = processor
+        self._processors = processors
+        self._needs = [*dict.fromkeys(type for processor in processors for type in processor.needs)]
+        if any(processor.kind == "prompt-request" for processor in processors):
+            self._needs.append(PROMPTS)
+        self._types = [*(processor.type for processor in processors), *self._needs]
         self._serve = serve
         self._metrics = metrics
         self._notes = notes
@@ -101,7 +106,7 @@ class ConfigService:
         await self.close()
         self._notified, self._failing = None, {}
         self._stale, self._missed = Pending(_Stale), Pending(_Stale)
-        space = self._processor.space
+        space = self._processors[0].space
         topic = f"non-persistent://{space}/notify/config"
         self._notifications = await self._broker.consumer(topic, str(uuid4()), type="exclusive")
         self._client = ConfigClient(self._broker, space)
@@ -164,12 +169,7 @@ class ConfigService:
         if missed or not (push.changes or touched):
             self._stale.add(EVERYTHING)
         else:
-            self._stale.add(
-                _Stale(
-                    flows=touched | set(push.changes.get(self._processor.type, ())),
-                    prompts=touched | set(push.changes.get(PROMPTS, ())),
-                )
-            )
+            self._stale.add(_Stale({type: touched | {*push.changes.get(type, ())} for type in self._types}))
 
     async def _fetch_stale(self, client: ConfigClient) -> None:
         permits = asyncio.Semaphore(FAILING_AT_ONCE)
@@ -210,7 +210,7 @@ class ConfigService:
         A failed fetch is added to `_missed`.
         """
         async with self._turn:
-            changed = self._failing.keys() if stale.everything else stale.flows | stale.prompts
+            changed = self._failing.keys() if stale.everything else stale.workspaces
             for name in self._failing.keys() & changed:
                 self._failing[name].stale = True
             try:
@@ -228,7 +228,7 @@ class ConfigService:
                 return
             async with permits:
                 failing.stale = False
-                missing = await self._fetch(client, _Stale({name}, {name}))
+                missing = await self._fetch(client, _Stale({type: {name} for type in self._types}))
             if missing or failing.stale:
                 raise _Incomplete
             self._failing.pop(name, None)
@@ -252,27 +252,29 @@ class ConfigService:
         Returns the workspaces of which something could not be fetched. Raises `BrokerError` if the service
         does not answer at all.
         """
+        fetched: set[str] = set()
         missing: set[str] = set()
-        found = await self._flows(client, stale, skip)
-        for name, values in found.items():
-            if self._is_fetched(values, f"flows of workspace {name}"):
-                self._set_flows(name, values)
-            else:
-                missing.add(name)
-        if self._processor.kind == "prompt-request":
+        for type, found in (await self._definitions(client, stale, skip)).items():
+            for name, values in self._without_failures(type, found, missing).items():
+                self._workspaces.setdefault(name, _Workspace()).set(type, values)
+                fetched.add(name)
+        self._forget_empty(fetched)
+        for type in self._needs:
             wanted = [
                 name
                 for name, workspace in self._workspaces.items()
                 if name not in skip
-                and (
-                    stale.everything or name in stale.prompts or (name in found and workspace.prompts is None)
-                )
+                and (stale.everything or name in stale.of.get(type, ()) or type not in workspace.values)
             ]
-            for name, values in (await client.each(wanted, PROMPTS)).items():
-                if self._is_fetched(values, f"prompts of workspace {name}"):
+            found = await client.each(wanted, type)
+            for name, values in self._without_failures(type, found, missing).items():
+                if type == PROMPTS:
                     await self._set_prompts(name, values)
-                else:
-                    missing.add(name)
+                elif name in self._workspaces:
+                    self._workspaces[name].set(type, values)
+                fetched.add(name)
+        for name in fetched & self._workspaces.keys():
+            self._set_flows(name, self._workspaces[name])
         self._notes.pop(SERVICE, None)
         if client.version < self._version:  # the service's database was reset
             self._stale.add(EVERYTHING)
@@ -282,60 +284,94 @@ class ConfigService:
         self._serve(flow for workspace in ready for flow in workspace.flows.values())
         return missing
 
-    async def _flows(
+    async def _definitions(
         self, client: ConfigClient, stale: _Stale, skip: Collection[str]
-    ) -> dict[str, Values | BrokerError]:
-        """Fetch the flow definitions of the stale workspaces."""
-        type = self._processor.type
+    ) -> dict[str, dict[str, Values | BrokerError]]:
+        """Fetch the flow definitions of the stale workspaces, by type of config and workspace."""
+        types = [processor.type for processor in self._processors]
         if not stale.everything:
-            asked = (name for name in stale.flows if name not in skip and not is_reserved(name))
-            return await client.each(asked, type)
-        named = await client.everywhere(type, skip=skip)
-        for name in self._failing.keys() - named.keys():
+            return {
+                type: await client.each(
+                    (name for name in stale.of.get(type, ()) if name not in skip and not is_reserved(name)),
+                    type,
+                )
+                for type in types
+            }
+        everywhere = {type: await client.everywhere(type, skip=skip) for type in types}
+        named = {name for found in everywhere.values() for name in found}
+        for name in self._failing.keys() - named:
             del self._failing[name]
-            for what in ("flows", "prompts"):
-                self._notes.pop(f"{what} of workspace {name}", None)
+            for type in self._types:
+                self._notes.pop(self._what(type, name), None)
         for name in self._prompts.keys() - self._workspaces.keys():  # without flows since the last fetch
             self._prompts.forget(name)
             self._refuse(PROMPTS, name, {})
             self._metrics.forgotten(name)
-        without = {name: Values() for name in self._workspaces if name not in named}
-        return without | {name: values for name, values in named.items() if values is not None}
+        fetched: dict[str, dict[str, Values | BrokerError]] = {}
+        for type, found in everywhere.items():
+            fetched[type] = {name: Values() for name in self._workspaces if name not in found}
+            fetched[type] |= {name: values for name, values in found.items() if values is not None}
+        return fetched
 
-    def _is_fetched(self, values: Values | BrokerError, what: str) -> TypeGuard[Values]:
-        if isinstance(values, BrokerError):
-            self._note_failure(what, values)
-            return False
-        self._notes.pop(what, None)
-        return True
+    def _without_failures(
+        self, type: str, found: Mapping[str, Values | BrokerError], missing: set[str]
+    ) -> dict[str, Values]:
+        """The values that could be fetched, by workspace; notes the others and adds them to `missing`."""
+        fetched: dict[str, Values] = {}
+        for name, values in found.items():
+            what = self._what(type, name)
+            if isinstance(values, BrokerError):
+                self._note_failure(what, values)
+                missing.add(name)
+            else:
+                self._notes.pop(what, None)
+                fetched[name] = values
+        return fetched
+
+    def _what(self, type: str, workspace: str) -> str:
+        """What the notes call the values of a type in a workspace."""
+        alone = len(self._processors) == 1 and type == self._processors[0].type
+        return f"{'prompts' if type == PROMPTS else 'flows' if alone else type} of workspace {workspace}"
 
     def _note_failure(self, what: str, error: BrokerError) -> None:
         if self._notes.get(what) != str(error):
             log.error("%s: %s", what, error)
         self._notes[what] = str(error)
 
-    def _set_flows(self, name: str, values: Values) -> None:
-        """Replace the flows of a workspace; a rejected one keeps its last good version."""
-        workspace = self._workspaces.pop(name, None) or _Workspace()
+    def _forget_empty(self, names: Iterable[str]) -> None:
+        """Forget the workspaces in which no flow is defined any more."""
+        for name in names:
+            values = self._workspaces[name].values
+            if not any(values.get(processor.type) for processor in self._processors):
+                del self._workspaces[name]
+                for processor in self._processors:
+                    self._refuse(processor.type, name, {})
+
+    def _set_flows(self, name: str, workspace: _Workspace) -> None:
+        """Make the flows of a workspace anew; a rejected one keeps its last good version."""
+        if not workspace.changed:
+            return
         flows: dict[str, Flow] = {}
-        refused: dict[str, ConfigError] = {}
-        for variant, text in values.items():
-            try:
-                flows[variant] = self._processor.flow(name, variant, text)
-            except FlowError as error:
-                refused[variant] = without_frames(error)
-                if variant in workspace.flows:
-                    flows[variant] = workspace.flows[variant]
-        self._refuse(self._processor.type, name, refused)
-        workspace.flows = flows
-        if flows:
-            workspace.ready = workspace.ready or self._processor.kind != "prompt-request"
-            self._workspaces[name] = workspace
+        for processor in self._processors:
+            if not workspace.values.keys() >= set(processor.needs):
+                continue
+            refused: dict[str, ConfigError] = {}
+            for variant, text in workspace.values.get(processor.type, {}).items():
+                key = f"{processor.type}/{variant}"
+                try:
+                    flows[key] = processor.flow(name, variant, text, workspace.values)
+                except FlowError as error:
+                    refused[variant] = without_frames(error)
+                    if key in workspace.flows:
+                        flows[key] = workspace.flows[key]
+            self._refuse(processor.type, name, refused)
+        workspace.flows, workspace.changed = flows, False
+        workspace.ready = workspace.ready or PROMPTS not in self._needs
 
     async def _set_prompts(self, name: str, values: Values) -> None:
         """Replace the prompts of a workspace."""
         workspace = self._workspaces.get(name)
-        if workspace is None or values == workspace.prompts:
+        if workspace is None or values == workspace.values.get(PROMPTS):
             return
         before = self._prompts.get(name)
         snapshot = await self._prompts.replace(name, values)
@@ -347,7 +383,7 @@ class ConfigService:
             name,
             {entry: error.at(f"{PROMPTS} {name}/{entry}") for entry, error in snapshot.refused.items()},
         )
-        workspace.prompts, workspace.ready = values, True
+        workspace.values[PROMPTS], workspace.ready = values, True
         self._metrics.configured(name, snapshot)
         log_changes(name, before, snapshot)
 
@@ -360,27 +396,35 @@ class ConfigService:
 
 @dataclass(slots=True)
 class _Workspace:
-    """`prompts` as fetched, None before that. `ready`: its flows may be served."""
+    """`values` as fetched, by type. `ready`: its flows may be served. `changed`: they must be made anew."""
 
+    values: dict[str, Values] = field(default_factory=dict)
     flows: dict[str, Flow] = field(default_factory=dict)
-    prompts: Values | None = None
     ready: bool = False
+    changed: bool = False
+
+    def set(self, type: str, values: Values) -> None:
+        self.changed = self.changed or values != self.values.get(type)
+        self.values[type] = values
 
 
 @dataclass(slots=True)
 class _Stale:
-    """What is to be fetched: the flows and the prompts of some workspaces, or everything."""
+    """What is to be fetched: types of config `of` some workspaces each, or everything."""
 
-    flows: set[str] = field(default_factory=set)
-    prompts: set[str] = field(default_factory=set)
+    of: dict[str, set[str]] = field(default_factory=dict)
     everything: bool = False
 
+    @property
+    def workspaces(self) -> set[str]:
+        return {name for names in self.of.values() for name in names}
+
     def __bool__(self) -> bool:
-        return self.everything or bool(self.flows or self.prompts)
+        return self.everything or bool(self.workspaces)
 
     def merge(self, later: _Stale) -> None:
-        self.flows |= later.flows
-        self.prompts |= later.prompts
+        for type, names in later.of.items():
+            self.of[type] = self.of.get(type, set()) | names
         self.everything |= later.everything
 
 

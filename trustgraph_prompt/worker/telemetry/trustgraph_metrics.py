@@ -22,17 +22,18 @@ Clock = Callable[[], float]
 
 
 class TrustGraphMetrics:
-    """The metrics of one processor, in the registry of its `Metrics`. `parameters` are its settings.
+    """The metrics of TrustGraph's processors in one process. `processors` are their settings by id.
 
-    Topics are labels under their names in TrustGraph (`request:tg:prompt:default:default`). The buckets are
-    TrustGraph's and, because a model may take longer than 30 seconds, some more.
+    What they share, producers and calls to other services, is counted under all their ids, joined by commas.
+    The metrics are in the registry of the process's `Metrics`. Topics are labels under their names in
+    TrustGraph (`request:tg:prompt:default:default`). The buckets are TrustGraph's and, because a model may
+    take longer than 30 seconds, some more.
     """
 
     def __init__(
         self,
-        processor: str,
+        processors: Mapping[str, Mapping[str, str]],
         registry: CollectorRegistry,
-        parameters: Mapping[str, str] | None = None,
         *,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -42,9 +43,10 @@ class TrustGraphMetrics:
         def seconds(name: str, help: str, *labels: str) -> Histogram:
             return Histogram(name, help, ("processor", *labels), buckets=SECONDS, registry=registry)
 
-        self.processor = processor
+        self.processor = ",".join(processors)
         self.clock = clock
-        self._consumers: dict[str, int] = defaultdict(int)
+        self._ids = list(processors)
+        self._consumers: dict[tuple[str, str], int] = defaultdict(int)
         self.state = Enum(
             "tg_consumer_state",
             "Whether the topic is consumed",
@@ -84,28 +86,34 @@ class TrustGraphMetrics:
             "tg_config_version", "The version of the config in use", ("processor",), registry=registry
         )
         about = Info("tg_processor", "The settings of the processor", ("processor",), registry=registry)
-        about.labels(processor).info(dict(parameters or {}))
+        for id, settings in processors.items():
+            about.labels(id).info(dict(settings))
 
     def configured(self, version: int) -> None:
         """Show the version of TrustGraph's config in use."""
-        self._version.labels(self.processor).set(version)
+        for id in self._ids:
+            self._version.labels(id).set(version)
 
-    def consumed(self, queue: str, more: int) -> None:
-        """Add to the number of consumers of a queue: there are two for a while when a flow changes."""
-        self._consumers[queue] += more
-        state = "running" if self._consumers[queue] else "stopped"
-        self.state.labels(self.processor, queue).state(state)
+    def place(self, topic: str, subscription: str) -> tuple[str, str]:
+        """The processor to which a subscription belongs, and the queue."""
+        owners = (id for id in self._ids if subscription.startswith(f"{id}--"))
+        return next(owners, self.processor), topics.queue_name(topic)
+
+    def consumed(self, place: tuple[str, str], more: int) -> None:
+        """Add to the number of consumers at a place: there are two for a while when a flow changes."""
+        self._consumers[place] += more
+        self.state.labels(*place).state("running" if self._consumers[place] else "stopped")
 
     def forget(self, flow: Flow) -> None:
         """Remove the metrics of a flow that has ended, unless another flow consumes its request topic."""
-        queue = topics.queue_name(flow.input.topic)
-        if self._consumers[queue]:
+        place = self.place(flow.input.topic, flow.input.subscription)
+        if self._consumers[place]:
             return
-        del self._consumers[queue]
+        del self._consumers[place]
         for metric in (self.state, self.request_seconds, self.rate_limits):
-            metric.remove(self.processor, queue)
+            metric.remove(*place)
         for status in ("ok", "error"):
-            self.processed.remove(self.processor, queue, status)
+            self.processed.remove(*place, status)
 
     def broker(self, broker: Broker) -> Broker:
         """Wrap a broker to count its consumers, producers and callers; goes outside of tracing."""
@@ -113,7 +121,7 @@ class TrustGraphMetrics:
 
     def calls(self, flow: Flow, provider: Provider) -> Ended:
         """Returns what counts the calls of a flow that hit a rate limit, and times its text completions."""
-        refused = self.rate_limits.labels(self.processor, topics.queue_name(flow.input.topic))
+        refused = self.rate_limits.labels(*self.place(flow.input.topic, flow.input.subscription))
         timed: Histogram | None = None
         if flow.input.kind == "text-completion":
             timed = self.completion_seconds.labels(self.processor)
@@ -157,13 +165,12 @@ class _CountedConsumer:
         self._clock = counts.clock
         self._received: dict[str, float] = {}
         self._counts = counts
-        self._queue = topics.queue_name(consumer.topic)
+        self._place = counts.place(consumer.topic, consumer.subscription)
         self._open = True
-        labels = counts.processor, self._queue
-        self._seconds = counts.request_seconds.labels(*labels)
-        self._ok = counts.processed.labels(*labels, "ok")
-        self._error = counts.processed.labels(*labels, "error")
-        counts.consumed(self._queue, 1)
+        self._seconds = counts.request_seconds.labels(*self._place)
+        self._ok = counts.processed.labels(*self._place, "ok")
+        self._error = counts.processed.labels(*self._place, "error")
+        counts.consumed(self._place, 1)
 
     async def receive(self) -> Message | None:
         message = await self._consumer.receive()
@@ -188,7 +195,7 @@ class _CountedConsumer:
     async def close(self) -> None:
         if self._open:
             self._open = False
-            self._counts.consumed(self._queue, -1)
+            self._counts.consumed(self._place, -1)
         await self._consumer.close()
 
     def _settled(self, message: Message, how: Counter) -> None:

@@ -1,0 +1,345 @@
+"""The worker in the place of TrustGraph's extractors: chunks in, triples and contexts out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.support.trustgraph_place import AtWork, Place, template, until
+from tests.support.trustgraph_services import Completion, CompletionWorker, extractor_topics
+from tests.support.workers import Heard, listening
+from trustgraph_prompt.broker.topics import resolve
+from trustgraph_prompt.wire import Chunk, EntityContexts, Metadata, Triple, Triples
+from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
+from trustgraph_prompt.worker.config.trustgraph_flows import Processor
+from trustgraph_prompt.worker.flow import TopicChoice
+
+DEFINITIONS, RELATIONSHIPS, AGENT = (
+    f"kg-extract-{name}" for name in ("definitions", "relationships", "agent")
+)
+E = "http://trustgraph.ai/e/"
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+DEFINITION = "http://www.w3.org/2004/02/skos/core#definition"
+
+#: TrustGraph's prompts of these names are jsonl; the stock ones have no clause `graph`.
+PROMPTS = {
+    "template.extract-definitions": template("Define: {{ text }}", **{"response-type": "jsonl"}),
+    "template.extract-relationships": template("Relate: {{ text }}", **{"response-type": "jsonl"}),
+    "template.agent-kg-extract": template("Both: {{ text }}", **{"response-type": "jsonl"}),
+}
+
+Script = Callable[[dict[str, Any]], Completion]
+
+
+def lines(*objects: object) -> Completion:
+    return Completion("\n".join(map(json.dumps, objects)))
+
+
+def about(request: dict[str, Any]) -> Completion:
+    """A definition of what the chunk names, or that it is one, or both."""
+    kind, _, name = request["prompt"].partition(": ")
+    definition = {"entity": name, "definition": f"Some {name}."}
+    relationship = {"subject": name, "predicate": "Is a", "object": "Rock", "object-entity": True}
+    match kind:
+        case "Define":
+            return lines(definition)
+        case "Relate":
+            return lines(relationship)
+    del relationship["object-entity"]
+    return lines({"type": "definition", **definition}, {"type": "relationship", **relationship})
+
+
+@dataclass
+class Trial:
+    """TrustGraph around the extractors, its chunks and its stores."""
+
+    place: Place
+
+    def topics(self, flow: str = "f", workspace: str = "default") -> dict[str, str]:
+        return extractor_topics(self.place.space, workspace, flow)
+
+    async def start_flow(self, *ids: str, flow: str = "f", workspace: str = "default") -> None:
+        for id in ids:
+            await self.place.config.start_flow(flow, self.topics(flow, workspace), workspace, processor=id)
+
+    async def start_prompt_service(self, flow: str = "f", workspace: str = "default") -> None:
+        await self.place.config.start_flow(flow, self.place.topics(flow, workspace), workspace)
+
+    async def open(
+        self, *ids: str, flow: str = "f", workspace: str = "default", script: Script = about
+    ) -> CompletionWorker:
+        """A flow of these extractors, with prompts, and a text-completion service for it."""
+        await self.place.config.put(workspace, {("prompt", id): entry for id, entry in PROMPTS.items()})
+        await self.start_prompt_service(flow, workspace)
+        await self.start_flow(*ids, flow=flow, workspace=workspace)
+        return await self.place.answer(flow, workspace, script=script)
+
+    async def work(self, *ids: str, into: str | None = None, **settings: Any) -> AtWork:
+        return await self.place.work(processors=extractors(ids, Processor(), into), **settings)
+
+    async def put(self, text: str, id: str = "", flow: str = "f", workspace: str = "default") -> None:
+        """Publish a chunk as TrustGraph's chunker does."""
+        id = id or f"urn:chunk:{text}"
+        chunk = {
+            "metadata": {"id": id, "root": "urn:doc:1", "collection": "rocks"},
+            "chunk": text,
+            "document_id": id,
+            "attributes": {},
+        }
+        producer = await self.place.broker.producer(resolve(self.topics(flow, workspace)["input"]))
+        await producer.send(json.dumps(chunk).encode())
+        await producer.close()
+
+    async def hear(self, spec: str, flow: str = "f", workspace: str = "default", prefix: str = "") -> Heard:
+        place, _, name = resolve(self.topics(flow, workspace)[spec]).rpartition("/")
+        return await self.place.stack.enter_async_context(
+            listening(self.place.broker, f"{place}/{prefix}{name}")
+        )
+
+
+@pytest.fixture
+def trial(place: Place) -> Trial:
+    return Trial(place)
+
+
+def triples(heard: Heard) -> list[Triple]:
+    return [triple for message in heard.messages for triple in Triples.decode(message.data).triples]
+
+
+def facts(heard: Heard) -> Counter[tuple[str, str, str]]:
+    """The statements that are no provenance, and how often each was published."""
+    return Counter(
+        (each.s.iri, each.p.iri, each.o.iri or each.o.value)
+        for each in triples(heard)
+        if each.s and each.p and each.o and each.g is None
+    )
+
+
+def of_definition(name: str) -> Counter[tuple[str, str, str]]:
+    iri = E + name.lower()
+    return Counter([(iri, LABEL, name), (iri, DEFINITION, f"Some {name}.")])
+
+
+def of_relationship(name: str) -> Counter[tuple[str, str, str]]:
+    iri = E + name.lower()
+    return Counter(
+        [
+            (iri, E + "is-a", E + "rock"),
+            (iri, LABEL, name),
+            (E + "is-a", LABEL, "Is a"),
+            (E + "rock", LABEL, "Rock"),
+        ]
+    )
+
+
+async def test_two_extractors_both_get_each_chunk_and_ask_without_a_prompt_service(trial: Trial) -> None:
+    worker = await trial.open(DEFINITIONS, RELATIONSHIPS)
+    published, contexts = await trial.hear("triples"), await trial.hear("entity-contexts")
+    await trial.work(DEFINITIONS, RELATIONSHIPS)
+
+    await trial.put("Chalk")
+
+    await published.until(2)
+    [message] = await contexts.until(1)
+    assert facts(published) == of_definition("Chalk") + of_relationship("Chalk")
+    decoded = EntityContexts.decode(message.data)
+    assert [(each.context, each.chunk_id) for each in decoded.entities] == [
+        ("Chalk", "urn:chunk:Chalk"),
+        ("Some Chalk.", "urn:chunk:Chalk"),
+    ]
+    source = Metadata("urn:chunk:Chalk", "urn:doc:1", "rocks")
+    assert {Triples.decode(each.data).metadata for each in published.messages} == {source}
+    assert decoded.metadata == source
+    assert worker.asked == {"Define: Chalk": 1, "Relate: Chalk": 1}
+    agents = {each.s.iri for each in triples(published) if each.s and "/agent/" in each.s.iri}
+    assert agents == {f"https://trustgraph.ai/agent/{id}" for id in (DEFINITIONS, RELATIONSHIPS)}
+
+
+async def test_workspaces_and_variants_are_apart(trial: Trial) -> None:
+    places = [(workspace, flow) for workspace in ("one", "two") for flow in ("f", "g")]
+    heard, workers = {}, {}
+    for workspace, flow in places:
+        workers[workspace, flow] = await trial.open(RELATIONSHIPS, flow=flow, workspace=workspace)
+        heard[workspace, flow] = await trial.hear("triples", flow, workspace)
+    working = await trial.work(DEFINITIONS, RELATIONSHIPS)
+    inputs = {place: resolve(trial.topics(place[1], place[0])["input"]) for place in places}
+    await working.serves({f"{w}/{f}/{RELATIONSHIPS}": topic for (w, f), topic in inputs.items()})
+
+    for workspace, flow in places:
+        await trial.put(f"{workspace}{flow}", flow=flow, workspace=workspace)
+
+    for (workspace, flow), published in heard.items():
+        await published.until(1)
+        assert facts(published) == of_relationship(f"{workspace}{flow}")
+        assert workers[workspace, flow].asked == {f"Relate: {workspace}{flow}": 1}
+
+
+async def test_the_agent_extractor_has_its_own_iris_and_one_message_a_chunk(trial: Trial) -> None:
+    def script(request: dict[str, Any]) -> Completion:
+        definitions = [{"type": "definition", "entity": f"Rock {n}", "definition": "x"} for n in range(60)]
+        fact = {"type": "relationship", "subject": "Rock 1", "predicate": "Is", "object": "Old Rock"}
+        return lines(*definitions, fact)
+
+    await trial.open(AGENT, script=script)
+    published, contexts = await trial.hear("triples"), await trial.hear("entity-contexts")
+    await trial.work(AGENT)
+
+    await trial.put("Rocks")
+
+    [message] = await contexts.until(1)
+    assert {each.context for each in EntityContexts.decode(message.data).entities} > {"x"}
+    assert facts(published)[E + "Rock%201", E + "Is", E + "Old%20Rock"] == 1
+    assert len(published.messages) == 1
+
+
+async def test_a_prompt_of_the_workspace_and_its_clause_are_in_force_at_once(trial: Trial) -> None:
+    worker = await trial.open(DEFINITIONS)
+    published = await trial.hear("triples")
+    working = await trial.work(DEFINITIONS)
+    [flow] = working.worker.worker.flow_set.flows
+    clause = [{"entity": {"subject": "entity", "class": "Stone"}}]
+    schema = {"type": "object", "properties": {"entity": {"type": "string"}}, "required": ["entity"]}
+    settings = {"dialect": "ibis", "response-type": "jsonl", "object-schema": schema, "graph": clause}
+
+    def in_force() -> str:
+        return working.worker.prompts["default"].prompts["extract-definitions"].version
+
+    before = in_force()
+    entry = template("Name: {{ text }}", **settings)
+    await trial.place.config.set("prompt", "default", "template.extract-definitions", entry)
+    await until(lambda: in_force() != before)
+    worker.script = lambda request: lines({"entity": "Chalk"})
+    await trial.put("Chalk")
+
+    await published.until(1)
+    [question] = worker.asked
+    assert question.startswith("Name: Chalk")
+    assert (E + "chalk", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type", E + "stone") in facts(published)
+    assert working.worker.worker.flow_set.flows == [flow]
+
+
+async def test_chunks_wait_until_the_prompt_service_has_a_flow_and_ask_where_it_asks(trial: Trial) -> None:
+    place, published = trial.place, await trial.hear("triples")
+    first = await trial.open(DEFINITIONS)
+    await place.config.stop_flow("f")
+    working = await trial.work(DEFINITIONS)
+    noted = f"config entry processor:{DEFINITIONS} default/f"
+    assert "processor:prompt default/f" in working.worker.health.notes()[noted]
+    assert working.flows == {}
+    await trial.put("Chalk")
+
+    await trial.start_prompt_service()
+
+    await published.until(1)
+    await until(lambda: working.worker.health.notes() == {})
+    second = await place.answer("g", script=about)
+    await place.config.start_flow("f", place.topics("g"))  # the same name, other topics
+    asked = resolve(place.topics("g")["text-completion-request"])
+
+    def is_changed() -> bool:
+        [flow] = working.worker.worker.flow_set.flows
+        return isinstance(flow.provider, TopicChoice) and flow.provider.request == asked
+
+    await until(is_changed)
+    await trial.put("Flint")
+
+    await published.until(2)
+    assert facts(published) == of_definition("Chalk") + of_definition("Flint")
+    assert (set(first.asked), set(second.asked)) == ({"Define: Chalk"}, {"Define: Flint"})
+
+
+async def test_a_flow_of_one_extractor_starts_and_stops_without_the_others(trial: Trial) -> None:
+    await trial.open(DEFINITIONS)
+    working = await trial.work(DEFINITIONS, RELATIONSHIPS)
+    input = trial.topics()["input"]
+    await working.serves({f"default/f/{DEFINITIONS}": input})
+
+    await trial.start_flow(RELATIONSHIPS)
+    await working.serves({f"default/f/{id}": input for id in (DEFINITIONS, RELATIONSHIPS)})
+    await trial.place.config.stop_flow("f", processor=DEFINITIONS)
+    await working.serves({f"default/f/{RELATIONSHIPS}": input})
+    await trial.place.config.stop_flow("f", processor=RELATIONSHIPS)
+    await working.serves({})
+
+
+async def test_each_type_of_config_is_fetched_once_for_a_workspace(trial: Trial) -> None:
+    await trial.open(DEFINITIONS, RELATIONSHIPS, AGENT)
+    await trial.work(DEFINITIONS, RELATIONSHIPS, AGENT)
+
+    fetched = Counter(
+        request["type"] for request in trial.place.config.requests if request["operation"] == "getvalues"
+    )
+    types = [f"processor:{id}" for id in (DEFINITIONS, RELATIONSHIPS, AGENT, "prompt")]
+    assert fetched == dict.fromkeys([*types, "prompt"], 1)
+
+
+async def test_a_trial_gets_all_chunks_and_publishes_beside_theirs(trial: Trial) -> None:
+    await trial.open(DEFINITIONS)
+    theirs = await trial.place.broker.consumer(
+        resolve(trial.topics()["input"]), f"{DEFINITIONS}--default--f--input"
+    )
+    published, beside = await trial.hear("triples"), await trial.hear("triples", prefix="trial-")
+    contexts = await trial.hear("entity-contexts", prefix="trial-")
+    await trial.work(DEFINITIONS, into="trial")
+
+    for name in ("Chalk", "Flint"):
+        await trial.put(name)
+    for _ in range(2):
+        message = await theirs.receive()
+        assert message is not None
+        await theirs.acknowledge(message)
+
+    await beside.until(2)
+    await contexts.until(2)
+    assert facts(beside) == of_definition("Chalk") + of_definition("Flint")
+    assert published.messages == []
+    await theirs.close()
+
+
+async def test_a_chunk_that_cannot_be_served_becomes_a_dead_letter_and_no_other(trial: Trial) -> None:
+    def script(request: dict[str, Any]) -> Completion:
+        return Completion("I am sorry.") if "Slate" in request["prompt"] else about(request)
+
+    await trial.open(DEFINITIONS, RELATIONSHIPS, script=script)
+    published = await trial.hear("triples")
+    input = resolve(trial.topics()["input"])
+    letters = [
+        await trial.place.stack.enter_async_context(
+            listening(trial.place.broker, f"{input}-{id}--default--f--input-DLQ")
+        )
+        for id in (DEFINITIONS, RELATIONSHIPS)
+    ]
+    await trial.work(DEFINITIONS, RELATIONSHIPS)
+
+    for name in ("Chalk", "Slate", "Flint"):
+        await trial.put(name)
+
+    await published.until(4)
+    for heard in letters:
+        [letter] = await heard.until(1)
+        assert Chunk.decode(letter.data).chunk == "Slate"
+    said = [of(name) for of in (of_definition, of_relationship) for name in ("Chalk", "Flint")]
+    assert facts(published) == sum(said, Counter())
+
+
+async def test_the_metrics_of_theirs_are_told_apart_by_extractor(trial: Trial) -> None:
+    await trial.open(DEFINITIONS, RELATIONSHIPS)
+    published = await trial.hear("triples")
+    metrics = (await trial.work(DEFINITIONS, RELATIONSHIPS)).worker.metrics
+    await trial.put("Chalk")
+    await published.until(2)
+
+    input, both = trial.topics()["input"], f"{DEFINITIONS},{RELATIONSHIPS}"
+    expected = [
+        f'tg_consumer_processing_total{{consumer="{input}",processor="{id}",status="ok"}} 1.0'
+        for id in (DEFINITIONS, RELATIONSHIPS)
+    ]
+    expected.append(
+        f'tg_producer_messages_total{{processor="{both}",producer="{trial.topics()["triples"]}"}} 2.0'
+    )
+    await until(lambda: all(line in metrics.text().decode() for line in expected))

@@ -1,0 +1,145 @@
+"""TrustGraph's extractors: what each of them does, and its flows in this worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from trustgraph_prompt import package_data
+from trustgraph_prompt.errors import ConfigError, FlowError, suggestion
+from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.prompts import files
+from trustgraph_prompt.worker.config.trustgraph_flows import (
+    NO_VALUES,
+    REQUEST,
+    RESPONSE,
+    Definition,
+    Processor,
+    Values,
+    completions,
+)
+from trustgraph_prompt.worker.flow import Flow, GraphOptions, Input, Outputs, TopicChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What an extractor does with a chunk.
+
+    `outputs` are the specs of the topics that it publishes to. `config` is a further type of config, whose
+    values `add` puts into a flow.
+    """
+
+    prompt: str
+    outputs: Sequence[str]
+    graph: GraphOptions = field(default_factory=GraphOptions)
+    config: str | None = None
+    add: Callable[[Flow, Values], Flow] = field(default=lambda flow, values: flow)
+
+
+TRIPLES, CONTEXTS, ROWS = "triples", "entity-contexts", "output"
+
+JOBS: Final[Mapping[str, Job]] = {
+    "kg-extract-definitions": Job("extract-definitions", [TRIPLES, CONTEXTS]),
+    "kg-extract-relationships": Job("extract-relationships", [TRIPLES]),
+    "kg-extract-agent": Job("agent-kg-extract", [TRIPLES, CONTEXTS], GraphOptions(exact=True, batched=False)),
+}
+"""The extractors by their id. TrustGraph's extractor of topics does not start, and is in no blueprint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extractor(Processor):
+    """The extractor with that `id`: receives chunks, and publishes what their objects make.
+
+    `clause` is for prompts that have none. `prompt_service` is the type of config whose definition of the
+    same variant names the text-completion topics. With `into`, the flows have subscriptions of their own,
+    and publish on topics whose names begin with it.
+    """
+
+    clause: GraphClause | None = None
+    prompt_service: str = Processor().type
+    into: str | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The other types of config that the flows are made of."""
+        types = self.asks_topics and self.prompt_service, JOBS[self.id].config
+        return tuple(type for type in types if type)
+
+    def flow(self, workspace: str, variant: str, text: str, config: Mapping[str, Values] = NO_VALUES) -> Flow:
+        """Make the flow of a definition, like `Processor.flow`."""
+        job = JOBS[self.id]
+        definition = Definition.parse(text, f"{self.type} {workspace}/{variant}")
+        topic = definition.distinct_topics(["input", *job.outputs])
+        own = f"--{self.into}" if self.into else ""
+        flow = Flow(
+            name=f"{workspace}/{variant}/{self.id}",
+            workspace=workspace,
+            input=Input(topic["input"], f"{self.id}--{workspace}--{variant}--input{own}", "chunk"),
+            outputs=Outputs(
+                triples=self._output(topic.get(TRIPLES)),
+                entity_contexts=self._output(topic.get(CONTEXTS)),
+                rows=self._output(topic.get(ROWS)),
+            ),
+            prompt=job.prompt,
+            graph=replace(
+                job.graph,
+                component=self.id,
+                clause=self.clause,
+                model=definition.text("llm-model"),
+                ontology=definition.text("ontology"),
+            ),
+            concurrency=self.concurrency,
+            provider=self._completions(workspace, variant, config) if self.asks_topics else None,
+        )
+        return job.add(flow, config[job.config]) if job.config else flow
+
+    def _output(self, topic: str | None) -> str | None:
+        if topic is None or self.into is None:
+            return topic
+        place, _, name = topic.rpartition("/")
+        return f"{place}/{self.into}-{name}"
+
+    def _completions(self, workspace: str, variant: str, config: Mapping[str, Values]) -> TopicChoice:
+        """The text-completion topics of the prompt service. Raises `FlowError`."""
+        where = f"{self.prompt_service} {workspace}/{variant}"
+        text = config[self.prompt_service].get(variant)
+        if text is None:
+            raise FlowError(
+                f"{self.id} has no text-completion topics to ask",
+                where=where,
+                expected="a definition of this flow for the prompt service, or --base-url",
+            )
+        return completions(Definition.parse(text, where).distinct_topics([REQUEST, RESPONSE]))
+
+
+def extractors(ids: Iterable[str], service: Processor, into: str | None = None) -> list[Extractor]:
+    """The extractors with these ids, in the place of a prompt service too. Raises `ConfigError`.
+
+    Each has the clause of the bundled prompt of its job.
+    """
+    found = []
+    for id in dict.fromkeys(ids):
+        if id not in JOBS:
+            raise ConfigError(
+                f"there is no such extractor{suggestion(id, JOBS)}",
+                where="--extractor",
+                found=id,
+                expected=f"one of {', '.join(JOBS)}",
+            )
+        found.append(
+            Extractor(
+                id,
+                concurrency=service.concurrency,
+                asks_topics=service.asks_topics,
+                space=service.space,
+                clause=_bundled_clause(JOBS[id].prompt),
+                prompt_service=service.type,
+                into=into,
+            )
+        )
+    return found
+
+
+def _bundled_clause(prompt: str) -> GraphClause | None:
+    return files.read(package_data.templates() / f"{prompt}.prompt").build().prompts[prompt].graph
