@@ -77,14 +77,16 @@ ENTRIES: Final = {
 class Case:
     """A chunk for an extractor and the answer of the model; asked once more, the model says the `rest`.
 
-    Our graph of it is TrustGraph's of the case `like`, where the model said the same in a clean answer. In
-    the workspace `default` TrustGraph checks nothing: what is `against_the_schema` stands in its graph.
+    Our graph of it is TrustGraph's of the case `like`, where the model said the same in a clean answer, or of
+    `like_once`, where the prompt does not allow another attempt: TrustGraph's prompts do not. In the
+    workspace `default` TrustGraph checks nothing: what is `against_the_schema` stands in its graph.
     """
 
     name: str
     extractor: str
     answer: str
     like: str
+    like_once: str
     rest: str | None = None
     against_the_schema: bool = False
 
@@ -127,6 +129,7 @@ class _Shape(NamedTuple):
 
     answer: str
     like: str = "clean"
+    like_once: str = ""
     rest: str | None = None
 
 
@@ -141,8 +144,8 @@ _SHAPES: Final = {
     "repeated": _Shape("{0}\n{1}\n{0}\n{0}\n"),
     "cut": _Shape("{0}\n{1:.40}", rest="{1}\n"),
     "cut-for-good": _Shape("{0}\n{1:.40}", "first"),
-    "cut-in-the-first": _Shape("{0:.40}", rest="{0}\n{1}\n"),
-    "broken": _Shape("{0:.30}\n{1}\n", rest="{0}\n"),
+    "cut-in-the-first": _Shape("{0:.40}", like_once="nothing", rest="{0}\n{1}\n"),
+    "broken": _Shape("{0:.30}\n{1}\n", like_once="second", rest="{0}\n"),
     "broken-for-good": _Shape("{0:.30}\n{1}\n", "second"),
     "commas": _Shape("{0},\n{1},\n"),
     "array": _Shape("[{0}, {1}]"),
@@ -154,29 +157,20 @@ _SHAPES: Final = {
 }
 
 
-def _in_shapes(extractor: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Case]:
+def _in_shapes(extractor: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Case]:
     written = lines(first), lines(second), json.dumps(first, indent=2)
-
-    def answer(text: str | None) -> str | None:
-        return None if text is None else text.format(*written)
-
-    return [
-        Case(name, extractor, shape.answer.format(*written), shape.like, answer(shape.rest))
-        for name, shape in _SHAPES.items()
-    ]
+    for name, (answer, like, like_once, rest) in _SHAPES.items():
+        then = rest if rest is None else rest.format(*written)
+        yield Case(name, extractor, answer.format(*written), like, like_once or like, then)
 
 
 def _of(
     extractor: str, *, like: str = "", against_the_schema: bool = False, **answers: str
 ) -> Iterator[Case]:
-    for name, answer in answers.items():
-        yield Case(
-            name.replace("_", "-"),
-            extractor,
-            answer,
-            like or name.replace("_", "-"),
-            against_the_schema=against_the_schema,
-        )
+    for key, answer in answers.items():
+        name = key.replace("_", "-")
+        alike = like or name
+        yield Case(name, extractor, answer, alike, alike, against_the_schema=against_the_schema)
 
 
 def _definition(entity: object, definition: object = "Something.") -> dict[str, object]:
@@ -222,7 +216,6 @@ CASES: Final = (
         a_key_is_missing=lines({"entity": "Etna"}, ETNA),
         a_number_as_name=lines(_definition(3403), ETNA),
         no_object=lines(5, ETNA),
-        half_a_character=json.dumps(_definition("a\ud800b")) + "\n" + lines(ETNA),
     ),
     *_of(_DEFINITIONS, like="first", against_the_schema=True, number=lines(_definition("Etna", 3403), ETNA)),
     *_in_shapes(_RELATIONSHIPS, SICILY, HEIGHT),
@@ -295,4 +288,4 @@ _LAST: Final = lines({"type": "definition", **ETNA, **SICILY, "name": "Etna", "c
 def cases_of(job: Job) -> list[Case]:
     """Its chunks in their order."""
     found = [case for case in CASES if case.extractor == job.extractor]
-    return [*found, Case("last", job.extractor, _LAST, "last")]
+    return [*found, Case("last", job.extractor, _LAST, "last", "last")]

@@ -124,6 +124,18 @@ async def own_flows(site: TrustGraphSite) -> AsyncIterator[None]:
     yield
 
 
+#: Those of our extractors.
+EXTRACTED: Final = [job for job in JOBS if "rows" not in job.name]
+
+
+@asynccontextmanager
+async def extractors(site: TrustGraphSite) -> AsyncIterator[None]:
+    """A worker of ours in the place of TrustGraph's extractors."""
+    ids = dict.fromkeys(job.extractor for job in EXTRACTED)
+    await site.work(*(option for id in ids for option in ("--extractor", id)), "--concurrency", 1)
+    yield
+
+
 async def _configure(site: TrustGraphSite, stack: AsyncExitStack) -> None:
     for workspace, entries in ENTRIES.items():
         await site.prompts(workspace, **entries)
