@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -14,13 +15,13 @@ from tests.support.trustgraph_place import AtWork, Place, template, until
 from tests.support.trustgraph_services import Completion, CompletionWorker, extractor_topics
 from tests.support.workers import Heard, listening
 from trustgraph_prompt.broker.topics import resolve
-from trustgraph_prompt.wire import Chunk, EntityContexts, Metadata, Triple, Triples
+from trustgraph_prompt.wire import Chunk, EntityContexts, ExtractedObject, Metadata, Triple, Triples
 from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
-from trustgraph_prompt.worker.flow import TopicChoice
+from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
-DEFINITIONS, RELATIONSHIPS, AGENT = (
-    f"kg-extract-{name}" for name in ("definitions", "relationships", "agent")
+DEFINITIONS, RELATIONSHIPS, AGENT, ROWS = (
+    f"kg-extract-{name}" for name in ("definitions", "relationships", "agent", "rows")
 )
 E = "http://trustgraph.ai/e/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -31,6 +32,7 @@ PROMPTS = {
     "template.extract-definitions": template("Define: {{ text }}", **{"response-type": "jsonl"}),
     "template.extract-relationships": template("Relate: {{ text }}", **{"response-type": "jsonl"}),
     "template.agent-kg-extract": template("Both: {{ text }}", **{"response-type": "jsonl"}),
+    "template.extract-rows": template("{{ schema.name }} in: {{ text }}", **{"response-type": "jsonl"}),
 }
 
 Script = Callable[[dict[str, Any]], Completion]
@@ -120,6 +122,15 @@ def facts(heard: Heard) -> Counter[tuple[str, str, str]]:
     )
 
 
+async def changed(working: AtWork, is_changed: Callable[[Flow], bool]) -> None:
+    """Returns when its only flow has changed, and the old version has ended."""
+
+    def has_ended() -> bool:
+        return not any(task.get_name().startswith("end of flow") for task in asyncio.all_tasks())
+
+    await until(lambda: all(map(is_changed, working.worker.worker.flow_set.flows)) and has_ended())
+
+
 def of_definition(name: str) -> Counter[tuple[str, str, str]]:
     iri = E + name.lower()
     return Counter([(iri, LABEL, name), (iri, DEFINITION, f"Some {name}.")])
@@ -197,6 +208,36 @@ async def test_the_agent_extractor_has_its_own_iris_and_one_message_a_chunk(tria
     assert len(published.messages) == 1
 
 
+async def test_rows_are_those_of_the_tables_that_the_workspace_has_now(trial: Trial) -> None:
+    def table(name: str) -> str:
+        return json.dumps({"name": name, "fields": [{"name": "name", "type": "string", "required": True}]})
+
+    config, published = trial.place.config, await trial.hear("output")
+    await config.set("schema", "default", "hills", table("Hill"))
+    worker = await trial.open(ROWS, script=lambda request: lines({"name": "Etna"}))
+    working = await trial.work(ROWS)
+    await trial.put("Etna")
+    await published.until(1)
+
+    await config.set("schema", "default", "rivers", "{}")
+    await until(lambda: "schema 'rivers'" in "".join(working.worker.health.notes().values()))
+    await trial.put("Alcantara")
+    await published.until(2)
+
+    await config.put("default", {("schema", key): table(key) for key in ("hills", "rivers")})
+    await changed(working, lambda flow: [*flow.tables] == ["hills", "rivers"])
+    await trial.put("Simeto")
+    rows = [ExtractedObject.decode(message.data) for message in await published.until(4)]
+    assert [(row.schema_name, row.metadata.id) for row in rows] == [
+        ("hills", "urn:chunk:Etna:hills"),
+        ("hills", "urn:chunk:Alcantara:hills"),
+        ("hills", "urn:chunk:Simeto:hills"),
+        ("rivers", "urn:chunk:Simeto:rivers"),
+    ]
+    assert [row.values for row in rows] == [[{"name": "Etna"}]] * 4
+    assert [*worker.asked] == ["Hill in: Etna", "Hill in: Alcantara", "hills in: Simeto", "rivers in: Simeto"]
+
+
 async def test_a_prompt_of_the_workspace_and_its_clause_are_in_force_at_once(trial: Trial) -> None:
     worker = await trial.open(DEFINITIONS)
     published = await trial.hear("triples")
@@ -240,12 +281,9 @@ async def test_chunks_wait_until_the_prompt_service_has_a_flow_and_ask_where_it_
     second = await place.answer("g", script=about)
     await place.config.start_flow("f", place.topics("g"))  # the same name, other topics
     asked = resolve(place.topics("g")["text-completion-request"])
-
-    def is_changed() -> bool:
-        [flow] = working.worker.worker.flow_set.flows
-        return isinstance(flow.provider, TopicChoice) and flow.provider.request == asked
-
-    await until(is_changed)
+    await changed(
+        working, lambda flow: isinstance(flow.provider, TopicChoice) and flow.provider.request == asked
+    )
     await trial.put("Flint")
 
     await published.until(2)

@@ -131,6 +131,34 @@ def test_how_long_an_answer_may_be_is_said_in_the_budget(tmp_path: Path, said: s
     assert flow.budget.characters == characters
 
 
+CHUNKS = """
+name: f
+input: {topic: 'flow:tg:in', kind: chunk}
+prompt: extract-rows
+"""
+TABLES = """
+tables:
+  mountains:
+    description: Mountains and their heights.
+    fields:
+      - {name: name, type: string, primary_key: true}
+      - {name: kind, type: string, enum: [volcano, other]}
+"""
+
+
+def test_tables_and_the_topic_of_their_rows(tmp_path: Path) -> None:
+    [flow] = flow_file.load(written(tmp_path, CHUNKS + "outputs: {rows: 'flow:tg:rows'}\n" + TABLES))
+
+    assert flow.outputs.rows == "persistent://tg/flow/rows"
+    table = flow.tables["mountains"]
+    assert (table.name, table.description) == ("mountains", "Mountains and their heights.")
+    assert [(field.name, field.primary, field.enum) for field in table.fields] == [
+        ("name", True, ()),
+        ("kind", False, ("volcano", "other")),
+    ]
+    assert flow.outputs.rows in {topic.name for topic in required_topics([flow], "flow:tg:c").topics}
+
+
 def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
     text = MINIMAL + "budget: {attempts: 2, tokens: 9000, seconds: 1.5, money: 0.25}\n"
     text += "price: {prompt: 0.4, completion: 1.6, cached: 0.1}\n"
@@ -238,6 +266,29 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
             (COMPLETIONS + f"parameters: {{temperature: {value}}}\n", ["/parameters/temperature", "from 0"])
             for value in ("nan", "inf", "-3", "'1_0'", "101", "9" * 400)
         ),
+        (
+            CHUNKS + "outputs: {answers: 'flow:tg:a'}\n" + TABLES,
+            ["/outputs", "the topic for the rows of the tables is missing", "'answers'", "`rows`"],
+        ),
+        (CHUNKS + "outputs: {rows: 'flow:tg:rows'}\n", ["/outputs/rows", "no tables", "`tables` beside"]),
+        (CHUNKS + "outputs: {rows: 'flow:tg:rows'}\ntables: {}\n", ["/tables: it is empty"]),
+        (CHUNKS + "outputs: {rows: 'notify:tg:rows'}\n" + TABLES, ["/outputs/rows", "a persistent topic"]),
+        (
+            CHUNKS + "outputs: {rows: 'flow:tg:a', answers: 'flow:tg:a'}\n" + TABLES,
+            ["/outputs/rows", "two topics of the flow are the same", "/outputs/answers"],
+        ),
+        (CHUNKS + "outputs: {rows: 'flow:tg:in'}\n" + TABLES, ["/outputs/rows", "its own output"]),
+        (
+            CHUNKS + "outputs: {rows: 'flow:tg:rows'}\n" + TABLES.replace("primary_key", "primary"),
+            ["/tables/mountains/fields/0/primary", "did you mean 'primary_key'?"],
+        ),
+        (
+            CHUNKS + "outputs: {rows: 'flow:tg:rows'}\n" + TABLES.replace("name: kind", "name: name"),
+            ["/tables/mountains/fields/1/name: two fields have the same name (found 'name')"],
+        ),
+        (MINIMAL + TABLES, ["/tables", "prompt-request"]),
+        (MINIMAL + "  rows: flow:tg:rows\n", ["/outputs/rows", "prompt-request"]),
+        (COMPLETIONS + "  rows: flow:tg:rows\n", ["/outputs/rows", "text-completion"]),
         (MINIMAL + "concurency: 4\n", ["/concurency", "unknown key", "did you mean 'concurrency'?"]),
         (MINIMAL + "concurrency: 0\n", ["/concurrency", "0"]),
         (MINIMAL + "concurrency: many\n", ["/concurrency", "'many'", "an integer"]),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
+from dataclasses import replace
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason
@@ -10,7 +12,7 @@ from trustgraph_prompt.outcome import CallReport
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.request import journal
-from trustgraph_prompt.worker.request.journal import AskResult, Journal
+from trustgraph_prompt.worker.request.journal import AskResult, Entry, Journal
 
 PROMPT = PromptDefinition.from_entry("p", {"prompt": "x"})
 
@@ -118,3 +120,30 @@ async def test_an_answer_too_long_to_keep_is_let_go() -> None:
 
     async with known.entry("f", "r", b"x") as entry:
         assert entry.result is None
+
+
+async def test_the_parts_of_an_answer_are_kept_until_the_request_is_forgotten() -> None:
+    known = Journal()
+
+    async with known.entry("f", "r", b"x") as entry:
+        entry.parts["a"] = Entry(AskResult(PROMPT, answer("x" * 1000)))
+        entry.result = AskResult(PROMPT, answer())
+        entry.forget_result()
+        assert entry.weight > journal.PARSED * 1000
+
+    async with known.entry("f", "r", b"x") as entry:
+        assert (entry.result, list(entry.parts)) == (None, ["a"])
+        entry.forget()
+
+    async with known.entry("f", "r", b"x") as entry:
+        assert entry.parts == {}
+
+
+def test_the_parts_of_a_whole_answer_are_not_weighed_twice() -> None:
+    parts: dict[Hashable, Entry] = {name: Entry(AskResult(PROMPT, answer("x" * 1000))) for name in "ab"}
+    unfinished, entry = Entry(parts=parts), Entry(parts=parts)
+    calls = [call for part in parts.values() if part.result for call in part.result.outcome.calls]
+
+    entry.result = AskResult(PROMPT, replace(answer(), calls=tuple(calls)))
+
+    assert entry.weight == unfinished.weight

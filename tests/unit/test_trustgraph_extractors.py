@@ -30,7 +30,8 @@ def definition(topics: object = TOPICS, **parameters: object) -> str:
     return json.dumps({"topics": topics, "parameters": parameters})
 
 
-CONFIG: dict[str, Values] = {"processor:prompt": {"f": definition(COMPLETIONS)}}
+TABLE = json.dumps({"fields": [{"name": "height", "type": "float"}]})
+CONFIG: dict[str, Values] = {"processor:prompt": {"f": definition(COMPLETIONS)}, "schema": {"hills": TABLE}}
 
 
 def extractor(id: str, into: str | None = None, *, asks_topics: bool = True) -> Extractor:
@@ -80,6 +81,16 @@ def test_relationships_have_no_contexts() -> None:
 @pytest.mark.parametrize("id", ["kg-extract-definitions", "kg-extract-relationships", "kg-extract-agent"])
 def test_a_prompt_without_a_clause_gets_that_of_our_prompt_of_the_job(id: str) -> None:
     assert flow(id).graph.clause is not None
+
+
+def test_rows_are_those_of_the_tables_of_the_workspace() -> None:
+    found = flow("kg-extract-rows")
+    assert found.outputs.topics == {"persistent://tg/flow/rows-store:w:f"}
+    assert [*found.tables] == ["hills"]
+
+    wrong: dict[str, Values] = {**CONFIG, "schema": {"rocks": "{}", "hills": TABLE}}
+    with pytest.raises(ConfigError, match="schema 'rocks'"):
+        extractor("kg-extract-rows").flow("w", "f", definition(), wrong)
 
 
 def test_the_model_and_the_ontology_of_the_provenance_are_parameters() -> None:

@@ -95,6 +95,15 @@ class PromptSet:
         """The prompt with that id or alias."""
         return self.prompts.get(prompt_id) or self.prompts.get(self._aliases.get(prompt_id, ""))
 
+    def get(self, prompt_id: str) -> PromptDefinition:
+        """The prompt with that id or alias. Raises `RequestError` (type `unknown-prompt`)."""
+        prompt = self.find(prompt_id)
+        if prompt is None:
+            error = self.refused.get(PREFIX + prompt_id)
+            reason = f": its definition was refused: {error}" if error else ""
+            raise RequestError(f"there is no prompt `{prompt_id:.100}`{reason}", type="unknown-prompt")
+        return prompt
+
     def question(
         self, prompt_id: str, terms: Mapping[str, object], *, share: float = 1.0
     ) -> tuple[PromptDefinition, Question]:
@@ -103,11 +112,7 @@ class PromptSet:
         Raises `RequestError` (type `unknown-prompt`, or `missing-term` as `PromptDefinition.require`),
         `RenderError` for unsuitable terms, and `RenderTooLong` beyond `share` (0 to 1) of the limits.
         """
-        prompt = self.find(prompt_id)
-        if prompt is None:
-            error = self.refused.get(PREFIX + prompt_id)
-            reason = f": its definition was refused: {error}" if error else ""
-            raise RequestError(f"there is no prompt `{prompt_id:.100}`{reason}", type="unknown-prompt")
+        prompt = self.get(prompt_id)
         prompt.require(terms)
         return prompt, prompt.question(terms, share=share)
 

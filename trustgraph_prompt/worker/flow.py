@@ -10,6 +10,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.names import ENTITIES
+from trustgraph_prompt.graph.tables import Table
 from trustgraph_prompt.prompts import PromptSet
 
 WORK_SECONDS = 600.0
@@ -130,9 +131,11 @@ class Flow:
     `deliveries` is the number of tries before a request becomes a dead letter, `crashes` the number of
     workers that one from a persistent topic may crash. `unusable` is for answers without a valid object that
     do not say that there are none, after the last attempt. `prompt` and `terms` are for chunks: the prompt
-    for each, and its terms besides `text`. `model` and `temperature` are for text completions; the defaults
-    are those of the process and of the request. `price` is that of the model. A `trustgraph` flow behaves
-    like TrustGraph's own service: with its error types, and without dead letters of non-persistent topics.
+    for each, and its terms besides `text`. With `outputs.rows` the prompt is asked about each of the
+    `tables`, which is its term `schema`; the budget is that of each question. `model` and `temperature` are
+    for text completions; the defaults are those of the process and of the request. `price` is that of the
+    model. A `trustgraph` flow behaves like TrustGraph's own service: with its error types, and without dead
+    letters of non-persistent topics.
     """
 
     name: str
@@ -142,6 +145,7 @@ class Flow:
     prompt: str | None = None
     terms: Mapping[str, object] = field(default_factory=dict)
     graph: GraphOptions = GraphOptions()
+    tables: Mapping[str, Table] = field(default_factory=dict)
     concurrency: int = 8
     deliveries: int = 5
     crashes: int = 3

@@ -15,6 +15,8 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.config_files import check, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
+from trustgraph_prompt.graph.tables import Table
+from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.worker.flow import (
     WORK_SECONDS,
     Flow,
@@ -25,7 +27,7 @@ from trustgraph_prompt.worker.flow import (
     TopicChoice,
 )
 
-OF_CHUNKS = ("triples", "entity-contexts")
+OF_CHUNKS = ("triples", "entity-contexts", "rows")
 """The outputs that only a chunk can have."""
 
 MAX_TEMPERATURE = 100
@@ -90,10 +92,12 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
                 objects={value: topics.resolve(topic) for value, topic in by_type.items()},
                 triples=_optional_topic(outputs, "triples"),
                 entity_contexts=_optional_topic(outputs, "entity-contexts"),
+                rows=_optional_topic(outputs, "rows"),
             ),
             prompt=document.get("prompt"),
             terms=document.get("terms", {}),
             graph=GraphOptions(**_with_underscores(document.get("graph", {}))),
+            tables=_tables(document, where),
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             crashes=document.get("crashes", 3),
@@ -139,13 +143,41 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         foreign = ["/parameters"] if "parameters" in document else []
     if kind != "chunk":
         foreign += [f"/outputs/{key}" for key in OF_CHUNKS if key in outputs]
-        foreign += ["/graph"] if "graph" in document else []
+        foreign += [f"/{key}" for key in ("graph", "tables") if key in document]
     if foreign:
         raise FlowError(f"does not apply to messages of the kind {kind}", where=where, path=foreign[0])
 
 
 def _optional_topic(outputs: Mapping[str, str], key: str) -> str | None:
     return topics.resolve(outputs[key]) if key in outputs else None
+
+
+def _tables(document: Any, where: str) -> dict[str, Table]:
+    tables, outputs = document.get("tables", {}), document["outputs"]
+    if tables and "rows" not in outputs:
+        raise FlowError(
+            "the topic for the rows of the tables is missing",
+            where=where,
+            path="/outputs",
+            found=", ".join(outputs) or "no keys",
+            expected="`rows`, a topic",
+        )
+    if "rows" in outputs and not tables:
+        raise FlowError(
+            "there are no tables that rows could be of",
+            where=where,
+            path="/outputs/rows",
+            found=outputs["rows"],
+            expected="`tables` beside `outputs`: the fields of each table",
+        )
+    return {key: _table(key, definition, where) for key, definition in tables.items()}
+
+
+def _table(key: str, definition: Any, where: str) -> Table:
+    try:
+        return Table.of(key, definition, where, FlowError)
+    except FlowError as error:
+        raise error.at(where, pointer(("tables", key))) from None
 
 
 def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
@@ -255,6 +287,7 @@ def _outputs(flow: Flow) -> dict[str, str | None]:
         "/outputs/response": flow.outputs.response,
         "/outputs/triples": flow.outputs.triples,
         "/outputs/entity-contexts": flow.outputs.entity_contexts,
+        "/outputs/rows": flow.outputs.rows,
         **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
     }
 

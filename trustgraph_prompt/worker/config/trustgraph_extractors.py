@@ -9,6 +9,7 @@ from typing import Final
 from trustgraph_prompt import package_data
 from trustgraph_prompt.errors import ConfigError, FlowError, suggestion
 from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.tables import read_table
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.worker.config.trustgraph_flows import (
     NO_VALUES,
@@ -27,7 +28,7 @@ class Job:
     """What an extractor does with a chunk.
 
     `outputs` are the specs of the topics that it publishes to. `config` is a further type of config, whose
-    values `add` puts into a flow.
+    values `add` puts into a flow; it raises `ConfigError`.
     """
 
     prompt: str
@@ -39,9 +40,15 @@ class Job:
 
 TRIPLES, CONTEXTS, ROWS = "triples", "entity-contexts", "output"
 
+
+def _with_tables(flow: Flow, values: Values) -> Flow:
+    return replace(flow, tables={key: read_table(key, text) for key, text in sorted(values.items())})
+
+
 JOBS: Final[Mapping[str, Job]] = {
     "kg-extract-definitions": Job("extract-definitions", [TRIPLES, CONTEXTS]),
     "kg-extract-relationships": Job("extract-relationships", [TRIPLES]),
+    "kg-extract-rows": Job("extract-rows", [ROWS], config="schema", add=_with_tables),
     "kg-extract-agent": Job("agent-kg-extract", [TRIPLES, CONTEXTS], GraphOptions(exact=True, batched=False)),
 }
 """The extractors by their id. TrustGraph's extractor of topics does not start, and is in no blueprint."""

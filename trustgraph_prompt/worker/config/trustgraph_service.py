@@ -10,7 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,7 +32,6 @@ from trustgraph_prompt.errors import (
     BrokerClosed,
     BrokerError,
     ConfigError,
-    FlowError,
     RequestError,
     without_frames,
 )
@@ -273,8 +281,8 @@ class ConfigService:
                 elif name in self._workspaces:
                     self._workspaces[name].set(type, values)
                 fetched.add(name)
-        for name in fetched & self._workspaces.keys():
-            self._set_flows(name, self._workspaces[name])
+        for name in fetched:
+            await self._set_flows(name)
         self._notes.pop(SERVICE, None)
         if client.version < self._version:  # the service's database was reset
             self._stale.add(EVERYTHING)
@@ -347,26 +355,41 @@ class ConfigService:
                 for processor in self._processors:
                     self._refuse(processor.type, name, {})
 
-    def _set_flows(self, name: str, workspace: _Workspace) -> None:
+    async def _set_flows(self, name: str) -> None:
         """Make the flows of a workspace anew; a rejected one keeps its last good version."""
-        if not workspace.changed:
+        workspace = self._workspaces.get(name)
+        if workspace is None or not workspace.changed:
             return
-        flows: dict[str, Flow] = {}
-        for processor in self._processors:
-            if not workspace.values.keys() >= set(processor.needs):
+        # Flows may be made of large values, too large for the event loop.
+        made = await asyncio.to_thread(lambda: [*self._make_flows(name, workspace.values)])
+        if self._workspaces.get(name) is not workspace:  # its last flow was removed meanwhile
+            return
+        flows: dict[tuple[str, str], Flow] = {}
+        refused: dict[str, dict[str, ConfigError]] = {processor.type: {} for processor in self._processors}
+        for key, flow in made:
+            type, variant = key
+            if isinstance(flow, Flow):
+                flows[key] = flow
                 continue
-            refused: dict[str, ConfigError] = {}
-            for variant, text in workspace.values.get(processor.type, {}).items():
-                key = f"{processor.type}/{variant}"
-                try:
-                    flows[key] = processor.flow(name, variant, text, workspace.values)
-                except FlowError as error:
-                    refused[variant] = without_frames(error)
-                    if key in workspace.flows:
-                        flows[key] = workspace.flows[key]
-            self._refuse(processor.type, name, refused)
+            refused[type][variant] = flow
+            if key in workspace.flows:
+                flows[key] = workspace.flows[key]
+        for type, errors in refused.items():
+            self._refuse(type, name, errors)
         workspace.flows, workspace.changed = flows, False
         workspace.ready = workspace.ready or PROMPTS not in self._needs
+
+    def _make_flows(
+        self, name: str, config: Mapping[str, Values]
+    ) -> Iterator[tuple[tuple[str, str], Flow | ConfigError]]:
+        """Each flow of a workspace by type and variant, or why it is rejected."""
+        for processor in self._processors:
+            if config.keys() >= set(processor.needs):
+                for variant, text in config.get(processor.type, {}).items():
+                    try:
+                        yield (processor.type, variant), processor.flow(name, variant, text, config)
+                    except ConfigError as error:
+                        yield (processor.type, variant), without_frames(error)
 
     async def _set_prompts(self, name: str, values: Values) -> None:
         """Replace the prompts of a workspace."""
@@ -396,10 +419,13 @@ class ConfigService:
 
 @dataclass(slots=True)
 class _Workspace:
-    """`values` as fetched, by type. `ready`: its flows may be served. `changed`: they must be made anew."""
+    """`values` as fetched, by type; `flows` by type and variant.
+
+    `ready`: the flows may be served. `changed`: they must be made anew.
+    """
 
     values: dict[str, Values] = field(default_factory=dict)
-    flows: dict[str, Flow] = field(default_factory=dict)
+    flows: dict[tuple[str, str], Flow] = field(default_factory=dict)
     ready: bool = False
     changed: bool = False
 

@@ -40,6 +40,7 @@ from trustgraph_prompt.worker.request.disposition import (
 )
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.request.prompt import PromptWork
+from trustgraph_prompt.worker.request.rows import RowsWork
 from trustgraph_prompt.worker.request.text_completion import TextCompletionWork
 from trustgraph_prompt.worker.request_services import Services
 from trustgraph_prompt.worker.retry_broker import retry_outages
@@ -136,11 +137,11 @@ class Delivery:
         REQUEST.set(request.id)
         with _about(request):
             async with services.journal.entry(flow.name, request.id, message.data) as entry:
-                kind = PromptWork if request.completion is None else TextCompletionWork
-                self._job = _Job(request, entry, begin=partial(kind, request, flow, services, entry))
+                work = partial(_kind_of_work(request, flow), request, flow, services, entry)
+                self._job = _Job(request, entry, begin=work)
                 # Otherwise there is no time left, or a duplicate has got an outcome meanwhile.
                 if self._provider_is_back and entry.is_provider_away:
-                    entry.forget()
+                    entry.forget_result()
                 return await self._until_settled(self._job)
 
     async def abandon(self) -> None:
@@ -176,7 +177,7 @@ class Delivery:
                     self._awaited = disposition
                     return result
         if isinstance(disposition, Retry) and disposition.ask_again:
-            job.entry.forget()
+            job.entry.forget_result()
         settled = await self._settler.settle(self._message, disposition, job.request)
         if settled and isinstance(disposition, GiveUp):
             job.entry.forget()
@@ -200,7 +201,7 @@ class Delivery:
 
     async def _wait(self, disposition: WaitHere, job: _Job) -> None:
         if disposition.ask_again:
-            job.entry.forget()
+            job.entry.forget_result()
         if disposition.counted:
             self._message = replace(self._message, deliveries=self._message.deliveries + 1)
             self._services.metrics.put_off(self._flow.name)
@@ -232,6 +233,12 @@ class Delivery:
             ending=ending,
             jitter=random.uniform(0.5, 1.0),
         )
+
+
+def _kind_of_work(request: Request, flow: Flow) -> Callable[[Request, Flow, Services, Entry], Work]:
+    if request.completion is not None:
+        return TextCompletionWork
+    return PromptWork if flow.outputs.rows is None else RowsWork
 
 
 def _about(request: Request) -> logs.about:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -44,13 +44,15 @@ class Entry:
     """One request of one flow.
 
     `result` is what was paid for. `streamed`: the requester has a part of the answer, which is then never
-    restarted; `streamed_characters` counts its text. `answered`: everything was sent.
+    restarted; `streamed_characters` counts its text. `answered`: everything was sent. `parts` has an
+    entry for each question of a request that asks several, by what it is about.
     """
 
     result: AskResult | None = None
     streamed: bool = False
     streamed_characters: int = 0
     answered: bool = False
+    parts: dict[Hashable, Entry] = field(default_factory=dict)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _users: int = 0
 
@@ -66,17 +68,26 @@ class Entry:
 
     def forget(self) -> None:
         """Reset the entry."""
+        self.forget_result()
+        self.parts.clear()
+
+    def forget_result(self) -> None:
+        """Reset the entry, but keep the parts of the answer."""
         self.result, self.streamed, self.streamed_characters, self.answered = None, False, 0, False
 
     @property
     def worth_keeping(self) -> bool:
         """Whether a redelivery can use the entry; for a cached answer that was sent, the cache is enough."""
-        return self.result is not None and not (self.result.outcome.cached and self.answered)
+        if self.result is None:
+            return bool(self.parts)
+        return not (self.result.outcome.cached and self.answered)
 
     @property
     def weight(self) -> int:
-        texts = sum(len(call.text) for call in self.result.outcome.calls) if self.result else 0
-        return ENTRY_WEIGHT + PARSED * texts
+        if self.result is None:
+            return ENTRY_WEIGHT + sum(part.weight for part in self.parts.values())
+        texts = sum(len(call.text) for call in self.result.outcome.calls)
+        return ENTRY_WEIGHT * (1 + len(self.parts)) + PARSED * texts
 
 
 class Journal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 
 from trustgraph_prompt.compute_thread import beside
@@ -36,15 +37,23 @@ class PromptWork:
 
     async def ask(self) -> AskResult:
         """Render the prompt and ask the model. Raises `RequestError`, `RenderError`."""
+        return await self._ask(self._prompt(), self._request.terms, self._entry)
+
+    def _prompt(self) -> PromptDefinition:
+        """The prompt of the request. Raises `RequestError`."""
         snapshot = self._services.prompts.get(self._flow.workspace)
         if snapshot is None or not snapshot.prompts:
             raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
-        name, terms = self._request.prompt, self._request.terms
+        return snapshot.get(self._request.prompt)
+
+    async def _ask(self, prompt: PromptDefinition, terms: Mapping[str, object], entry: Entry) -> AskResult:
+        """Render a prompt and ask the model; the result goes into `entry`, too. Raises as `ask`."""
+        prompt.require(terms)
         try:
-            prompt, question = snapshot.question(name, terms, share=SHARE_ON_THE_LOOP)
+            question = prompt.question(terms, share=SHARE_ON_THE_LOOP)
         except RenderTooLong:
-            prompt, question = await beside(partial(snapshot.question, name, terms))
-        if missing := prompt.missing(self._request.terms):
+            question = await beside(partial(prompt.question, terms))
+        if missing := prompt.missing(terms):
             log.warning("prompt %s: the request has no value for: %s", prompt.id, ", ".join(missing))
         return await ask_into_journal(
             prompt,
@@ -53,7 +62,7 @@ class PromptWork:
             self._request,
             self._flow,
             self._services,
-            self._entry,
+            entry,
             listen=partial(self._publisher.piece, prompt),
         )
 
