@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 
@@ -265,27 +265,31 @@ CASES: Final = (
     ),
     *_of(
         _ROWS,
-        types=lines(
-            {"name": "a", "height": "3403", "country": "x"},
-            {"name": "b", "height": "high", "country": "x"},
-            {"name": "c", "height": 3.5, "country": "x"},
-            {"name": "d", "active": "yes", "country": "x"},
-        ),
-        nulls=lines(
-            {"name": "a", "height": None, "country": "x"},
-            {"name": None, "country": "x"},
-            {"name": "c", "country": None},
-        ),
-        missing=lines({"name": "a"}, {"country": "x"}, {"name": "b", "country": "x"}),
+        declared=lines({"name": "a", "country": "x"}),
+        height_as_text=lines({"name": "a", "height": "3403", "country": "x"}),
+        no_height=lines({"name": "a", "height": None, "country": "x"}),
+    ),
+    *_of(
+        _ROWS,
+        like="declared",
+        missing=lines({"name": "a"}, {"country": "x"}, {"name": "a", "country": "x"}),
+        wrong_type=lines({"name": "b", "height": "high", "country": "x"}, {"name": "a", "country": "x"}),
+        no_key=lines({"name": None, "country": "x"}, {"name": "a", "country": "x"}),
+    ),
+    *_of(
+        _ROWS,
+        like="declared",
+        against_the_schema=True,
+        no_integer=lines({"name": "b", "height": 3.5, "country": "x"}, {"name": "a", "country": "x"}),
+        no_boolean=lines({"name": "b", "active": "yes", "country": "x"}, {"name": "a", "country": "x"}),
+        null_country=lines({"name": "b", "country": None}, {"name": "a", "country": "x"}),
         more_keys=lines({"name": "a", "country": "x", "rocks": ["basalt"], "more": {"b": 1}}),
     ),
 )
 
-#: What is said of the last chunk of each job: something comes of it on every topic.
-_LAST: Final = lines({"type": "definition", **ETNA, **SICILY, "name": "Etna", "country": "Italy"})
-
 
 def cases_of(job: Job) -> list[Case]:
-    """Its chunks in their order."""
+    """Its chunks in their order; something comes of the last on every topic."""
     found = [case for case in CASES if case.extractor == job.extractor]
-    return [*found, Case("last", job.extractor, _LAST, "last", "last")]
+    [first] = [case for case in found if case.name == "first"]
+    return [*found, replace(first, name="last")]

@@ -49,6 +49,15 @@ class Published:
         found = [each for message in self.entity_contexts for each in message.entities]
         return [(each.entity.iri, each.context) for each in found]
 
+    @property
+    def rows(self) -> list[str]:
+        """Each as JSON, after the name of its table."""
+        return [
+            f"{message.schema_name} {json.dumps(row, sort_keys=True)}"
+            for message in self.output
+            for row in message.values
+        ]
+
 
 def _line(triple: Any) -> str:
     return " ".join(map(_term, (triple.s, triple.p, triple.o)))
@@ -124,14 +133,10 @@ async def own_flows(site: TrustGraphSite) -> AsyncIterator[None]:
     yield
 
 
-#: Those of our extractors.
-EXTRACTED: Final = [job for job in JOBS if "rows" not in job.name]
-
-
 @asynccontextmanager
 async def extractors(site: TrustGraphSite) -> AsyncIterator[None]:
     """A worker of ours in the place of TrustGraph's extractors."""
-    ids = dict.fromkeys(job.extractor for job in EXTRACTED)
+    ids = dict.fromkeys(job.extractor for job in JOBS)
     await site.work(*(option for id in ids for option in ("--extractor", id)), "--concurrency", 1)
     yield
 

@@ -14,10 +14,9 @@ from typing import Final
 import pytest
 
 from tests.support import trustgraph_extractors
-from tests.support.graph_cases import JOBS, Job, cases_of
+from tests.support.graph_cases import JOBS, TEXT, Job, cases_of
 from tests.support.parallel import shared_pulsar
 from tests.support.published_graph import (
-    EXTRACTED,
     OWN_FLOWS,
     Found,
     Published,
@@ -32,7 +31,7 @@ from tests.support.requirements import unavailable
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.upstream, pytest.mark.xdist_group("trustgraph-extractors")]
 
-AGENT = "kg-extract-agent"
+AGENT, ROWS = "kg-extract-agent", "kg-extract-rows"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 OA = "http://www.w3.org/ns/oa#"
 REIFIES = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies>"
@@ -46,7 +45,7 @@ UNLIKE = (
 """What is not the same of two graphs, and by what it is replaced."""
 
 
-WAYS: Final = {"flows": (own_flows, OWN_FLOWS), "extractors": (extractors, EXTRACTED)}
+WAYS: Final = {"flows": (own_flows, OWN_FLOWS), "extractors": (extractors, JOBS)}
 """How a worker of ours serves which jobs."""
 
 every_job = pytest.mark.parametrize(
@@ -97,6 +96,8 @@ def test_the_same_objects_make_the_same_graph(way: str, job: Job, bench: Bench) 
 
     statements = {name: sorted(set(each.statements)) for name, each in alike.items()}
     assert {name: sorted(each.statements) for name, each in made.items()} == statements
+    rows = {name: sorted(set(each.rows)) for name, each in alike.items()}
+    assert {name: sorted(set(each.rows)) for name, each in made.items()} == rows  # both keep repeated ones
     contexts = {name: sorted(set(each.contexts)) for name, each in alike.items()}
     assert {name: sorted(contexts_like_theirs(job, each)) for name, each in made.items()} == contexts
 
@@ -106,11 +107,7 @@ def test_all_that_trustgraph_publishes_is_in_our_graph(way: str, job: Job, bench
     """Except what is against the schema, where TrustGraph does not check it."""
     made, theirs = bench.ours(way, job), bench.theirs(job)
 
-    missing = [
-        name
-        for name, each in theirs.items()
-        if not {*each.statements, *each.contexts} <= {*made[name].statements, *made[name].contexts}
-    ]
+    missing = [name for name, each in theirs.items() if not all_of(each) <= all_of(made[name])]
     unchecked = [case.name for case in cases_of(job) if case.against_the_schema]
     assert missing == (unchecked if job.workspace == "default" else [])
 
@@ -144,8 +141,12 @@ def test_each_fact_says_where_it_stands(job: Job, bench: Bench) -> None:
 def test_the_messages_are_like_theirs(way: str, job: Job, bench: Bench) -> None:
     for by_case in bench.ours(way, job), bench.theirs(job):
         for name, each in by_case.items():
-            metadata = f"Metadata(id='urn:chunk:{name}', root='urn:doc:1', collection='books')"
+            id = f"urn:chunk:{name}" + (":volcanoes" if job.extractor == ROWS else "")
+            metadata = f"Metadata(id={id!r}, root='urn:doc:1', collection='books')"
             assert {repr(message.metadata) for message in each.messages} <= {metadata}
+            assert {(message.confidence, message.source_span) for message in each.output} <= {
+                (0.8, TEXT[:100])
+            }
             sizes = [len(message.triples) for message in each.triples]
             counts = [len(message.entities) for message in each.entity_contexts]
             if job.extractor == AGENT:
@@ -158,15 +159,19 @@ def test_the_messages_are_like_theirs(way: str, job: Job, bench: Bench) -> None:
         assert {context.chunk_id for context in contexts} <= {f"urn:chunk:{name}"}
 
 
+def all_of(published: Published) -> set[object]:
+    return {*published.statements, *published.contexts, *published.rows}
+
+
 def contexts_like_theirs(job: Job, made: Published) -> list[tuple[str, str]]:
     """The contexts; without those of names for TrustGraph's agent extractor, which publishes none of them."""
     if job.extractor != AGENT:
         return made.contexts
-    labels = {*made.statements}
+    statements = {*made.statements}
     return [
         (entity, text)
         for entity, text in made.contexts
-        if f"<{entity}> <{LABEL}> {json.dumps(text, ensure_ascii=False)}" not in labels
+        if f"<{entity}> <{LABEL}> {json.dumps(text, ensure_ascii=False)}" not in statements
     ]
 
 
