@@ -47,7 +47,7 @@ SECONDS, WARM = 20.0, 5.0
 SETTLED: Final = 2.0  # seconds without a message after which all of a chunk have come
 PATIENCE: Final = 120.0
 MOST_CPU, LEAST_RATE = 1 / 12, 8  # the bars: ours beside upstream's
-BUSY: Final = 0.9  # of a core
+BUSY: Final = 0.85  # of a core
 LOOKS: Final = 10  # at the memory
 
 OBJECTS: Final = 10
