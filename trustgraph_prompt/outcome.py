@@ -93,10 +93,10 @@ class CallReport:
     """One call to a model.
 
     `why` it was made: first, invalid (asked again, with the issues), repair (asked to correct the form of the
-    answer), continue (asked for the rest of a truncated answer), room (asked again with a higher token limit)
-    or transient (retried after a transient error). `text` is the answer byte for byte. `schema_path` says how
-    the schema was enforced. `cost` is None without a price. `read` covers the text together with the text
-    that the call continued; None if it was not read.
+    answer), continue (asked for the rest of a truncated answer), room (asked again with a higher token
+    limit), pass (asked for objects that are still missing) or transient (retried after a transient error).
+    `text` is the answer byte for byte. `schema_path` says how the schema was enforced. `cost` is None without
+    a price. `read` covers the text together with the text that the call continued; None if it was not read.
     """
 
     why: str
@@ -125,6 +125,8 @@ class Outcome(Generic[T]):
     - `span`: start and end of the value of a json answer in the text that was read, in characters.
     - `grounding`: for each of `objects`, where its values occur in the terms of the question; None if the
       contract has no `sources`.
+    - `passes`: what each pass after the first brought, with its own calls, reason and issues. Its objects,
+      rejected objects and calls are in this outcome too.
     - `escalated`: why the answer needs attention: a condition of the prompt holds for it, or all attempts
       failed.
     """
@@ -145,6 +147,7 @@ class Outcome(Generic[T]):
     span: tuple[int, int] | None = None
     escalated: Literal["condition", "attempts"] | None = None
     grounding: Grounded | None = None
+    passes: tuple[Outcome[T], ...] = ()
 
     @property
     def ok(self) -> bool:

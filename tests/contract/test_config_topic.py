@@ -105,7 +105,9 @@ async def test_chunks_wait_until_the_prompt_of_their_flow_is_pushed(house: House
     answers = await house.hear(house.topic("answers"))
     await house.put(flow.input.topic, Chunk(Metadata("urn:c"), "On chalk").encode())
     impatient = await house.work(flow, echo, config=True)
-    assert impatient.worker.health.notes() == {"flow f": "there is no prompt `later`"}
+    assert impatient.worker.health.notes() == {
+        "flow f": "there is no prompt `later`; its messages wait until it is pushed"
+    }
     await impatient.stop()
 
     await house.work(flow, echo, config=True)

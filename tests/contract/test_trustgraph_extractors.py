@@ -16,6 +16,7 @@ from tests.support.trustgraph_services import Completion, CompletionWorker, extr
 from tests.support.workers import Heard, listening
 from trustgraph_prompt.broker.topics import resolve
 from trustgraph_prompt.wire import Chunk, EntityContexts, ExtractedObject, Metadata, Triple, Triples
+from trustgraph_prompt.worker.config import trustgraph_client
 from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
@@ -314,6 +315,29 @@ async def test_each_type_of_config_is_fetched_once_for_a_workspace(trial: Trial)
     )
     types = [f"processor:{id}" for id in (DEFINITIONS, RELATIONSHIPS, AGENT, "prompt")]
     assert fetched == dict.fromkeys([*types, "prompt"], 1)
+
+
+async def test_a_type_that_cannot_be_fetched_holds_up_its_workspace_only(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trustgraph_client, "SECONDS_FOR_AN_ANSWER", 0.3)
+    for workspace in ("bad", "good"):
+        await trial.open(DEFINITIONS, RELATIONSHIPS, workspace=workspace)
+    held = trial.place.config.held
+    held["bad", "processor:prompt"] = asyncio.Event()
+    working = await trial.work(DEFINITIONS, RELATIONSHIPS)
+    expected = {
+        f"{workspace}/f/{id}": trial.topics(workspace=workspace)["input"]
+        for workspace in ("bad", "good")
+        for id in (DEFINITIONS, RELATIONSHIPS)
+    }
+    await working.serves({name: topic for name, topic in expected.items() if name.startswith("good")})
+    assert "processor:prompt of workspace bad" in working.worker.health.notes()
+
+    held["bad", "processor:prompt"].set()
+
+    await working.serves(expected)
+    await until(lambda: working.worker.health.notes() == {})
 
 
 async def test_a_trial_gets_all_chunks_and_publishes_beside_theirs(trial: Trial) -> None:

@@ -56,6 +56,29 @@ async def test_objects_go_out_once_however_often_the_model_was_asked(house: Hous
     assert answer.rejected_count == 0
 
 
+async def test_what_a_later_pass_finds_goes_out_too(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    objects = await house.hear(house.topic("objects"))
+    answers = await house.hear(house.topic("answers"))
+    turns = Turns(*map(ScriptedAnswer, (CHALK, f"{CHALK.replace('c', 'C')}\n{FLINT}\n{WRONG}", SLATE, "[]")))
+    working = await house.work(flow, turns)
+
+    lines = await responses.under(await house.send(flow, "search", streaming=True, text="rocks"))
+
+    [record] = await answers.until(1)
+    answer = Answer.decode(record.data)
+    found = [json.loads(text) for text in (CHALK, FLINT, SLATE)]
+    assert [call["why"] for call in answer.calls] == ["first", "pass", "invalid", "pass"]
+    assert [json.loads(message.data) for message in objects.messages] == found
+    assert [json.loads(line["text"]) for line in lines[:-1]] == found
+    assert answer.objects == tuple(message.properties["id"] for message in objects.messages)
+    assert answer.reason == "success"
+    text = working.worker.metrics.text().decode()
+    assert 'trustgraph_prompt_pass_objects_total{flow="f",pass="2",prompt="search"} 2.0' in text
+    assert 'trustgraph_prompt_pass_objects_total{flow="f",pass="3",prompt="search"} 0.0' in text
+
+
 async def test_what_is_escalated_says_so_in_response_record_and_metrics(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))

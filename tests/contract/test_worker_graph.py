@@ -150,12 +150,13 @@ async def test_the_clause_of_the_flow_is_for_prompts_that_have_none(house: House
 async def test_a_prompt_without_a_clause_makes_no_graph(house: House) -> None:
     flow = flow_of(house, prompt="plain")
     answers = await house.hear(house.topic("answers"))
-    await house.work(flow, lambda call: lines(CHALK))
+    working = await house.work(flow, lambda call: lines(CHALK))
 
     await house.put(flow.input.topic, chunk())
 
     [record] = await answers.until(1)
     assert len(Answer.decode(record.data).objects) == 1
+    assert "prompt `plain` has no clause `graph`" in working.worker.health.notes()["flow f"]
     published = await house.hear(house.topic("triples"))
     assert published.messages == []
 

@@ -448,6 +448,7 @@ async def test_a_flow_whose_prompt_is_not_there_is_noted(
 
     working = await house.work(flow, Counted())
 
-    assert working.worker.health.notes() == {"flow f": "there is no prompt `nosuch`"}
-    told = "flow f: there is no prompt `nosuch`; its messages wait until it is pushed"
+    note = "there is no prompt `nosuch`; its messages wait until it is pushed"
+    assert working.worker.health.notes() == {"flow f": note}
+    told = f"flow f: {note}"
     assert told in caplog.messages

@@ -40,6 +40,10 @@ ENTRIES = {
         "Insist on: {{ text }}",
         **{"response-type": "jsonl", "object-schema": DEFINITION, "attempts": 2},
     ),
+    "template.search": entry(
+        "Search in: {{ text }}",
+        **{"response-type": "jsonl", "object-schema": DEFINITION, "attempts": 2, "passes": 3},
+    ),
     "template.settle": entry(
         "Settle on: {{ text }}",
         **{"response-type": "json", "schema": DEFINITION, "attempts": 2, "repair": True},

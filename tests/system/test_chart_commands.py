@@ -14,7 +14,18 @@ import pytest
 import typer.main
 import yaml
 
-from tests.support.chart import CHART, ROOT, Object, matrix, of_kind, places, pod_specs, render
+from tests.support.chart import (
+    CHART,
+    ROOT,
+    Object,
+    described,
+    matrix,
+    of_kind,
+    places,
+    pod_specs,
+    render,
+    schema,
+)
 from tests.support.command import environment, run
 from tests.support.kubernetes_tools import HELM_4
 from tests.support.worker_processes import Site
@@ -24,6 +35,7 @@ from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.cli.lazy_commands import LazyCommand
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.worker import flow_file
+from trustgraph_prompt.worker.config.trustgraph_extractors import JOBS
 from trustgraph_prompt.worker.flow import Flow
 
 pytestmark = pytest.mark.xdist_group("chart")  # one process renders each once
@@ -58,6 +70,17 @@ def test_the_program_knows_the_variables(name: str) -> None:
         assert {variable["name"] for variable in pod["containers"][0].get("env", [])} <= known, place
 
 
+def test_extractors_are_replaced_by_their_ids_which_the_program_knows() -> None:
+    (deployment,) = of_kind("extractors beside TrustGraph's", "Deployment").values()
+    arguments = parse(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+    assert arguments["trustgraph"]
+    assert arguments["extractor"] == ("kg-extract-definitions", "kg-extract-rows")
+    assert (arguments["into"], arguments["id"], arguments["space"]) == ("trial", "prompt-rag", "other")
+
+    pattern = described(schema())["worker.extractors"]["items"]["pattern"]
+    assert {id for id in JOBS if re.search(pattern, id)} == JOBS.keys()
+
+
 def served(name: str, deployment: Object, folder: Path) -> tuple[list[Flow], str]:
     """The flows that a worker loads from its ConfigMap, and its id."""
     (container, *_) = deployment["spec"]["template"]["spec"]["containers"]
@@ -66,7 +89,7 @@ def served(name: str, deployment: Object, folder: Path) -> tuple[list[Flow], str
     if config_map is None:
         return [], processor
     place = folder / deployment["metadata"]["name"]
-    place.mkdir()
+    place.mkdir(parents=True)
     for file, content in config_map["data"].items():
         (place / file).write_text(content)
     return flow_file.load(place, processor=processor), processor
@@ -83,6 +106,20 @@ def test_the_flows_can_be_loaded_and_are_subscribed_to_as_without_the_chart(
             subscription = given.get("input", {}).get("subscription")
             usual = f"{processor}--{flow.workspace}--{flow.name}--request"
             assert flow.input.subscription == (subscription or usual)
+
+
+def test_only_a_release_that_asks_for_it_receives_the_chunks_of_the_bundled_graph(tmp_path: Path) -> None:
+    names = {
+        (name, flow.name)
+        for name in ("defaults", "every bundled flow")
+        for deployment in of_kind(name, "Deployment").values()
+        for flow in served(name, deployment, tmp_path / name)[0]
+    }
+
+    usual = {("defaults", "requests"), ("defaults", "chunks")}
+    assert names == usual | {
+        ("every bundled flow", each) for each in ("requests", "chunks", "knowledge-graph")
+    }
 
 
 @every_values

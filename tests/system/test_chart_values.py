@@ -64,7 +64,7 @@ WRONG: dict[str, tuple[Mapping[str, Any], list[str]]] = {
     ),
     "a mode": (
         {"workers": {"prompt": {"mode": "walk"}}},
-        ["workers.prompt.mode", '"walk"', "complete-trustgraph, run"],
+        ["workers.prompt.mode", '"walk"', "complete-trustgraph, extract-trustgraph, run"],
     ),
     "both scalers": (
         {"worker": {"scaling": {"keda": {"enabled": True}, "hpa": {"enabled": True}}}},
@@ -137,6 +137,38 @@ WRONG: dict[str, tuple[Mapping[str, Any], list[str]]] = {
     "flows in TrustGraph's place": (
         {"workers": {"prompt": {"mode": "trustgraph", "flows": ["chunks"]}}},
         ["workers.prompt.flows", "no effect with mode trustgraph"],
+    ),
+    "no extractor to replace": (
+        {"workers": {"prompt": {"mode": "extract-trustgraph"}}},
+        ["workers.prompt.extractors", "needed with mode extract-trustgraph"],
+    ),
+    "an extractor that is not there": (
+        {"workers": {"prompt": {"mode": "extract-trustgraph", "extractors": ["kg-extract-topics"]}}},
+        ["/workers/prompt/extractors/0", "'kg-extract-topics'", "definitions|"],
+    ),
+    "extractors in another mode": (
+        {"workers": {"prompt": {"mode": "trustgraph", "extractors": ["kg-extract-rows"]}}},
+        ["workers.prompt.extractors", "no effect with mode trustgraph", "extract-trustgraph"],
+    ),
+    "topics beside those of no extractor": (
+        {"workers": {"prompt": {"into": "trial"}}},
+        ["workers.prompt.into", "no effect with mode run", "extract-trustgraph"],
+    ),
+    "a prefix that no topic can have": (
+        {"workers": {"prompt": {"into": "tri/al"}}},
+        ["/workers/prompt/into", "'tri/al'"],
+    ),
+    "flows in the place of extractors": (
+        {
+            "workers": {
+                "prompt": {
+                    "mode": "extract-trustgraph",
+                    "extractors": ["kg-extract-rows"],
+                    "existingFlows": "mine",
+                }
+            }
+        },
+        ["workers.prompt.flows", "no effect with mode extract-trustgraph"],
     ),
     "no secret": (
         {"worker": {"pulsar": {"auth": {"type": "token"}}}},

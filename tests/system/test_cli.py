@@ -481,6 +481,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
         ["run", "--trustgraph", "--extractor", "kg-extract-definitions", "--into", "a/b"],
         "--into: not a topic name",
     ),
+    "beside, under no name": (
+        ["run", "--trustgraph", "--extractor", "kg-extract-definitions", "--into", ""],
+        "--into: is empty",
+    ),
     "a space of nobody": (["run", "--space", "x", "--broker", "embedded:"], "--space: "),
     "a space that is none": (["run", "--trustgraph", "--space", "a/b"], "--space: "),
     "topics in a space of nobody": (["topics", "check", "--space", "x"], "--space: "),

@@ -220,7 +220,7 @@ def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at
     bundled = services.dead("list", served=())
     assert bundled.returncode == 0
     assert bundled.stderr.startswith(
-        "no dead letters of the bundled flows chunks, requests; use --flows for others (subscriptions "
+        "no dead letters of the bundled flows chunks, knowledge-graph, requests; use --flows for others "
     )
     both = ("--flows", "flows/f.yaml", "--flows", "flows/g.yaml")
     assert services.dead("list", served=both).stderr == (
@@ -229,7 +229,7 @@ def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at
     everywhere = services.dead("list", "--all", served=())
     assert len([line for line in everywhere.stdout.splitlines() if line.startswith("  ")]) == 3
     assert everywhere.stderr == (
-        "3 dead letters of the bundled flows chunks, requests, "
+        "3 dead letters of the bundled flows chunks, knowledge-graph, requests, "
         f"and of all other dead-letter topics of {services.url}\n"
     )
     [id] = [letter["id"] for letter in services.listed("--flow", "g")]

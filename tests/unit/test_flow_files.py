@@ -9,7 +9,7 @@ import pytest
 
 from trustgraph_prompt import package_data
 from trustgraph_prompt.cost import Budget, Price
-from trustgraph_prompt.errors import FlowError
+from trustgraph_prompt.errors import ConfigError, FlowError
 from trustgraph_prompt.worker import flow_file
 from trustgraph_prompt.worker.flow import GraphOptions, ProviderChoice, TopicChoice
 from trustgraph_prompt.worker.required_topics import required_topics
@@ -396,3 +396,24 @@ def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
     assert served.input.subscription == "text-completion-rag--books--rag--request"
     assert isinstance(asking.provider, TopicChoice)
     assert asking.provider.timeout == 120
+
+
+CHUNKS = "name: f\ninput: {topic: flow:tg:in, kind: chunk}\nprompt: extract-with-ontologies\noutputs: {}\n"
+
+
+def test_an_ontology_is_read_from_beside_the_flow_file(tmp_path: Path) -> None:
+    (tmp_path / "plants.json").write_text('{"classes": {"Herb": {}}}')
+    [flow] = flow_file.load(written(tmp_path, CHUNKS + "ontology: plants.json\n"))
+
+    assert flow.ontology is not None
+    assert (flow.ontology.ontology.id, *flow.ontology.ontology.classes) == ("plants", "Herb")
+
+
+def test_an_ontology_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"plants\.ttl: No such file"):
+        flow_file.load(written(tmp_path, CHUNKS + "ontology: plants.ttl\n"))
+
+
+def test_only_flows_of_chunks_have_an_ontology(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match="/ontology: does not apply to messages of the kind prompt-request"):
+        flow_file.load(written(tmp_path, MINIMAL + "ontology: plants.ttl\n"))

@@ -17,6 +17,8 @@ from trustgraph_prompt import package_data
 from trustgraph_prompt.graph.batches import entity_contexts, triples
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import Naming, naming
+from trustgraph_prompt.graph.ontology_config import read_ontology
+from trustgraph_prompt.graph.ontology_statements import ontology_graph
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE, Origin, provenance
 from trustgraph_prompt.graph.statements import Iri, Statement
 from trustgraph_prompt.prompts import files
@@ -142,6 +144,20 @@ def test_definitions_make_the_same_contexts(upstream: Upstream) -> None:
 
     assert astuple(message.metadata) == ("urn:chunk:1", "urn:doc:1", "default")
     assert {(each.entity.iri, each.context, each.chunk_id) for each in message.entities} == CONTEXTS
+
+
+def test_the_contexts_of_an_ontology_name_the_classes_of_their_entities(upstream: Upstream) -> None:
+    places = read_ontology("places", '{"classes": {"Peak": {"uri": "urn:Peak", "rdfs:label": "peak"}}}')
+    graph = ontology_graph(places, [{"type": "entity", "entity": "Etna", "entity_type": "Peak"}])
+
+    [message] = [
+        upstream.read("EntityContexts", each) for each in entity_contexts(graph.contexts, CHUNK, LIMIT)
+    ]
+
+    assert [(each.entity.iri, each.context, each.rdf_type) for each in message.entities] == [
+        ("https://trustgraph.ai/places/peak-etna", "Label: Etna", ["urn:Peak"]),
+        ("urn:Peak", "Label: peak", ["http://www.w3.org/2002/07/owl#Class"]),
+    ]
 
 
 def test_the_provenance_is_the_same_apart_from_its_ids(upstream: Upstream) -> None:

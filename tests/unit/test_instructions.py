@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.ask.messages import object_correction
+from trustgraph_prompt.ask.messages import object_correction, opening
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.instructions import MAX_TEXT
 from trustgraph_prompt.prompts import Question
@@ -264,7 +264,7 @@ def test_what_is_not_in_the_passage_is_not_asked_for_again_as_it_was() -> None:
 
     def asked(answer: str) -> str:
         refused = read(answer, contract, terms={"text": "The Rhine."}).rejected
-        return object_correction(Question("", "Which?"), refused, contract)[-1].text
+        return object_correction(opening(Question("", "Which?")), refused, contract)[-1].text
 
     assert "with that put right" not in asked('{"name": "Nile"}')
     assert "as the passage has it" in asked('{"name": "Nile"}')

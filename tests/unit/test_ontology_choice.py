@@ -101,12 +101,6 @@ def test_the_limit_holds(limit: int) -> None:
         assert part.superclasses[id] <= part.classes.keys()
 
 
-def test_the_same_id_as_relation_and_attribute_counts_twice() -> None:
-    both = {f"is{n}": {"rdfs:domain": "Pump"} for n in range(9)}
-    document = {"classes": {"Pump": {}}, "objectProperties": both, "datatypeProperties": both}
-    assert len(OntologyIndex(read_ontology("o", json.dumps(document))).choose("A pump.", 10)) <= 10
-
-
 def test_a_small_ontology_is_given_whole() -> None:
     known = ontology(0)
     assert OntologyIndex(known).choose("Nothing of it.", len(known)) is known

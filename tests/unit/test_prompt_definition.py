@@ -105,6 +105,7 @@ def test_both_names_of_the_ontology_prompt_are_one_prompt() -> None:
         {"response_type": "json", "versions": {"1.0": OBJECT}},
         {"response_type": "json", "schema": OBJECT, "many": True},
         {"response_type": "jsonl", "schema": OBJECT, "native": "items"},
+        {"response_type": "jsonl", "schema": OBJECT, "passes": 2},
         {"response_type": "jsonl", "schema": OBJECT, "answer_format": "none"},
         {"response_type": "json", "schema": OBJECT, "fences": "one"},
         {"model": {"temperature": 1}},

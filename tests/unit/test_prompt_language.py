@@ -173,6 +173,11 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
             'prompt a expecting any: "x"\n    repair-by-model: true\n',
             ["1:8: `repair-by-model` needs a second"],
         ),
+        (
+            'prompt a expecting any: "x"\n    passes: 2\n',
+            ["1:20: `passes` does not apply to an answer of type"],
+        ),
+        ('prompt a expecting any[] as jsonl: "x"\n    passes: 9\n', ["2:13 /passes: it is too large"]),
         ('prompt a: """\n{{ y|shout }}\n"""\n', ["2:1: the filter `shout` is not available"]),
         ('\nprompt a:\n    text: "{% for %}"\n', ["3:12: found `%}`, expected an expression"]),
         ('prompt a:\n    text: """\n    a\n      {{ y|shout }}\n    """\n', ["4:7: the filter `shout`"]),

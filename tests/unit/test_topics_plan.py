@@ -105,7 +105,8 @@ def test_what_one_flow_publishes_and_another_takes_is_subscribed() -> None:
 def test_the_bundled_flows_are_subscribed_under_the_id_of_the_processor() -> None:
     served = flow_file.load(package_data.flows(), processor="mine")
     subscriptions = {name for topic in required_topics(served, CONFIG).topics for name in topic.subscriptions}
-    assert subscriptions == {"dead", "mine--default--chunks--request", "mine--default--requests--request"}
+    names = ("chunks", "knowledge-graph", "requests")
+    assert subscriptions == {"dead", *(f"mine--default--{name}--request" for name in names)}
 
 
 def test_a_name_that_leaves_no_room_for_the_dead_letters_is_refused() -> None:

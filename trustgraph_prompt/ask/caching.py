@@ -11,6 +11,7 @@ from typing import Any
 
 from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.call_stream import Listen, Piece
+from trustgraph_prompt.ask.passes import is_finished
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
@@ -113,7 +114,8 @@ async def _look_up_or_ask(
 def is_worth_keeping(outcome: Outcome) -> bool:
     """Whether the answer may be stored: it is complete, and valid as it was written, with every object.
 
-    Not stored are answers that are empty, may be truncated, were salvaged, lost an object or were escalated.
+    Not stored are answers that are empty, may be truncated, were salvaged, lost an object, were escalated, or
+    lack what a pass may have found that was broken off.
     """
     return (
         outcome.ok
@@ -122,6 +124,7 @@ def is_worth_keeping(outcome: Outcome) -> bool:
         and not (outcome.rejected or outcome.retracted or outcome.issues or outcome.cause)
         and outcome.escalated is None
         and not _is_empty(outcome.value)
+        and all(map(is_finished, outcome.passes))
     )
 
 

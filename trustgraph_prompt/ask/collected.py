@@ -46,6 +46,17 @@ def _in_order(outcome: Outcome, counts: Callable[[Any], bool] = lambda value: Tr
     return came
 
 
+def _loosely(value: Any) -> bytes:
+    """A key of a value that case and white space do not change."""
+    return "".join(canonical(value).decode().casefold().split()).encode()
+
+
+def _next_index(outcome: Outcome) -> int:
+    """The first index that no object of an outcome has."""
+    rejected = outcome.rejected
+    return max(len(outcome.value) + len(rejected), *(one.index + 1 for one in rejected), 0)
+
+
 #: Continuations of truncated answers, whatever the budget, so that a model that invents objects without end
 #: is stopped.
 MOST_CONTINUATIONS = 50
@@ -55,9 +66,13 @@ class Collected:
     """Collects objects from all calls, and a single value from the best one.
 
     `calls` are all that were made. `last` is the reply to the last step that did not correct objects.
+
+    `earlier` is the outcome of the passes before. What it has is not collected again, and neither are objects
+    that differ from its own only in case or white space: the model was asked for what is missing, and another
+    spelling is not.
     """
 
-    def __init__(self, prompt: PromptDefinition) -> None:
+    def __init__(self, prompt: PromptDefinition, earlier: Outcome | None = None) -> None:
         self.prompt = prompt
         self.contract = prompt.contract
         self.calls: list[CallReport] = []
@@ -72,11 +87,13 @@ class Collected:
         self.broken: ProviderError | None = None  # why the last call did not end by itself
         self._last: Reply | None = None
         self._salvaged: Reply | None = None
-        self._keys: set[bytes] = set()
+        self._key = canonical if earlier is None else _loosely
+        self._keys = set() if earlier is None else set(map(_loosely, earlier.value))
+        self._rejected_before = set() if earlier is None else {rejected.raw for rejected in earlier.rejected}
         self._keyed = 0  # how many objects have their keys in `_keys`
         self._fresh = 0  # how many objects of the last call are new
         self._continuations = 0
-        self._seen = 0
+        self._start = self._seen = 0 if earlier is None else _next_index(earlier)
 
     @property
     def is_empty(self) -> bool:
@@ -95,11 +112,16 @@ class Collected:
         return self.last if self._salvaged is None or self.last.is_complete else self._salvaged
 
     @property
+    def has_objects(self) -> bool:
+        """Whether there are objects, of this pass or of those before."""
+        return bool(self.objects or self._keys)
+
+    @property
     def has_all(self) -> bool:
         """Whether there is what was asked for, as far as that can be known of text or objects."""
         if self.contract.format == "json":
             return self.last.is_complete
-        return bool(self.objects) or self.last.outcome.ok
+        return self.has_objects or self.last.outcome.ok
 
     @property
     def is_escalated(self) -> bool:
@@ -116,11 +138,11 @@ class Collected:
 
     def new(self, values: Iterable[Any]) -> list[Any]:
         """The objects that no earlier call brought."""
-        return [value for value in values if self.is_new(value)] if self.objects else list(values)
+        return [value for value in values if self.is_new(value)] if self.has_objects else list(values)
 
     def is_new(self, value: Any) -> bool:
         """Whether no earlier call brought an equal object."""
-        return canonical(value) not in self._known()
+        return self._key(value) not in self._known()
 
     def add(self, reply: Reply) -> None:
         """Add a reply.
@@ -139,7 +161,7 @@ class Collected:
             self._keep_longest_salvaged(reply)
         is_repetition = reply.is_truncated and self._is_repetition(reply)  # before its objects are known
         if self.contract.format == "jsonl":
-            known = {rejected.raw for rejected in self.rejected}
+            known = self._rejected_before.union(rejected.raw for rejected in self.rejected)
             self.rejected += [
                 replace(rejected, index=rejected.index + self._seen)
                 for rejected in reply.outcome.rejected
@@ -172,7 +194,7 @@ class Collected:
             return True
         if self.contract.format != "jsonl":
             return False
-        return repeats_objects([canonical(value) for value in reply.outcome.value], self._known())
+        return repeats_objects([self._key(value) for value in reply.outcome.value], self._known())
 
     def _add_objects(self, reply: Reply) -> int:
         """Add the new objects of a reply and return how many they are."""
@@ -207,7 +229,7 @@ class Collected:
 
     def _known(self) -> set[bytes]:
         """The keys of all objects so far, computed when needed: most answers come in one call."""
-        self._keys.update(map(canonical, self.objects[self._keyed :]))
+        self._keys.update(map(self._key, self.objects[self._keyed :]))
         self._keyed = len(self.objects)
         return self._keys
 
@@ -215,5 +237,5 @@ class Collected:
         """Return its rejected objects, which explain the lack of objects if the next attempt brings none."""
         rejected, self.rejected = self.rejected, []
         self.repaired.clear()
-        self._seen = 0
+        self._seen = self._start
         return rejected

@@ -14,8 +14,9 @@ from trustgraph_prompt.ask.call_stream import CallStream, Listen, Piece
 from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.grounding import judging_by_terms
 from trustgraph_prompt.ask.merge_calls import merge_calls
-from trustgraph_prompt.ask.messages import Feedback
+from trustgraph_prompt.ask.messages import Feedback, next_pass, opening
 from trustgraph_prompt.ask.next_step import Plan
+from trustgraph_prompt.ask.passes import add_pass, may_have_more
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract.server_schema import server_schema
@@ -47,7 +48,8 @@ async def ask(
     """Ask a question and return its outcome, with every call that was made, its reason and its cost.
 
     After a transient error a call is retried as `retry` says; a truncated answer is continued; an invalid
-    answer is asked for again, with feedback, up to the attempts of prompt and budget (docs/asking.md).
+    answer is asked for again, with feedback, up to the attempts of prompt and budget; further passes ask for
+    objects that are missing (docs/asking.md).
     `published` and `clock` are in seconds since the epoch; without `published` the seconds of the budget
     count from now. `price` converts tokens into the money of the budget. `listen` is awaited with each piece
     of the answer as soon as it is final; its exceptions are raised. `cache` stores the answers of prompts
@@ -64,9 +66,9 @@ async def ask(
     prompt = judging_by_terms(prompt, question)
     meter = BudgetMeter(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
-    plan = Plan(prompt, question, provider, attempts, feedback)
+    plan = partial(Plan, prompt, provider, attempts, feedback)
     calls = _Calls(prompt, provider, meter, retry, listen, sleep, budget.characters)
-    converse = partial(_converse, plan, calls)
+    converse = partial(_ask_passes, prompt, question, plan, calls)
     if cache is None or prompt.cache is None:
         return await converse()
     return await cached(
@@ -79,6 +81,22 @@ async def ask(
         seconds_left=meter.seconds_left,
         clock=clock,
     )
+
+
+async def _ask_passes(
+    prompt: PromptDefinition, question: Question, plan: Callable[[Step], Plan], calls: _Calls
+) -> Outcome:
+    """Ask the question, and then for what is still missing, until a pass brings nothing new or fails."""
+    first = Step("first", opening(question), prompt.config)
+    outcome = last = await _converse(plan(first), calls)
+    for _ in range(1, prompt.passes):
+        if not may_have_more(last):
+            break
+        calls.collected = Collected(prompt, outcome)
+        step = Step("pass", next_pass(question, outcome.value), prompt.config)
+        last = await _converse(plan(step), calls)
+        outcome = add_pass(outcome, last)
+    return outcome
 
 
 async def _converse(plan: Plan, calls: _Calls) -> Outcome:
@@ -118,7 +136,8 @@ class _Calls:
         sleep: Sleep,
         characters: int | None,
     ) -> None:
-        self.collected = Collected(prompt)
+        self.collected = Collected(prompt)  # of the current pass
+        self._made = 0
         self._prompt = prompt
         self._provider = provider
         self._meter = meter
@@ -175,7 +194,7 @@ class _Calls:
             config=step.config.at_most(allowed),
             response_schema=server_schema(contract, items=self._prompt.native_items),
             schema_in_words=step.schema_in_words,
-            labels={"prompt": self._prompt.id, "call": str(len(self.collected.calls) + 1), "why": why},
+            labels={"prompt": self._prompt.id, "call": str(self._made + 1), "why": why},
         )
         stream = CallStream(step, contract, self.collected.new, self._listen, self._characters)
         broken: ProviderError | None = None
@@ -188,6 +207,7 @@ class _Calls:
         cost = self._meter.pay(call, stream.usage, stream.written, failed=broken is not None)
         report = stream.report(why, broken, cost)
         self.collected.calls.append(report)
+        self._made += 1
         if broken and not stream.text:
             raise broken
         is_the_prompts = wanted is not None and (allowed is None or wanted <= allowed)

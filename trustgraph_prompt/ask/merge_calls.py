@@ -85,7 +85,7 @@ def _issues(collected: Collected) -> tuple[Issue, ...]:
     The issues of a continuation that brought no object do not concern the objects of earlier calls.
     """
     best = collected.best.outcome
-    issues = best.issues if best.ok or not collected.objects else ()
+    issues = best.issues if best.ok or not collected.has_objects else ()
     if collected.dead_end is not None:
         issues += (Issue(Reason.TRUNCATED, collected.dead_end),)
     return issues

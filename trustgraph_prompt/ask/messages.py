@@ -6,6 +6,7 @@ Their texts are measured behaviour: a change of wording needs the benchmarks (do
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
@@ -24,7 +25,8 @@ Feedback = Callable[[Outcome], str]
 #: them the tokens of a long answer would grow with the square of its length.
 OBJECTS_SHOWN = 5
 
-#: How many characters are shown of rejected values, which the model has to correct.
+#: How many characters are shown of rejected values, which the model has to correct, and of objects that were
+#: found, which it must not repeat.
 VALUES_SHOWN = 10_000
 
 #: How many characters are shown of an answer without such values, as a reminder.
@@ -52,6 +54,11 @@ _CONTINUE = (
     "next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
     "nothing else. If there are no more, answer with []."
 )
+_NEXT_PASS = (
+    "That makes {objects} so far{shown}. Look once more for what is still missing, and give only that: whole "
+    "JSON objects of the same kind, one per line, none of those you gave already, and nothing else. If "
+    "nothing is missing, answer with []."
+)
 _CORRECT_OBJECTS = (
     "Of your answer, the {objects} above cannot be used; the others are fine, do not repeat them. What is "
     "wrong:\n{problems}\nGive the {objects} again, with that put right, in the same order: whole JSON "
@@ -78,15 +85,27 @@ def opening(question: Question) -> list[Message]:
     return [*system, Message("user", question.prompt)]
 
 
+def next_pass(question: Question, found: Sequence[Any]) -> list[Message]:
+    """The question, the objects that were found (the last ones that fit), and the request for others."""
+    texts = [excerpt(encode(value).decode(), VALUES_SHOWN) for value in found]
+    count = sum(total <= VALUES_SHOWN for total in accumulate(map(len, reversed(texts))))
+    shown = "" if count == len(texts) else f", of which the last {count} stand above"
+    return [
+        *opening(question),
+        Message("assistant", "\n".join(texts[-count:])),
+        Message("user", _NEXT_PASS.format(objects=_number(found), shown=shown)),
+    ]
+
+
 def correction(
-    question: Question, answer: str, outcome: Outcome, feedback: Feedback | None = None
+    opening: Sequence[Message], answer: str, outcome: Outcome, feedback: Feedback | None = None
 ) -> list[Message]:
     """The question, the invalid answer and what is wrong with it, without earlier attempts.
 
     Of the answer, the rejected values are shown, or its beginning if there are none; the whole answer where
     the caller gives the `feedback`.
     """
-    *system, user = opening(question)
+    *before, user = opening
     form = "" if feedback else _form(outcome.contract)
     may_mean_nothing = outcome.contract.format == "jsonl" and outcome.reason in _WITHOUT_OBJECTS
     or_nothing = _OR_NOTHING if may_mean_nothing else ""
@@ -94,20 +113,20 @@ def correction(
         # servers reject empty assistant messages, and some want the roles to alternate
         form = "" if form.strip() in user.text else form
         problem = feedback(outcome) if feedback else _EMPTY + or_nothing
-        return [*system, Message("user", f"{user.text}\n\n{problem}{form}")]
+        return [*before, Message("user", f"{user.text}\n\n{problem}{form}")]
     if feedback:
         shown, problem = excerpt(answer, VALUES_SHOWN), feedback(outcome)
     else:
         shown = _shown_of(answer, outcome)
         problem = _ANSWER_AGAIN.format(problem=_problem(outcome).rstrip(".")) + or_nothing
-    return [*system, user, Message("assistant", shown), Message("user", f"{problem}{form}")]
+    return [*before, user, Message("assistant", shown), Message("user", f"{problem}{form}")]
 
 
-def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:
+def continuation(opening: Sequence[Message], objects: Sequence[Any]) -> list[Message]:
     """The question, the last objects of a truncated answer, and the request for the rest."""
     shown = b"\n".join(encode(value) for value in objects[-OBJECTS_SHOWN:]).decode()
     return [
-        *opening(question),
+        *opening,
         Message("assistant", shown),
         Message("user", _CONTINUE.format(objects=_number(objects))),
     ]
@@ -124,13 +143,15 @@ def select_rejected(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
     return tuple(selected)
 
 
-def object_correction(question: Question, rejected: Sequence[Rejected], contract: Contract) -> list[Message]:
+def object_correction(
+    opening: Sequence[Message], rejected: Sequence[Rejected], contract: Contract
+) -> list[Message]:
     """The question, objects of the answer that were rejected, and what is wrong with them."""
     reasons = {issue.reason for item in rejected for issue in item.issues}
     wording = _CORRECT_UNGROUNDED if reasons and reasons <= _UNGROUNDED else _CORRECT_OBJECTS
     request = wording.format(objects=_number(rejected), problems=_problems(rejected))
     return [
-        *opening(question),
+        *opening,
         Message("assistant", _raw(rejected)),
         Message("user", f"{request}{_form(contract)}"),
     ]

@@ -9,7 +9,7 @@ from trustgraph_prompt.ask.budget_meter import BudgetSpent
 from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.step import Reply, Step, is_about_form
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Rejected
 
 #: How often the token limit is doubled for an answer that has reached it.
@@ -17,7 +17,7 @@ MOST_DOUBLINGS = 2
 
 
 class Plan:
-    """Decides on the steps of one question, with up to `attempts` of the answer.
+    """Decides on the steps of one pass, which begins with `first`, with up to `attempts` of the answer.
 
     With `feedback`, the question describes the schema to the model; otherwise the provider may do it.
     """
@@ -25,25 +25,26 @@ class Plan:
     def __init__(
         self,
         prompt: PromptDefinition,
-        question: Question,
         provider: Provider,
         attempts: int,
-        feedback: messages.Feedback | None = None,
+        feedback: messages.Feedback | None,
+        first: Step,
     ) -> None:
         self._feedback = feedback
         self._prompt = prompt
-        self._question = question
+        self._first = first
+        self._opening = first.conversation
         self._provider = provider
         self._attempts_left = attempts - 1
         self._doublings_left = MOST_DOUBLINGS
-        self._config = prompt.config
+        self._config = first.config
         self._has_just_repaired = False
 
     def first(self) -> Step:
-        """The first step: the question. Raises `BudgetSpent` if no attempt is allowed."""
+        """The first step. Raises `BudgetSpent` if no attempt is allowed."""
         if self._attempts_left < 0:
             raise BudgetSpent("the budget allows no attempts")
-        return Step("first", messages.opening(self._question), self._config)
+        return self._first
 
     def next(self, collected: Collected) -> Step | None:
         """The next step; None if the answer is complete, or another call would not help."""
@@ -60,7 +61,7 @@ class Plan:
         """The rest of an answer that was truncated after some objects, of which the last ones are shown."""
         if not collected.may_have_more_objects:
             return None
-        return Step("continue", messages.continuation(self._question, collected.objects), self._config)
+        return Step("continue", messages.continuation(self._opening, collected.objects), self._config)
 
     def _continue_text(self, last: Reply) -> Step | None:
         """The rest of an answer that was truncated within its value, or its first object, by prefill."""
@@ -87,7 +88,7 @@ class Plan:
         if self._attempts_left < 1:
             return None
         last = collected.last
-        rejected = messages.select_rejected(collected.rejected) if collected.objects else ()
+        rejected = messages.select_rejected(collected.rejected) if collected.has_objects else ()
         only_thought = last.is_truncated and not last.text.strip()
         if not rejected and (collected.has_all or only_thought):
             return None
@@ -97,9 +98,9 @@ class Plan:
             conversation = messages.repair(last.text, last.outcome, rejected)
             return Step("repair", conversation, self._config, rejected=rejected)
         if rejected:
-            conversation = messages.object_correction(self._question, rejected, last.outcome.contract)
+            conversation = messages.object_correction(self._opening, rejected, last.outcome.contract)
         else:
-            conversation = messages.correction(self._question, last.text, last.outcome, self._feedback)
+            conversation = messages.correction(self._opening, last.text, last.outcome, self._feedback)
         in_words = self._feedback is None and last.outcome.contract.format == "json"
         return Step("invalid", conversation, self._config, rejected=rejected, schema_in_words=in_words)
 

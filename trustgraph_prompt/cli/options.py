@@ -177,11 +177,13 @@ ExtractorOption = Annotated[
 def _prefix(prefix: str | None) -> str | None:
     from trustgraph_prompt.broker import topics
 
+    if prefix == "":  # such as an unset variable: without a prefix the worker would take over
+        raise ConfigError("is empty", where="--into", expected="the beginning of topic names")
     try:
-        topics.resolve(f"flow:tg:{prefix or 'x'}-triples-store")
+        topics.resolve(f"flow:tg:{prefix}-triples-store")
     except TopicInvalid as error:
         raise ConfigError(str(error), where="--into") from error
-    return prefix or None
+    return prefix
 
 
 IntoOption = Annotated[

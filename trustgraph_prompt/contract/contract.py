@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from operator import is_
@@ -246,9 +246,19 @@ class Contract:
 
         The fingerprint stays the same: it does not cover the code of a class.
         """
-        if (build := self._build) is None or not isinstance(self._judge, Judge):
+        if (build := self._build) is None:
             return self
-        return replace(self, _judge=replace(self._judge, also=lambda value: _built(build, value)[1]))
+        return self.checked(lambda value: _built(build, value)[1])
+
+    def checked(self, check: Callable[[Any], tuple[Issue, ...]]) -> Contract:
+        """Return the same contract, which also rejects the values in which `check` finds issues.
+
+        It is applied to values that meet the schema and the rules. The fingerprint stays the same. A contract
+        with `versions` is returned as it is.
+        """
+        if not isinstance(self._judge, Judge):
+            return self
+        return replace(self, _judge=replace(self._judge, also=check))
 
     def metered(self) -> Contract:
         """Return the same contract for one answer, with one budget of `limits.steps` for all its values.

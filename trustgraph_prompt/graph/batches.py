@@ -46,7 +46,9 @@ def entity_contexts(
     metadata, id = encode(chunk.metadata), encode(chunk.document_id or chunk.metadata.id)
 
     def encoded(batch: Sequence[Context]) -> bytes:
-        entities = [_CONTEXT % (_iri(entity), encode(text), id) for entity, text in batch]
+        entities = [
+            _CONTEXT % (_iri(each.entity), encode(each.text), id, encode(each.types)) for each in batch
+        ]
         return b'{"metadata":%b,"entities":[%b]}' % (metadata, b",".join(entities))
 
     return _messages(contexts, MOST_CONTEXTS if batched else None, encoded, limit)
@@ -72,7 +74,7 @@ def _fitting(batch: Sequence[T], encoded: Callable[[Sequence[T]], bytes], limit:
 
 _TRIPLE = b'{"s":%b,"p":%b,"o":%b,"g":%b}'
 _TERM = b'{"type":"%b","iri":%b,"id":"","value":%b,"datatype":%b,"language":%b,"triple":%b}'
-_CONTEXT = b'{"entity":%b,"context":%b,"chunk_id":%b,"rdf_type":[],"attributes":{}}'
+_CONTEXT = b'{"entity":%b,"context":%b,"chunk_id":%b,"rdf_type":%b,"attributes":{}}'
 
 
 def _triple(subject: Iri, predicate: Iri, object: Iri | Literal | Quoted, graph: str = "") -> bytes:

@@ -4,28 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, NamedTuple
+from functools import cached_property
+from itertools import islice, starmap
+from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt.errors import Issue, Reason, excerpt, suggestion
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.json_text.pointer import pointer
 
+MAX_SUPERCLASSES: Final = 200
+"""Superclasses of a class, direct or not."""
+
 _MOST_COMPARED = 500  # ids among which a similar one is sought
-_MOST_LISTED = 8  # ids in a message
+_MOST_LISTED = 5  # ids in a message
 _LONGEST_NAME = 80  # characters of a name in a message
 
+# The keys of an object by its `type`, in the order of the fields of `Said`.
 _KEYS = {
     "entity": ("entity", "entity_type"),
     "relationship": ("subject", "subject_type", "relation", "object", "object_type"),
     "attribute": ("entity", "entity_type", "attribute", "value"),
 }
+# What a template sees: its key, the key of TrustGraph's JSON, and the value if that is missing.
+_CLASS_TERM = {
+    "type": ("type", "owl:Class"),
+    "equivalent_classes": ("owl:equivalentClass", []),
+    "disjoint_with": ("owl:disjointWith", []),
+    "identifier": ("dcterms:identifier", None),
+}
+_PROPERTY_TERM = {
+    "type": ("type", ""),
+    "inverse_of": ("owl:inverseOf", None),
+    "functional": ("owl:functionalProperty", False),
+    "inverse_functional": ("owl:inverseFunctionalProperty", False),
+    "min_cardinality": ("owl:minCardinality", None),
+    "max_cardinality": ("owl:maxCardinality", None),
+    "cardinality": ("owl:cardinality", None),
+}
 
 
-class OntologyClass(NamedTuple):
-    """A class; `parents` are the ids of its direct superclasses in the ontology.
+class Element(NamedTuple):
+    """A class, a relation of two entities (object property) or an attribute (datatype property).
 
-    `term` is what a template sees of it, with the keys of TrustGraph's own extractor (`subclass_of`, …).
+    `parents` are the ids of the direct superclasses of a class. If a property has several classes as its
+    domain or range, any one of them will do; if it has none, anything. The range of an attribute holds the
+    names of datatypes. `entry` is the element in TrustGraph's JSON.
     """
 
     id: str
@@ -33,23 +56,12 @@ class OntologyClass(NamedTuple):
     labels: tuple[str, ...]
     comment: str
     parents: tuple[str, ...]
-    term: Mapping[str, object]
-
-
-class Property(NamedTuple):
-    """A property; with several classes as its domain or range, any one of them will do, with none anything.
-
-    `range` holds ids of classes for an object property, and names of datatypes for a datatype property.
-    `term` is what a template sees of it (`domain`, `range`, `comment`, …).
-    """
-
-    id: str
-    iri: Iri
-    labels: tuple[str, ...]
-    comment: str
     domain: tuple[str, ...]
     range: tuple[str, ...]
-    term: Mapping[str, object]
+    entry: Mapping[str, Any]
+
+
+Elements = Mapping[str, Element]
 
 
 class Said(NamedTuple):
@@ -69,160 +81,142 @@ class Said(NamedTuple):
 class Ontology:
     """Classes and properties by their ids, or a part of them.
 
-    `superclasses` are all superclasses of each class, direct or not. `warnings` say what was found odd when
-    the ontology was read; it can be used all the same.
+    `warnings` say what was found odd when it was read; it can be used all the same.
     """
 
     id: str
-    classes: Mapping[str, OntologyClass]
-    object_properties: Mapping[str, Property]
-    datatype_properties: Mapping[str, Property]
-    superclasses: Mapping[str, frozenset[str]]
+    classes: Elements
+    object_properties: Elements
+    datatype_properties: Elements
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """How many classes and properties there are."""
         return len(self.classes) + len(self.object_properties) + len(self.datatype_properties)
 
-    @property
-    def terms(self) -> dict[str, dict[str, Mapping[str, object]]]:
-        """The terms `classes`, `object_properties` and `datatype_properties` of the prompt."""
-        sections: dict[str, Mapping[str, OntologyClass] | Mapping[str, Property]] = {
-            "classes": self.classes,
-            "object_properties": self.object_properties,
-            "datatype_properties": self.datatype_properties,
-        }
+    @cached_property
+    def superclasses(self) -> Mapping[str, frozenset[str]]:
+        """All superclasses of each class, direct or not; of one with too many, some too many."""
+        found: dict[str, frozenset[str]] = {}
+        for id in self.classes:
+            above: set[str] = set()
+            rest = [id]
+            while rest and len(above) <= MAX_SUPERCLASSES:
+                new = set(self.classes[rest.pop()].parents) - above
+                above |= new
+                rest += new
+            found[id] = frozenset(above)
+        return found
+
+    @cached_property
+    def terms(self) -> dict[str, dict[str, dict[str, object]]]:
+        """The terms of the prompt, with the keys of TrustGraph's own extractor."""
+        relations, attributes = self.object_properties, self.datatype_properties
         return {
-            name: {id: element.term for id, element in section.items()} for name, section in sections.items()
+            "classes": {id: _class_term(each) for id, each in self.classes.items()},
+            "object_properties": {id: _property_term(each) for id, each in relations.items()},
+            "datatype_properties": {id: _property_term(each) for id, each in attributes.items()},
         }
 
     def is_a(self, class_: str, expected: Collection[str]) -> bool:
         """Whether a class is one of the expected ones, or a subclass of one; without any, every class is."""
         return not expected or class_ in expected or not self.superclasses[class_].isdisjoint(expected)
 
-    def part(self, classes: Iterable[str], properties: Iterable[str]) -> Ontology:
+    def part(self, classes: Iterable[str], properties: Collection[str]) -> Ontology:
         """The part with these classes and properties, in the order of the ontology.
 
         The superclasses of classes belong to it. So do the domain and range of a property, unless one of
         several classes would do.
         """
-        kept = set(properties)
-        wanted = set(classes)
-        for id in kept:
-            wanted.update(*(ends for ends in self._ends(id) if len(ends) == 1))
+        relations = {id: each for id, each in self.object_properties.items() if id in properties}
+        attributes = {id: each for id, each in self.datatype_properties.items() if id in properties}
+        ends = [end for each in relations.values() for end in (each.domain, each.range)]
+        ends += [each.domain for each in attributes.values()]
+        wanted = {*classes, *(end[0] for end in ends if len(end) == 1)}
         wanted.update(*[self.superclasses[id] for id in wanted])
-        return Ontology(
-            self.id,
-            {id: each for id, each in self.classes.items() if id in wanted},
-            {id: each for id, each in self.object_properties.items() if id in kept},
-            {id: each for id, each in self.datatype_properties.items() if id in kept},
-            {id: each for id, each in self.superclasses.items() if id in wanted},
-        )
+        kept = {id: each for id, each in self.classes.items() if id in wanted}
+        return Ontology(self.id, kept, relations, attributes)
 
-    def classes_of(self, property: str) -> tuple[str, ...]:
-        """The classes that are the domain or the range of a property."""
-        return tuple(class_ for ends in self._ends(property) for class_ in ends)
-
-    def _ends(self, property: str) -> Iterator[tuple[str, ...]]:
-        if relation := self.object_properties.get(property):
-            yield from (relation.domain, relation.range)
-        if attribute := self.datatype_properties.get(property):
-            yield attribute.domain
-
-    def check(self, value: Mapping[str, Any]) -> list[Issue]:
-        """What is wrong with an object of an answer, in the terms of the ontology; [] if it may be used.
+    def check(self, value: Any) -> tuple[Issue, ...]:
+        """What is wrong with an object of an answer in the terms of the ontology.
 
         The object is an entity, a relationship or an attribute, as its `type` says; others are not checked.
         """
-        keys = _KEYS.get(_type(value))
-        return [] if keys is None else [*self._issues(value, keys)]
+        return tuple(self._issues(_given(value)))
 
-    def read(self, value: Mapping[str, Any]) -> Said | None:
+    def read(self, value: Any) -> Said | None:
         """What an object of an answer says; None if `check` finds an issue, or if it is of another type."""
-        keys = _KEYS.get(_type(value))
-        if keys is None or next(self._issues(value, keys), None):
+        given = _given(value)
+        if not given or next(self._issues(given), None):
             return None
-        said = [_get(value, key) for key in keys]
-        if keys[-1] == "value":
-            said[-1] = str(said[-1])  # a number or true, as TrustGraph's extractor writes it
-        return Said(*said)
+        # A number or a boolean becomes the text that TrustGraph's extractor makes of it.
+        return Said(*map(str, given.values()))
 
-    def _issues(self, value: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[Issue]:
-        faults = [*filter(None, (_fault(value, key) for key in keys))]
-        if faults:
-            yield from faults
-            return
-        for key in keys:
-            if key.endswith("_type") and (id := _get(value, key)) not in self.classes:
-                faults.append(_issue(key, _unknown("class", id, self.classes)))
-        if "relation" in keys:
-            faults += self._of_relation(value, faults)
-        elif "attribute" in keys:
-            faults += self._of_attribute(value, faults)
-        yield from faults
+    def _issues(self, given: Mapping[str, Any]) -> Iterator[Issue]:
+        faults = [*filter(None, starmap(_fault, given.items()))]
+        return iter(faults) if faults else self._misuse(given)
 
-    def _of_relation(self, value: Mapping[str, Any], unknown: Collection[Issue]) -> Iterator[Issue]:
-        id, subject, object = (_get(value, key) for key in ("relation", "subject_type", "object_type"))
-        relation = self.object_properties.get(id)
-        if relation is None:
-            is_other = id in self.datatype_properties
-            what = f"{id!r} is an attribute, which takes a value, and not a relation of two entities"
-            yield _issue("relation", what if is_other else _unknown("relation", id, self.object_properties))
-        elif not unknown:
-            swapped = self.is_a(object, relation.domain) and self.is_a(subject, relation.range)
-            hint = "; it would if subject and object were swapped" if swapped else ""
-            for key, found, expected in (
-                ("subject_type", subject, relation.domain),
-                ("object_type", object, relation.range),
-            ):
-                if not self.is_a(found, expected):
-                    yield _issue(key, f"{_misfit(id, key.removesuffix('_type'), found, expected)}{hint}")
+    def _misuse(self, given: Mapping[str, str]) -> Iterator[Issue]:
+        classes = {key: id for key, id in given.items() if key.endswith("_type")}
+        unknown = {key: id for key, id in classes.items() if id not in self.classes}
+        for key, id in unknown.items():
+            yield _issue(key, _unknown("class", id, self.classes))
+        relations, attributes = self.object_properties, self.datatype_properties
+        for key, known, others in (("relation", relations, attributes), ("attribute", attributes, relations)):
+            name = given.get(key, "")
+            if name in known:
+                yield from () if unknown else self._misfits(known[name], classes)
+            elif name in others:
+                yield _issue(key, f"{name!r} is {'an attribute' if key == 'relation' else 'a relation'}")
+            elif name:
+                yield _issue(key, _unknown(key, name, known))
 
-    def _of_attribute(self, value: Mapping[str, Any], unknown: Collection[Issue]) -> Iterator[Issue]:
-        id, found = _get(value, "attribute"), _get(value, "entity_type")
-        attribute = self.datatype_properties.get(id)
-        if attribute is None:
-            is_other = id in self.object_properties
-            what = f"{id!r} is a relation of two entities, and not an attribute, which takes a value"
-            yield _issue(
-                "attribute", what if is_other else _unknown("attribute", id, self.datatype_properties)
-            )
-        elif not unknown and not self.is_a(found, attribute.domain):
-            yield _issue("entity_type", _misfit(id, "entity", found, attribute.domain))
+    def _misfits(self, property: Element, classes: Mapping[str, str]) -> Iterator[Issue]:
+        """The classes that are outside the domain or the range of a property."""
+        ends = (property.domain, property.range)
+        for (key, id), expected in zip(classes.items(), ends, strict=False):  # a value has no class
+            if not self.is_a(id, expected):
+                swapped = [*classes.values()][::-1]
+                would_fit = len(swapped) == 2 and all(map(self.is_a, swapped, ends))
+                hint = "; it would fit if subject and object were swapped" if would_fit else ""
+                what = f"{property.id!r} does not fit the class of the {key.removesuffix('_type')}"
+                yield _issue(key, f"{what}: found {id!r}, expected {_listed(expected)} or a subclass{hint}")
 
 
-def _type(value: Mapping[str, Any]) -> str:
-    found = value.get("type")
-    return found if isinstance(found, str) else ""
+def _class_term(element: Element) -> dict[str, object]:
+    return _term(element, _CLASS_TERM) | {"subclass_of": " and ".join(element.parents) or None}
 
 
-def _get(value: Mapping[str, Any], key: str) -> Any:
-    """The value of a key, which some prompts write with a hyphen."""
-    return value[key] if key in value else value.get(key.replace("_", "-"))
+def _property_term(element: Element) -> dict[str, object]:
+    ends = {"domain": " or ".join(element.domain) or None, "range": " or ".join(element.range) or None}
+    return _term(element, _PROPERTY_TERM) | ends
 
 
-def _fault(value: Mapping[str, Any], key: str) -> Issue | None:
-    """What is wrong with one key, whatever the ontology."""
-    found = _get(value, key)
+def _term(element: Element, keys: Mapping[str, tuple[str, object]]) -> dict[str, object]:
+    entry, labels = element.entry, element.entry.get("rdfs:label") or []
+    return {
+        "uri": entry.get("uri", ""),
+        "labels": labels if isinstance(labels, list) else [labels],
+        "comment": element.comment or None,
+        **{name: entry.get(key, default) for name, (key, default) in keys.items()},
+    }
+
+
+def _given(value: Any) -> dict[str, Any]:
+    """The values of the keys that belong to the `type` of an object; some prompts write them with hyphens."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    keys = _KEYS.get(kind, ()) if isinstance(kind, str) else ()
+    return {key: value.get(key, value.get(key.replace("_", "-"))) for key in keys}
+
+
+def _fault(key: str, found: Any) -> Issue | None:
+    """What is wrong with the value of a key, whatever the ontology."""
     if found is None:
         return _issue(key, f"the key {key!r} is missing", Reason.SCHEMA_MISSING_FIELD)
-    if key == "value":
+    if key == "value" or (isinstance(found, str) and any(map(str.isalnum, found))):
         return None
-    if not isinstance(found, str):
-        what = f"found {excerpt(repr(found), _LONGEST_NAME)}, expected a string"
-        return _issue(key, what, Reason.SCHEMA_TYPE_ERROR)
-    if key in ("entity", "subject", "object") and not any(map(str.isalnum, found)):
-        what = f"found {excerpt(repr(found), _LONGEST_NAME)}, expected a name with a letter or a digit"
-        return _issue(key, what, Reason.SCHEMA_VALUE_ERROR)
-    return None
-
-
-def _misfit(property: str, role: str, found: str, expected: tuple[str, ...]) -> str:
-    subclass = " or a subclass" if len(expected) == 1 else " or a subclass of one"
-    return (
-        f"{property!r} does not fit the class of the {role}: "
-        f"found {found!r}, expected {_listed(expected)}{subclass}"
-    )
+    what = f"found {excerpt(repr(found), _LONGEST_NAME)}, expected a string with a letter or a digit"
+    return _issue(key, what, Reason.SCHEMA_VALUE_ERROR)
 
 
 def _unknown(what: str, id: str, known: Collection[str]) -> str:
@@ -232,10 +226,8 @@ def _unknown(what: str, id: str, known: Collection[str]) -> str:
 
 
 def _listed(ids: Collection[str]) -> str:
-    if not ids:
-        return "none, as the ontology has none"
     more = f" or one of {len(ids) - _MOST_LISTED} more" if len(ids) > _MOST_LISTED else ""
-    return " or ".join(map(repr, islice(ids, _MOST_LISTED))) + more
+    return " or ".join(map(repr, islice(ids, _MOST_LISTED))) + more or "none, as the ontology has none"
 
 
 def _issue(key: str, message: str, reason: Reason = Reason.INVARIANT_VIOLATION) -> Issue:

@@ -37,7 +37,8 @@ class Statement(NamedTuple):
 
 
 class Context(NamedTuple):
-    """A text by which an entity is found: its name, or its definition."""
+    """A text by which an entity is found: its name, or its definition. `types` are its classes, if known."""
 
     entity: Iri
     text: str
+    types: tuple[str, ...] = ()

@@ -6,23 +6,35 @@ from typing import Final
 
 from trustgraph_prompt.graph.statements import Iri
 
-_RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-TYPE: Final = Iri(_RDF + "type")
-REIFIES: Final = Iri(_RDF + "reifies")
-STATEMENT: Final = Iri(_RDF + "Statement")
-SUBJECT: Final = Iri(_RDF + "subject")
-PREDICATE: Final = Iri(_RDF + "predicate")
-OBJECT: Final = Iri(_RDF + "object")
+RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+TYPE: Final = Iri(RDF + "type")
+REIFIES: Final = Iri(RDF + "reifies")
+STATEMENT: Final = Iri(RDF + "Statement")
+SUBJECT: Final = Iri(RDF + "subject")
+PREDICATE: Final = Iri(RDF + "predicate")
+OBJECT: Final = Iri(RDF + "object")
 
-LABEL: Final = Iri("http://www.w3.org/2000/01/rdf-schema#label")
+RDFS: Final = "http://www.w3.org/2000/01/rdf-schema#"
+LABEL: Final = Iri(RDFS + "label")
+COMMENT: Final = Iri(RDFS + "comment")
+SUBCLASS_OF: Final = Iri(RDFS + "subClassOf")
+DOMAIN: Final = Iri(RDFS + "domain")
+RANGE: Final = Iri(RDFS + "range")
+
+OWL: Final = "http://www.w3.org/2002/07/owl#"
+CLASS: Final = Iri(OWL + "Class")
+OBJECT_PROPERTY: Final = Iri(OWL + "ObjectProperty")
+DATATYPE_PROPERTY: Final = Iri(OWL + "DatatypeProperty")
+
 DEFINITION: Final = Iri("http://www.w3.org/2004/02/skos/core#definition")
+DESCRIPTION: Final = Iri("https://schema.org/description")
 SHA256: Final = Iri("https://schema.org/sha256")
 
-_XSD: Final = "http://www.w3.org/2001/XMLSchema#"
-BOOLEAN: Final = Iri(_XSD + "boolean")
-INTEGER: Final = Iri(_XSD + "integer")
-DOUBLE: Final = Iri(_XSD + "double")
-NON_NEGATIVE_INTEGER: Final = Iri(_XSD + "nonNegativeInteger")
+XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+BOOLEAN: Final = Iri(XSD + "boolean")
+INTEGER: Final = Iri(XSD + "integer")
+DOUBLE: Final = Iri(XSD + "double")
+NON_NEGATIVE_INTEGER: Final = Iri(XSD + "nonNegativeInteger")
 
 _PROV: Final = "http://www.w3.org/ns/prov#"
 ENTITY: Final = Iri(_PROV + "Entity")

@@ -55,6 +55,7 @@ _FORMATS_OF = {
     "graph": ("json", "jsonl"),
     "answer-format": ("json", "jsonl"),
     "native": ("jsonl",),
+    "passes": ("jsonl",),
 }
 
 _CONFIG_KEYS = {
@@ -86,9 +87,10 @@ class PromptDefinition:
     """One prompt, compiled.
 
     `terms` are the defaults of terms that a request leaves out. `system` is the prompt's own if `own_system`,
-    else its workspace's. `attempts` is the maximum number of calls until the answer is valid. `cache` is for
-    how many seconds an answer may be reused, None for never. `escalation` decides which answers are
-    escalated. With `repair_by_model`, the attempt after a malformed answer shows the model only that answer.
+    else its workspace's. `attempts` is the maximum number of calls until the answer is valid. `passes`
+    is the maximum number of passes, each of which asks for objects that are still missing. `cache` is for how
+    many seconds an answer may be reused, None for never. `escalation` decides which answers are escalated.
+    With `repair_by_model`, the attempt after a malformed answer shows the model only that answer.
     With `keeps_echoes`, an object that repeats an example of the prompt is not rejected. With `native_items`,
     a server that supports schemas is asked for the objects of a jsonl answer as `{"items": […]}`.
     `graph` says how the objects become statements, None if they do not.
@@ -103,6 +105,7 @@ class PromptDefinition:
     contract: Contract
     config: RuntimeConfig = RuntimeConfig()
     attempts: int = 1
+    passes: int = 1
     aliases: tuple[str, ...] = ()
     system: Template = SYSTEM
     own_system: bool = False
@@ -172,6 +175,7 @@ class PromptDefinition:
             contract=contract,
             config=RuntimeConfig(**model),
             attempts=attempts,
+            passes=entry.get("passes", 1),
             aliases=tuple(entry.get("aliases", ())),
             system=system,
             own_system=own_system is not None,
@@ -274,6 +278,7 @@ class PromptDefinition:
             "schema": [self.contract.schema, self.contract.versions],  # a model sees its descriptions
             "config": asdict(self.config),
             "attempts": self.attempts,
+            **({"passes": self.passes} if self.passes > 1 else {}),
             "escalation": None if self.escalation is None else asdict(self.escalation),
             "repair-by-model": self.repair_by_model,
             **({"echoes": "keep"} if self.keeps_echoes else {}),

@@ -114,6 +114,14 @@ SCHEMA: Mapping[str, Any] = {
             "default": 1,
             "description": "The maximum number of attempts until the answer is valid.",
         },
+        "passes": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 5,
+            "default": 1,
+            "description": "The maximum number of passes: each one after the first asks for objects that are "
+            "still missing (jsonl).",
+        },
         "repair-by-model": {
             "type": "boolean",
             "default": False,

@@ -10,8 +10,9 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.names import ENTITIES
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.tables import Table
-from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
 WORK_SECONDS = 600.0
 """Default for one delivery, so that a server that never answers does not block a slot forever."""
@@ -130,12 +131,12 @@ class Flow:
 
     `deliveries` is the number of tries before a request becomes a dead letter, `crashes` the number of
     workers that one from a persistent topic may crash. `unusable` is for answers without a valid object that
-    do not say that there are none, after the last attempt. `prompt` and `terms` are for chunks: the prompt
-    for each, and its terms besides `text`. With `outputs.rows` the prompt is asked about each of the
-    `tables`, which is its term `schema`; the budget is that of each question. `model` and `temperature` are
-    for text completions; the defaults are those of the process and of the request. `price` is that of the
-    model. A `trustgraph` flow behaves like TrustGraph's own service: with its error types, and without dead
-    letters of non-persistent topics.
+    do not say that there are none, after the last attempt. `prompt`, `terms` and `ontology` are for chunks:
+    the prompt for each, its terms besides `text`, and the ontology that its answer keeps to. With
+    `outputs.rows` the prompt is asked about each of the `tables`, which is its term `schema`; the budget is
+    that of each question. `model` and `temperature` are for text completions; the defaults are those of the
+    process and of the request. `price` is that of the model. A `trustgraph` flow behaves like TrustGraph's
+    own service: with its error types, and without dead letters of non-persistent topics.
     """
 
     name: str
@@ -145,6 +146,7 @@ class Flow:
     prompt: str | None = None
     terms: Mapping[str, object] = field(default_factory=dict)
     graph: GraphOptions = GraphOptions()
+    ontology: OntologyIndex | None = None
     tables: Mapping[str, Table] = field(default_factory=dict)
     concurrency: int = 8
     deliveries: int = 5
@@ -167,7 +169,18 @@ class Flow:
 
     def has_prompt(self, prompts: Mapping[str, PromptSet]) -> bool:
         """Whether the workspace has the prompt for chunks; flows for other messages need none."""
-        if self.prompt is None:
-            return True
+        return self.prompt is None or self._find_prompt(prompts) is not None
+
+    def what_it_lacks(self, prompts: Mapping[str, PromptSet]) -> str | None:
+        """What is missing for a flow of chunks to serve or to make a graph; None if nothing is."""
+        if not self.has_prompt(prompts):
+            wait = "; its messages wait until it is pushed" if self.input.persistent else ""
+            return f"there is no prompt `{self.prompt}`{wait}"
+        prompt = self._find_prompt(prompts)
+        if prompt and self.outputs.has_graph and not (prompt.graph or self.graph.clause or self.ontology):
+            return f"prompt `{prompt.id}` has no clause `graph`: no triples are made of its objects"
+        return None
+
+    def _find_prompt(self, prompts: Mapping[str, PromptSet]) -> PromptDefinition | None:
         snapshot = prompts.get(self.workspace)
-        return snapshot is not None and snapshot.find(self.prompt) is not None
+        return snapshot.find(self.prompt) if snapshot and self.prompt else None

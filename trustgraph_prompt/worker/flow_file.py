@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -12,9 +13,11 @@ from typing import Any
 
 from trustgraph_prompt import package_data
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.config_files import check, read_yaml
+from trustgraph_prompt.config_files import check, read_text, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
+from trustgraph_prompt.graph.owl import parse_ontology
 from trustgraph_prompt.graph.tables import Table
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.worker.flow import (
@@ -29,6 +32,10 @@ from trustgraph_prompt.worker.flow import (
 
 OF_CHUNKS = ("triples", "entity-contexts", "rows")
 """The outputs that only a chunk can have."""
+
+log = logging.getLogger(__name__)
+
+_MOST_WARNINGS = 20  # about an ontology
 
 MAX_TEMPERATURE = 100
 """A sanity check; servers allow less."""
@@ -61,7 +68,10 @@ def load(path: Path, *, processor: str = "prompt") -> list[Flow]:
 
 
 def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
-    """Parse a flow from a YAML document. Raises `FlowError`."""
+    """Parse a flow from a YAML document. Raises `FlowError`, and `ConfigError` for its ontology.
+
+    The path of an ontology is relative to the file `where`.
+    """
     check(document, schema(), where, FlowError)
     name, workspace = document["name"], document.get("workspace", "default")
     source, outputs, parameters = document["input"], document["outputs"], document.get("parameters", {})
@@ -96,6 +106,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             ),
             prompt=document.get("prompt"),
             terms=document.get("terms", {}),
+            ontology=_ontology(document.get("ontology"), where),
             graph=GraphOptions(**_with_underscores(document.get("graph", {}))),
             tables=_tables(document, where),
             concurrency=document.get("concurrency", 8),
@@ -143,7 +154,7 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         foreign = ["/parameters"] if "parameters" in document else []
     if kind != "chunk":
         foreign += [f"/outputs/{key}" for key in OF_CHUNKS if key in outputs]
-        foreign += [f"/{key}" for key in ("graph", "tables") if key in document]
+        foreign += [f"/{key}" for key in ("graph", "ontology", "tables") if key in document]
     if foreign:
         raise FlowError(f"does not apply to messages of the kind {kind}", where=where, path=foreign[0])
 
@@ -178,6 +189,16 @@ def _table(key: str, definition: Any, where: str) -> Table:
         return Table.of(key, definition, where, FlowError)
     except FlowError as error:
         raise error.at(where, pointer(("tables", key))) from None
+
+
+def _ontology(file: str | None, where: str) -> OntologyIndex | None:
+    if file is None:
+        return None
+    path = Path(where).parent / file
+    ontology = parse_ontology(path, read_text(path, FlowError))
+    for warning in ontology.warnings[:_MOST_WARNINGS]:
+        log.warning("%s: %s", file, warning)
+    return OntologyIndex(ontology)
 
 
 def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:

@@ -152,8 +152,8 @@ class Worker:
         """Start the flows of files or of TrustGraph, and become ready."""
         if self._flows is not None:
             self.flow_set.change(self._flows)
-            for name, why in self._without_prompt().items():
-                log.warning("%s: %s; its messages wait until it is pushed", name, why)
+            for name, what in self._lacking().items():
+                log.warning("%s: %s", name, what)
         else:
             await self.flow_set.started()
         if not self._stopping.is_set():  # then `worker` is "stopping"
@@ -179,15 +179,12 @@ class Worker:
                 f"config entry {key}": f"rejected: {error}" for key, error in self._config.refused.items()
             }
         notes |= {f"provider of flow {name}": why for name, why in self._services.failing.items()}
-        return notes | self._without_prompt()
+        return notes | self._lacking()
 
-    def _without_prompt(self) -> dict[str, str]:
-        """The flows whose prompt does not exist."""
-        return {
-            f"flow {flow.name}": f"there is no prompt `{flow.prompt}`"
-            for flow in self.flow_set.flows
-            if not flow.has_prompt(self.prompts)
-        }
+    def _lacking(self) -> dict[str, str]:
+        """What the flows lack."""
+        lacking = {f"flow {flow.name}": flow.what_it_lacks(self.prompts) for flow in self.flow_set.flows}
+        return {flow: what for flow, what in lacking.items() if what is not None}
 
 
 async def _can_open() -> None:

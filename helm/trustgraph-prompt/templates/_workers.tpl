@@ -29,6 +29,7 @@ Whatever is wrong with the values of a worker fails here.
 {{- $_ := set $worker "fullname" $fullname -}}
 {{- $_ := set $worker "command" $mode -}}
 {{- $_ := set $worker "id" ($worker.id | default $mode.id) -}}
+{{- include "trustgraph-prompt.checkExtractors" (dict "where" $where "worker" $worker) -}}
 {{- $_ := set $worker "served" (include "trustgraph-prompt.served" (dict "where" $where "worker" $worker "flows" $flows) | fromJson) -}}
 {{- $_ := set $worker "grace" (include "trustgraph-prompt.grace" (dict "where" $where "worker" $worker) | int) -}}
 {{- $_ := set $worker "atOnce" (include "trustgraph-prompt.atOnce" $worker | int) -}}
@@ -126,6 +127,20 @@ Whatever is wrong with the values of a worker fails here.
 {{- range $name, $flow := .served -}}
 {{- if hasPrefix "non-persistent:" (include "trustgraph-prompt.topic" $flow.input.topic) -}}
 {{- printf "the topic of flow %q is not persistent and keeps no backlog; " $name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "trustgraph-prompt.checkExtractors" -}}
+{{- if .worker.command.extracts -}}
+{{- if not .worker.extractors -}}
+{{- fail (printf "%s.extractors: needed with mode %s: the ids of the extractors to replace" .where .worker.mode) -}}
+{{- end -}}
+{{- else -}}
+{{- range $key := list "extractors" "into" -}}
+{{- if get $.worker $key -}}
+{{- fail (printf "%s.%s: has no effect with mode %s, only with mode extract-trustgraph" $.where $key $.worker.mode) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

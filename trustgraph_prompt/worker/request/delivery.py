@@ -39,6 +39,7 @@ from trustgraph_prompt.worker.request.disposition import (
     loggable,
 )
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
+from trustgraph_prompt.worker.request.ontology import OntologyWork
 from trustgraph_prompt.worker.request.prompt import PromptWork
 from trustgraph_prompt.worker.request.rows import RowsWork
 from trustgraph_prompt.worker.request.text_completion import TextCompletionWork
@@ -238,7 +239,9 @@ class Delivery:
 def _kind_of_work(request: Request, flow: Flow) -> Callable[[Request, Flow, Services, Entry], Work]:
     if request.completion is not None:
         return TextCompletionWork
-    return PromptWork if flow.outputs.rows is None else RowsWork
+    if flow.outputs.rows is not None:
+        return RowsWork
+    return PromptWork if flow.ontology is None else OntologyWork
 
 
 def _about(request: Request) -> logs.about:

@@ -14,6 +14,7 @@ from trustgraph_prompt.contract import Grounded
 from trustgraph_prompt.graph import batches
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import naming
+from trustgraph_prompt.graph.ontology_statements import ontology_graph
 from trustgraph_prompt.graph.provenance import Origin, provenance
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.prompts import PromptDefinition
@@ -41,18 +42,29 @@ async def publish_graph(
 
     The same objects of the same chunk make the same messages, byte for byte.
     """
-    clause, chunk, options = prompt.graph or flow.graph.clause, request.chunk, flow.graph
-    if clause is None or chunk is None:
+    chunk = request.chunk
+    if chunk is None:
         return
 
     def make() -> list[tuple[str, bytes]]:
-        graph = graph_of(clause, objects, _naming(options.base, exact=options.exact), grounded)
+        graph = _graph(prompt, objects, grounded, flow)
         return [*_messages(graph, _origin(prompt, request, chunk, flow), chunk, flow)]
 
     messages = await beside(make, _STEPS * len(objects))
     await asyncio.gather(
         *(producers.send(topic, data, key=request.id, batch=True) for topic, data in messages)
     )
+
+
+def _graph(
+    prompt: PromptDefinition, objects: Sequence[object], grounded: Grounded | None, flow: Flow
+) -> Graph:
+    options, clause = flow.graph, prompt.graph or flow.graph.clause
+    if flow.ontology is not None:
+        return ontology_graph(flow.ontology.ontology, objects, grounded)
+    if clause is not None:
+        return graph_of(clause, objects, _naming(options.base, exact=options.exact), grounded)
+    return Graph()
 
 
 def _messages(graph: Graph, origin: Origin, chunk: Chunk, flow: Flow) -> Iterator[tuple[str, bytes]]:

@@ -203,6 +203,9 @@ class Metrics:
         self._calls = counter_by_prompt("calls", "Calls to a model, by reason", "model", "why")
         self._tokens = counter_by_prompt("tokens", "Tokens paid for", "model", "direction", "reason")
         self._cost = counter_by_prompt("cost", "Cost of calls, if the flow has a price", "model")
+        self._pass_objects = counter_by_prompt("pass_objects", "Objects added by a later pass", "pass")
+        self._pass_tokens = counter_by_prompt("pass_tokens", "Tokens paid for a later pass", "pass")
+        self._pass_cost = counter_by_prompt("pass_cost", "Cost of a later pass", "pass")
         self._lookups = counter_by_prompt("cache_lookups", "Cache lookups, by result", "result")
         self._in_work = by_flow(gauge("requests_in_work", "Requests being processed", "flow"))
         self._put_off = counter_by_flow("requests_put_off", "Retries of requests")
@@ -266,6 +269,11 @@ class Metrics:
             self._tokens[flow, prompt, model, "out", reason].inc(call.usage.completion_tokens or 0)
             if call.cost is not None:
                 self._cost[flow, prompt, model].inc(call.cost)
+        for number, one in enumerate(outcome.passes, 2):
+            self._pass_objects[flow, prompt, str(number)].inc(len(one.value))
+            self._pass_tokens[flow, prompt, str(number)].inc(one.usage.tokens)
+            if one.cost is not None:
+                self._pass_cost[flow, prompt, str(number)].inc(one.cost)
 
     def _count_judged(self, flow: str, prompt: str, version: str, verdict: str, count: int) -> None:
         self._judged[flow, prompt, version, verdict].inc(count)

@@ -1,0 +1,233 @@
+"""Ontologies in files: the formats of RDF, TrustGraph's JSON, and files that are wrong or hostile."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from trustgraph_prompt.config_files import read_text
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.graph.ontology import Ontology
+from trustgraph_prompt.graph.ontology_statements import ontology_graph
+from trustgraph_prompt.graph.owl import parse_ontology
+
+pytest.importorskip("pyoxigraph", reason="no pyoxigraph: pip install trustgraph-prompt[graph]")
+
+ONTOLOGIES = Path(__file__).parents[1] / "data" / "ontologies"
+PREFIXES = """@prefix : <http://plants.example/> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+"""
+RDF_XML = (
+    '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"'
+    ' xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#" xmlns:owl="http://www.w3.org/2002/07/owl#">'
+)
+
+
+def load_ontology(path: Path) -> Ontology:
+    return parse_ontology(path, read_text(path))
+
+
+def loaded(tmp_path: Path, text: str, name: str = "plants.ttl") -> Ontology:
+    (tmp_path / name).write_text(text)
+    return load_ontology(tmp_path / name)
+
+
+def turtle(tmp_path: Path, text: str) -> Ontology:
+    return loaded(tmp_path, PREFIXES + text)
+
+
+def refusal(tmp_path: Path, text: str, name: str = "plants.ttl") -> str:
+    with pytest.raises(ConfigError) as error:
+        loaded(tmp_path, text, name)
+    return str(error.value).replace(f"{tmp_path}/", "")
+
+
+def relation(subject_type: str, id: str, object_type: str) -> dict[str, str]:
+    names = {"type": "relationship", "subject": "Ada", "object": "Babbage Ltd"}
+    return {**names, "subject_type": subject_type, "relation": id, "object_type": object_type}
+
+
+def test_the_organization_ontology_in_turtle_says_what_is_right_and_wrong() -> None:
+    org = load_ontology(ONTOLOGIES / "org.ttl")
+
+    assert (org.id, len(org.classes), org.warnings) == ("org", 14, ())
+    assert org.classes["FormalOrganization"].parents == (
+        "Organization",
+        "http://xmlns.com/foaf/0.1/Organization",
+    )
+    assert org.check(relation("Agent", "memberOf", "FormalOrganization")) == ()
+    assert org.check(relation("Agent", "memberOf", "OrganizationalUnit")) == ()
+    [issue] = org.check(relation("Agent", "memberOf", "Site"))
+    assert issue.message == (
+        "'memberOf' does not fit the class of the object: found 'Site', expected 'Organization' or a subclass"
+    )
+
+
+def test_the_union_of_classes_as_a_domain_allows_each_of_them() -> None:
+    org = load_ontology(ONTOLOGIES / "org.ttl")
+
+    assert org.object_properties["role"].domain == ("Membership", "Post")
+
+
+def test_the_foaf_vocabulary_in_rdf_xml_makes_a_graph() -> None:
+    foaf = load_ontology(ONTOLOGIES / "foaf.rdf")
+
+    assert {"Agent", "Person", "SpatialThing"} <= foaf.classes.keys()
+    assert foaf.superclasses["Person"] >= {"Agent", "SpatialThing"}
+    assert foaf.datatype_properties["age"].range == ("rdfs:Literal",)
+    assert foaf.check(relation("Person", "knows", "Group"))
+    [fact] = [
+        fact
+        for fact in ontology_graph(foaf, [relation("Person", "knows", "Person")]).facts
+        if fact.predicate == "http://xmlns.com/foaf/0.1/knows"
+    ]
+    assert fact.subject == "https://trustgraph.ai/foaf/person-ada"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("plants.nt", "<http://plants.example/Herb> <{type}> <{owl}Class> ."),
+        ("plants.jsonld", '{{"@id": "http://plants.example/Herb", "@type": "{owl}Class"}}'),
+        ("plants.owl", RDF_XML + '<owl:Class rdf:about="http://plants.example/Herb"/></rdf:RDF>'),
+        ("plants.json", '{{"classes": {{"Herb": {{"uri": "http://plants.example/Herb"}}}}}}'),
+    ],
+)
+def test_each_format_is_told_by_the_name_of_the_file(tmp_path: Path, name: str, text: str) -> None:
+    rdf, owl = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2002/07/owl#"
+    plants = loaded(tmp_path, text.format(type=f"{rdf}type", owl=owl), name)
+    assert (plants.id, plants.classes["Herb"].iri) == ("plants", "http://plants.example/Herb")
+
+
+def test_labels_in_english_come_first_and_the_definition_stands_for_a_comment(tmp_path: Path) -> None:
+    herb = turtle(
+        tmp_path,
+        """:Herb a owl:Class; rdfs:label "Kraut"@de, "herb"@en-GB;
+           <http://www.w3.org/2004/02/skos/core#definition> "A plant without wood." .""",
+    ).classes["Herb"]
+    assert (herb.labels, herb.comment) == (("herb", "Kraut"), "A plant without wood.")
+
+
+def test_restrictions_are_ignored_and_classes_that_are_only_named_are_known(tmp_path: Path) -> None:
+    plants = turtle(
+        tmp_path,
+        """:Herb a owl:Class; rdfs:subClassOf :Plant, owl:Thing,
+           [a owl:Restriction; owl:onProperty :eats; owl:someValuesFrom :Soil] .
+           :eats a owl:ObjectProperty; rdfs:domain :Herb; rdfs:range [owl:unionOf (:Soil :Water)] .
+           :likes a owl:ObjectProperty; rdfs:domain owl:Thing; rdfs:range [owl:complementOf :Soil] .""",
+    )
+    assert [*plants.classes] == ["Herb", "Plant", "Soil", "Water"]
+    assert plants.classes["Herb"].parents == ("Plant",)
+    assert plants.object_properties["eats"].range == ("Soil", "Water")
+    assert (plants.object_properties["likes"].domain, plants.object_properties["likes"].range) == ((), ())
+
+
+def test_a_property_of_rdf_schema_is_an_attribute_if_its_range_is_a_datatype(tmp_path: Path) -> None:
+    plants = turtle(
+        tmp_path,
+        """:Herb a rdfs:Class . :height a rdf:Property; rdfs:domain :Herb; rdfs:range xsd:decimal .
+           :shades a rdf:Property; rdfs:range :Herb .""",
+    )
+    assert plants.datatype_properties["height"].range == ("xsd:decimal",)
+    assert plants.object_properties["shades"].range == ("Herb",)
+
+
+def test_relative_iris_are_those_that_trustgraph_gives_to_classes_without_one(tmp_path: Path) -> None:
+    plants = turtle(tmp_path, "<> a owl:Ontology . <#Herb> a owl:Class .")
+    assert plants.classes["Herb"].iri == "https://trustgraph.ai/ontology/plants#Herb"
+
+
+def test_two_classes_of_one_name_have_different_ids(tmp_path: Path) -> None:
+    plants = turtle(tmp_path, ":Herb a owl:Class . <http://other.example/kinds/Herb> a owl:Class .")
+    assert [*plants.classes] == ["Herb", "http://other.example/kinds/Herb"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "plants.ttl",
+            PREFIXES + ":Herb a owl:Class .\n:Tree a .\n",
+            "plants.ttl:7: not Turtle: . is not a valid RDF object",
+        ),
+        ("plants.owl", "Class: Herb", "plants.owl:1: not RDF/XML:"),
+        ("plants.owl", RDF_XML + "\n<owl:Class>\n", "plants.owl:3: not RDF/XML: no element found"),
+        ("plants.rdf", RDF_XML + "<owl:Class></rdf:RDF>", "plants.rdf:1: not RDF/XML: mismatched tag"),
+        ("plants.json", "{", "plants.json: not JSON"),
+        ("plants.json", '{"classes": []}', "plants.json /classes: it is of the wrong type"),
+        ("plants.obo", "", "plants.obo: unknown format of an ontology (found 'plants.obo', expected one of"),
+        ("plants.ttl", PREFIXES, "plants.ttl: the file has no class (found None, expected owl:Class"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, name: str, text: str, message: str) -> None:
+    assert refusal(tmp_path, text, name).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "plants.jsonld",
+            '{"@context": "http://schema.example/", "@id": "http://plants.example/Herb"}',
+            "JSON-LD with its @context in the file",
+        ),
+        (
+            "plants.ttl",
+            PREFIXES
+            + ":p a owl:ObjectProperty; rdfs:domain [owl:unionOf _:a] . _:a rdf:first :A; rdf:rest _:a .",
+            "invalid union of classes",
+        ),
+        (
+            "plants.rdf",
+            '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;">]>' + RDF_XML + "</rdf:RDF>",
+            "the XML entities are too large",
+        ),
+        (
+            "plants.rdf",
+            f'<!DOCTYPE a [<!ENTITY a "{"a" * 100_000}">]>{RDF_XML}<owl:Class>{"&a;" * 1000}',
+            "the XML entities are too large",
+        ),
+        (
+            "plants.rdf",
+            f'<!DOCTYPE a [<!-- <!ENTITY " --><!ENTITY a0 "{"a" * 50}">'
+            + "".join(f"""<!-- <!ENTITY " --><!ENTITY a{n + 1} "{f"&a{n};" * 10}">""" for n in range(9))
+            + f"]>{RDF_XML}<owl:Class rdf:about='http://plants.example/&a9;'/></rdf:RDF>",
+            "limit on input amplification factor",
+        ),
+        (
+            "plants.ttl",
+            f"@prefix : <http://{'a' * 100_000}/> . :a :a {', '.join(f':c{n}' for n in range(1000))} .",
+            "the ontology is too large",
+        ),
+        ("plants.ttl", PREFIXES + ":a :b " + "(" * 20_000, "not Turtle: Unexpected end"),
+        ("plants.jsonld", "[" * 200_000, "Max stack size"),
+        ("plants.ttl", "#" * 5_000_000, "larger than 4,194,304 bytes"),
+        ("plants.ttl", PREFIXES + "".join(f":c{n} a owl:Class .\n" for n in range(20_001)), "too large"),
+        (
+            "plants.ttl",
+            PREFIXES + "".join(f":c{n} a owl:Class; rdfs:subClassOf :c{n + 1} .\n" for n in range(300)),
+            "too many superclasses",
+        ),
+    ],
+)
+def test_a_hostile_file_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+    assert message in refusal(tmp_path, text, name)
+
+
+def test_classes_in_a_circle_are_subclasses_of_each_other(tmp_path: Path) -> None:
+    plants = turtle(tmp_path, ":A a owl:Class; rdfs:subClassOf :B . :B a owl:Class; rdfs:subClassOf :A .")
+    assert (plants.is_a("A", ("B",)), plants.is_a("B", ("A",))) == (True, True)
+
+
+def test_without_the_extra_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyoxigraph", None)
+    assert "pip install 'trustgraph-prompt[graph]'" in refusal(tmp_path, PREFIXES)
+    assert loaded(tmp_path, json.dumps({"classes": {"Herb": {}}}), "plants.json").classes.keys() == {"Herb"}

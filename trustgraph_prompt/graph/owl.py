@@ -1,0 +1,181 @@
+"""Parses the file of an ontology: OWL or RDF Schema in several formats, or TrustGraph's JSON."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from xml.parsers import expat
+
+from trustgraph_prompt.config_files import MAX_FILE_BYTES
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.graph import vocabulary as v
+from trustgraph_prompt.graph.ontology import Ontology
+from trustgraph_prompt.graph.ontology_config import MAX_ALTERNATIVES, make_ontology, read_ontology
+
+if TYPE_CHECKING:
+    import pyoxigraph as rdf
+
+_FORMATS: Final = {
+    ".ttl": ("TURTLE", "Turtle"),
+    ".rdf": ("RDF_XML", "RDF/XML"),
+    ".owl": ("RDF_XML", "RDF/XML"),
+    ".jsonld": ("JSON_LD", "JSON-LD with its @context in the file"),
+    ".nt": ("N_TRIPLES", "N-Triples"),
+}
+_MAX_CHARACTERS: Final = 10 * MAX_FILE_BYTES  # of all terms: prefixes and XML entities multiply their texts
+
+_PLACE = re.compile(r"Parser error .*?\d: ")
+_ENTITY = re.compile(r'<!ENTITY[^"]*"([^"]*)"')
+_LOCAL_NAME = re.compile(r"[^/#:]+(?=[/#]?\Z)")
+_RELATIONS = (v.OBJECT_PROPERTY, v.OWL + "SymmetricProperty", v.OWL + "TransitiveProperty")
+_DATATYPES = (v.XSD, v.RDF, v.RDFS + "Literal")
+
+_Statement = tuple[str, str, str | dict[str, str]]
+"""Subject, predicate, and a node or a text."""
+
+
+def parse_ontology(path: Path, text: str) -> Ontology:
+    """Parse the ontology in the text of a file; its id is the name of the file without the extension.
+
+    A `.json` file is in TrustGraph's format. The others need the extra `graph`: their classes and properties
+    get their local names as ids, and what OWL says beyond subclasses, domains and ranges is ignored. Raises
+    `ConfigError`.
+    """
+    where = str(path)
+    if path.suffix == ".json":
+        return read_ontology(path.stem, text, where)
+    if path.suffix not in _FORMATS:
+        expected = f"one of .json, {', '.join(_FORMATS)}"
+        raise ConfigError("unknown format of an ontology", where=where, found=path.name, expected=expected)
+    return make_ontology(path.stem, _File(_statements(text, path), where).ontology(), where)
+
+
+def _statements(text: str, path: Path) -> Iterator[_Statement]:
+    """The statements of a file, without triple terms. Raises `ConfigError`."""
+    where = str(path)
+    try:
+        import pyoxigraph as rdf
+    except ModuleNotFoundError:
+        message = "this format needs the extra `graph`: pip install 'trustgraph-prompt[graph]'"
+        raise ConfigError(message, where=where) from None
+    entities = _ENTITY.findall(text)
+    expanded = text.count("&") * max(map(len, entities), default=0)
+    if expanded > _MAX_CHARACTERS or any("&" in each for each in entities):
+        raise ConfigError("the XML entities are too large", where=where, expected="short ones, not nested")
+    name, format = _FORMATS[path.suffix]
+    characters = 0
+    try:
+        if name == "RDF_XML":  # pyoxigraph names no line, and overlooks that a file is truncated
+            expat.ParserCreate().Parse(text, True)
+        base = f"https://trustgraph.ai/ontology/{path.stem}"  # of relative IRIs
+        for subject, predicate, object, _ in rdf.parse(text, getattr(rdf.RdfFormat, name), base_iri=base):
+            characters += len(f"{subject} {predicate} {object}")
+            if characters > _MAX_CHARACTERS:
+                expected = f"at most {_MAX_CHARACTERS:,} characters, with all IRIs in full"
+                raise ConfigError("the ontology is too large", where=where, expected=expected)
+            if isinstance(object, rdf.Literal):
+                yield _name(subject), predicate.value, {"value": object.value, "lang": object.language or ""}
+            elif not isinstance(object, rdf.Triple):
+                yield _name(subject), predicate.value, _name(object)
+    except (SyntaxError, expat.ExpatError) as cause:
+        line = f":{cause.lineno}" if cause.lineno else ""
+        message = _PLACE.sub("", getattr(cause, "msg", str(cause)))
+        raise ConfigError(f"not {format}: {message}", where=where + line) from None
+
+
+def _name(node: rdf.NamedNode | rdf.BlankNode) -> str:
+    """The IRI of a node, or the id of a blank node, which begins with `_:`."""
+    written = str(node)
+    return written if written.startswith("_:") else node.value
+
+
+class _File:
+    """What a file says of its subjects: their texts, and the nodes that they are joined with."""
+
+    def __init__(self, statements: Iterable[_Statement], where: str) -> None:
+        self._where = where
+        self._texts: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
+        self._nodes: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self._typed: dict[str, dict[str, None]] = defaultdict(dict)
+        for subject, predicate, object in statements:
+            if isinstance(object, dict):
+                self._texts[subject, predicate].append(object)
+                continue
+            self._nodes[subject, predicate].append(object)
+            if predicate == v.TYPE and not subject.startswith("_:"):
+                self._typed[object][subject] = None
+
+    def ontology(self) -> dict[str, Any]:
+        """The ontology in TrustGraph's format. Raises `ConfigError`."""
+        relations = dict.fromkeys(iri for kind in _RELATIONS for iri in self._typed[kind])
+        attributes = dict.fromkeys(iri for iri in self._typed[v.DATATYPE_PROPERTY] if iri not in relations)
+        for iri in self._typed[v.RDF + "Property"]:
+            if iri not in relations and iri not in attributes:
+                has_values = any(end.startswith(_DATATYPES) for end in self._ends(iri, v.RANGE))
+                (attributes if has_values else relations)[iri] = None
+        classes = {**self._typed[v.CLASS], **self._typed[v.RDFS + "Class"]}
+        named = [end for iri in classes for end in self._ends(iri, v.SUBCLASS_OF)]
+        named += [end for iri in (*relations, *attributes) for end in self._ends(iri, v.DOMAIN)]
+        named += [end for iri in relations for end in self._ends(iri, v.RANGE)]
+        classes |= {iri: None for iri in named if not iri.startswith((v.OWL, v.RDF, v.RDFS, v.XSD))}
+        if not classes:
+            raise ConfigError("the file has no class", where=self._where, expected="owl:Class or rdfs:Class")
+        ids = _ids([*classes, *relations, *attributes])
+        return {
+            "classes": {ids[iri]: self._entry(iri, ids, v.SUBCLASS_OF) for iri in classes},
+            "objectProperties": {ids[iri]: self._entry(iri, ids, v.DOMAIN, v.RANGE) for iri in relations},
+            "datatypeProperties": {ids[iri]: self._entry(iri, ids, v.DOMAIN, v.RANGE) for iri in attributes},
+        }
+
+    def _entry(self, iri: str, ids: Mapping[str, str], *predicates: str) -> dict[str, Any]:
+        comments = self._english(iri, v.COMMENT) or self._english(iri, v.DEFINITION)
+        ends = {
+            f"rdfs:{predicate.removeprefix(v.RDFS)}": [
+                ids.get(end, end.replace(v.XSD, "xsd:").replace(v.RDFS, "rdfs:"))
+                for end in self._ends(iri, predicate)
+            ]
+            for predicate in predicates
+        }
+        labels = self._english(iri, v.LABEL)
+        return {"uri": iri, "rdfs:label": labels, "rdfs:comment": comments[:1], **ends}
+
+    def _english(self, iri: str, predicate: str) -> list[dict[str, str]]:
+        """The texts in all languages, those in English or in none first."""
+        texts = self._texts.get((iri, predicate), [])
+        return sorted(texts, key=lambda text: text["lang"].partition("-")[0] not in ("", "en"))
+
+    def _ends(self, iri: str, predicate: str) -> list[str]:
+        """The classes that are superclasses, the domain or the range. Those of a union are alternatives."""
+        ends: list[str] = []
+        for node in self._nodes.get((iri, predicate), ()):
+            if not node.startswith("_:"):
+                ends.append(node)
+            elif predicate != v.SUBCLASS_OF and (union := self._nodes.get((node, v.OWL + "unionOf"))):
+                members = self._list(union[0])
+                ends += [] if any(each.startswith("_:") for each in members) else members
+        return ends
+
+    def _list(self, node: str) -> list[str]:
+        members: list[str] = []
+        while node != v.RDF + "nil":
+            rest = self._nodes.get((node, v.RDF + "rest"))
+            if not rest or len(members) >= MAX_ALTERNATIVES:
+                expected = f"a list of at most {MAX_ALTERNATIVES} classes that ends"
+                raise ConfigError("invalid union of classes", where=self._where, expected=expected)
+            members += self._nodes.get((node, v.RDF + "first"), ["_:"])[:1]
+            node = rest[0]
+        return members
+
+
+def _ids(iris: Iterable[str]) -> dict[str, str]:
+    """An id for each IRI: its local name, or the IRI itself if another one has that name."""
+    ids: dict[str, str] = {}
+    taken: set[str] = set()
+    for iri in iris:
+        local = _LOCAL_NAME.search(iri)
+        ids[iri] = local[0] if local and local[0] not in taken else iri
+        taken.add(ids[iri])
+    return ids
