@@ -1,6 +1,7 @@
 # `make demo` and `make test` set everything up themselves: Python 3.11 or newer and make are enough.
 PYTHON ?= python3
-# The lock file to install: requirements/dev.txt, or ci.txt with a real model and TrustGraph's clients.
+# The lock file to install: requirements/dev.txt, or ci.txt with a real model and TrustGraph's clients; with that
+# also its extractors (extractors.txt).
 LOCK ?= dev
 # Most tests wait: two cores do the work of more processes.
 PROCESSES ?= 4
@@ -10,6 +11,7 @@ CONTAINERS ?= docker
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready-$(LOCK)
+EXTRACTORS := $(if $(filter ci,$(LOCK)),$(VENV)/extractors/.ready)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # Hundreds of processes import the same modules: compile these once, whatever the environment says.
@@ -34,12 +36,17 @@ $(VENV)/kubernetes/.ready: requirements/kubernetes.txt $(READY)
 	@rm -r $(VENV)/kubernetes/wheels
 	@touch $@
 
+$(VENV)/extractors/.ready: requirements/extractors.txt $(READY)
+	rm -rf $(VENV)/extractors
+	$(PIP) install --no-deps --require-hashes --requirement requirements/extractors.txt --target $(VENV)/extractors
+	@touch $@
+
 demo: $(READY)  ## a document in, objects out: recorded answers, no model needed
 	@rm -rf demo-output
 	$(BIN)/trustgraph-prompt extract demo/on-a-piece-of-chalk.txt \
 	    --provider scripted:demo/on-a-piece-of-chalk.recording.jsonl --output demo-output/objects.jsonl
 
-test: $(READY) $(VENV)/kubernetes/.ready  ## all tests; with a real Pulsar where one can be had
+test: $(READY) $(VENV)/kubernetes/.ready $(EXTRACTORS)  ## all tests; with a real Pulsar where one can be had
 	$(BIN)/python -m pytest -n $(PROCESSES)
 
 cluster-test: $(READY) $(VENV)/kubernetes/.ready  ## the chart on the cluster that KUBECONFIG names

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
+from functools import reduce
+from operator import add
 
 __all__ = ["Budget", "Price", "Usage"]
 
@@ -34,10 +36,8 @@ class Usage:
     @classmethod
     def sum(cls, usages: Iterable[Usage]) -> Usage:
         """Add up usages; what none of them reported stays None."""
-        total = cls()
-        for usage in usages:
-            total += usage
-        return total
+        each = iter(usages)
+        return reduce(add, each, next(each, cls()))
 
 
 @dataclass(frozen=True, slots=True)

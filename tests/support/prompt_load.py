@@ -14,7 +14,7 @@ import resource
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -43,6 +43,7 @@ ANSWER = "\n".join(
     ).decode()
     for number in range(OBJECTS)
 )
+ANSWERS = {"": ANSWER}
 DEFINITION = {
     "prompt": "Define the entities of this text, one JSON object a line.\n\n{{ text }}",
     "response-type": "jsonl",
@@ -212,12 +213,15 @@ class Asker:
 
 
 @contextmanager
-def model(url: str, topics: Topics, seconds: float) -> Iterator[None]:
-    """A completion worker that takes so long for each answer, for the time of the block."""
+def model(url: str, topics: Topics, seconds: float, answers: Mapping[str, str] = ANSWERS) -> Iterator[None]:
+    """A completion worker that takes so long for each answer, for the time of the block.
+
+    `answers` are its answers by a part of the question.
+    """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     over = context.Event()
-    process = context.Process(target=_answer, args=(url, topics, seconds, theirs, over), daemon=True)
+    process = context.Process(target=_answer, args=(url, topics, seconds, answers, theirs, over), daemon=True)
     process.start()
     try:
         ours.recv()
@@ -228,23 +232,35 @@ def model(url: str, topics: Topics, seconds: float) -> Iterator[None]:
         process.kill()
 
 
-def _answer(url: str, topics: Topics, seconds: float, ready: Connection, over: Event) -> None:
-    answer = orjson.dumps(
-        {"error": None, "response": ANSWER, "in_token": 300, "out_token": 400, "model": "stand-in"}
-        | {"end_of_stream": True}
-    )
+def _answer(
+    url: str, topics: Topics, seconds: float, answers: Mapping[str, str], ready: Connection, over: Event
+) -> None:
+    completion = {
+        "error": None,
+        "in_token": 300,
+        "out_token": 400,
+        "model": "stand-in",
+        "end_of_stream": True,
+    }
+    responses = {
+        part.encode(): orjson.dumps({**completion, "response": text}) for part, text in answers.items()
+    }
     connection = client(url)
     producer = connection.create_producer(
         topics.completion_response, block_if_queue_full=True, batching_enabled=False
     )
-    due: deque[tuple[float, str]] = deque()
+    due: deque[tuple[float, bytes, str]] = deque()
+
+    def send(answer: bytes, id: str) -> None:
+        producer.send_async(answer, _sent, properties={"id": id})
 
     def take(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
-        id = message.properties()["id"]
+        question, id = message.data(), message.properties()["id"]
+        answer = next(answer for part, answer in responses.items() if part in question)
         if seconds:
-            due.append((time.monotonic() + seconds, id))
+            due.append((time.monotonic() + seconds, answer, id))
         else:
-            producer.send_async(answer, _sent, properties={"id": id})
+            send(answer, id)
 
     connection.subscribe(
         topics.completion_request,
@@ -256,7 +272,7 @@ def _answer(url: str, topics: Topics, seconds: float, ready: Connection, over: E
     ready.send(True)
     while not over.wait(0.002 if seconds else 0.2):
         while due and due[0][0] <= time.monotonic():
-            producer.send_async(answer, _sent, properties={"id": due.popleft()[1]})
+            send(*due.popleft()[1:])
     connection.close()
 
 

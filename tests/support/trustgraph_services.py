@@ -257,6 +257,21 @@ async def completion_worker(
         yield worker
 
 
+@asynccontextmanager
+async def agent(broker: Broker, request: str, response: str, script: Script) -> AsyncIterator[None]:
+    """An agent on a pair of topics, that answers a `question` with what the script says."""
+    responses = await broker.producer(response)
+
+    async def answer(message: Message) -> None:
+        said = script(json.loads(message.data))
+        text = said.text if isinstance(said, Completion) else said
+        last = {"message_type": "answer", "content": text, "end_of_message": True, "end_of_dialog": True}
+        await responses.send(json.dumps(last).encode(), properties={"id": message.properties["id"]})
+
+    async with _flow_set(broker, request, "agent--stand-in", answer):
+        yield
+
+
 def flow_topics(space: str, workspace: str, flow: str) -> dict[str, str]:
     """The topics of the prompt processor's specs, as TrustGraph's stock blueprint names them."""
     place = f"{workspace}:{flow}"

@@ -50,7 +50,7 @@ def test_a_lock_file_is_current(name: str) -> None:
     assert first == f"# {digest}", "run `make lock`"
 
 
-@pytest.mark.parametrize("name", [*LOCKS, "kubernetes.txt"])
+@pytest.mark.parametrize("name", [*LOCKS, "kubernetes.txt", "extractors.txt"])
 def test_a_lock_file_has_versions_and_hashes_and_no_address(name: str) -> None:
     requirements = locked(name)
     assert requirements

@@ -1,4 +1,7 @@
-"""The messages that carry a graph to TrustGraph's stores."""
+"""The messages that carry a graph to TrustGraph's stores.
+
+They are put together of encoded terms, not of the records of `wire.graph`: that takes a third of the time.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,14 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Quoted, Statement
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.chunk import Chunk
-from trustgraph_prompt.wire.graph import (
-    IRI,
-    LITERAL,
-    TRIPLE,
-    EntityContext,
-    EntityContexts,
-    Term,
-    Triple,
-    Triples,
-)
 
 MOST_TRIPLES: Final = 50
 MOST_CONTEXTS: Final = 5
 """The triples, and the contexts, of one message: those of TrustGraph's extractors."""
 
-_MOST_KEPT: Final = 10_000  # terms of IRIs that are cached
+_MOST_KEPT: Final = 10_000  # IRIs whose encoded terms are cached
 
 T = TypeVar("T")
 
@@ -37,8 +31,10 @@ def triples(
     Each has at most `limit` bytes, except for a single statement that is longer.
     """
 
+    metadata = encode(chunk.metadata)
+
     def encoded(batch: Sequence[Statement]) -> bytes:
-        return Triples(chunk.metadata, [_triple(*statement) for statement in batch]).encode()
+        return b'{"metadata":%b,"triples":[%b]}' % (metadata, b",".join([_triple(*each) for each in batch]))
 
     return _messages(statements, MOST_TRIPLES if batched else None, encoded, limit)
 
@@ -47,13 +43,13 @@ def entity_contexts(
     contexts: Iterable[Context], chunk: Chunk, limit: int, *, batched: bool = True
 ) -> Iterator[bytes]:
     """Encode `EntityContexts` with the contexts that a chunk gave, as `triples` does it."""
-    id = chunk.document_id or chunk.metadata.id
+    metadata, id = encode(chunk.metadata), encode(chunk.document_id or chunk.metadata.id)
 
     def encoded(batch: Sequence[Context]) -> bytes:
         entities = [
-            EntityContext(_term(context.entity), context.text, id, context.types) for context in batch
+            _CONTEXT % (_iri(each.entity), encode(each.text), id, encode(each.types)) for each in batch
         ]
-        return EntityContexts(chunk.metadata, entities).encode()
+        return b'{"metadata":%b,"entities":[%b]}' % (metadata, b",".join(entities))
 
     return _messages(contexts, MOST_CONTEXTS if batched else None, encoded, limit)
 
@@ -76,18 +72,26 @@ def _fitting(batch: Sequence[T], encoded: Callable[[Sequence[T]], bytes], limit:
         yield from _fitting(batch[half:], encoded, limit)
 
 
-def _triple(subject: Iri, predicate: Iri, object: Iri | Literal | Quoted, graph: str = "") -> Triple:
-    return Triple(_term(subject), _term(predicate), _term(object), graph or None)
+_TRIPLE = b'{"s":%b,"p":%b,"o":%b,"g":%b}'
+_TERM = b'{"type":"%b","iri":%b,"id":"","value":%b,"datatype":%b,"language":%b,"triple":%b}'
+_CONTEXT = b'{"entity":%b,"context":%b,"chunk_id":%b,"rdf_type":%b,"attributes":{}}'
+
+
+def _triple(subject: Iri, predicate: Iri, object: Iri | Literal | Quoted, graph: str = "") -> bytes:
+    named = encode(graph) if graph else b"null"
+    return _TRIPLE % (_iri(subject), _iri(predicate), _term(object), named)
 
 
 @lru_cache(_MOST_KEPT)
-def _iri_term(iri: Iri) -> Term:
-    return Term(IRI, iri=str(iri))
+def _iri(iri: Iri) -> bytes:
+    return _TERM % (b"i", encode(str(iri)), b'""', b'""', b'""', b"null")
 
 
-def _term(term: Iri | Literal | Quoted) -> Term:
+def _term(term: Iri | Literal | Quoted) -> bytes:
     if isinstance(term, Iri):
-        return _iri_term(term)
+        return _iri(term)
     if isinstance(term, Literal):
-        return Term(LITERAL, value=term.value, datatype=str(term.datatype), language=term.language)
-    return Term(TRIPLE, triple=_triple(*term))
+        datatype = encode(str(term.datatype)) if term.datatype else b'""'
+        language = encode(term.language) if term.language else b'""'
+        return _TERM % (b"l", b'""', encode(term.value), datatype, language, b"null")
+    return _TERM % (b"t", b'""', b'""', b'""', b'""', _triple(*term))

@@ -162,6 +162,8 @@ class Flow:
     @property
     def budget_of_a_request(self) -> Budget:
         """The budget, with a time limit only if a requester waits for the answer."""
+        if self.budget.seconds is None:
+            return self.budget
         nobody_waits = self.input.persistent and self.outputs.response is None
         return replace(self.budget, seconds=None) if nobody_waits else self.budget
 
