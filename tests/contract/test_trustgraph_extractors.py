@@ -207,6 +207,7 @@ async def test_the_agent_extractor_has_its_own_iris_and_one_message_a_chunk(tria
 
     await trial.put("Rocks")
 
+    await published.until(1)
     [message] = await contexts.until(1)
     assert {each.context for each in EntityContexts.decode(message.data).entities} > {"x"}
     assert facts(published)[E + "Rock%201", E + "Is", E + "Old%20Rock"] == 1

@@ -50,8 +50,8 @@ def command(
     service, prompts that are missing there from --templates. Answers come from the text-completion service of
     each flow, or from --base-url if it is given.
 
-    With --extractor it replaces those of TrustGraph's extractors instead: chunks come in, and triples and
-    entity contexts go out, without the prompt service.
+    With --extractor it replaces those of TrustGraph's extractors instead: chunks come in, and triples, entity
+    contexts and rows go out, without the prompt service.
     """
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
