@@ -176,6 +176,15 @@ def test_what_is_too_much_for_a_message_goes_into_several() -> None:
     assert list(triples(facts[:1], CHUNK, 100)) == list(triples(facts[:1], CHUNK, LIMIT))
 
 
+def test_half_a_character_makes_no_message_unreadable() -> None:
+    (statements,) = triples([Statement(Iri("urn:e"), v.LABEL, Literal("a\ud83cb"))], CHUNK, LIMIT)
+    (contexts,) = entity_contexts([Context(Iri("urn:e"), "a\ud83cb")], CHUNK, LIMIT)
+
+    assert json.loads(statements)["triples"][0]["o"] == term(type="l", value="a?b")
+    assert Triples.decode(statements).metadata == CHUNK.metadata
+    assert EntityContexts.decode(contexts).entities[0].context == "a?b"
+
+
 def test_without_batches_everything_is_in_one_message() -> None:
     facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal(str(n))) for n in range(120)]
 
