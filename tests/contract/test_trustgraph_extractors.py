@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.graph_records import EntityContexts, ExtractedObject, Triple, Triples
 from tests.support.trustgraph_place import AtWork, Place, template, until
 from tests.support.trustgraph_services import Completion, CompletionWorker, extractor_topics
 from tests.support.workers import Heard, listening
 from trustgraph_prompt.broker.topics import resolve
-from trustgraph_prompt.wire import Chunk, EntityContexts, ExtractedObject, Metadata, Triple, Triples
+from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker.config import trustgraph_client
 from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
@@ -206,6 +207,7 @@ async def test_the_agent_extractor_has_its_own_iris_and_one_message_a_chunk(tria
 
     await trial.put("Rocks")
 
+    await published.until(1)
     [message] = await contexts.until(1)
     assert {each.context for each in EntityContexts.decode(message.data).entities} > {"x"}
     assert facts(published)[E + "Rock%201", E + "Is", E + "Old%20Rock"] == 1

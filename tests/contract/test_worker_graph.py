@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.graph_records import EntityContexts, Triple, Triples
 from tests.support.workers import DEFINITION, ENTRIES, Heard, House, entry
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.graph.clause import EntityForm, GraphClause
-from trustgraph_prompt.wire import Chunk, EntityContexts, Metadata, Triple, Triples, encode
+from trustgraph_prompt.wire import Chunk, Metadata, encode
 from trustgraph_prompt.worker import Answer, Flow, GraphOptions, Input, Outputs
 
 SOURCE = "urn:graph:source"

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.brokers import every_broker
 from tests.support.flaky_broker import FlakyBroker
+from tests.support.graph_records import ExtractedObject
 from tests.support.model_server import ModelServer, Reply, streamed
 from tests.support.workers import ENTRIES, Heard, House, entry
 from trustgraph_prompt.broker import Broker, topics
@@ -20,7 +21,7 @@ from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnavailable
 from trustgraph_prompt.graph.tables import Table
 from trustgraph_prompt.llm import Call, OpenAIProvider, ScriptedAnswer
-from trustgraph_prompt.wire import Chunk, ExtractedObject, Metadata, encode
+from trustgraph_prompt.wire import Chunk, Metadata, encode
 from trustgraph_prompt.worker import Answer, Flow, Input, Outputs
 from trustgraph_prompt.worker.circuits import Circuits
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.graph_records import EntityContexts, Triples
 from tests.support.model_server import DONE, ModelServer, Reply, said, used
 from tests.support.pulsar_server import PulsarServer
 from tests.support.worker_processes import Site
 from tests.support.workers import DEFINITION, Heard, entry, listening
 from trustgraph_prompt.broker import Broker, connect
-from trustgraph_prompt.wire import Chunk, EntityContexts, Metadata, Triples, encode
+from trustgraph_prompt.wire import Chunk, Metadata, encode
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.alone, pytest.mark.xdist_group("mortal")]
 

@@ -8,14 +8,12 @@ import pytest
 
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.errors import PromptError
-from trustgraph_prompt.graph.batches import triples
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import entity_iri, exact_iri, naming
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTEGER, LABEL, TYPE
 from trustgraph_prompt.grounding import MatchKind
-from trustgraph_prompt.wire import Chunk, Metadata
 
 E = "http://trustgraph.ai/e/"
 DEFINED = {"entity": {"subject": "entity", "definition": "definition"}}
@@ -88,15 +86,6 @@ def test_an_object_that_lacks_a_value_says_nothing(key: str, empty: str | None) 
 @pytest.mark.parametrize("value", [None, 5, "text", [], {}, {"subject": [1], "other": {}}])
 def test_a_value_that_is_no_such_object_says_nothing(value: Any) -> None:
     assert graph(RELATED, value) == Graph()
-
-
-def test_texts_that_are_not_unicode_make_messages() -> None:
-    made = graph(DEFINED, {"entity": "a\ud800", "definition": "\udfff"})
-
-    (message,) = triples(made.facts, Chunk(Metadata("urn:c"), ""), 5_000)
-
-    assert Literal("\udfff") in [statement.object for statement in made.facts]
-    assert b"\\udfff" in message
 
 
 def test_what_is_said_twice_is_one_statement() -> None:

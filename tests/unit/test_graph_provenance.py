@@ -6,17 +6,15 @@ import hashlib
 import json
 from dataclasses import replace
 
-import pytest
-
+from tests.support.graph_records import EntityContexts, Triples
 from trustgraph_prompt.contract import Grounding
-from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.batches import entity_contexts, triples
 from trustgraph_prompt.graph.mapping import Graph
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE, Origin, provenance
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Quoted, Statement
 from trustgraph_prompt.grounding import MatchKind
-from trustgraph_prompt.wire import Chunk, EntityContexts, ExtractedObject, Metadata, Triples
+from trustgraph_prompt.wire import Chunk, Metadata
 
 TEXT = "Etna is high. 🌋 Etna lies in Sicily, in the sea."
 ORIGIN = Origin(
@@ -178,31 +176,18 @@ def test_what_is_too_much_for_a_message_goes_into_several() -> None:
     assert list(triples(facts[:1], CHUNK, 100)) == list(triples(facts[:1], CHUNK, LIMIT))
 
 
+def test_half_a_character_makes_no_message_unreadable() -> None:
+    (statements,) = triples([Statement(Iri("urn:e"), v.LABEL, Literal("a\ud83cb"))], CHUNK, LIMIT)
+    (contexts,) = entity_contexts([Context(Iri("urn:e"), "a\ud83cb")], CHUNK, LIMIT)
+
+    assert json.loads(statements)["triples"][0]["o"] == term(type="l", value="a?b")
+    assert Triples.decode(statements).metadata == CHUNK.metadata
+    assert EntityContexts.decode(contexts).entities[0].context == "a?b"
+
+
 def test_without_batches_everything_is_in_one_message() -> None:
     facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal(str(n))) for n in range(120)]
 
     (data,) = triples(facts, CHUNK, LIMIT, batched=False)
 
     assert len(Triples.decode(data).triples) == 120
-
-
-def test_rows_are_read_back() -> None:
-    rows = ExtractedObject(CHUNK.metadata, "volcanoes", [{"name": "Etna", "height": "3403"}], 0.8, "Etna is")
-
-    assert ExtractedObject.decode(rows.encode()) == rows
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b'{"triples": [1]}', "Triples/triples/0: found a number, expected an object"),
-        (b'{"triples": [{"s": []}]}', "Triples/triples/0/s: found an array, expected an object"),
-        (
-            b'{"triples": [{"o": {"triple": {"p": {"iri": 1}}}}]}',
-            "Triples/triples/0/o/triple/p/iri: found a number, expected a string",
-        ),
-    ],
-)
-def test_what_is_no_triple_is_refused(data: bytes, says: str) -> None:
-    with pytest.raises(RequestError, match=says):
-        Triples.decode(data)

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.graph_records import ExtractedObject
 from tests.support.requirements import unavailable
 from trustgraph_prompt import package_data
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph.tables import Table, read_table
 from trustgraph_prompt.prompts import files
-from trustgraph_prompt.wire import Chunk, ExtractedObject, Metadata
+from trustgraph_prompt.wire import Chunk, Metadata
 
 CHUNK = Chunk(Metadata("urn:chunk:1", "urn:doc:1", "default"), "Etna is high. " * 20, "urn:doc:1/1")
 LIMIT = 5_000_000

@@ -22,7 +22,7 @@ from trustgraph_prompt.graph.ontology_statements import ontology_graph
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE, Origin, provenance
 from trustgraph_prompt.graph.statements import Iri, Statement
 from trustgraph_prompt.prompts import files
-from trustgraph_prompt.wire import Chunk, ExtractedObject, Metadata
+from trustgraph_prompt.wire import Chunk, Metadata
 
 pytestmark = pytest.mark.upstream
 
@@ -192,17 +192,3 @@ def test_the_provenance_is_the_same_apart_from_its_ids(upstream: Upstream) -> No
         return sorted(text.replace(activity, "activity") for text in texts)
 
     assert without_ids(upstream.provenance.set_graph(theirs, GRAPH_SOURCE)) == without_ids(ours)
-
-
-def test_rows_are_read(upstream: Upstream) -> None:
-    rows = ExtractedObject(CHUNK.metadata, "volcanoes", [{"name": "Etna"}], 0.8, "Etna")
-
-    read = upstream.read("ExtractedObject", rows.encode())
-
-    assert (astuple(read.metadata), read.schema_name, read.values, read.confidence, read.source_span) == (
-        ("urn:chunk:1", "urn:doc:1", "default"),
-        "volcanoes",
-        [{"name": "Etna"}],
-        0.8,
-        "Etna",
-    )

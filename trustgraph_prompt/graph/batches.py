@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, TypeVar
 
+import orjson
+
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Quoted, Statement
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.chunk import Chunk
@@ -47,7 +49,7 @@ def entity_contexts(
 
     def encoded(batch: Sequence[Context]) -> bytes:
         entities = [
-            _CONTEXT % (_iri(each.entity), encode(each.text), id, encode(each.types)) for each in batch
+            _CONTEXT % (_iri(each.entity), _string(each.text), id, encode(each.types)) for each in batch
         ]
         return b'{"metadata":%b,"entities":[%b]}' % (metadata, b",".join(entities))
 
@@ -93,5 +95,13 @@ def _term(term: Iri | Literal | Quoted) -> bytes:
     if isinstance(term, Literal):
         datatype = encode(str(term.datatype)) if term.datatype else b'""'
         language = encode(term.language) if term.language else b'""'
-        return _TERM % (b"l", b'""', encode(term.value), datatype, language, b"null")
+        return _TERM % (b"l", b'""', _string(term.value), datatype, language, b"null")
     return _TERM % (b"t", b'""', b'""', b'""', b'""', _triple(*term))
+
+
+def _string(text: str) -> bytes:
+    """A text as JSON in UTF-8, which has no lone surrogates: a reader would refuse the whole message."""
+    try:
+        return orjson.dumps(text)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(text.encode(errors="replace").decode())

@@ -14,8 +14,8 @@ import orjson
 from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract import Contract, Limits
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.chunk import Chunk, Metadata
-from trustgraph_prompt.wire.graph import ExtractedObject
 
 CONFIDENCE: Final = 0.8
 SOURCE_SPAN: Final = 100
@@ -155,13 +155,15 @@ class Table:
         if not objects:
             return
         source = chunk.metadata
-        data = ExtractedObject(
-            metadata=Metadata(f"{source.id}:{self.key}", source.root, source.collection),
-            schema_name=self.key,
-            values=self.rows(objects),
-            confidence=CONFIDENCE,
-            source_span=chunk.chunk[:SOURCE_SPAN],
-        ).encode()
+        data = encode(
+            {
+                "metadata": Metadata(f"{source.id}:{self.key}", source.root, source.collection),
+                "schema_name": self.key,
+                "values": self.rows(objects),
+                "confidence": CONFIDENCE,
+                "source_span": chunk.chunk[:SOURCE_SPAN],
+            }
+        )
         if len(data) <= limit or len(objects) == 1:
             yield data
         else:

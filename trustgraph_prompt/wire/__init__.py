@@ -16,14 +16,6 @@ from trustgraph_prompt.wire.config import (
     ConfigValue,
     WorkspaceChanges,
 )
-from trustgraph_prompt.wire.graph import (
-    EntityContext,
-    EntityContexts,
-    ExtractedObject,
-    Term,
-    Triple,
-    Triples,
-)
 from trustgraph_prompt.wire.prompt import PromptRequest, PromptResponse
 from trustgraph_prompt.wire.records import MAX_MESSAGE_BYTES, Error, decode
 from trustgraph_prompt.wire.text_completion import ModelInfo, TextCompletionRequest, TextCompletionResponse
@@ -36,19 +28,13 @@ __all__ = [
     "ConfigRequest",
     "ConfigResponse",
     "ConfigValue",
-    "EntityContext",
-    "EntityContexts",
     "Error",
-    "ExtractedObject",
     "Metadata",
     "ModelInfo",
     "PromptRequest",
     "PromptResponse",
-    "Term",
     "TextCompletionRequest",
     "TextCompletionResponse",
-    "Triple",
-    "Triples",
     "WorkspaceChanges",
     "canonical",
     "decode",

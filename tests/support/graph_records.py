@@ -1,4 +1,4 @@
-"""Statements, contexts of entities and rows, as TrustGraph's stores read them."""
+"""The messages of a graph and of rows, decoded: what TrustGraph's stores read."""
 
 from __future__ import annotations
 
