@@ -243,6 +243,31 @@ class TestCheck:
             in result.stderr
         )
 
+    def test_warns_of_a_flow_without_its_prompt_or_without_a_graph(self, tmp_path: Path) -> None:
+        flow = tmp_path / "graph.yaml"
+        flow.write_text(
+            "name: g\ninput: {topic: 'persistent://a/b/c', kind: chunk}\nprompt: mine\n"
+            "outputs: {triples: 'persistent://a/b/d'}\n"
+        )
+        prompt = tmp_path / "mine.prompt"
+        prompt.write_text(
+            'schema V:\n    name: string\n\nprompt mine expecting V[] as jsonl: "{{ text }} name"\n'
+        )
+        export = tmp_path / "export.json"
+        export.write_text(json.dumps({"template.mine": {"prompt": "?"}}))
+        no_graph = (
+            f"warning: {flow}: prompt `mine` has no clause `graph`: no triples are made of its objects\n"
+        )
+
+        alone = run("check", flow)
+
+        assert (alone.returncode, alone.stdout) == (0, f"OK     {flow} (flow)\n")
+        assert alone.stderr.startswith(f"warning: {flow}: there is no prompt `mine`; ")
+        assert run("check", flow, prompt).stderr == no_graph
+        assert run("check", flow, export).stderr == no_graph
+        flow.write_text(flow.read_text().replace("mine", "extract-topics"))
+        assert run("check", flow).stderr == ""
+
     def test_says_where_a_prompt_is_there_twice(self, tmp_path: Path) -> None:
         (tmp_path / "a.prompt").write_text(LIST.replace("PLACE", "a"))
         (tmp_path / "list.yaml").write_text("dialect: jinja\nprompt: hello\n")

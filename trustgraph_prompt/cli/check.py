@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +33,10 @@ MAX_KEYS_COMPARED = 100
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result for one file, or for one entry of an export. It is valid if there are no errors."""
+    """The result for one file, or for one entry of an export. It is valid if there are no errors.
+
+    `entries` are its valid entries, or `flow` is its valid flow.
+    """
 
     place: str
     what: str
@@ -41,6 +44,8 @@ class Verdict:
     prompts: int = 0
     examples: int = 0
     warnings: tuple[str, ...] = ()
+    entries: Mapping[str, str] = field(default_factory=dict)
+    flow: Flow | None = None
 
 
 def command(
@@ -55,10 +60,13 @@ def command(
 ) -> None:
     """Validate flows, prompts and workspace exports, and test the examples of prompts.
 
+    Flows are compared with the prompts among the files, or with the bundled ones if there are none.
     No model is called. Each error names the file, the position or key, what was found and what was expected.
     Exits with 2 if there are errors.
     """
     verdicts = [verdict for path in paths for verdict in _check(path)]
+    if not any(verdict.errors for verdict in verdicts):
+        verdicts = _with_what_flows_lack(verdicts)
     if as_json:
         output.print_json([_as_json(verdict) for verdict in verdicts])
     else:
@@ -105,7 +113,7 @@ def _check(path: Path) -> Iterator[Verdict]:
             yield _check_prompts(file, found, {"system": systems[0]} if systems else {})
         else:
             errors = _all(found) if isinstance(found, ConfigError) else ()
-            yield Verdict(str(file), what, errors)
+            yield Verdict(str(file), what, errors, flow=found if isinstance(found, Flow) else None)
     yield from _check_flows_together(
         {file: found for file, (_, found) in read.items() if isinstance(found, Flow)}
     )
@@ -140,7 +148,7 @@ def _check_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> 
         for id, prompt in prompts.prompts.items()
         for warning in _warnings(read.places[f"template.{id}"].of("/text") or str(path), prompt)
     )
-    return Verdict(str(path), what, errors, count, len(read.examples), warnings)
+    return Verdict(str(path), what, errors, count, len(read.examples), warnings, read.entries)
 
 
 def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
@@ -205,7 +213,23 @@ def _check_export(path: Path) -> Iterator[Verdict]:
         refusal, prompt = built.refused.get(key), built.prompts.get(key.removeprefix("template."))
         errors = () if refusal is None else tuple(_in_file(error, str(path)) for error in _all(refusal))
         warnings = () if prompt is None else tuple(_warnings(f"{path} {key}", prompt))
-        yield Verdict(f"{path} {key}", "entry", errors, warnings=warnings)
+        yield Verdict(f"{path} {key}", "entry", errors, warnings=warnings, entries={key: entries[key]})
+
+
+def _with_what_flows_lack(verdicts: list[Verdict]) -> list[Verdict]:
+    """The verdicts, with a warning for each flow that lacks a prompt or a clause `graph`."""
+    from trustgraph_prompt import package_data
+    from trustgraph_prompt.prompts import PromptSet, files
+
+    if not any(verdict.flow for verdict in verdicts):
+        return verdicts
+    given = {key: entry for verdict in verdicts for key, entry in verdict.entries.items()}
+    prompts = PromptSet.build(given or files.load(package_data.templates()))
+    lacking = [each.flow and each.flow.what_it_lacks({each.flow.workspace: prompts}) for each in verdicts]
+    return [
+        replace(verdict, warnings=(f"{verdict.place}: {lack}",)) if lack else verdict
+        for verdict, lack in zip(verdicts, lacking, strict=True)
+    ]
 
 
 def _all(error: ConfigError) -> tuple[ConfigError, ...]:
