@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
+from typing import Final
 
 from trustgraph_prompt import __version__
 from trustgraph_prompt.broker.producer_pool import ProducerPool
@@ -22,8 +24,11 @@ from trustgraph_prompt.wire import Chunk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request
 
-MAX_OBJECT_SIZE = 1_000_000
-"""Bytes of an object whose statements surely fit into a message, also with names percent-encoded in IRIs."""
+MAX_UNCONFIRMED: Final = 500
+"""Messages of one request that the broker has not confirmed yet."""
+
+MAX_OBJECT_SIZE: Final = 1_000_000
+"""Bytes of an object that surely fits into a message as statements or as a row, whatever its encoding."""
 
 _STEPS = 10_000  # for each object, see `compute_thread`
 
@@ -50,10 +55,11 @@ async def publish_graph(
         graph = _graph(prompt, objects, grounded, flow)
         return [*_messages(graph, _origin(prompt, request, chunk, flow), chunk, flow)]
 
-    messages = await beside(make, _STEPS * len(objects))
-    await asyncio.gather(
-        *(producers.send(topic, data, key=request.id, batch=True) for topic, data in messages)
-    )
+    messages = iter(await beside(make, _STEPS * len(objects)))
+    while batch := list(islice(messages, MAX_UNCONFIRMED)):
+        await asyncio.gather(
+            *(producers.send(topic, data, key=request.id, batch=True) for topic, data in batch)
+        )
 
 
 def _graph(
