@@ -221,3 +221,9 @@ def test_a_table_that_is_too_large_for_a_schema_is_refused_when_it_is_read() -> 
 
     with pytest.raises(ConfigError, match="the fields make no schema"):
         read_table("t", text)
+
+
+def test_half_a_character_makes_no_row_unreadable() -> None:
+    [data] = table().messages([{**ETNA, "name": "E\ud800"}], CHUNK, LIMIT)
+
+    assert ExtractedObject.decode(data).values[0]["name"] == "E?"

@@ -96,7 +96,7 @@ class Ontology:
 
     @cached_property
     def superclasses(self) -> Mapping[str, frozenset[str]]:
-        """All superclasses of each class, direct or not; of one with too many, some too many."""
+        """All superclasses of each class, direct or not: of more than `MAX_SUPERCLASSES`, some."""
         found: dict[str, frozenset[str]] = {}
         for id in self.classes:
             above: set[str] = set()

@@ -121,7 +121,7 @@ class _Reader:
         comments = _texts(entry, "rdfs:comment")
         return Element(
             id,
-            Iri(entry.get("uri") or f"https://trustgraph.ai/ontology/{self._ontology}#{id}"),
+            Iri.of(entry.get("uri") or id, f"https://trustgraph.ai/ontology/{self._ontology}#"),
             labels=_texts(entry, "rdfs:label"),
             comment=comments[0] if comments else "",
             parents=self._known(parents, f"{path}/rdfs:subClassOf"),

@@ -123,7 +123,7 @@ class Table:
         try:
             table.contract()
         except ContractError as cause:
-            raise error(f"the fields make no schema: {cause}", where=where) from None
+            raise error(f"the fields make no schema: {cause}", where=where, path="/fields") from None
         return table
 
     @property
@@ -210,5 +210,5 @@ def _scalar(text: str) -> Any:
 
 def _text(value: Any) -> str:
     if value is None or isinstance(value, str):
-        return value or ""
+        return (value or "").encode(errors="replace").decode()
     return json.dumps(value) if isinstance(value, list | dict) else str(value)
