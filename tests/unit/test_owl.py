@@ -250,7 +250,7 @@ def test_every_iri_of_a_graph_is_one() -> None:
 
     odd = 'my "<onto>" {x}|^`\\ \u00e9'
     document = {
-        "classes": {odd: {}, "B": {"uri": "no iri"}, "C": {"uri": "http://x y/<C>"}},
+        "classes": {odd: {}, "B": {"uri": "no iri"}, "C": {"uri": "http://x y/<C>"}, "a:D": {}},
         "datatypeProperties": {odd: {"rdfs:range": "xsd:my type"}, "b": {"rdfs:range": "http://x y"}},
     }
     known = make_ontology(odd, document, "o")
@@ -263,7 +263,7 @@ def test_every_iri_of_a_graph_is_one() -> None:
     iris = {term for each in (*graph.facts, *graph.labels) for term in each[:3] if isinstance(term, Iri)}
 
     assert len(iris) > 10
-    text = "".join(
-        f"<{iri}> <urn:p> <{iri}> .\n" for iri in [*iris, Iri.of("7", "urn:chunk:"), Iri.of("a>b", "urn:c:")]
-    )
-    assert len([*rdf.parse(text, rdf.RdfFormat.N_TRIPLES)]) == len(iris) + 2
+    iris |= {Iri.of(id, "urn:chunk:") for id in ("7", "a>b", "urn:chunk:1", "100% %41")}
+    text = "".join(f"<{iri}> <urn:p> <{iri}> .\n" for iri in iris)
+    assert len([*rdf.parse(text, rdf.RdfFormat.N_TRIPLES)]) == len(iris)
+    assert Iri.of("100% %41", "urn:chunk:") == "urn:chunk:100%25%20%41"
