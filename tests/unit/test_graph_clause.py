@@ -15,6 +15,7 @@ from trustgraph_prompt.prompts import files
 from trustgraph_prompt.prompts.definition import PromptDefinition
 
 FORM = {"entity": {"subject": "name", "class": "Volcano"}}
+STATEMENT = {"subject": "name", "predicate": "name", "object": "name"}
 ENTRY = {
     "dialect": "jinja",
     "prompt": "Which volcanoes?",
@@ -40,7 +41,22 @@ def test_the_clause_is_compiled_with_the_prompt_and_part_of_its_version() -> Non
         ({}, "/graph", "wrong type"),
         ([{}], "/graph/0", "none of the allowed forms"),
         ([{"statement": {"subject": "name"}}], "/graph/0/statement", "is missing"),
-        ([{"entity": {"subject": "name"}}], "/graph/0/entity", "name"),
+        (
+            [{"entity": {"subject": "name"}}],
+            "/graph/0/entity",
+            "at least one of `definition`, `type`, `class`",
+        ),
+        ([{"entity": {"subject": "nme"}}], "/graph/0/entity/subject", "did you mean 'name'"),
+        ([{"entity": {}}], "/graph/0/entity", "`subject` is missing"),
+        ([{**FORM, "statement": STATEMENT}], "/graph/0/entity", "only one of `statement` and `entity`"),
+        ([{**FORM, "when": {"name": ["x"]}}], "/graph/0/when/name", "one value"),
+        ([{"entity": {"subject": "name", "class": "http://a b"}}], "/graph/0/entity/class", "a valid IRI"),
+        ([{"entity": {"subject": "name", "class": "urn:"}}], "/graph/0/entity/class", "a valid IRI"),
+        (
+            [{"entity": {"subject": "name", "properties": {"name": {"predicate": "https://a.b/{c}\n"}}}}],
+            "/graph/0/entity/properties/name/predicate",
+            "a valid IRI",
+        ),
         ([{"rows": True}], "/graph/0/rows", "unknown key"),
         ([{"entity": {"subject": "title", "class": "x"}}], "/graph/0/entity/subject", "does not declare"),
         (
@@ -55,6 +71,13 @@ def test_a_wrong_clause_is_refused_with_its_place(graph: Any, path: str, says: s
         PromptDefinition.from_entry("volcanoes", {**ENTRY, "graph": graph})
 
     assert refused.value.path == path
+
+
+def test_an_entity_without_keys_is_one_error() -> None:
+    with pytest.raises(ConfigError) as refused:
+        PromptDefinition.from_entry("volcanoes", {**ENTRY, "graph": [{"entity": {}}]})
+
+    assert not refused.value.others
 
 
 def test_an_answer_without_objects_has_no_graph() -> None:

@@ -72,7 +72,39 @@ def test_a_relationship_is_a_statement_and_the_labels_of_its_terms() -> None:
     assert not made.contexts
 
 
-@pytest.mark.parametrize("empty", ["", None])
+@pytest.mark.parametrize(
+    ("said", "is_entity"),
+    [({}, True), ({"is-entity": True}, True)]
+    + [({"is-entity": value}, False) for value in (False, None, "false", "no", "true", 1)],
+)
+def test_an_object_is_an_entity_if_its_key_is_true_or_absent(said: Any, is_entity: bool) -> None:
+    made = graph(RELATED, {"subject": "Etna", "predicate": "in", "object": "Sicily", **said})
+
+    assert [isinstance(statement.object, Iri) for statement in made.facts] == [is_entity]
+
+
+def test_an_iri_of_the_clause_is_used_as_it_is_and_one_of_the_model_is_a_name() -> None:
+    volcano, height = "https://schema.org/Volcano", "urn:example:height"
+    form = {
+        "entity": {
+            "subject": "name",
+            "type": "type",
+            "class": volcano,
+            "properties": {"height": {"predicate": height}},
+        }
+    }
+
+    made = graph(form, {"name": "Etna", "type": "http://a/b", "height": 3403})
+
+    assert [(fact.predicate, fact.object) for fact in made.facts] == [
+        (TYPE, volcano),
+        (TYPE, E + "http%3A//a/b"),
+        (height, Literal("3403", INTEGER)),
+    ]
+    assert [statement.object for statement in made.labels] == [Literal("http://a/b"), Literal("Etna")]
+
+
+@pytest.mark.parametrize("empty", ["", " \n\t", None])
 @pytest.mark.parametrize("key", ["subject", "predicate", "object", "entity", "definition"])
 def test_an_object_that_lacks_a_value_says_nothing(key: str, empty: str | None) -> None:
     is_definition = key in ("entity", "definition")
@@ -181,6 +213,61 @@ def test_a_clause_that_does_not_fit_the_schema_is_refused(form: Any, path: str, 
         GraphClause.of([form], either)
 
     assert refused.value.path == path
+
+
+NAMES = {"type": "array", "items": {"$ref": "#/$defs/name"}}
+PROPERTIES = {
+    "name": {"$ref": "#/$defs/name"},
+    "names": {"anyOf": [NAMES, {"type": "null"}]},
+    "enum": {"enum": ["a", None]},
+    "any": {},
+    "flag": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+    "height": {"type": "number"},
+    "part": {"$ref": "#/$defs/part"},
+    "parts": {"type": "array", "items": {"$ref": "#/$defs/part"}},
+}
+KINDS = {"name": {"type": ["string", "null"], "minLength": 1}, "part": {"type": "object"}}
+TYPED = Contract.from_schema({"type": "object", "properties": PROPERTIES, "$defs": KINDS}, format="jsonl")
+NAME, FLAG = {"name", "enum", "any"}, {"flag", "any"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "use", "allowed"),
+    [
+        ("statement", "subject", NAME),
+        ("statement", "predicate", NAME),
+        ("statement", "object", NAME),
+        ("statement", "entity", FLAG),
+        ("entity", "subject", NAME),
+        ("entity", "definition", NAME),
+        ("entity", "type", NAME | {"names"}),
+        ("entity", "properties", NAME | {"names"}),
+    ],
+)
+def test_a_key_must_be_of_a_type_that_fits_its_use(kind: str, use: str, allowed: set[str]) -> None:
+    whole: dict[str, Any] = {"subject": "name", "predicate": "name", "object": "name", "entity": True}
+    whole = whole if kind == "statement" else {"subject": "name", "class": "X"}
+    refused = {}
+    for key in PROPERTIES:
+        value = {key: {"entity": True}} if use == "properties" else key
+        try:
+            GraphClause.of([{kind: {**whole, use: value}}], TYPED)
+        except PromptError as error:
+            refused[key] = error
+
+    assert refused.keys() == PROPERTIES.keys() - allowed
+    assert {error.path.count(f"/0/{kind}/{use}") for error in refused.values() if error.path} == {1}
+    assert all(
+        f"of type {'boolean' if use == 'entity' else 'string'}" in str(each) for each in refused.values()
+    )
+
+
+def test_a_literal_may_have_any_type() -> None:
+    literal = {"subject": "name", "predicate": "name", "object": "parts"}
+
+    assert GraphClause.of(
+        [{"statement": literal}, {"entity": {"subject": "name", "properties": {"part": {}}}}], TYPED
+    )
 
 
 def test_equal_clauses_are_equal_and_hashable() -> None:

@@ -8,12 +8,19 @@ from typing import Any, Final
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.alternatives import branches_of
-from trustgraph_prompt.contract.coerce_scalars import is_one_of
+from trustgraph_prompt.contract.coerce_scalars import Target, is_one_of
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import PromptError, suggestion
+from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.json_text.pointer import pointer
 
 _KEY: Final = {"type": "string", "minLength": 1}
+_SCHEMES: Final = ("http://", "https://", "urn:")
+_NAME_OR_IRI: Final = {
+    **_KEY,
+    # matches no IRI that is only a scheme, or that has a character that no IRI may have
+    "pattern": r'^(?!(https?://|urn:)($|.*[\x00-\x20<>"{}|\\^`\x7f-\x9f]))',
+}
 
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "array",
@@ -23,12 +30,19 @@ SCHEMA: Final[Mapping[str, Any]] = {
     "items": {
         "type": "object",
         "additionalProperties": False,
-        "oneOf": [{"required": ["statement"]}, {"required": ["entity"]}],
+        "description": "only one of `statement` and `entity`",
+        "anyOf": [{"required": ["statement"]}, {"required": ["entity"]}],
+        "not": {"required": ["entity", "statement"]},
         "properties": {
             "when": {
                 "type": "object",
                 "minProperties": 1,
-                "additionalProperties": {"type": ["string", "integer", "boolean"]},
+                "additionalProperties": {
+                    "anyOf": [
+                        {"type": ["string", "integer"], "description": "one value (a string or an integer)"},
+                        {"type": "boolean", "description": "true or false"},
+                    ]
+                },
                 "description": "The values of the objects to which the form applies, by key.",
             },
             "statement": {
@@ -43,7 +57,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
                         "type": ["boolean", "string"],
                         "default": False,
                         "description": "Whether the object is an entity instead of a literal, or the "
-                        "key that says so.",
+                        "key that says so: true, or absent, for an entity.",
                     },
                 },
                 "description": "The object of the answer is a statement.",
@@ -51,20 +65,22 @@ SCHEMA: Final[Mapping[str, Any]] = {
             "entity": {
                 "type": "object",
                 "required": ["subject"],
-                "minProperties": 2,
                 "additionalProperties": False,
                 "properties": {
                     "subject": {**_KEY, "description": "The key with the name of the entity."},
                     "definition": {**_KEY, "description": "The key with its definition."},
                     "type": {**_KEY, "description": "The key with the name of its class."},
-                    "class": {**_KEY, "description": "The name of its class."},
+                    "class": {**_NAME_OR_IRI, "description": "The name of its class, or a valid IRI."},
                     "properties": {
                         "type": "object",
                         "minProperties": 1,
                         "additionalProperties": {
                             "type": "object",
                             "additionalProperties": False,
-                            "properties": {"predicate": _KEY, "entity": {"type": "boolean"}},
+                            "properties": {
+                                "predicate": {**_NAME_OR_IRI, "description": "A name, or a valid IRI."},
+                                "entity": {"type": "boolean"},
+                            },
                         },
                         "description": "By key, the `predicate` of its value or of each value of its list "
                         "(by default the key), and whether these are an `entity` each (by default no).",
@@ -77,12 +93,14 @@ SCHEMA: Final[Mapping[str, Any]] = {
 }
 """The format of the clause."""
 
-_KEYS_OF: Final = {
-    "statement": ("subject", "predicate", "object", "entity"),
-    "entity": ("subject", "definition", "type"),
+_USES: Final[Mapping[str, Mapping[str, str]]] = {
+    "statement": dict.fromkeys(("subject", "predicate", "object"), "string") | {"entity": "boolean"},
+    "entity": dict.fromkeys(("subject", "definition", "type"), "string"),
 }
+"""The uses of a key in each kind of form, with the type that its values need. A literal may have any."""
 
 Scalar = str | int | bool
+_Part = tuple[Mapping[str, Any], References]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +116,10 @@ class StatementForm:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A key of an object whose values are the objects of statements about its entity."""
+    """A key of an object whose values are the objects of statements about its entity.
+
+    `predicate` is a name or an `Iri`.
+    """
 
     key: str
     predicate: str
@@ -107,7 +128,10 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class EntityForm:
-    """Objects that describe an entity. `type` is the key with the name of its class, `class_` is a name."""
+    """Objects that describe an entity. `type` is the key with the name of its class.
+
+    `class_` is a name or an `Iri`.
+    """
 
     subject: str
     definition: str | None = None
@@ -130,7 +154,8 @@ class GraphClause:
     def of(cls, data: Sequence[Mapping[str, Any]], contract: Contract) -> GraphClause:
         """Compile the clause from data that meets `SCHEMA`.
 
-        Raises `PromptError`, with the path in `data`, for a key that the contract does not declare.
+        Raises `PromptError`, with the path in `data`, for a key that the contract does not declare, or whose
+        type does not fit.
         """
         for index, form in enumerate(data):
             _check(form, contract, str(index))
@@ -143,20 +168,26 @@ def _form(data: Mapping[str, Any]) -> Form:
         return StatementForm(**data["statement"], when=when)
     entity = data["entity"]
     properties = tuple(
-        Property(key, given.get("predicate", key), given.get("entity", False))
+        Property(key, _name_or_iri(given.get("predicate", key)), given.get("entity", False))
         for key, given in entity.get("properties", {}).items()
     )
+    class_ = _name_or_iri(entity["class"]) if "class" in entity else None
     return EntityForm(
-        entity["subject"], entity.get("definition"), entity.get("type"), entity.get("class"), properties, when
+        entity["subject"], entity.get("definition"), entity.get("type"), class_, properties, when
     )
+
+
+def _name_or_iri(text: str) -> str:
+    return Iri(text) if text.startswith(_SCHEMES) else text
 
 
 def _check(form: Mapping[str, Any], contract: Contract, index: str) -> None:
     when = form.get("when", {})
     kind = "statement" if "statement" in form else "entity"
-    everywhere = {key for part in _parts(contract) for key in part}
-    _check_keys({key: ("when", key) for key in when}, everywhere, index)
-    parts = [part for part in _parts(contract) if _applies(part, when)]
+    everywhere = list(_parts(contract))
+    for key in when:
+        _check_key(key, None, everywhere, (index, "when", key))
+    parts = [part for part in everywhere if _applies(part[0], when)]
     if when and not parts:
         raise PromptError(
             "no object of the schema has these values",
@@ -165,31 +196,69 @@ def _check(form: Mapping[str, Any], contract: Contract, index: str) -> None:
             expected="values that the schema allows together",
         )
     named = form[kind]
-    keys = {named[role]: (kind, role) for role in _KEYS_OF[kind] if isinstance(named.get(role), str)} | {
-        key: (kind, "properties", key) for key in named.get("properties", {})
-    }
-    _check_keys(keys, {key for part in parts for key in part}, index)
+    for key, needed, path in _keys(kind, named):
+        _check_key(key, needed, parts, (index, *path))
+    if named.keys() == {"subject"}:
+        raise PromptError(
+            "the form says nothing about its entity",
+            path=pointer((index, kind)),
+            found=named,
+            expected="`subject` and at least one of `definition`, `type`, `class` and `properties`",
+        )
 
 
-def _check_keys(keys: Mapping[str, Sequence[str]], declared: set[str], index: str) -> None:
-    for key, path in keys.items():
-        if key not in declared:
-            raise PromptError(
-                f"the schema does not declare this key{suggestion(key, declared)}",
-                path=pointer((index, *path)),
-                found=key,
-                expected="one of " + ", ".join(sorted(declared)) if declared else "a schema with keys",
-            )
+def _keys(kind: str, named: Mapping[str, Any]) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:
+    """The keys that a form names, with the type that their values need, if any, and their paths."""
+    for use, needed in _USES[kind].items():
+        if isinstance(key := named.get(use), str):
+            yield key, needed if use != "object" or named.get("entity") else None, (kind, use)
+    for key, given in named.get("properties", {}).items():
+        yield key, "string" if given.get("entity") else None, (kind, "properties", key)
 
 
-def _parts(contract: Contract) -> Iterator[Mapping[str, Any]]:
+def _check_key(key: str, needed: str | None, parts: Sequence[_Part], path: Sequence[str]) -> None:
+    declared = {key for properties, _ in parts for key in properties}
+    if key not in declared:
+        raise PromptError(
+            f"the schema does not declare this key{suggestion(key, declared)}",
+            path=pointer(path),
+            found=key,
+            expected="one of " + ", ".join(sorted(declared)) if declared else "a schema with keys",
+        )
+    in_list = path[2] in ("type", "properties")
+    if needed and not any(
+        _allows_type(needed, properties[key], references, in_list)
+        for properties, references in parts
+        if key in properties
+    ):
+        raise PromptError(
+            "the schema gives this key another type",
+            path=pointer(path),
+            found=key,
+            expected=f"a key of type {needed}" + (", or a list of it" if in_list else ""),
+        )
+
+
+def _allows_type(needed: str, schema: Any, references: References, in_list: bool) -> bool:
+    """Whether a value, or with `in_list` an element of a list, may have the type."""
+    top = references.seen_through(schema) or {}
+    for branch in branches_of(top, references) or [top]:
+        types = Target.of([branch]).types
+        if types is None or needed in types:
+            return True
+        if in_list and "array" in types and _allows_type(needed, branch.get("items"), references, False):
+            return True
+    return False
+
+
+def _parts(contract: Contract) -> Iterator[_Part]:
     """The properties of each kind of object that the contract accepts, by name."""
     for schema in (contract.schema, *(contract.versions or {}).values()):
         if isinstance(schema, dict):
             references = References(schema)
             common = (references.followed(schema) or {}).get("properties", {})
-            branches = branches_of(schema, references)
-            yield from ({**common, **branch.get("properties", {})} for branch in branches or [{}])
+            for branch in branches_of(schema, references) or [{}]:
+                yield {**common, **branch.get("properties", {})}, references
 
 
 def _applies(properties: Mapping[str, Any], when: Mapping[str, Scalar]) -> bool:

@@ -74,7 +74,7 @@ class _Writer:
         if any(map(_is_empty, parts)):
             return
         subject, predicate, object = map(_text, parts)
-        is_entity = value.get(form.entity, True) if isinstance(form.entity, str) else form.entity
+        is_entity = (value.get(form.entity, True) if isinstance(form.entity, str) else form.entity) is True
         subject_iri, predicate_iri = self.named(subject), self.named(predicate)
         object_term = self.named(object) if is_entity else Literal(object)
         evidence = _evidence(found, [form.subject], [form.object]) if found else ()
@@ -128,6 +128,9 @@ class _Writer:
         self.graph.labels[Statement(iri, LABEL, Literal(text))] = None
 
     def _labelled(self, text: str) -> Iri:
+        """The IRI of a name, with its label; an IRI of the clause as it is."""
+        if isinstance(text, Iri):
+            return text
         iri = self.named(text)
         self._label(iri, text)
         return iri
@@ -151,7 +154,7 @@ def _evidence(found: Mapping[str, Grounding | None], *paths: Sequence[str | int]
 
 
 def _is_empty(value: Any) -> bool:
-    return value is None or value == ""
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _text(value: Any) -> str:
