@@ -109,7 +109,9 @@ async def test_of_much_that_was_found_the_end_is_shown(asked: Asked, length: int
 
 
 class TestDuplicates:
-    @pytest.mark.parametrize("again", ["Mount Etna", "mount etna", " MOUNT  ETNA ", "Mount\u00a0Etna"])
+    @pytest.mark.parametrize(
+        "again", ["Mount Etna", "mount etna", " MOUNT  ETNA ", "Mount\u00a0Etna", "Mount\nEtna"]
+    )
     async def test_another_spelling_is_nothing_new(self, asked: Asked, again: str) -> None:
         first, more = json.dumps({"name": "Mount Etna"}), json.dumps({"name": "Stromboli"})
         second = json.dumps({"name": again})

@@ -100,6 +100,17 @@ def test_a_flow_of_chunks_has_topics_for_its_graph(tmp_path: Path) -> None:
         (CHUNKS + "outputs: {triples: flow:tg:in}\n", "receive its own output"),
         (CHUNKS + "outputs: {triples: request:tg:t}\n", "expected a persistent topic"),
         (CHUNKS + "outputs: {}\ngraph: {base: 'no iri'}\n", "/graph/base"),
+        (CHUNKS + "outputs: {}\nontology: o.ttl\ngraph: {base: 'urn:e:'}\n", "no effect beside `ontology`"),
+        (
+            CHUNKS
+            + "outputs: {rows: flow:tg:r}\nontology: o.ttl\ntables: {t: {fields: [{name: n, type: s}]}}\n",
+            "/ontology: has no effect beside `tables`",
+        ),
+        (
+            CHUNKS
+            + "outputs: {rows: flow:tg:r, triples: flow:tg:t}\ntables: {t: {fields: [{name: n, type: s}]}}\n",
+            "/outputs/triples: has no effect beside `tables`",
+        ),
         (CHUNKS + "outputs: {}\ngraph: {base: 'urn:<e>'}\n", "/graph/base"),
     ],
 )
@@ -391,6 +402,21 @@ def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
     assert served.input.subscription == "text-completion-rag--books--rag--request"
     assert isinstance(asking.provider, TopicChoice)
     assert asking.provider.timeout == 120
+
+
+def test_an_ontology_without_a_class_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plants.json").write_text("{}")
+    with pytest.raises(FlowError, match="/classes: the ontology has no class"):
+        flow_file.load(written(tmp_path, CHUNKS + "outputs: {}\nontology: plants.json\n"))
+
+
+def test_flows_with_equal_ontologies_are_equal(tmp_path: Path) -> None:
+    (tmp_path / "plants.json").write_text('{"classes": {"Herb": {}}}')
+    path = written(tmp_path, CHUNKS + "outputs: {}\nontology: plants.json\n")
+    before = flow_file.load(path)
+    assert flow_file.load(path) == before
+    (tmp_path / "plants.json").write_text('{"classes": {"Herb": {}, "Tree": {}}}')
+    assert flow_file.load(path) != before
 
 
 def test_an_ontology_is_read_from_beside_the_flow_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.mapping import Graph, graph_of
-from trustgraph_prompt.graph.names import entity_iri, exact_iri, naming
+from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTEGER, LABEL, TYPE
 from trustgraph_prompt.grounding import MatchKind
@@ -36,12 +36,12 @@ def graph(form: Any, *objects: Any, **options: Any) -> Graph:
 
 
 def test_a_name_becomes_the_iri_that_trustgraph_makes() -> None:
-    assert entity_iri("Marie Curie") == E + "marie-curie"
-    assert entity_iri("Zürich/West & Co") == E + "z%C3%BCrich/west-%26-co"
-    assert exact_iri("Marie Curie") == E + "Marie%20Curie"
+    assert naming()("Marie Curie") == E + "marie-curie"
+    assert naming()("Zürich/West & Co") == E + "z%C3%BCrich/west-%26-co"
+    assert naming(exact=True)("Marie Curie") == E + "Marie%20Curie"
     assert naming("urn:x:")("A b") == "urn:x:a-b"
     assert naming("urn:x:", exact=True)("A b") == "urn:x:A%20b"
-    assert entity_iri("\ud800") == E + "%3F"
+    assert naming()("\ud800") == E + "%3F"
 
 
 def test_a_definition_is_a_label_a_definition_and_two_contexts() -> None:

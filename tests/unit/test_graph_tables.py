@@ -213,3 +213,17 @@ def test_the_bundled_prompt_tells_of_the_fields_and_nothing_twice() -> None:
 
     assert question.prompt.count("In metres.") == 1
     assert '"volcano", "other"' in question.prompt
+
+
+def test_a_table_that_is_too_large_for_a_schema_is_refused_when_it_is_read() -> None:
+    enum = [f"value {n}" for n in range(12_000)]
+    text = json.dumps({"fields": [{"name": "n", "type": "string", "enum": enum}]})
+
+    with pytest.raises(ConfigError, match="the fields make no schema"):
+        read_table("t", text)
+
+
+def test_half_a_character_makes_no_row_unreadable() -> None:
+    [data] = table().messages([{**ETNA, "name": "E\ud800"}], CHUNK, LIMIT)
+
+    assert ExtractedObject.decode(data).values[0]["name"] == "E?"

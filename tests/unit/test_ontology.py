@@ -174,6 +174,12 @@ def test_a_class_that_is_not_there_is_a_warning_and_limits_nothing() -> None:
     assert known.check(relation("p", "B", "B")) == ()
 
 
+@pytest.mark.parametrize("value", [{"type": "topic", "topic": "x"}, {}, "leek", {"type": ["entity"]}])
+def test_an_object_of_another_type_is_refused(value: Any) -> None:
+    [issue] = ontology().check(value)
+    assert str(issue).endswith("expected 'entity' or 'relationship' or 'attribute'")
+
+
 def test_classes_in_a_circle_are_superclasses_of_each_other() -> None:
     known = ontology(
         {
@@ -199,8 +205,6 @@ def test_classes_in_a_circle_are_superclasses_of_each_other() -> None:
         relation("fo/near", "fo/Cook", "fo/Leek"),
         attribute("fo/serves", "fo/Recipe"),
         {key.replace("_", "-"): value for key, value in attribute("fo/serves", "fo/Recipe").items()},
-        {"type": "something else"},
-        {},
     ],
 )
 def test_what_the_ontology_allows_has_no_issues(value: dict[str, Any]) -> None:

@@ -11,8 +11,10 @@ import pytest
 from trustgraph_prompt.config_files import read_text
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph.ontology import Ontology
+from trustgraph_prompt.graph.ontology_config import make_ontology
 from trustgraph_prompt.graph.ontology_statements import ontology_graph
 from trustgraph_prompt.graph.owl import parse_ontology
+from trustgraph_prompt.graph.statements import Iri
 
 pytest.importorskip("pyoxigraph", reason="no pyoxigraph: pip install trustgraph-prompt[graph]")
 
@@ -198,13 +200,16 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, name: str, text:
             f'<!DOCTYPE a [<!-- <!ENTITY " --><!ENTITY a0 "{"a" * 50}">'
             + "".join(f"""<!-- <!ENTITY " --><!ENTITY a{n + 1} "{f"&a{n};" * 10}">""" for n in range(9))
             + f"]>{RDF_XML}<owl:Class rdf:about='http://plants.example/&a9;'/></rdf:RDF>",
-            "limit on input amplification factor",
+            "the XML entities are too large",
         ),
         (
             "plants.ttl",
             f"@prefix : <http://{'a' * 100_000}/> . :a :a {', '.join(f':c{n}' for n in range(1000))} .",
             "the ontology is too large",
         ),
+        ("plants.ttl", "# " + "<!ENTITY" * 200_000, "the file has no class"),
+        ("plants.rdf", RDF_XML + "<rdf:Description><a:b xmlns:a='urn:a'>" * 150, "nested too deep"),
+        ("plants.rdf", "<!DOCTYPE a [<!ENTITY b SYSTEM 'file:///etc/passwd'>]>" + RDF_XML, "too large"),
         ("plants.ttl", PREFIXES + ":a :b " + "(" * 20_000, "not Turtle: Unexpected end"),
         ("plants.jsonld", "[" * 200_000, "Max stack size"),
         ("plants.ttl", "#" * 5_000_000, "larger than 4,194,304 bytes"),
@@ -231,3 +236,34 @@ def test_without_the_extra_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyoxigraph", None)
     assert "pip install 'trustgraph-prompt[graph]'" in refusal(tmp_path, PREFIXES)
     assert loaded(tmp_path, json.dumps({"classes": {"Herb": {}}}), "plants.json").classes.keys() == {"Herb"}
+
+
+def test_a_file_may_have_any_name(tmp_path: Path) -> None:
+    known = loaded(tmp_path, PREFIXES + "<Herb> a owl:Class .", "my plants%.ttl")
+
+    assert known.id == "my plants%"
+    assert [each.iri for each in known.classes.values()] == ["https://trustgraph.ai/ontology/Herb"]
+
+
+def test_every_iri_of_a_graph_is_one() -> None:
+    import pyoxigraph as rdf
+
+    odd = 'my "<onto>" {x}|^`\\ \u00e9'
+    document = {
+        "classes": {odd: {}, "B": {"uri": "no iri"}, "C": {"uri": "http://x y/<C>"}, "a:D": {}},
+        "datatypeProperties": {odd: {"rdfs:range": "xsd:my type"}, "b": {"rdfs:range": "http://x y"}},
+    }
+    known = make_ontology(odd, document, "o")
+    objects = [
+        {"type": "attribute", "entity": odd, "entity_type": class_, "attribute": id, "value": "1"}
+        for class_ in known.classes
+        for id in known.datatype_properties
+    ]
+    graph = ontology_graph(known, objects)
+    iris = {term for each in (*graph.facts, *graph.labels) for term in each[:3] if isinstance(term, Iri)}
+
+    assert len(iris) > 10
+    iris |= {Iri.of(id, "urn:chunk:") for id in ("7", "a>b", "urn:chunk:1", "100% %41")}
+    text = "".join(f"<{iri}> <urn:p> <{iri}> .\n" for iri in iris)
+    assert len([*rdf.parse(text, rdf.RdfFormat.N_TRIPLES)]) == len(iris)
+    assert Iri.of("100% %41", "urn:chunk:") == "urn:chunk:100%25%20%41"

@@ -70,8 +70,9 @@ def test_it_settles_chunks_as_our_own_flows_do() -> None:
     ours = Flow("f", flow("kg-extract-definitions").input, flow("kg-extract-definitions").outputs)
     found = flow("kg-extract-definitions")
 
-    for setting in ("deliveries", "crashes", "unusable", "budget", "trustgraph"):
+    for setting in ("deliveries", "crashes", "unusable", "trustgraph"):
         assert getattr(found, setting) == getattr(ours, setting), setting
+    assert found.budget.work_seconds is None  # a call may wait long for its turn among those of many flows
 
 
 @pytest.mark.parametrize("id", JOBS)

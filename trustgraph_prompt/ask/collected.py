@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -46,9 +47,12 @@ def _in_order(outcome: Outcome, counts: Callable[[Any], bool] = lambda value: Tr
     return came
 
 
+_SPACE = re.compile(r"\s|\\[nrt]")
+
+
 def _loosely(value: Any) -> bytes:
     """A key of a value that case and white space do not change."""
-    return "".join(canonical(value).decode().casefold().split()).encode()
+    return _SPACE.sub("", canonical(value).decode().casefold()).encode()
 
 
 def _next_index(outcome: Outcome) -> int:

@@ -12,28 +12,21 @@ from trustgraph_prompt.graph.statements import Iri
 ENTITIES: Final = "http://trustgraph.ai/e/"
 """TrustGraph's base of the IRIs of entities and predicates."""
 
-_MOST_KEPT: Final = 10_000  # names whose IRIs are cached
+_MOST_KEPT, _LONGEST_KEPT = 10_000, 200  # names whose IRIs are cached, and characters of each
 
 Naming = Callable[[str], Iri]
 """Makes the IRI of a name."""
 
 
 def naming(base: str = ENTITIES, *, exact: bool = False) -> Naming:
-    """Return a function that makes and caches the IRIs of names under `base`: `exact_iri` or `entity_iri`."""
-    make = exact_iri if exact else entity_iri
+    """Return a function that makes IRIs under `base`: of names in lower case, with hyphens for spaces.
 
-    @lru_cache(maxsize=_MOST_KEPT)
-    def named(text: str) -> Iri:
-        return make(text, base)
+    With `exact` names stay as they are, as in TrustGraph's agent extractor. Either way they are
+    percent-encoded in UTF-8.
+    """
 
-    return named
+    def make(text: str) -> Iri:
+        return Iri(base + quote(text if exact else text.replace(" ", "-").lower(), errors="replace"))
 
-
-def entity_iri(text: str, base: str = ENTITIES) -> Iri:
-    """The IRI of a name: lower case, hyphens for spaces, percent-encoded UTF-8."""
-    return exact_iri(text.replace(" ", "-").lower(), base)
-
-
-def exact_iri(text: str, base: str = ENTITIES) -> Iri:
-    """The IRI of a name, percent-encoded without other changes. TrustGraph's agent extractor makes these."""
-    return Iri(base + quote(text, errors="replace"))
+    kept = lru_cache(_MOST_KEPT)(make)
+    return lambda text: kept(text) if len(text) <= _LONGEST_KEPT else make(text)

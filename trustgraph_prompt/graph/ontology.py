@@ -77,7 +77,7 @@ class Said(NamedTuple):
     object_class: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Ontology:
     """Classes and properties by their ids, or a part of them.
 
@@ -96,7 +96,7 @@ class Ontology:
 
     @cached_property
     def superclasses(self) -> Mapping[str, frozenset[str]]:
-        """All superclasses of each class, direct or not; of one with too many, some too many."""
+        """All superclasses of each class, direct or not: of more than `MAX_SUPERCLASSES`, some."""
         found: dict[str, frozenset[str]] = {}
         for id in self.classes:
             above: set[str] = set()
@@ -140,12 +140,14 @@ class Ontology:
     def check(self, value: Any) -> tuple[Issue, ...]:
         """What is wrong with an object of an answer in the terms of the ontology.
 
-        The object is an entity, a relationship or an attribute, as its `type` says; others are not checked.
+        An object is an entity, a relationship or an attribute, as its `type` says.
         """
-        return tuple(self._issues(_given(value)))
+        if given := _given(value):
+            return tuple(self._issues(given))
+        return (_issue("type", f"found no object of these types, expected {_listed(_KEYS)}"),)
 
     def read(self, value: Any) -> Said | None:
-        """What an object of an answer says; None if `check` finds an issue, or if it is of another type."""
+        """What an object of an answer says; None if `check` finds an issue."""
         given = _given(value)
         if not given or next(self._issues(given), None):
             return None

@@ -46,6 +46,12 @@ class OntologyIndex:
             for base in base_forms(word):
                 self._by_base[base].append(word)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is an index of an equal ontology: a flow with that one is not swapped."""
+        return isinstance(other, OntologyIndex) and self.ontology == other.ontology
+
+    __hash__ = None  # type: ignore[assignment]
+
     def choose(self, text: str, limit: int = MOST_CHOSEN) -> Ontology:
         """The part of the ontology that a text needs, of at most `limit` classes and names of properties.
 

@@ -111,7 +111,7 @@ class _Reader:
 
     def __init__(self, ontology: str, classes: Mapping[str, Mapping[str, Any]]) -> None:
         self.warnings: list[str] = []
-        self._ontology = ontology
+        self._base = f"https://trustgraph.ai/ontology/{ontology}#"
         by_iri = {entry["uri"]: id for id, entry in classes.items() if entry.get("uri")}
         self._ids = {**by_iri, **{id: id for id in classes}}
 
@@ -121,7 +121,7 @@ class _Reader:
         comments = _texts(entry, "rdfs:comment")
         return Element(
             id,
-            Iri(entry.get("uri") or f"https://trustgraph.ai/ontology/{self._ontology}#{id}"),
+            Iri.of(entry.get("uri") or self._base + id, self._base),
             labels=_texts(entry, "rdfs:label"),
             comment=comments[0] if comments else "",
             parents=self._known(parents, f"{path}/rdfs:subClassOf"),

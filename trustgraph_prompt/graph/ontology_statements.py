@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from itertools import repeat
 from typing import Any, Final
 
@@ -74,7 +73,6 @@ def _entity(
     yield Statement(iri, v.LABEL, Literal(name)), evidence
 
 
-@lru_cache(16_384)
 def typed_entity_iri(name: str, class_: str, ontology: str) -> Iri:
     """The IRI of an entity, as TrustGraph's ontology extractor makes it: from its name and its class.
 
@@ -83,7 +81,7 @@ def typed_entity_iri(name: str, class_: str, ontology: str) -> Iri:
     local = _BETWEEN_PARTS.sub("-", class_.rpartition("/")[2].lower())
     kind = _HYPHENS.sub("-", _DROPPED_OF_CLASS.sub("", local).strip("-"))
     words = _DROPPED_OF_NAME.sub("", _SPACES.sub("-", name.lower()))
-    return Iri(f"{_ENTITIES}/{ontology}/{kind}-{_HYPHENS.sub('-', words.strip('-'))}")
+    return Iri.of(f"{_ENTITIES}/{ontology}/{kind}-{_HYPHENS.sub('-', words.strip('-'))}")
 
 
 def description(ontology: Ontology) -> Iterator[Statement]:
@@ -117,8 +115,8 @@ def _datatype(name: str) -> Iri | None:
     """The IRI that a name such as `xsd:string` stands for; None if its prefix is unknown."""
     prefix, _, local = name.partition(":")
     if prefix in _PREFIXES:
-        return Iri(_PREFIXES[prefix] + local)
-    return Iri(name) if "://" in name else None
+        return Iri.of(_PREFIXES[prefix] + local)
+    return Iri.of(name) if "://" in name else None
 
 
 def _contexts(statements: Iterable[Statement]) -> Iterator[Context]:

@@ -17,7 +17,6 @@ from urllib.parse import quote
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.mapping import Evidence, Graph
 from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
-from trustgraph_prompt.json_text.encoding import canonical
 
 GRAPH_SOURCE: Final = "urn:graph:source"
 """TrustGraph's named graph for the provenance of extracted statements."""
@@ -157,11 +156,4 @@ def _about(subject: Iri, predicate: Iri, object: Iri | Literal | Quoted) -> Stat
 
 def _hash(*parts: object) -> str:
     """An id for values: equal values have the same."""
-    return hashlib.sha256(canonical(_plain(parts))).hexdigest()[:32]
-
-
-def _plain(value: object) -> object:
-    """A value that is encoded as JSON: IRIs and literals must not have the same encoding."""
-    if isinstance(value, tuple):
-        return list(map(_plain, value))
-    return str(value) if isinstance(value, str) else value
+    return hashlib.sha256(ascii(parts).encode()).hexdigest()[:32]

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import NamedTuple, Self
+from urllib.parse import quote
+
+_FORBIDDEN = re.compile(r'[\x00-\x20<>"{}|\\^`\x7f-\x9f\ud800-\udfff]|%(?![0-9A-Fa-f]{2})')
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Iri(str):
     """The IRI of a node or a predicate."""
 
     __slots__ = ()
+
+    @classmethod
+    def of(cls, text: str, base: str = "") -> Self:
+        """Make an IRI of a text that may not be one: under `base` unless it has a scheme, and escaped."""
+        given = text if _SCHEME.match(text) else base + text
+        return cls(_FORBIDDEN.sub(lambda found: quote(found[0], errors="replace"), given))
 
 
 class Literal(NamedTuple):

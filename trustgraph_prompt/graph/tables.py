@@ -13,7 +13,7 @@ import orjson
 
 from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract import Contract, Limits
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, ContractError
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.chunk import Chunk, Metadata
 
@@ -119,7 +119,12 @@ class Table:
                 indexed=field.get("indexed") or False,
             )
         name, description = (definition.get(name) or "" for name in ("name", "description"))
-        return cls(key, name or key, description, tuple(fields.values()))
+        table = cls(key, name or key, description, tuple(fields.values()))
+        try:
+            table.contract()
+        except ContractError as cause:
+            raise error(f"the fields make no schema: {cause}", where=where, path="/fields") from None
+        return table
 
     @property
     def term(self) -> dict[str, Any]:
@@ -205,5 +210,5 @@ def _scalar(text: str) -> Any:
 
 def _text(value: Any) -> str:
     if value is None or isinstance(value, str):
-        return value or ""
+        return (value or "").encode(errors="replace").decode()
     return json.dumps(value) if isinstance(value, list | dict) else str(value)

@@ -176,6 +176,10 @@ class Flow:
         if not self.has_prompt(prompts):
             wait = "; its messages wait until it is pushed" if self.input.persistent else ""
             return f"there is no prompt `{self.prompt}`{wait}"
+        if self.outputs.rows is not None and not self.tables:
+            return "there are no tables: nothing is extracted"
+        if self.ontology is not None and not self.ontology.ontology:
+            return "the ontology is empty: nothing is extracted"
         prompt = self._find_prompt(prompts)
         if prompt and self.outputs.has_graph and not (prompt.graph or self.graph.clause or self.ontology):
             return f"prompt `{prompt.id}` has no clause `graph`: no triples are made of its objects"

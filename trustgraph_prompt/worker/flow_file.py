@@ -74,6 +74,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     The path of an ontology is relative to the file `where`.
     """
     check(document, schema(), where, FlowError)
+    _check_together(document, where)
     name, workspace = document["name"], document.get("workspace", "default")
     source, outputs, parameters = document["input"], document["outputs"], document.get("parameters", {})
     kind = source.get("kind", "prompt-request")
@@ -160,6 +161,21 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         raise FlowError(f"does not apply to messages of the kind {kind}", where=where, path=foreign[0])
 
 
+def _check_together(document: Any, where: str) -> None:
+    """Refuse what another key makes useless."""
+    graph, outputs = document.get("graph", {}), document["outputs"]
+    useless = {
+        "/ontology": "tables" in document and "ontology" in document,
+        "/outputs/triples": "tables" in document and "triples" in outputs,
+        "/outputs/entity-contexts": "tables" in document and "entity-contexts" in outputs,
+        "/graph/base": "ontology" in document and "base" in graph,
+    }
+    for path, is_useless in useless.items():
+        if is_useless:
+            beside = "tables" if "tables" in document else "ontology"
+            raise FlowError(f"has no effect beside `{beside}`", where=where, path=path)
+
+
 def _optional_topic(outputs: Mapping[str, str], key: str) -> str | None:
     return topics.resolve(outputs[key]) if key in outputs else None
 
@@ -196,7 +212,10 @@ def _ontology(file: str | None, where: str) -> OntologyIndex | None:
     if file is None:
         return None
     path = Path(where).parent / file
-    return index_of(parse_ontology(path, read_text(path, FlowError)), file)
+    ontology = parse_ontology(path, read_text(path, FlowError))
+    if not ontology.classes:
+        raise FlowError("the ontology has no class", where=str(path), path="/classes")
+    return index_of(ontology, file)
 
 
 def index_of(ontology: Ontology, where: str) -> OntologyIndex:

@@ -47,8 +47,8 @@ class Service:
 
     `broker` is a URL or a connected broker. `connect` is called with a URL until the broker answers; that
     broker is closed at the end, as are providers and cache. A connected broker stays open. `provider(model)`
-    is the provider of flows that choose none; `model` is that of the flow, or None. `flows` is empty for a
-    TrustGraph's `processors`, whose flows come from the config service. Requests in progress when `stop` is
+    is the provider of flows that choose none; `model` is that of the flow, or None. `flows` is empty
+    with `processors`, whose flows come from TrustGraph's config service. Requests in progress when `stop` is
     called may take another `drain_timeout` seconds. With `ready_without_model`, an unavailable model that
     blocks whole flows does not affect readiness.
 

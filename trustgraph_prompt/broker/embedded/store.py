@@ -382,7 +382,8 @@ class Store:
             "JOIN topics ON topics.id = topic WHERE messages.id = ?",
             number,
         )
-        return Message(data, name, str(number), orjson.loads(properties), key, published, receipt=number)
+        at = round(published, 3)  # as the letters of retries have it
+        return Message(data, name, str(number), orjson.loads(properties), key, at, receipt=number)
 
     def _drop(self, message: int) -> None:
         """Delete a message that no subscription, reader or table needs."""

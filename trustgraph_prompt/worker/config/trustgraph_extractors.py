@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Final
 
 from trustgraph_prompt import package_data
+from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import ConfigError, FlowError, suggestion
 from trustgraph_prompt.graph.clause import GraphClause
-from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import merged, read_ontology
 from trustgraph_prompt.graph.tables import read_table
 from trustgraph_prompt.prompts import files
@@ -42,8 +41,6 @@ class Job:
     add: Callable[[Flow, Values], Flow] = field(default=lambda flow, values: flow)
 
 
-_MOST_ONTOLOGIES: Final = 16  # that are kept, of as many workspaces: flows with the same one are the same
-
 TRIPLES, CONTEXTS, ROWS = "triples", "entity-contexts", "output"
 
 
@@ -52,12 +49,8 @@ def _with_tables(flow: Flow, values: Values) -> Flow:
 
 
 def _with_ontology(flow: Flow, values: Values) -> Flow:
-    return replace(flow, ontology=_ontology(tuple(sorted(values.items()))))
-
-
-@lru_cache(_MOST_ONTOLOGIES)
-def _ontology(values: tuple[tuple[str, str], ...]) -> OntologyIndex:
-    return index_of(merged([read_ontology(key, text) for key, text in values]), "config type ontology")
+    ontologies = merged([read_ontology(key, text) for key, text in sorted(values.items())])
+    return replace(flow, ontology=index_of(ontologies, "config type ontology"))
 
 
 JOBS: Final[Mapping[str, Job]] = {
@@ -115,6 +108,7 @@ class Extractor(Processor):
                 ontology=definition.text("ontology"),
             ),
             concurrency=self.concurrency,
+            budget=Budget(),  # providers limit their calls; waiting for a turn among many flows is no work
             provider=self._completions(workspace, variant, config) if self.asks_topics else None,
         )
         return job.add(flow, config[job.config]) if job.config else flow

@@ -354,6 +354,8 @@ class ConfigService:
                 del self._workspaces[name]
                 for processor in self._processors:
                     self._refuse(processor.type, name, {})
+                for type in self._types:
+                    self._notes.pop(self._what(type, name), None)
 
     async def _set_flows(self, name: str) -> None:
         """Make the flows of a workspace anew; a rejected one keeps its last good version."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from trustgraph_prompt.compute_thread import beside
+from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.reader import read
 from trustgraph_prompt.worker.request.journal import AskResult
 from trustgraph_prompt.worker.request.prompt import PromptWork
@@ -24,6 +25,8 @@ class OntologyWork(PromptWork):
         """Ask, unless the text has no word of a large ontology. Raises `RequestError`, `RenderError`."""
         ontology, prompt, terms = self._flow.ontology, self._prompt(), self._request.terms
         assert ontology is not None
+        if prompt.contract.versions:
+            raise RequestError(f"prompt {prompt.id} has versions, which cannot keep to an ontology")
         part = await beside(partial(ontology.choose, str(terms.get("text", ""))))
         prompt = replace(
             prompt.with_contract(prompt.contract.checked(part.check)),

@@ -24,12 +24,9 @@ from trustgraph_prompt.worker.messages.answer_record import (
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.messages.response import jsonl_line, last_response, send_response, send_split
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
-from trustgraph_prompt.worker.request.publish_graph import MAX_OBJECT_SIZE, publish_graph
+from trustgraph_prompt.worker.request.publish_graph import MAX_OBJECT_SIZE, MAX_UNCONFIRMED, publish_graph
 
 log = logging.getLogger(__name__)
-
-MAX_UNCONFIRMED = 500
-"""Objects of one request that the broker has not confirmed yet."""
 
 LARGE = 1_000_000
 """Bytes. The broker may reject a larger object: properties count too, and its own limit may be lower."""

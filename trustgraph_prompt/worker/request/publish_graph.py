@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
+from typing import Final
 
 from trustgraph_prompt import __version__
 from trustgraph_prompt.broker.producer_pool import ProducerPool
@@ -17,15 +19,19 @@ from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.ontology_statements import ontology_graph
 from trustgraph_prompt.graph.provenance import Origin, provenance
 from trustgraph_prompt.graph.statements import Iri
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.wire import Chunk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request
 
-MAX_OBJECT_SIZE = 1_000_000
-"""Bytes of an object whose statements surely fit into a message, also with names percent-encoded in IRIs."""
+MAX_UNCONFIRMED: Final = 500
+"""Messages of one request that the broker has not confirmed yet."""
 
-_STEPS = 10_000  # for each object, see `compute_thread`
+MAX_OBJECT_SIZE: Final = 400_000
+"""Bytes of an object that surely fits into a message as statements or as a row, whatever its encoding."""
+
+_STEPS = 400  # for each byte of the objects, see `compute_thread`
 
 _naming = cache(naming)
 
@@ -50,10 +56,11 @@ async def publish_graph(
         graph = _graph(prompt, objects, grounded, flow)
         return [*_messages(graph, _origin(prompt, request, chunk, flow), chunk, flow)]
 
-    messages = await beside(make, _STEPS * len(objects))
-    await asyncio.gather(
-        *(producers.send(topic, data, key=request.id, batch=True) for topic, data in messages)
-    )
+    messages = iter(await beside(make, _STEPS * len(encode(objects))))
+    while batch := list(islice(messages, MAX_UNCONFIRMED)):
+        await asyncio.gather(
+            *(producers.send(topic, data, key=request.id, batch=True) for topic, data in batch)
+        )
 
 
 def _graph(
@@ -86,7 +93,7 @@ def _messages(graph: Graph, origin: Origin, chunk: Chunk, flow: Flow) -> Iterato
 def _origin(prompt: PromptDefinition, request: Request, chunk: Chunk, flow: Flow) -> Origin:
     options = flow.graph
     return Origin(
-        chunk=Iri(chunk.metadata.id or request.id),
+        chunk=Iri.of(chunk.metadata.id or request.id, "urn:chunk:"),
         text=chunk.chunk,
         prompt=prompt.id,
         version=prompt.version,
@@ -94,5 +101,5 @@ def _origin(prompt: PromptDefinition, request: Request, chunk: Chunk, flow: Flow
         component_version=__version__,
         published=request.published,
         model=options.model,
-        ontology=Iri(options.ontology) if options.ontology else None,
+        ontology=Iri.of(options.ontology, "urn:ontology:") if options.ontology else None,
     )

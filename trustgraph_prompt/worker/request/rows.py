@@ -20,11 +20,9 @@ from trustgraph_prompt.worker.flow import Unusable
 from trustgraph_prompt.worker.messages.answer_record import is_served, reject_objects
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.request.prompt import PromptWork
+from trustgraph_prompt.worker.request.publish_graph import MAX_OBJECT_SIZE
 
 log = logging.getLogger(__name__)
-
-MAX_ROW_SIZE = 1_000_000
-"""Bytes of a row that surely fits into a message, also with the JSON of its lists and objects as texts."""
 
 _STEPS = 2_000  # for each row, see `compute_thread`
 
@@ -32,7 +30,7 @@ _STEPS = 2_000  # for each row, see `compute_thread`
 class RowsWork(PromptWork):
     """Asks a prompt about the tables of a flow; publishes the rows of each as soon as its answer is there.
 
-    The objects of all tables are those of one request: equal ones of two tables have the same id.
+    The objects of all tables are those of one request: an object that two tables give has one id.
     """
 
     async def ask(self) -> AskResult:
@@ -59,7 +57,7 @@ class RowsWork(PromptWork):
             contract = table.contract(repair=prompt.contract.repair, limits=prompt.contract.limits)
             terms = {**self._request.terms, "schema": table.term}
             asked, outcome = await self._ask(prompt.with_contract(contract), terms, part)
-            if len(wire.encode(outcome.value)) > MAX_ROW_SIZE:
+            if len(wire.encode(outcome.value)) > MAX_OBJECT_SIZE:
                 outcome = reject_objects(outcome, _too_large)
             part.result = AskResult(asked, outcome)
         if not part.answered:
@@ -85,7 +83,9 @@ def _provider_failed(outcome: Outcome) -> bool:
 
 def _too_large(row: object) -> str | None:
     size = len(wire.encode(row))
-    return f"a row of {size:,} bytes, expected at most {MAX_ROW_SIZE:,}" if size > MAX_ROW_SIZE else None
+    return (
+        f"a row of {size:,} bytes, expected at most {MAX_OBJECT_SIZE:,}" if size > MAX_OBJECT_SIZE else None
+    )
 
 
 def _combined(prompt: PromptDefinition, results: Mapping[str, AskResult], unusable: Unusable) -> AskResult:

@@ -1,0 +1,49 @@
+"""What a flow says that it lacks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
+from trustgraph_prompt.graph.ontology_config import read_ontology
+from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.worker import Flow, GraphOptions, Input, Outputs
+
+PROMPTS = {"default": PromptSet.build({"template.p": json.dumps({"prompt": "{{ text }}"})})}
+TRIPLES = Outputs(triples="persistent://tg/flow/t")
+
+
+def lacks(outputs: Outputs, prompt: str = "p", topic: str = "persistent://tg/flow/c", **more: object) -> str:
+    flow = Flow("f", Input(topic, "s", "chunk"), outputs, prompt=prompt, **more)  # type: ignore[arg-type]
+    return flow.what_it_lacks(PROMPTS) or ""
+
+
+def index(text: str) -> OntologyIndex:
+    return OntologyIndex(read_ontology("o", text))
+
+
+def test_a_prompt_that_is_not_there() -> None:
+    assert lacks(TRIPLES, "q") == "there is no prompt `q`; its messages wait until it is pushed"
+    assert lacks(TRIPLES, "q", "non-persistent://tg/flow/c") == "there is no prompt `q`"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "more", "says"),
+    [
+        (Outputs(), {}, ""),
+        (TRIPLES, {}, "has no clause `graph`"),
+        (TRIPLES, {"graph": GraphOptions(clause=GraphClause(()))}, ""),
+        (TRIPLES, {"ontology": index('{"classes": {"A": {}}}')}, ""),
+        (TRIPLES, {"ontology": index("{}")}, "the ontology is empty"),
+        (Outputs(rows="persistent://tg/flow/r"), {}, "there are no tables"),
+    ],
+)
+def test_what_is_needed_for_a_graph_or_for_rows(outputs: Outputs, more: dict[str, Any], says: str) -> None:
+    found = lacks(outputs, **more)
+
+    assert says in found
+    assert bool(says) == bool(found)
