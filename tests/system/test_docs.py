@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 import typer.main
@@ -131,21 +131,100 @@ def test_the_worker_of_the_readme_answers_its_request_and_follows_its_change(tmp
     assert any("default/template.volcanoes" in result.stdout for result in results)
 
 
+@contextmanager
+def printing(program: str, folder: Path, *arguments: str) -> Iterator[IO[str]]:
+    """What a program of a guide prints, which runs until it is stopped."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], cwd=folder, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def guide_of(name: str, folder: Path) -> str:
+    """A guide, whose commands are to run in the folder with the demo."""
+    (folder / "demo").symlink_to(ROOT / "demo")
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def block_with(guide: str, language: str, text: str) -> str:
+    return next(block for block in blocks(guide, language) if text in block)
+
+
+def start_with(guide: str, text: str) -> list[str]:
+    """The command line that starts the worker of the guide with this text in an argument."""
+    return next(line for line in commands(guide) if line[0] == "run" and text in " ".join(line))
+
+
 def test_the_chunk_of_the_guide_gives_its_objects(tmp_path: Path) -> None:
-    guide = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
-    (tmp_path / "demo").symlink_to(ROOT / "demo")
-    flow = next(block for block in blocks(guide, "yaml") if "kind: chunk" in block)
-    (tmp_path / "definitions.yaml").write_text(flow, encoding="utf-8")
-    program = next(block for block in blocks(guide, "python") if "Chunk" in block)
-    with worker(next(line for line in commands(guide) if "definitions.yaml" in line), tmp_path):
-        reader = subprocess.Popen(
-            [sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-        )
-        try:
-            assert reader.stdout is not None
-            lines = [reader.stdout.readline() for _ in range(4)]
-        finally:
-            reader.kill()
-            reader.communicate()
+    guide = guide_of("running.md", tmp_path)
+    (tmp_path / "definitions.yaml").write_text(block_with(guide, "yaml", "kind: chunk"), encoding="utf-8")
+    with (
+        worker(start_with(guide, "definitions.yaml"), tmp_path),
+        printing(block_with(guide, "python", "Chunk"), tmp_path) as output,
+    ):
+        lines = [output.readline() for _ in range(4)]
     assert all(line.startswith("chalk/1 {") for line in lines)
     assert {json.loads(line.partition(" ")[2])["entity"] for line in lines} >= {"chalk", "Needles"}
+
+
+def test_the_graph_of_the_guide_is_printed_and_a_store_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyoxigraph")
+    guide = guide_of("knowledge-graph.md", tmp_path)
+    (tmp_path / "graph").mkdir()
+    (tmp_path / "graph" / "definitions.yaml").write_text(
+        block_with(guide, "yaml", "kind: chunk"), encoding="utf-8"
+    )
+    subprocess.run(["sh", "-c", block_with(guide, "sh", "sed")], cwd=tmp_path, check=True)
+    with (
+        worker(start_with(guide, "graph.db"), tmp_path),
+        printing(block_with(guide, "python", "print_triples"), tmp_path) as output,
+    ):
+        lines = [output.readline() for _ in range(42)]
+    with (
+        worker(start_with(guide, "documents.db"), tmp_path),
+        printing(block_with(guide, "python", "N-Quads"), tmp_path, "demo/on-a-piece-of-chalk.txt") as output,
+    ):
+        quads = [output.readline() for _ in range(191)]
+    shown = block_with(guide, "text", "context of").splitlines(keepends=True)
+    assert len(shown) == 3
+    assert {*shown} <= {*lines}
+    (tmp_path / "graph.nq").write_text("".join(quads), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block_with(guide, "python", "pyoxigraph"), "knowledge-graph.md", "exec"), {})
+    count, *facts = capsys.readouterr().out.splitlines()
+    assert count == "164"
+    assert all(f"`{fact}`" in guide for fact in facts)
+
+
+def test_the_rows_of_the_guide_are_those_that_it_shows(tmp_path: Path) -> None:
+    guide = guide_of("tables.md", tmp_path)
+    (tmp_path / "tables.yaml").write_text(block_with(guide, "yaml", "kind: chunk"), encoding="utf-8")
+    (tmp_path / "tables.jsonl").write_text(block_with(guide, "json", "answer"), encoding="utf-8")
+    with (
+        worker(start_with(guide, "tables.jsonl"), tmp_path),
+        printing(block_with(guide, "python", "Chunk"), tmp_path) as output,
+    ):
+        mountains, people = (json.loads(output.readline()) for _ in range(2))
+    assert mountains == json.loads(block_with(guide, "json", "source_span"))
+    assert people["values"] == [{"name": "Pliny", "role": "author"}]
+
+
+def test_the_ontology_of_the_guide_has_an_answer_corrected(tmp_path: Path) -> None:
+    pytest.importorskip("pyoxigraph")
+    guide = guide_of("ontologies.md", tmp_path)
+    (tmp_path / "org.ttl").write_text(block_with(guide, "turtle", "@prefix"), encoding="utf-8")
+    (tmp_path / "organizations.yaml").write_text(block_with(guide, "yaml", "kind: chunk"), encoding="utf-8")
+    (tmp_path / "organizations.jsonl").write_text(block_with(guide, "json", "answer"), encoding="utf-8")
+    shown = block_with(guide, "json", '"entity":"Babbage Ltd"')
+    with (
+        worker(start_with(guide, "scripted:"), tmp_path),
+        printing(block_with(guide, "python", "Chunk"), tmp_path) as output,
+    ):
+        assert output.readline() + output.readline() == shown
