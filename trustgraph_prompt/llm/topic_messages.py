@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, cast, get_args
 
 from trustgraph_prompt.cost import Usage
@@ -28,6 +28,8 @@ LLM_ERROR, TOO_MANY_REQUESTS = "llm-error", "too-many-requests"
 _REQUESTS_FAULT = ("invalid-request", "not-implemented", "too-large")
 
 _ROLE_NAMES: Mapping[str, str] = {"user": "User", "assistant": "Assistant"}
+
+_SETTINGS = tuple(field.name for field in fields(RuntimeConfig))
 
 #: Digits of the number of a call.
 _LONGEST_NUMBER = 9
@@ -65,7 +67,9 @@ def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequ
         messages=None
         if plain and len(system) < 2
         else [{"role": message.role, "content": message.text} for message in call.messages],
-        settings={name: value for name, value in asdict(call.config).items() if value not in (None, {})}
+        settings={
+            name: value for name in _SETTINGS if (value := getattr(call.config, name)) not in (None, {})
+        }
         or None,
         schema_in_words=call.schema_in_words,
         direct=True,
@@ -142,11 +146,10 @@ def cause(error: Error, retry_after: float | None = None) -> ProviderError:
 
 
 def _config(settings: Mapping[str, Any]) -> RuntimeConfig:
-    known = {field.name for field in fields(RuntimeConfig)}
     for name, value in settings.items():
         if value is not None:
             _check(name, value, "TextCompletionRequest/settings")
-    values = {name: value for name, value in settings.items() if name in known and value is not None}
+    values = {name: value for name, value in settings.items() if name in _SETTINGS and value is not None}
     if "stop_sequences" in values:
         values["stop_sequences"] = tuple(values["stop_sequences"])
     return RuntimeConfig(**values)

@@ -94,7 +94,9 @@ class Publisher:
         await self.respond(outcome)
 
     async def respond(self, outcome: Outcome) -> None:
-        """Send the last response; an error if the outcome is of no use to the requester."""
+        """Send the last response, if the flow has responses; an error if the outcome is of no use."""
+        if self._flow.outputs.response is None:
+            return
         response = last_response(
             outcome,
             unusable=self._flow.unusable,
@@ -113,19 +115,17 @@ class Publisher:
 
     def _sendable(self, prompt: PromptDefinition, outcome: Outcome) -> Outcome:
         """The outcome, with the objects of a jsonl answer rejected that are too large for a message."""
-        id_of = object_ids(self._request.id, prompt.id)
         responds = self._flow.outputs.response is not None
         in_one_response = responds and not self._request.streaming
         concerned = prompt.contract.format == "jsonl" and (in_one_response or self._flow.outputs.has_graph)
-        if concerned and len(wire.encode(outcome.value)) > self._limit:
-            for value in outcome.value:
-                if why := self._too_large(wire.encode(value)):
-                    self._refuse(id_of(value), why)
-        return (
-            reject_objects(outcome, lambda value: self._refused.get(id_of(value)))
-            if self._refused
-            else outcome
-        )
+        is_long = concerned and len(wire.encode(outcome.value)) > self._limit
+        if not (is_long or self._refused):
+            return outcome
+        id_of = object_ids(self._request.id, prompt.id)
+        for value in outcome.value if is_long else ():
+            if why := self._too_large(wire.encode(value)):
+                self._refuse(id_of(value), why)
+        return reject_objects(outcome, lambda value: self._refused.get(id_of(value)))
 
     async def _publish(
         self, prompt: PromptDefinition, objects: Sequence[object], grounding: Grounded | None
