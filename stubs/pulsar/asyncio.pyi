@@ -1,10 +1,6 @@
-from asyncio import Future
 from datetime import timedelta
-from typing import Any
 
 from pulsar import Authentication, ConsumerType, FileLogger, InitialPosition, Message, MessageId, Result
-
-def _set_future(future: Future[Any], result: Result, value: Any) -> None: ...
 
 class PulsarException(Exception):
     def __init__(self, result: Result, msg: str | None = None) -> None: ...

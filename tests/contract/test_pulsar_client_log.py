@@ -6,7 +6,6 @@ import asyncio
 import logging
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -55,29 +54,6 @@ async def test_what_our_own_checks_provoke_is_no_trouble(
     probes = [record for record in logged if "Failed to create consumer" in record.message]
     assert len(questions) == 10
     assert 2 <= len(probes) < 6, "a broker is asked for the subscription now and then, not each time"
-
-
-async def test_its_threads_keep_their_state_between_callbacks(pulsar_url: str, pulsar_space: str) -> None:
-    of_thread, kept = threading.local(), []
-
-    class Callback(asyncio.Future[None]):
-        def get_loop(self) -> asyncio.AbstractEventLoop:
-            if threading.current_thread() is not threading.main_thread():
-                kept.append(hasattr(of_thread, "state"))
-                of_thread.state = True
-            return super().get_loop()
-
-    async with await connect(pulsar_url) as broker:
-        loop = asyncio.get_running_loop()
-        loop.create_future, of_loop = Callback, loop.create_future  # type: ignore[method-assign]
-        try:
-            producer = await broker.producer(f"non-persistent://{pulsar_space}/request/kept")
-            for _ in range(10):
-                await producer.send(b"x")
-        finally:
-            loop.create_future = of_loop  # type: ignore[method-assign]
-    assert len(kept) >= 10
-    assert all(kept[2:])
 
 
 async def test_connecting_often_leaves_nothing_behind(pulsar_url: str) -> None:

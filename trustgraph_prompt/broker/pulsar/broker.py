@@ -15,7 +15,6 @@ from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.broker.compacted_table import ReaderTable
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.pulsar.client_log import CLIENT_LOG
-from trustgraph_prompt.broker.pulsar.client_threads import keep_states
 from trustgraph_prompt.broker.pulsar.consumers import PersistentConsumer, VolatileConsumer
 from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.broker.pulsar.errors import check_reachable, failures, translated
@@ -65,7 +64,6 @@ class PulsarBroker:
         except BaseException:
             await broker.close()
             raise
-        keep_states()
         return broker
 
     async def consumer(
