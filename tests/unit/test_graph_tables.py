@@ -69,7 +69,8 @@ def test_a_row_becomes_texts(more: dict[str, Any], texts: dict[str, str]) -> Non
     value, accepted = table().contract().take({**ETNA, **more})
 
     assert accepted
-    assert table().rows([value]) == [{"name": "Etna", "height": "3403", **texts}]
+    [data] = table().messages([value], CHUNK, LIMIT)
+    assert ExtractedObject.decode(data).values == [{"name": "Etna", "height": "3403", **texts}]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def triples(
     def encoded(batch: Sequence[Statement]) -> bytes:
         return b'{"metadata":%b,"triples":[%b]}' % (metadata, b",".join([_triple(*each) for each in batch]))
 
-    return _messages(statements, MOST_TRIPLES if batched else None, encoded, limit)
+    return messages(statements, MOST_TRIPLES if batched else None, encoded, limit)
 
 
 def entity_contexts(
@@ -53,12 +53,13 @@ def entity_contexts(
         ]
         return b'{"metadata":%b,"entities":[%b]}' % (metadata, b",".join(entities))
 
-    return _messages(contexts, MOST_CONTEXTS if batched else None, encoded, limit)
+    return messages(contexts, MOST_CONTEXTS if batched else None, encoded, limit)
 
 
-def _messages(
+def messages(
     values: Iterable[T], most: int | None, encoded: Callable[[Sequence[T]], bytes], limit: int
 ) -> Iterator[bytes]:
+    """Encode values, at most so many to a message, and of at most `limit` bytes unless one alone has more."""
     rest = iter(values)
     while batch := list(islice(rest, most)):
         yield from _fitting(batch, encoded, limit)

@@ -77,7 +77,7 @@ class _Writer:
         is_entity = (value.get(form.entity, True) if isinstance(form.entity, str) else form.entity) is True
         subject_iri, predicate_iri = self.named(subject), self.named(predicate)
         object_term = self.named(object) if is_entity else Literal(object)
-        evidence = _evidence(found, [form.subject], [form.object]) if found else ()
+        evidence = evidence_of(found, [form.subject], [form.object]) if found else ()
         self._say(Statement(subject_iri, predicate_iri, object_term), evidence)
         self._label(subject_iri, subject)
         self._label(predicate_iri, predicate)
@@ -94,7 +94,7 @@ class _Writer:
         is_described = False
         for path, predicate, term in self._description(form, value):
             self._say(
-                Statement(entity, predicate, term), _evidence(found, [form.subject], path) if found else ()
+                Statement(entity, predicate, term), evidence_of(found, [form.subject], path) if found else ()
             )
             is_described = True
         if is_described:
@@ -148,7 +148,8 @@ def _values(key: str, value: Mapping[str, Any]) -> Iterator[tuple[list[str | int
             yield [key, index], each
 
 
-def _evidence(found: Mapping[str, Grounding | None], *paths: Sequence[str | int]) -> Evidence:
+def evidence_of(found: Mapping[str, Grounding | None], *paths: Sequence[str | int]) -> Evidence:
+    """Where the values at these paths occur, as far as they do."""
     matches = [found.get(pointer(path)) for path in paths if path]
     return tuple(match for match in matches if match is not None and match.spans)
 

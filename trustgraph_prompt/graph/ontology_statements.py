@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Any, Final
 
-from trustgraph_prompt.contract import Grounded, Grounding
+from trustgraph_prompt.contract import Grounded
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.mapping import Evidence, Graph
+from trustgraph_prompt.graph.mapping import Evidence, Graph, evidence_of
 from trustgraph_prompt.graph.ontology import Element, Ontology, Said
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 
@@ -38,17 +38,12 @@ def ontology_graph(ontology: Ontology, objects: Iterable[Any], grounded: Grounde
         if said := ontology.read(value):
             classes.update(filter(None, (said.subject_class, said.object_class)))
             properties.add(said.property)
-            evidence = _evidence(found, "subject", "entity"), _evidence(found, "object", "value")
+            evidence = evidence_of(found, ["subject"], ["entity"]), evidence_of(found, ["object"], ["value"])
             for fact, of_fact in _facts(ontology, said, *evidence):
                 graph.facts[fact] = graph.facts.get(fact) or of_fact
     graph.labels = dict.fromkeys(description(ontology.part(classes, properties)))
     graph.contexts = dict.fromkeys(_contexts([*graph.facts, *graph.labels]))
     return graph
-
-
-def _evidence(found: Mapping[str, Grounding | None], *keys: str) -> Evidence:
-    matches = [found.get(f"/{key}") for key in keys] if found else []
-    return tuple(match for match in matches if match is not None and match.spans)
 
 
 def _facts(

@@ -31,7 +31,7 @@ Span = tuple[int, int]
 class Origin:
     """What an answer was made from, and by whom.
 
-    `chunk` is the IRI of the chunk, `text` its text, `term` the term of the question that held the text.
+    `chunk` is the IRI of the chunk, `text` its text.
     `prompt` and `version` are those of the prompt. `component` is the name of the extractor, as in
     `kg-extract-definitions`. `published` is the time of publication in seconds since the epoch, None if
     it is unknown.
@@ -44,7 +44,6 @@ class Origin:
     component: str
     component_version: str
     published: float | None
-    term: str = "text"
     model: str | None = None
     ontology: Iri | None = None
 
@@ -75,7 +74,7 @@ class _Provenance:
         yield from self._subgraph_and_activity()
         has_positions = False
         for fact, evidence in graph.facts.items():
-            spans = _closest(tuple(each for each in evidence if each.term == self._origin.term))
+            spans = _closest(tuple(each for each in evidence if each.term == "text"))
             has_positions = has_positions or bool(spans)
             if spans or not self._triple_terms:
                 yield from self._reified(fact)

@@ -14,6 +14,7 @@ import orjson
 from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract import Contract, Limits
 from trustgraph_prompt.errors import ConfigError, ContractError
+from trustgraph_prompt.graph.batches import messages
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.chunk import Chunk, Metadata
 
@@ -148,33 +149,27 @@ class Table:
         """
         return _contract(self, repair, limits or Limits())
 
-    def rows(self, objects: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-        """The texts of the values of accepted objects, as TrustGraph's extractor writes them."""
-        return [{name: _text(value) for name, value in row.items()} for row in objects]
-
-    def messages(self, objects: Sequence[Mapping[str, Any]], chunk: Chunk, limit: int) -> Iterator[bytes]:
+    def messages(self, objects: Iterable[Mapping[str, Any]], chunk: Chunk, limit: int) -> Iterator[bytes]:
         """Encode the `ExtractedObject` with the rows that a chunk gave; nothing without rows.
 
-        Several, if it would have more than `limit` bytes, which only a single row may then exceed.
+        Several, if it would have more than `limit` bytes, which only a single row may then exceed. Values are
+        texts, as TrustGraph's extractor writes them.
         """
-        if not objects:
-            return
         source = chunk.metadata
-        data = encode(
-            {
-                "metadata": Metadata(f"{source.id}:{self.key}", source.root, source.collection),
-                "schema_name": self.key,
-                "values": self.rows(objects),
-                "confidence": CONFIDENCE,
-                "source_span": chunk.chunk[:SOURCE_SPAN],
-            }
-        )
-        if len(data) <= limit or len(objects) == 1:
-            yield data
-        else:
-            half = len(objects) // 2
-            yield from self.messages(objects[:half], chunk, limit)
-            yield from self.messages(objects[half:], chunk, limit)
+        metadata = Metadata(f"{source.id}:{self.key}", source.root, source.collection)
+
+        def encoded(objects: Sequence[Mapping[str, Any]]) -> bytes:
+            return encode(
+                {
+                    "metadata": metadata,
+                    "schema_name": self.key,
+                    "values": [{name: _text(value) for name, value in row.items()} for row in objects],
+                    "confidence": CONFIDENCE,
+                    "source_span": chunk.chunk[:SOURCE_SPAN],
+                }
+            )
+
+        return messages(objects, None, encoded, limit)
 
 
 def read_table(key: str, text: str | bytes) -> Table:
