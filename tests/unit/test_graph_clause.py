@@ -52,6 +52,7 @@ def test_the_clause_is_compiled_with_the_prompt_and_part_of_its_version() -> Non
         ([{**FORM, "when": {"name": ["x"]}}], "/graph/0/when/name", "one value"),
         ([{"entity": {"subject": "name", "class": "http://a b"}}], "/graph/0/entity/class", "a valid IRI"),
         ([{"entity": {"subject": "name", "class": "urn:"}}], "/graph/0/entity/class", "a valid IRI"),
+        ([{"entity": {"subject": "name", "class": "urn:a%2b%2"}}], "/graph/0/entity/class", "a valid IRI"),
         (
             [{"entity": {"subject": "name", "properties": {"name": {"predicate": "https://a.b/{c}\n"}}}}],
             "/graph/0/entity/properties/name/predicate",

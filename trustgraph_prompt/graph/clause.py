@@ -18,8 +18,8 @@ _KEY: Final = {"type": "string", "minLength": 1}
 _SCHEMES: Final = ("http://", "https://", "urn:")
 _NAME_OR_IRI: Final = {
     **_KEY,
-    # matches no IRI that is only a scheme, or that has a character that no IRI may have
-    "pattern": r'^(?!(https?://|urn:)($|.*[\x00-\x20<>"{}|\\^`\x7f-\x9f]))',
+    # matches no IRI that is only a scheme, or has a character or an escape that no IRI may have
+    "pattern": r'^(?!(https?://|urn:)($|.*([\x00-\x20<>"{}|\\^`\x7f-\x9f]|%(?![0-9A-Fa-f]{2}))))',
 }
 
 SCHEMA: Final[Mapping[str, Any]] = {
