@@ -30,7 +30,7 @@ async def pulsar_site(tmp_path: Path, pulsar_url: str, pulsar_space: str) -> Asy
         yield Site(tmp_path, stack, pulsar_url, f"persistent://{pulsar_space}/config/prompt")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def mortal(pulsar: PulsarServer) -> Iterator[PulsarServer]:
     """A real broker to kill: that of the run would have the topics of all to recover."""
     try:
