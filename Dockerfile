@@ -1,6 +1,6 @@
 # The image of every worker: `trustgraph-prompt` is its entry point, so arguments are those of the command.
 #   docker build --tag trustgraph-prompt .
-# docs/image.md explains arguments, secrets and how to run it.
+# docs/how-to/image.md explains arguments, secrets and how to run it.
 ARG PYTHON=docker.io/library/python:3.13-slim
 
 FROM ${PYTHON} AS dependencies
@@ -17,11 +17,14 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
 COPY pyproject.toml ./
 ARG EXTRAS="redis tracing"
 # All that is installed has been locked, so pip can only choose which of it the extras need. Nobody imports what is
-# taken out, and nothing is compiled again at a start: the root of a container may be read-only.
+# taken out (rich highlights Python at most), and nothing is compiled again at a start: the root of a container may be
+# read-only.
 RUN python -m venv --without-pip /opt/trustgraph-prompt \
     && python requirements/extras.py ${EXTRAS} > wanted.txt \
     && /tools/bin/pip --python /opt/trustgraph-prompt/bin/python install --no-compile \
         --no-index --find-links /wheels --requirement wanted.txt \
+    && find /opt/trustgraph-prompt/lib -path '*/pygments/lexers/*.py' \
+        ! -name __init__.py ! -name _mapping.py ! -name python.py ! -name special.py -delete \
     && find /opt/trustgraph-prompt/lib -depth \( -name tests -o -name testdata -o -name '*.pyi' \) -exec rm -r {} + \
     && /opt/trustgraph-prompt/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash \
         -x /pygments/ /opt/trustgraph-prompt/lib

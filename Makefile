@@ -12,13 +12,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready-$(LOCK)
 EXTRACTORS := $(if $(filter ci,$(LOCK)),$(VENV)/extractors/.ready)
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 # Hundreds of processes import the same modules: compile these once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cluster-test quick image fuzz check growth bench format lock clean
+.PHONY: help demo docs page picture test cluster-test quick image fuzz check growth bench format lock clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -41,10 +41,11 @@ $(VENV)/extractors/.ready: requirements/extractors.txt $(READY)
 	$(PIP) install --no-deps --require-hashes --requirement requirements/extractors.txt --target $(VENV)/extractors
 	@touch $@
 
-demo: $(READY)  ## a document in, objects out: recorded answers, no model needed
+demo: $(READY)  ## a document in, objects, their graph and a report out: recorded answers, no model needed
 	@rm -rf demo-output
 	$(BIN)/trustgraph-prompt extract demo/on-a-piece-of-chalk.txt \
-	    --provider scripted:demo/on-a-piece-of-chalk.recording.jsonl --output demo-output/objects.jsonl
+	    --provider scripted:demo/on-a-piece-of-chalk.recording.jsonl \
+	    --output demo-output/objects.jsonl --graph demo-output/graph.html --report demo-output/report.html
 
 test: $(READY) $(VENV)/kubernetes/.ready $(EXTRACTORS)  ## all tests; with a real Pulsar where one can be had
 	$(BIN)/python -m pytest -n $(PROCESSES)
@@ -80,6 +81,18 @@ growth: $(READY)  ## what must be linear, what hostile text may cost, how well v
 bench: $(READY)  ## the measured claims
 	@for file in benchmarks/*.py; do echo "$$file"; $(BIN)/python $$file || exit 1; done
 
+docs: $(READY)  ## the site of the documentation, in site/; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+page:  ## builds the page of graphs from page/; needs node and npm
+	cd page && npm ci --ignore-scripts --no-audit --no-fund && node build.js
+
+picture: demo  ## the pictures of the guides: graph and report of `make demo`, status page; needs Chromium and LOCK=ci
+	$(BIN)/python -m tests.support.graph_page_picture demo-output/graph.html docs/images/graph.png \
+	    --thing chalk --relation carries
+	$(BIN)/python -m tests.support.report_picture demo-output/report.html docs/images/report.png
+	$(BIN)/python -m tests.support.status_page_picture docs/images/status.png
+
 format: $(READY)  ## put the source into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -90,5 +103,5 @@ lock:  ## writes the lock files anew, with the newest versions that pyproject.to
 	requirements/lock $(VENV)-lock/bin/uv
 
 clean:  ## remove what was set up and left behind
-	rm -rf $(VENV) $(VENV)-lock demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock demo-output site page/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -r {} +

@@ -315,7 +315,7 @@ def main() -> None:
     counts = measure()
     print(tables(counts))
     if "--write" in sys.argv[1:]:
-        page = DOCS / "extraction-quality.md"
+        page = DOCS / "concepts" / "extraction-quality.md"
         before, _, rest = page.read_text("utf-8").partition(BEGINS)
         _, _, after = rest.partition(ENDS)
         page.write_text(f"{before}{BEGINS}\n{tables(counts)}\n{ENDS}{after}", "utf-8")

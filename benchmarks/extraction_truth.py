@@ -4,7 +4,8 @@
 
 Each prompt is asked for each text in `passages/` and for the beginning of the demo's document, as a worker
 asks, at temperature 0 and with a fixed seed. An object counts if it has the right form, is no echo of the
-prompt and stands in the text where the schema refuses what does not. docs/extraction-truth.md has the tables.
+prompt and stands in the text where the schema refuses what does not. The tables are in
+docs/concepts/extraction-truth.md.
 """
 
 from __future__ import annotations

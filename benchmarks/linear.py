@@ -9,14 +9,22 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 
 from tests.support import hostile_passages
 from tests.support.hostile_sources import HOSTILE, LARGE
+from tests.support.stored_graph import Answer, Paper, relation
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.documents import Document
+from trustgraph_prompt.documents.chunks import Size, chunks
+from trustgraph_prompt.documents.markdown import markdown_places
 from trustgraph_prompt.errors import ConfigError, LanguageError
+from trustgraph_prompt.graph.statements import Statement
+from trustgraph_prompt.graph_store.forget import forget
+from trustgraph_prompt.graph_store.store import GraphStore
 from trustgraph_prompt.grounding import Passage
 from trustgraph_prompt.language import format, parse
 from trustgraph_prompt.llm.openai.sse import EventStream
@@ -40,6 +48,11 @@ def contains(size: int) -> None:
 
 def equals(size: int) -> None:
     EQUALS.issues({"a": [[1]] * size, "b": [[1]] * size})
+
+
+def split(pattern: str, format: str, size: int) -> None:
+    text = (pattern * (size // len(pattern) + 1))[:size]
+    deque(chunks(Document("d", text, format), Size(2_000), Size(200)), maxlen=0)
 
 
 def events(chunk: bytes, size: int) -> None:
@@ -68,6 +81,21 @@ def look(made: Callable[[int], tuple[str, str]], size: int) -> None:
     Passage(text).find(value)
 
 
+@cache
+def same_facts(chunks: int) -> tuple[str, list[Statement]]:
+    """A document and its statements: each chunk states the same ten facts."""
+    facts = {relation(f"Thing {n}", "is related to", f"Thing {n + 1}"): () for n in range(10)}
+    paper = Paper("d", "\n" * chunks, {n: [Answer("p", facts)] for n in range(chunks)})
+    return paper.iri, [*paper.statements()]
+
+
+def forgotten(size: int) -> None:
+    document, statements = same_facts(size)
+    with GraphStore.in_memory() as store:
+        store.add(statements)
+        forget(store, document)
+
+
 #: What is done, and the larger of its two sizes.
 WORK: dict[str, tuple[Callable[[int], object], int]] = {
     "a hostile pattern": (lambda size: PATTERN.issues("a" * size + "!"), MEGABYTE),
@@ -78,12 +106,24 @@ WORK: dict[str, tuple[Callable[[int], object], int]] = {
     "events in lines": (partial(events, b"data: x\n"), MEGABYTE // 8),
     "an entry of wrong aliases": (partial(refused, lambda n: {"n": n}), MEGABYTE // 20),
     "an entry of aliases, one of them twice": (partial(refused, lambda n: str(max(n, 1))), MEGABYTE // 20),
+    "a document of one word": (partial(split, "a", "text"), MEGABYTE),
+    "a document of accents": (partial(split, "\u0301", "text"), MEGABYTE),
+    "a document of prose in one paragraph": (
+        partial(split, "The chalk is soft, and white. ", "text"),
+        MEGABYTE,
+    ),
+    "a document of nested quotes": (partial(split, "> " * 50 + "a\n", "markdown"), MEGABYTE),
+    "a document of open brackets": (partial(split, "[", "markdown"), MEGABYTE),
+    "Markdown of blank lines": (lambda size: markdown_places("\n" * size), MEGABYTE),
+    "Markdown of fences": (lambda size: markdown_places("```\n" * (size // 4)), MEGABYTE),
+    "Markdown of headings": (lambda size: markdown_places("# #\na\n=\n" * (size // 8)), MEGABYTE),
     **{f"refused: {name}": (partial(read, text), MEGABYTE) for name, text in HOSTILE.items()},
     **{f"formatted: {name}": (partial(rewrite, text), MEGABYTE // 4) for name, text in LARGE.items()},
     **{
         f"looked for: {name}": (partial(look, made), MEGABYTE // 8)
         for name, made in hostile_passages.HOSTILE.items()
     },
+    "a document forgotten, of chunks with the same facts": (forgotten, 300),
 }
 
 
@@ -115,7 +155,7 @@ def main() -> None:
         work(size // 20)  # what is loaded or compiled once
         little, much = measured(work, size)
         growth = much / max(little, LEAST)
-        print(f"  {name:42} {little * 1e3:8.2f} ms {much * 1e3:8.1f} ms {growth:6.1f}x")
+        print(f"  {name:52} {little * 1e3:8.2f} ms {much * 1e3:8.1f} ms {growth:6.1f}x")
         if growth > BAR:
             over.append(name)
     if over:

@@ -1,11 +1,12 @@
 """What serving prompts costs: prompts a second, CPU of the service, latency and memory, on one real broker.
 
-`python benchmarks/worker.py [SERVICE…] [--long]`: of the services `plain`, `ours`, `persistent`, `upstream`
-all but the last, unless named; `--long` puts 100,000 prompts to ours and looks at its memory.
+`python benchmarks/worker.py [SERVICE…] [--long]`: of the services `plain`, `ours`, `watched`, `persistent`,
+`upstream` all but the last, unless named; `--long` puts 100,000 prompts to ours and looks at its memory.
 
 Who asks, who answers for the model and the service are processes of their own. Each answer has 20 objects,
 each request another text. `plain` is a worker without features: receive, ask, receive, parse, send.
-`persistent` is ours with durable topics, objects and answer records.
+`watched` is ours with ten open status pages, `persistent` ours with durable topics, objects and answer
+records.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import logging
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -44,6 +46,8 @@ SETTINGS = ((0.0, 64), (1.0, 256))  # seconds of the model, requests in flight
 SECONDS, WARM = 8.0, 3.0
 LONG, LOOK = 100_000, 10_000  # prompts in all, and between two looks at the memory
 LONG_SECONDS = 600.0  # of one look at the most
+PAGES = 10  # open status pages
+OURS = (sys.executable, "-m", "trustgraph_prompt", "run", "--trustgraph", "--concurrency", str(CONCURRENCY))
 
 Service = Callable[[str, Topics], AbstractContextManager[int]]
 
@@ -98,10 +102,39 @@ def serve_plainly(url: str, topics: Topics) -> None:
 @contextmanager
 def ours(url: str, topics: Topics) -> Iterator[int]:
     """Our worker in the place of TrustGraph's service."""
-    with configured(url, topics):
-        options = ["--trustgraph", "--concurrency", str(CONCURRENCY)]
-        with run(sys.executable, "-m", "trustgraph_prompt", "run", "--broker", url, *options) as pid:
-            yield pid
+    with configured(url, topics), run(*OURS, "--broker", url) as pid:
+        yield pid
+
+
+@contextmanager
+def watched(url: str, topics: Topics) -> Iterator[int]:
+    """Our worker in the place of TrustGraph's service, while its status page is open in ten windows."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        host, port = free.getsockname()
+    with (
+        configured(url, topics),
+        run(*OURS, "--broker", url, "--http", f"{host}:{port}") as pid,
+        spawned(watch, host, port),
+    ):
+        yield pid
+
+
+def watch(host: str, port: int) -> None:
+    """Receive the events of the status page ten times over."""
+
+    async def page() -> None:
+        while True:
+            with suppress(OSError):
+                reader, writer = await asyncio.open_connection(host, port)
+                writer.write(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+                while await reader.read(1 << 16):
+                    pass
+            await asyncio.sleep(0.1)
+
+    async def pages() -> None:
+        await asyncio.gather(*(page() for _ in range(PAGES)))
+
+    asyncio.run(pages())
 
 
 @contextmanager
@@ -225,6 +258,7 @@ def spawned(work: Callable[..., None], *args: object) -> Iterator[multiprocessin
 SERVICES: dict[str, Service] = {
     "plain": plain,
     "ours": ours,
+    "watched": watched,
     "persistent": persistent,
     "upstream": upstream,
 }
@@ -290,6 +324,10 @@ def compare(url: str, names: Sequence[str]) -> None:
         if {"ours", "plain"} <= measured.keys():
             ratio = measured["ours"].cpu_each / measured["plain"].cpu_each
             print(f"    ours: {ratio:.2f}x the CPU of a worker without features")
+        if {"ours", "watched"} <= measured.keys():
+            we, seen = measured["ours"], measured["watched"]
+            rate, cpu = seen.rate / we.rate, seen.cpu_each / we.cpu_each
+            print(f"    watched by {PAGES} pages: {rate:.2f}x the prompts, {cpu:.2f}x the CPU of ours")
 
 
 def look_at_memory(url: str) -> None:
@@ -315,7 +353,7 @@ def machine() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    names = [name for name in arguments if name != "--long"] or ["plain", "ours", "persistent"]
+    names = [name for name in arguments if name != "--long"] or ["plain", "ours", "watched", "persistent"]
     if not SERVICES.keys() >= set(names):
         sys.exit(__doc__)
     try:

@@ -22,6 +22,7 @@
     │   ├── ProviderModelNotLoaded (transient) · ProviderModelAway (transient)
     │   ├── ProviderRateLimit (transient, retry_after), ProviderPaused
     │   └── ProviderInvalidResponse · ProviderInvalidRequest · ProviderUnsupportedContentBlock
+    ├── StoreError                       a graph store that is busy, or that the disk fails
     └── BrokerError                      a failed operation of the message broker
         ├── BrokerUnavailable · TopicInvalid · SubscriptionBusy
         └── MessageTooLarge · BrokerClosed · CallTimeout
@@ -33,7 +34,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -75,6 +76,7 @@ __all__ = [
     "RenderTooLong",
     "RequestError",
     "SchemaValidationError",
+    "StoreError",
     "StructuredOutputInvalid",
     "SubscriptionBusy",
     "TemplateError",
@@ -113,11 +115,16 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One problem of a value; `path` is a JSON Pointer (RFC 6901) into the value, "" for all of it."""
+    """One problem of a value; `path` is a JSON Pointer (RFC 6901) into the value, "" for all of it.
+
+    `keyword` is a JSON Pointer to the rule that the value breaks, "" if none is known. It begins with the
+    part of the contract: `/schema`, `/versions/1.0`, `/invariants/0` or `/extra`.
+    """
 
     reason: Reason
     message: str
     path: str = ""
+    keyword: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -445,6 +452,10 @@ PROVIDER_ERRORS: Mapping[str, type[ProviderError]] = {
     error.category: error for error in ProviderError.__subclasses__()
 }
 """The provider errors by category."""
+
+
+class StoreError(TrustgraphPromptError):
+    """A graph store is held by another process, or cannot be read or written."""
 
 
 class BrokerError(TrustgraphPromptError):

@@ -66,7 +66,12 @@ class Client:
         initial_position: InitialPosition = ...,
     ) -> Consumer: ...
     async def create_reader(
-        self, topic: str, start_message_id: MessageId, *, is_read_compacted: bool = False
+        self,
+        topic: str,
+        start_message_id: MessageId,
+        *,
+        subscription_role_prefix: str | None = None,
+        is_read_compacted: bool = False,
     ) -> Reader: ...
     async def get_topic_partitions(self, topic: str) -> list[str]: ...
     async def close(self) -> None: ...

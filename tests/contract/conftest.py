@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from tests.support.own_pulsar import locked as locked
 from tests.support.trustgraph_place import Place
 from tests.support.trustgraph_services import config_service
 from tests.support.workers import House

@@ -94,7 +94,7 @@ async def test_an_answer_that_a_defect_breaks_ends_with_an_error_and_is_not_begu
     assert [response["response"] for response in responses] == ["half ", None]
     assert responses[-1]["error"]["type"] == "internal-error"
     assert model.calls == 1
-    assert len(heard.messages) == 2
+    assert len(await heard.all()) == 2
 
 
 async def test_an_answer_that_is_given_up_in_the_middle_is_nobody_elses_to_begin(

@@ -134,8 +134,8 @@ async def test_entries_are_handed_over_to_another_owner(house: House) -> None:
     assert await applied(house, "new", {"template.a": C}) == (["template.a", "template.b"], {}, {})
 
 
-#: The record, three entries, the record.
-MESSAGES = 5
+#: The record, the history of three entries, the entries, the record.
+MESSAGES = 8
 
 
 @pytest.mark.parametrize("published", [False, True], ids=["before it is published", "after it is published"])
@@ -182,9 +182,9 @@ async def test_a_worker_applies_the_entries_at_once_and_knows_nothing_of_records
     [response] = await responses.under(await house.send(house.flow(), "say"))
 
     assert response["text"] == "A"
-    assert [message.key for message in reports.messages] == ["default/template.wrong"]
+    assert [message.key for message in await reports.all()] == ["default/template.wrong"]
     assert list(working.worker.health.notes()) == ["config entry default/template.wrong"]
-    assert [message.key for message in heard.messages] == [
+    assert [message.key for message in await heard.all()] == [
         "default/template.more",
         "default/template.say",
         "default/template.wrong",

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import pulsar_server
-from tests.support.pulsar_server import PulsarServer, Unavailable
-from tests.support.requirements import unavailable
+from tests.support.own_pulsar import Locked, token
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.errors import MessageTooLarge
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.xdist_group("limits")]
+pytestmark = [pytest.mark.pulsar, pytest.mark.xdist_group("access")]
 
 PROPERTY = "x" * 500_000
 COUNT = 400
@@ -23,22 +21,10 @@ COUNT = 400
 BOUND = 150_000_000
 
 
-@pytest.fixture(scope="module")
-def small() -> Iterator[PulsarServer]:
-    try:
-        server = pulsar_server.start_configured({"maxMessageSize": 1_048_576})
-    except Unavailable as reason:
-        unavailable(f"no Pulsar: {reason}")
-    try:
-        server.create_space("tg")
-        yield server
-    finally:
-        server.end()
-
-
 @pytest.fixture
-async def broker(small: PulsarServer) -> AsyncIterator[Broker]:
-    async with await connect(small.url) as broker:
+async def broker(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
+    monkeypatch.setenv("PULSAR_TOKEN", token("admin"))
+    async with await connect(locked.server.url) as broker:
         yield broker
 
 
@@ -68,14 +54,14 @@ def resident() -> int:
 
 
 async def test_a_broker_that_stands_still_is_waited_for_in_bounded_memory_and_gets_everything_once(
-    small: PulsarServer, broker: Broker
+    locked: Locked, broker: Broker
 ) -> None:
     topic = "persistent://tg/flow/frozen"
     consumer = await broker.consumer(topic, "s")
     producer = await broker.producer(topic)
     await producer.send(b"first")
     before = resident()
-    small.freeze()
+    locked.server.freeze()
     try:
         sending = [
             asyncio.create_task(producer.send(b"%d" % number, properties={"large": PROPERTY}))
@@ -85,7 +71,7 @@ async def test_a_broker_that_stands_still_is_waited_for_in_bounded_memory_and_ge
         assert not any(task.done() for task in sending)
         grown = resident() - before
     finally:
-        small.thaw()
+        locked.server.thaw()
     assert grown < BOUND
     await asyncio.gather(*sending)
     received: list[bytes] = []
@@ -104,12 +90,12 @@ async def test_a_broker_that_stands_still_is_waited_for_in_bounded_memory_and_ge
 
 
 async def test_what_is_given_up_while_a_broker_stands_still_makes_no_room_for_more_and_the_next_is_sent(
-    small: PulsarServer, broker: Broker
+    locked: Locked, broker: Broker
 ) -> None:
     producer = await broker.producer("persistent://tg/flow/given-up")
     await producer.send(b"first")
     before = resident()
-    small.freeze()
+    locked.server.freeze()
     try:
         for _ in range(6):
             sending = [
@@ -122,6 +108,6 @@ async def test_what_is_given_up_while_a_broker_stands_still_makes_no_room_for_mo
             assert all(task.cancelled() for task in sending)
         grown = resident() - before
     finally:
-        small.thaw()
+        locked.server.thaw()
     assert grown < BOUND
     await asyncio.wait_for(producer.send(b"next", properties={"large": PROPERTY}), 60)

@@ -163,7 +163,13 @@ async def test_tables_are_compacted_and_nothing_is_deleted_for_want_of_users(
     admin: PulsarAdmin, pulsar: PulsarServer, house: House, tenant: str
 ) -> None:
     await create(admin, needed(house, tenant))
-    for name in ("config/prompt", "config/prompt-report", "config/prompt-owners", "flow/answers"):
+    for name in (
+        "config/prompt",
+        "config/prompt-report",
+        "config/prompt-owners",
+        "config/prompt-canary",
+        "flow/answers",
+    ):
         path = f"persistent/{tenant}/{name}"
         assert await get(pulsar, f"{path}/compactionThreshold?applied=true") == 1_048_576
         # Pulsar's own cursor, which holds what is not compacted yet

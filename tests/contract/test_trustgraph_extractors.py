@@ -211,7 +211,7 @@ async def test_the_agent_extractor_has_its_own_iris_and_one_message_a_chunk(tria
     [message] = await contexts.until(1)
     assert {each.context for each in EntityContexts.decode(message.data).entities} > {"x"}
     assert facts(published)[E + "Rock%201", E + "Is", E + "Old%20Rock"] == 1
-    assert len(published.messages) == 1
+    assert len(await published.all()) == 1
 
 
 async def test_rows_are_those_of_the_tables_that_the_workspace_has_now(trial: Trial) -> None:
@@ -386,7 +386,7 @@ async def test_a_trial_gets_all_chunks_and_publishes_beside_theirs(trial: Trial)
     await beside.until(2)
     await contexts.until(2)
     assert facts(beside) == of_definition("Chalk") + of_definition("Flint")
-    assert published.messages == []
+    assert await published.all() == []
     await theirs.close()
 
 

@@ -355,7 +355,7 @@ async def test_stopping_under_load_loses_nothing_that_was_received(house: House,
         await house.work(flow, lambda call: asked(call))
     await responses.until(30)
 
-    assert sorted(message.properties["id"] for message in responses.messages) == sorted(ids)
+    assert sorted(message.properties["id"] for message in await responses.all()) == sorted(ids)
 
 
 async def test_what_a_drain_has_no_time_for_is_left_to_others_or_answered_with_an_error(house: House) -> None:
@@ -377,7 +377,7 @@ async def test_what_a_drain_has_no_time_for_is_left_to_others_or_answered_with_a
             for id in ids:
                 [response] = await responses.under(id)
                 assert response["error"]["type"] == "shutting-down"
-    assert len(responses.messages) == 5
+    assert len(await responses.all()) == 5
 
     await house.work(persistent, lambda call: asked(call))
     await responses.until(10)

@@ -48,7 +48,7 @@ async def test_objects_go_out_once_however_often_the_model_was_asked(house: Hous
     [record] = await answers.until(1)
     answer = Answer.decode(record.data)
     assert [call["why"] for call in answer.calls] == ["first", "continue", "invalid"]
-    assert [message.data.decode() for message in objects.messages] == [
+    assert [message.data.decode() for message in await objects.all()] == [
         json.dumps(json.loads(text), separators=(",", ":")) for text in (CHALK, FLINT, SLATE)
     ]
     assert answer.objects == tuple(message.properties["id"] for message in objects.messages)
@@ -70,7 +70,7 @@ async def test_what_a_later_pass_finds_goes_out_too(house: House) -> None:
     answer = Answer.decode(record.data)
     found = [json.loads(text) for text in (CHALK, FLINT, SLATE)]
     assert [call["why"] for call in answer.calls] == ["first", "pass", "invalid", "pass"]
-    assert [json.loads(message.data) for message in objects.messages] == found
+    assert [json.loads(message.data) for message in await objects.all()] == found
     assert [json.loads(line["text"]) for line in lines[:-1]] == found
     assert answer.objects == tuple(message.properties["id"] for message in objects.messages)
     assert answer.reason == "success"
@@ -131,7 +131,7 @@ async def test_a_value_that_was_cut_goes_out_once_and_whole(house: House, prefil
     [published] = await objects.until(1)
     assert json.loads(published.data) == json.loads(response["object"]) == json.loads(CHALK)
     assert (response["truncated"], response["stage"]) == (False, "direct")
-    assert len(objects.messages) == 1
+    assert len(await objects.all()) == 1
 
 
 async def test_what_it_cost_stands_in_the_record_and_in_the_metrics(house: House) -> None:

@@ -91,7 +91,7 @@ async def test_a_redelivery_is_the_journals_matter_also_where_the_cache_has_an_a
 
     assert id == "twice"
     assert model.calls == 1
-    assert [_answer(message).cached for message in answers.messages] == [False]
+    assert [_answer(message).cached for message in await answers.all()] == [False]
 
 
 def _answer(message: Message) -> Answer:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from tests.support.graph_records import EntityContexts, Triple, Triples
-from tests.support.workers import DEFINITION, ENTRIES, Heard, House, entry
+from tests.support.workers import DEFINITION, ENTRIES, House, entry
+from trustgraph_prompt.broker import Message
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.graph.clause import EntityForm, GraphClause
 from trustgraph_prompt.wire import Chunk, Metadata, encode
@@ -56,23 +58,14 @@ def lines(*objects: object) -> str:
     return b"\n".join(map(encode, objects)).decode()
 
 
-def triples(heard: Heard) -> list[Triple]:
-    return [triple for message in heard.messages for triple in Triples.decode(message.data).triples]
+def triples(messages: Iterable[Message]) -> list[Triple]:
+    return [triple for message in messages for triple in Triples.decode(message.data).triples]
 
 
-async def all_on(house: House, topic: str) -> Heard:
-    """What has been published on a topic so far."""
-    heard, reader = Heard(), await house.broker.reader(house.topic(topic))
-    while await reader.behind() and (message := await reader.receive()):
-        heard.messages.append(message)
-    await reader.close()
-    return heard
-
-
-def said(heard: Heard) -> set[tuple[str, str, str]]:
+def said(messages: Iterable[Message]) -> set[tuple[str, str, str]]:
     return {
         (each.s.iri, each.p.iri, each.o.iri or each.o.value)
-        for each in triples(heard)
+        for each in triples(messages)
         if each.s and each.p and each.o and each.g is None
     }
 
@@ -86,14 +79,14 @@ async def test_the_objects_of_a_chunk_become_triples_and_contexts(house: House) 
 
     [record] = await answers.until(1)
     assert len(Answer.decode(record.data).objects) == 2
-    published, contexts = await all_on(house, "triples"), await all_on(house, "contexts")
+    published, contexts = await house.published("triples"), await house.published("contexts")
     assert said(published) == {
         ("http://trustgraph.ai/e/soft-chalk", LABEL, "Soft Chalk"),
         ("http://trustgraph.ai/e/soft-chalk", DEFINITION_IRI, "a white limestone"),
         ("http://trustgraph.ai/e/flint", LABEL, "flint"),
         ("http://trustgraph.ai/e/flint", DEFINITION_IRI, "a hard stone"),
     }
-    texts = [each for message in contexts.messages for each in EntityContexts.decode(message.data).entities]
+    texts = [each for message in contexts for each in EntityContexts.decode(message.data).entities]
     assert [(each.context, each.chunk_id) for each in texts] == [
         ("Soft Chalk", "urn:d"),
         ("a white limestone", "urn:d"),
@@ -104,7 +97,7 @@ async def test_the_objects_of_a_chunk_become_triples_and_contexts(house: House) 
     assert quotations == ["soft chalk", "flint"]
     assert all(
         Triples.decode(message.data).metadata == Metadata("urn:chunk:1", "urn:doc:1", "rocks")
-        for message in published.messages
+        for message in published
     )
 
 
@@ -116,8 +109,8 @@ async def test_the_graph_is_durable_before_the_answer_record(house: House) -> No
     await house.put(flow.input.topic, chunk())
 
     await answers.until(1)
-    published = await all_on(house, "triples")
-    assert max(len(Triples.decode(message.data).triples) for message in published.messages) == 50
+    published = await house.published("triples")
+    assert max(len(Triples.decode(message.data).triples) for message in published) == 50
     assert len([each for each in triples(published) if each.p and each.p.iri == DEFINITION_IRI]) == 300
 
 
@@ -128,13 +121,13 @@ async def test_the_same_answer_to_a_chunk_makes_the_same_bytes(house: House) -> 
     await house.put(flow.input.topic, chunk())
     await answers.until(1)
     await first.stop()
-    once = (await all_on(house, "triples")).messages
+    once = await house.published("triples")
     await house.work(flow, lambda call: lines(CHALK, FLINT))
 
     await house.put(flow.input.topic, chunk())
 
     await answers.until(2)
-    both = (await all_on(house, "triples")).messages
+    both = await house.published("triples")
     without_time = [message.data.split(b"startedAtTime")[0] for message in both]
     assert without_time[: len(once)] == without_time[len(once) :] != []
 
@@ -149,7 +142,7 @@ async def test_the_clause_of_the_flow_is_for_prompts_that_have_none(house: House
     await house.put(flow.input.topic, chunk())
 
     await answers.until(1)
-    published = await all_on(house, "triples")
+    published = await house.published("triples")
     assert ("urn:e:Soft%20Chalk", DEFINITION_IRI, "a white limestone") in said(published)
     assert not [each for each in triples(published) if each.o and each.o.triple]
     assert any(each.s and each.s.iri == "https://trustgraph.ai/agent/kg" for each in triples(published))
@@ -165,7 +158,7 @@ async def test_a_prompt_without_a_clause_makes_no_graph(house: House) -> None:
     [record] = await answers.until(1)
     assert len(Answer.decode(record.data).objects) == 1
     assert "prompt `plain` has no clause `graph`" in working.worker.health.notes()["flow f"]
-    assert (await all_on(house, "triples")).messages == []
+    assert await house.published("triples") == []
 
 
 async def test_an_object_too_large_for_a_statement_is_rejected_alone(house: House) -> None:
@@ -177,7 +170,7 @@ async def test_an_object_too_large_for_a_statement_is_rejected_alone(house: Hous
     await house.put(flow.input.topic, chunk())
 
     [record] = await answers.until(1)
-    published = await all_on(house, "triples")
+    published = await house.published("triples")
     answer = Answer.decode(record.data)
     assert [one["issues"][0]["reason"] for one in answer.rejected] == ["too_large"]
     assert "at most 400,000" in json.dumps(answer.rejected)

@@ -29,7 +29,7 @@ async def test_what_is_made_up_or_copied_from_the_question_is_never_published(
 
     [record] = await answers.until(1)
     answer = Answer.decode(record.data)
-    [published] = objects.messages
+    [published] = await objects.all()
     where = {"/entity": {"term": "text", "kind": "folded", "score": 1.0, "spans": [[3, 8]]}}
     assert json.loads(published.data) == CHALK
     assert json.loads(published.properties["grounding"]) == where

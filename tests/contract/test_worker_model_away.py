@@ -103,9 +103,9 @@ async def test_a_server_that_is_stopped_under_load_costs_no_request(house: House
         assert not await responses.missing(ids)
         await working.ready()
         await working.stop()
-    assert all(json.loads(response.data)["error"] is None for response in responses.messages)
+    assert all(json.loads(response.data)["error"] is None for response in await responses.all())
     assert len(responses.messages) == 200
-    assert not dead.messages
+    assert not await dead.all()
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ async def test_what_is_wrong_with_a_server_costs_no_request_while_it_is_put_righ
         assert f"HTTP {status}" in notes
         await pauses.until(6)
         assert working.worker.health.ready  # as it was told
-        assert not dead.messages
+        assert not await dead.all()
         server.reply = answering
         assert not await responses.missing(ids)
         await working.stop()
-    assert not dead.messages
+    assert not await dead.all()
 
 
 async def test_an_unknown_model_stops_only_requests_for_it(house: House) -> None:
@@ -166,7 +166,7 @@ async def test_an_unknown_model_stops_only_requests_for_it(house: House) -> None
         shouts = [await house.send(flow, "shout", text=str(n)) for n in range(20)]
         says = [await house.send(flow, "say", text=str(n)) for n in range(20)]
         assert not await responses.missing(says)
-        assert len(responses.messages) == 20
+        assert len(await responses.all()) == 20
         assert working.worker.health.ready  # the flow serves
         await working.stop()
     assert await responses.missing(shouts, 0.1) == set(shouts)
@@ -220,7 +220,7 @@ async def test_a_worker_that_ends_meanwhile_leaves_what_waits_to_the_next(house:
         working = await house.work(flow, OpenAIProvider(model, "small"))
         assert not await responses.missing(ids)
         await working.stop()
-    assert not dead.messages
+    assert not await dead.all()
 
 
 async def in_work(house: House, topic: str) -> dict[str, int | None]:

@@ -98,9 +98,9 @@ async def put(house: House, flow: Flow, text: str = "Of Etna, Vesuv and Pliny.")
     await house.put(flow.input.topic, chunk.encode())
 
 
-def published(rows: Heard) -> dict[str, list[dict[str, str]]]:
+async def published(rows: Heard) -> dict[str, list[dict[str, str]]]:
     """The rows of each table; fails if those of one are in several messages."""
-    records = [ExtractedObject.decode(message.data) for message in rows.messages]
+    records = [ExtractedObject.decode(message.data) for message in await rows.all()]
     assert len({record.schema_name for record in records}) == len(records)
     return {record.schema_name: [dict(row) for row in record.values] for record in records}
 
@@ -115,7 +115,7 @@ async def test_each_table_is_asked_about_and_its_rows_are_one_message(house: Hou
     await put(house, flow)
 
     [record] = await answers.until(1)
-    assert published(rows) == TEXTS
+    assert await published(rows) == TEXTS
     first = ExtractedObject.decode(rows.messages[0].data)
     assert first.metadata == Metadata(f"{ID}:mountains", "urn:doc:1", "books")
     assert (first.confidence, first.source_span) == (0.8, "Of Etna, Vesuv and Pliny.")
@@ -127,7 +127,7 @@ async def test_each_table_is_asked_about_and_its_rows_are_one_message(house: Hou
     assert set(answer.objects) == {message.properties["id"] for message in objects.messages}
     await working.stop()
     assert model.calls == {"mountains": 1, "people": 1}
-    assert dead.messages == []
+    assert await dead.all() == []
 
 
 async def test_a_table_without_rows_sends_nothing(house: House) -> None:
@@ -140,8 +140,8 @@ async def test_a_table_without_rows_sends_nothing(house: House) -> None:
     [record] = await answers.until(1)
     assert Answer.decode(record.data).reason == "success"
     await working.stop()
-    assert published(rows) == {"people": TEXTS["people"]}
-    assert dead.messages == []
+    assert await published(rows) == {"people": TEXTS["people"]}
+    assert await dead.all() == []
 
 
 async def test_a_retry_asks_only_about_the_tables_that_have_no_answer(house: House) -> None:
@@ -165,9 +165,9 @@ async def test_a_retry_asks_only_about_the_tables_that_have_no_answer(house: Hou
     assert Answer.decode(record.data).reason == "success"
     assert len(Answer.decode(record.data).objects) == 3
     await working.stop()
-    assert published(rows) == TEXTS  # those of the first table once
+    assert await published(rows) == TEXTS  # those of the first table once
     assert model.calls == {"mountains": 1, "people": 5}
-    assert dead.messages == []
+    assert await dead.all() == []
     metrics = working.worker.metrics.text().decode()
     assert 'trustgraph_prompt_requests_put_off_total{flow="f"} 1.0' in metrics
 
@@ -196,7 +196,7 @@ async def test_a_table_whose_answer_is_of_no_use_makes_a_dead_letter_and_the_row
     )
     assert not answer.gave_nothing
     other = "people" if useless == "mountains" else "mountains"
-    assert published(rows) == {other: TEXTS[other]}
+    assert await published(rows) == {other: TEXTS[other]}
     assert model.calls == {"mountains": 1, "people": 1}
 
 
@@ -220,9 +220,9 @@ async def test_a_table_waits_for_a_provider_that_is_away_and_those_before_it_are
         [record] = await answers.until(1)
         await working.stop()
     assert (Answer.decode(record.data).reason, len(Answer.decode(record.data).objects)) == ("success", 3)
-    assert published(rows) == TEXTS
+    assert await published(rows) == TEXTS
     assert (calls["mountains"], calls["people"]) == (1, 4)
-    assert dead.messages == []
+    assert await dead.all() == []
 
 
 async def test_a_passing_failure_of_the_provider_decides_before_an_answer_of_no_use(house: House) -> None:
@@ -243,7 +243,7 @@ async def test_a_passing_failure_of_the_provider_decides_before_an_answer_of_no_
     [letter] = await dead.until(1)
     assert "table mountains: no object in the answer" in letter.properties["reason"]
     await answers.until(1)
-    assert published(rows) == {"people": TEXTS["people"]}
+    assert await published(rows) == {"people": TEXTS["people"]}
     assert model.calls == {"mountains": 1, "people": 5}
 
 
@@ -257,8 +257,8 @@ async def test_it_is_an_answer_without_rows_where_the_flow_says_so(house: House)
     [record] = await answers.until(1)
     assert Answer.decode(record.data).reason == "extraction_failed"
     await working.stop()
-    assert published(rows) == {"people": TEXTS["people"]}
-    assert dead.messages == []
+    assert await published(rows) == {"people": TEXTS["people"]}
+    assert await dead.all() == []
 
 
 async def test_after_a_failure_of_the_provider_the_other_tables_are_not_asked_about(house: House) -> None:
@@ -276,7 +276,7 @@ async def test_after_a_failure_of_the_provider_the_other_tables_are_not_asked_ab
     [letter] = await dead.until(1)
     assert "too long" in letter.properties["reason"]
     assert model.calls == {"mountains": 1}
-    assert rows.messages == []
+    assert await rows.all() == []
 
 
 async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(house: House) -> None:
@@ -291,7 +291,7 @@ async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(house: House) -> 
     answer = Answer.decode(record.data)
     assert [call["why"] for call in answer.calls] == ["first", "first", "continue"]
     assert answer.truncated is False
-    assert published(rows) == TEXTS
+    assert await published(rows) == TEXTS
 
 
 async def test_a_row_that_no_message_can_carry_is_rejected_and_the_others_go_out(house: House) -> None:
@@ -306,8 +306,8 @@ async def test_a_row_that_no_message_can_carry_is_rejected_and_the_others_go_out
     rejected = Answer.decode(record.data).rejected
     assert [each["issues"][0]["reason"] for each in rejected] == ["schema_type_error", "too_large"]
     await working.stop()
-    assert published(rows) == TEXTS
-    assert dead.messages == []
+    assert await published(rows) == TEXTS
+    assert await dead.all() == []
 
 
 async def test_without_tables_there_is_nothing_to_extract(
@@ -324,7 +324,7 @@ async def test_without_tables_there_is_nothing_to_extract(
     assert (Answer.decode(record.data).reason, Answer.decode(record.data).objects) == ("success", ())
     await working.stop()
     assert "the flow has no tables" in caplog.text
-    assert (rows.messages, dead.messages, model.calls) == ([], [], {})
+    assert (await rows.all(), await dead.all(), model.calls) == ([], [], {})
 
 
 async def test_rows_that_could_not_be_published_are_published_later_and_paid_once(house: House) -> None:
@@ -339,7 +339,7 @@ async def test_rows_that_could_not_be_published_are_published_later_and_paid_onc
     await put(house, flow)
 
     await answers.until(1)
-    assert published(rows) == TEXTS
+    assert await published(rows) == TEXTS
     assert model.calls == {"mountains": 1, "people": 1}
 
 
@@ -355,7 +355,7 @@ async def test_a_chunk_that_comes_again_is_not_paid_again_and_sends_no_other_byt
     await put(house, flow, "Another text.")
     await answers.until(2)
     await working.stop()
-    assert (len(rows.messages), model.calls) == (4, {"mountains": 2, "people": 2})
+    assert (len(await rows.all()), model.calls) == (4, {"mountains": 2, "people": 2})
 
     await house.work(flow, model)  # another process
     await put(house, flow)

@@ -132,7 +132,7 @@ async def test_a_request_that_is_tried_again_stays_in_its_trace(house: House, tr
     assert parent_of(second) == id_of(first)
     assert attributes(first)["error.type"] == "provider_unavailable"
     assert (first.status.status_code, second.status.status_code) == (StatusCode.ERROR, StatusCode.UNSET)
-    assert traces_of(responses.messages) == {trace_of(first)}
+    assert traces_of(await responses.all()) == {trace_of(first)}
 
 
 async def test_a_dead_letter_carries_the_trace_in_which_it_died(house: House, traces: Traces) -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from tests.support.flaky_broker import FlakyBroker
 from tests.support.workers import ENTRIES, House, Working
-from trustgraph_prompt.broker import Broker, Consumer, Message, topics
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
+from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import Chunk, Metadata
@@ -360,6 +361,49 @@ async def test_the_time_to_drain_begins_with_the_signal_whatever_the_broker_answ
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, lambda call: "in time")
     assert [piece["text"] for piece in await responses.under(id)] == ["in time"]
+
+
+class BrokerThatConfirmsLate(BrokerWrapper):
+    """What is published on `topic` arrives at once, and is confirmed once `confirms` is set."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        super().__init__(broker)
+        self._topic = topic
+        self.confirms = asyncio.Event()
+
+    def _producer(self, producer: Producer) -> Producer:
+        if producer.topic == self._topic:
+            send = producer.send
+
+            async def send_and_wait(*arguments: Any, **options: Any) -> str:
+                id = await send(*arguments, **options)
+                await self.confirms.wait()
+                return id
+
+            cast(Any, producer).send = send_and_wait
+        return producer
+
+
+async def test_a_response_that_awaits_its_confirmation_when_the_drain_ends_is_not_followed_by_an_error(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = house.broker = BrokerThatConfirmsLate(house.broker, house.topic("responses"))
+    flow = house.flow(persistent=False)
+    responses = await house.hear(house.topic("responses"))
+    working = await house.work(flow, lambda call: "in time", drain_timeout=0.1)
+    id = await house.send(flow, "say", text="x")
+    await responses.until(1)
+
+    stopping = asyncio.create_task(working.stop())
+    async with asyncio.timeout(30):
+        while "are cancelled" not in caplog.text:
+            await asyncio.sleep(0.01)
+    late.confirms.set()
+    await stopping
+
+    [response] = await responses.under(id)
+    assert response["text"] == "in time"
+    assert len(await responses.all()) == 1
 
 
 async def test_a_worker_that_is_stopped_before_it_starts_ends(house: House) -> None:

@@ -81,7 +81,7 @@ async def test_it_is_an_empty_list_where_the_flow_says_so(
     assert len(Answer.decode(record.data).calls) == 2
     assert any("has no valid object" in record.getMessage() for record in caplog.records)
     await working.stop()
-    assert dead.messages == []
+    assert await dead.all() == []
 
 
 @pytest.mark.parametrize("answer", ["[]", "```json\n[]\n```", '{"items": []}', "There is none:\n\n[]"])
@@ -98,7 +98,7 @@ async def test_a_model_that_says_that_there_is_nothing_has_answered(
     [record] = await answers.until(1)
     assert (Answer.decode(record.data).reason, Answer.decode(record.data).why) == ("success", "")
     await working.stop()
-    assert dead.messages == []
+    assert await dead.all() == []
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -135,7 +135,7 @@ async def test_a_chunk_about_which_there_is_nothing_to_use_is_a_dead_letter(hous
     await answers.until(2)
     [letter] = await dead.until(1)
     assert letter.properties["reason"] == "extraction_failed: no object in the answer"
-    assert len(objects.messages) == 1
+    assert len(await objects.all()) == 1
 
 
 async def test_the_records_of_what_gave_nothing_are_found(house: House) -> None:

@@ -85,7 +85,7 @@ async def until(condition: Callable[[], object], seconds: float = 60) -> None:
 
 
 def waiting(working: Working) -> dict[str, str]:
-    return working.worker.health.waiting
+    return dict(working.worker.health.waiting)
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -157,7 +157,7 @@ async def test_another_consumer_listens_while_the_lost_one_is_worked_off(
     await until(lambda: len(doubtful.opened) == 2)
     await until(lambda: working.worker.health.ready)
     ids += [await house.send(flow, "say", text=str(n)) for n in range(4, 8)]
-    assert not responses.messages
+    assert not await responses.all()
     if stopped:
         working.worker.stop()
         await until(lambda: "worker" in waiting(working))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,9 @@ def pulsar(request: pytest.FixtureRequest) -> PulsarServer:
     """The real broker of this test run; the test must have the `pulsar` mark."""
     server = shared_pulsar(request.config).server()
     # The first client of a process decides for all of them where they log; some tests open one of their own.
-    asyncio.run(_visit(server.url))
+    # In a thread, as the fixture that asks for this one may be in an event loop.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _visit(server.url)).result()
     return server
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from subprocess import PIPE
-from typing import Final
+from select import PIPE_BUF
+
+from tests.support.forks import can_fork, fork
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(sys.executable).with_name("trustgraph-prompt")
@@ -34,19 +33,16 @@ def environment(**variables: str) -> dict[str, str]:
 def run(
     *arguments: object, folder: Path | None = None, input: str | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end.
-
-    It is forked (`forked.py`), with files as standard output and error. With an input or variables it is
-    a process like any other, with pipes.
-    """
+    """Run the command to its end, with files as standard output and error and a pipe for an input."""
     command = [str(PROGRAM), *map(str, arguments)]
-    if input is None and not variables:
-        return _forked(command, folder)
+    given, environ = (input or "").encode(), environment(**variables)
+    if len(given) <= PIPE_BUF and can_fork(variables):
+        return _forked(command, folder or Path.cwd(), given if input is not None else None, environ)
     return subprocess.run(
         command,
         cwd=folder,
         input=input,
-        env=environment(**variables),
+        env=environ,
         capture_output=True,
         text=True,
         timeout=100,
@@ -54,37 +50,27 @@ def run(
     )
 
 
-_idle: Final[list[subprocess.Popen[str]]] = []
-"""Processes that fork (`forked.py`). Each ends with its standard input, that is with this process."""
-
-
-def _forked(command: list[str], folder: Path | None) -> subprocess.CompletedProcess[str]:
-    forking = _idle.pop() if _idle else _forking()
-    assert forking.stdin is not None
-    assert forking.stdout is not None
-    with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
-        order = {
-            "arguments": command,
-            "folder": str(folder or Path.cwd()),
-            "out": out.name,
-            "err": err.name,
-            "environment": environment(),
-        }
+def _forked(
+    command: list[str], folder: Path, given: bytes | None, environ: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    with ExitStack() as stack:
+        out, err = (stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2))
+        if given is None:
+            read = stack.enter_context(open(os.devnull, "rb"))
+        else:
+            ours, theirs = os.pipe()
+            read = stack.enter_context(open(ours, "rb"))
+            os.write(theirs, given)
+            os.close(theirs)
+        process = fork(command, folder, environ, (read.fileno(), out.fileno(), err.fileno()))
         try:
-            print(json.dumps(order), file=forking.stdin, flush=True)
-            code = int(forking.stdout.readline())
+            code = process.wait()
         except BaseException:  # the time of the test is over
-            os.killpg(forking.pid, signal.SIGKILL)
+            process.kill()
             raise
-        _idle.append(forking)
+        for file in (out, err):
+            file.seek(0)
         return subprocess.CompletedProcess(command, code, out.read(), err.read())
-
-
-def _forking() -> subprocess.Popen[str]:
-    program = [sys.executable, "-P", str(Path(__file__).with_name("forked.py"))]
-    return subprocess.Popen(
-        program, env=environment(), stdin=PIPE, stdout=PIPE, text=True, start_new_session=True
-    )
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from tests.support.worker_processes import Process
 from tests.support.workers import Heard, entry
 from trustgraph_prompt.broker import Producer
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker.config import config_topic
+from trustgraph_prompt.worker.config import source
 
 PROMPTS = 999
 """Beside the system message."""
@@ -52,12 +52,12 @@ class Prompts:
         id = f"push-{self.generation}"
         async with asyncio.TaskGroup() as sending:
             for name in names:
-                more = {} if name == names[-1] else {config_topic.MORE: "true"}
+                more = {} if name == names[-1] else {source.MORE: "true"}
                 key = f"{self._workspace}/{name if name == 'system' else f'template.{name}'}"
                 text = f"generation {self.generation} of {name}: {PADDING}"
                 data = json.dumps(text) if name == "system" else entry(text + "{{ text }}")
                 sending.create_task(
-                    self._producer.send(data.encode(), key=key, properties={config_topic.PUSH: id, **more})
+                    self._producer.send(data.encode(), key=key, properties={source.PUSH: id, **more})
                 )
 
 

@@ -1,7 +1,8 @@
 """A process that has imported all of the command, and forks for each order to run it.
 
-An order is a line of JSON on standard input; the exit code is a line of standard output. A fork has all that
-a process has of its own. It saves the imports, which are most of what most commands cost.
+An order comes over the socket that is its standard input: JSON, and four descriptors. Over the first of these
+go the pid, and at the end the exit code; the others are the standard input, output and error of the command.
+A fork has all that a process has of its own. It saves the imports, which are most of what most commands cost.
 """
 
 from __future__ import annotations
@@ -9,31 +10,66 @@ from __future__ import annotations
 import gc
 import json
 import os
+import select
+import signal
+import socket
 import sys
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from pkgutil import walk_packages
+from typing import Any, Final
 
+import trustgraph_prompt
+from trustgraph_prompt import Contract
 from trustgraph_prompt.cli import main
-from trustgraph_prompt.cli.app import COMMANDS
 
-MODULES = ("broker.embedded", "broker.pulsar.admin", "worker", *(f"cli.{name}" for name in COMMANDS))
+LARGEST_ORDER: Final = 1 << 18
+
+IMPORTED_LATE: Final = ("aiohttp.web", "lark", "lxml.html", "pulsar.asyncio", "pyoxigraph", "rapidfuzz.fuzz")
+"""What commands import when they need it."""
 
 
-def serve() -> dict[str, Any] | None:
+def serve(orders: socket.socket) -> dict[str, Any] | None:
     """Returns in each fork, with its order; and when no more orders come."""
-    orders, codes = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
-    for order in orders:
-        if not (child := os.fork()):
+    running: dict[int, tuple[int, socket.socket]] = {}
+    while True:
+        ready, _, _ = select.select([orders.fileno(), *running], [], [])
+        for ended in running.keys() & set(ready):
+            pid, customer = running.pop(ended)
+            os.close(ended)
+            _tell(customer, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            customer.close()
+        if orders.fileno() not in ready:
+            continue
+        order, descriptors, _, _ = socket.recv_fds(orders, LARGEST_ORDER, 4)
+        if not order:
+            for pid, _ in running.values():
+                os.kill(pid, signal.SIGKILL)  # whoever started it died, and ends it no more
+            return None
+        customer, streams = socket.socket(fileno=descriptors[0]), descriptors[1:]
+        if not (pid := os.fork()):
+            for _, other in running.values():
+                other.close()
+            customer.close()
+            orders.detach()  # closed by its successor
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+            for left in (*running, *streams):
+                os.close(left)
             return dict(json.loads(order))
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), file=codes, flush=True)
-    return None
+        for stream in streams:
+            os.close(stream)
+        running[os.pidfd_open(pid)] = pid, customer
+        _tell(customer, pid)
 
 
-def become(arguments: list[str], folder: str, out: str, err: str, environment: dict[str, str]) -> None:
-    """Be the command, with these files as its standard output and error."""
-    for number, file in enumerate((os.devnull, out, err)):
-        os.dup2(os.open(file, os.O_WRONLY if number else os.O_RDONLY), number)
+def _tell(customer: socket.socket, number: int) -> None:
+    with suppress(OSError):  # who gave the order has ended
+        customer.send(str(number).encode())
+
+
+def become(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
+    """Be the command."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -41,10 +77,19 @@ def become(arguments: list[str], folder: str, out: str, err: str, environment: d
     main()
 
 
-if __name__ == "__main__":
-    for module in MODULES:
-        import_module(f"trustgraph_prompt.{module}")
+def prepare() -> None:
+    """Import all that commands use, and make what each of them makes once."""
+    for module in walk_packages(trustgraph_prompt.__path__, "trustgraph_prompt."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    for name in IMPORTED_LATE:
+        import_module(name)
+    Contract.language("schema Thing:\n    name: string")
     gc.collect()
     gc.freeze()  # no fork goes through what all of them share
-    if order := serve():
+
+
+if __name__ == "__main__":
+    prepare()
+    if order := serve(socket.socket(fileno=0)):
         become(**order)

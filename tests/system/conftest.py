@@ -6,14 +6,18 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.support import pulsar_server
+from tests.support.llama_server import LlamaServer, missing
 from tests.support.pulsar_server import PulsarServer
 from tests.support.requirements import unavailable
 from tests.support.trustgraph_site import TrustGraphSite
 from tests.support.worker_processes import Site
+
+_MORTAL: Final = pytest.StashKey[PulsarServer | Exception]()
 
 
 @pytest.fixture
@@ -30,13 +34,25 @@ async def pulsar_site(tmp_path: Path, pulsar_url: str, pulsar_space: str) -> Asy
         yield Site(tmp_path, stack, pulsar_url, f"persistent://{pulsar_space}/config/prompt")
 
 
-@pytest.fixture(scope="module")
-def mortal(pulsar: PulsarServer) -> Iterator[PulsarServer]:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Start the broker to kill here, where no test's time-out is running yet."""
+    if "mortal" in getattr(item, "fixturenames", ()) and _MORTAL not in item.config.stash:
+        try:
+            item.config.stash[_MORTAL] = pulsar_server.start(threading.Event())
+        except Exception as error:
+            item.config.stash[_MORTAL] = error
+    return (yield)
+
+
+@pytest.fixture(scope="session")
+def mortal(pulsar: PulsarServer, request: pytest.FixtureRequest) -> Iterator[PulsarServer]:
     """A real broker to kill: that of the run would have the topics of all to recover."""
-    try:
-        server = pulsar_server.start(threading.Event())
-    except pulsar_server.Unavailable as reason:
-        unavailable(f"no Pulsar of our own to kill: {reason}")
+    server = request.config.stash[_MORTAL]
+    if isinstance(server, pulsar_server.Unavailable):
+        unavailable(f"no Pulsar of our own to kill: {server}")
+    if isinstance(server, Exception):
+        raise server
     server.create_space("tg")
     yield server
     server.end()
@@ -54,6 +70,17 @@ def place(request: pytest.FixtureRequest) -> tuple[Site, str]:
     if request.param == "embedded":
         return request.getfixturevalue("site"), "tg"
     return request.getfixturevalue("pulsar_site"), request.getfixturevalue("pulsar_space")
+
+
+@pytest.fixture(scope="session")
+def llama_server() -> Iterator[LlamaServer]:
+    """A real model server, of the tests with the mark `real_model`."""
+    if reason := missing():
+        unavailable(reason)
+    server = LlamaServer()
+    server.wait()
+    yield server
+    server.end()
 
 
 @pytest.fixture

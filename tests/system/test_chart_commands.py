@@ -16,7 +16,6 @@ import yaml
 
 from tests.support.chart import (
     CHART,
-    ROOT,
     Object,
     described,
     matrix,
@@ -27,6 +26,7 @@ from tests.support.chart import (
     schema,
 )
 from tests.support.command import environment, run
+from tests.support.guides import guide_page
 from tests.support.kubernetes_tools import HELM_4
 from tests.support.worker_processes import Site
 from tests.support.workers import entry
@@ -63,7 +63,7 @@ def test_the_program_takes_the_arguments(name: str) -> None:
 
 @every_values
 def test_the_program_knows_the_variables(name: str) -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text()
+    page = guide_page("configuration.md").read_text()
     known = {*re.findall(r"`([A-Z][A-Z0-9_]+)`", page), "OTEL_SERVICE_NAME", "OTEL_TRACES_SAMPLER"}
 
     for place, pod in pod_specs(name):

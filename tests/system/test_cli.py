@@ -464,7 +464,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "an unknown prompt": (["render", "extract-definition"], "did you mean 'extract-definitions'?"),
     "a prompt like no other": (["render", "x"], "one of agent-kg-extract"),
     "a term given twice": (["render", "question", "-t", "query=x", "-t", "query=y"], "twice"),
-    "the chunk as a term": (["extract", "x", "-t", "text=x"], "--term text"),
+    "the chunk as a term": (["extract", __file__, "-t", "text=x"], "--term text"),
     "two who answer": (
         ["ask", "question", "--provider", "scripted:x", "--model", "x"],
         "--model: has no effect with --provider",

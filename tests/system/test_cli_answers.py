@@ -14,6 +14,7 @@ from tests.support.command import run
 from tests.support.workers import ENTRIES, Working, listening
 from trustgraph_prompt.broker import EmbeddedBroker, connect
 from trustgraph_prompt.llm import Call, ScriptedProvider
+from trustgraph_prompt.prompts import files
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker import Prompts, Service, flow_file
 
@@ -27,6 +28,13 @@ COMPLETIONS = """
 name: completions
 input: {topic: "persistent://tg/flow/completions", kind: text-completion}
 outputs: {response: "persistent://tg/flow/completed"}
+"""
+PROMPT_FILE = """schema Definition:
+    entity: string
+    definition: string  "What it is."
+
+prompt define expecting Definition[] as jsonl:
+    text: "Define what is in: {{ text }}"
 """
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
 SORRY = "I'm sorry,\nI can't do that."
@@ -43,11 +51,11 @@ class Desk:
         (folder / "flows" / "chunks.yaml").write_text(CHUNKS)
         (folder / "flows" / "completions.yaml").write_text(COMPLETIONS)
 
-    def serve(self, answers: Mapping[str, str]) -> None:
+    def serve(self, answers: Mapping[str, str], prompts: Mapping[str, str] = ENTRIES) -> None:
         """A worker is asked about chunks with these texts, one after the other, and the model answers so."""
-        asyncio.run(self._serve(answers))
+        asyncio.run(self._serve(answers, prompts))
 
-    async def _serve(self, answers: Mapping[str, str]) -> None:
+    async def _serve(self, answers: Mapping[str, str], prompts: Mapping[str, str]) -> None:
         def model(call: Call) -> str:
             return next(answer for text, answer in answers.items() if text in call.messages[-1].text)
 
@@ -58,7 +66,7 @@ class Desk:
             listening(broker, flow.outputs.answers, start="latest") as records,
         ):
             service = Service(
-                broker, [flow], Prompts(ENTRIES), lambda _: ScriptedProvider(model), config_topic=None
+                broker, [flow], Prompts(prompts), lambda _: ScriptedProvider(model), config_topic=None
             )
             working = Working(service)
             await working.ready()
@@ -70,6 +78,10 @@ class Desk:
 
     def answers(self, *arguments: object, place: object = "flows") -> CompletedProcess[str]:
         return run("answers", "list", *arguments, "--flows", place, "--broker", self.url, folder=self.folder)
+
+    def show(self, request: object, *arguments: object) -> CompletedProcess[str]:
+        options = ("--flows", "flows", "--broker", self.url)
+        return run("answers", "show", request, *arguments, *options, folder=self.folder)
 
     def listed(self, *arguments: object) -> list[dict[str, object]]:
         result = self.answers("--flow", "chunks", "--json", *arguments)
@@ -124,6 +136,48 @@ def test_a_list_for_programs_is_narrowed_by_reason_and_prompt(services: Desk) ->
         "cost": None,
         "source": {"chunk": "flint", "document": "flint", "root": "d"},
     }
+
+
+def test_an_answer_is_shown_with_the_rules_that_its_objects_break(services: Desk) -> None:
+    services.serve({"clay": 'Here:\n{"entity": "clay"}\n{"entity": "cl'})
+    [record] = services.listed()
+
+    shown = services.show(record["request"])
+    assert shown.returncode == 0
+    assert "reason: schema_missing_field\n" in shown.stdout
+    assert shown.stdout.endswith(
+        'refused object 1: "definition" is missing\n'
+        '  | {"entity": "clay"}\n'
+        "  | ^^^^^^^^^^^^^^^^^^\n"
+        f"the schema is not shown: neither the config topic nor the files have version {record['version']}\n"
+    )
+    (services.folder / "templates.json").write_text(json.dumps(ENTRIES))
+    known = services.show(record["request"], "--templates", "templates.json")
+    *_, where, rule, mark = known.stdout.splitlines()
+    assert where == "  = breaks /schema"
+    assert rule[mark.index("^") : mark.rindex("^") + 1] == '"required": ["entity", "definition"]'
+    [refused] = json.loads(services.show(record["request"], "--json").stdout)["rejected"]
+    assert refused["raw"] == '{"entity": "clay"}'
+    assert (refused["issues"][0]["keyword"], refused["issues"][0]["rule"]) == ("/schema/required/1", None)
+
+
+def test_an_answer_breaks_a_line_of_a_prompt_file(services: Desk) -> None:
+    (services.folder / "p.prompt").write_text(PROMPT_FILE)
+    services.serve({"clay": '{"entity": "clay"}'}, files.load(services.folder / "p.prompt"))
+    [record] = services.listed()
+    shown = services.show(record["request"], "--templates", "p.prompt")
+    assert shown.stdout.endswith(
+        "  = breaks p.prompt:3:5\n"
+        '  | definition: string  "What it is."\n'
+        "  | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+    )
+
+
+def test_a_request_without_an_answer_is_told(services: Desk) -> None:
+    services.serve({"chalk": CHALK})
+    result = services.show("nobody")
+    told = "error: there is no answer to the request nobody of the flows chunks, completions in flows\n"
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", told)
 
 
 def test_the_last_record_of_a_request_counts(services: Desk) -> None:

@@ -12,8 +12,12 @@ import pytest
 
 from tests.support.command import run
 from trustgraph_prompt.broker import EmbeddedBroker, connect
+from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.reader import read
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker import flow_file
+from trustgraph_prompt.worker import Answer, flow_file
+from trustgraph_prompt.worker.config import config_topic
+from trustgraph_prompt.worker.messages.request import Request
 
 FLOW = """
 name: {name}
@@ -22,10 +26,16 @@ outputs: {{response: "persistent://tg/flow/{name}-out"}}
 """
 
 Letter = tuple[bytes, str, dict[str, str]]
-REQUEST = PromptRequest.asking("define", {"text": "chalk", "n": 3}).encode()
+REQUEST = PromptRequest.asking("define", {"text": "a soft rock\ncalled chalk", "n": 3}).encode()
 UNKNOWN: Letter = (REQUEST, "there is no prompt `define`", {"error": "unknown-prompt", "prompt": "define"})
 BROKEN: Letter = (b"{no json", "not JSON\n\x1b[2Jin many lines", {"error": "invalid-request"})
 HUGE: Letter = (b"x" * 10, "too long", {"error": "invalid-request", "bytes": "6000000", "sha256": "ab"})
+ENTRY = {
+    "dialect": "jinja",
+    "prompt": "Define {{ text }}",
+    "response-type": "jsonl",
+    "schema": {"type": "object", "properties": {"entity": {"type": "string"}}},
+}
 SUBSCRIPTIONS = "(subscriptions prompt--default--f--request, prompt--default--g--request)"
 
 
@@ -124,7 +134,16 @@ def test_a_letter_is_shown_whole_and_harmless(services: Desk) -> None:
     shown = services.dead("show", "a")
     assert shown.returncode == 0
     assert 'properties   {"id": "a"' in shown.stdout
-    assert '"text": "chalk",\n    "n": 3' in shown.stdout
+    [id] = [letter["id"] for letter in services.listed("--prompt", "define")]
+    assert shown.stdout.startswith(
+        "error        unknown-prompt\n"
+        "reason       there is no prompt `define`\n"
+        "advice       push the prompt; replay\n"
+        f"then         dead replay {id}, with the same options\n"
+    )
+    assert shown.stdout.endswith(
+        "\n\nid: define\nterms:\n  text:\n    a soft rock\n    called chalk\n  n: 3\nstreaming: false\n"
+    )
     assert "\x1b" not in services.dead("show", "b").stdout
     whole = json.loads(services.dead("show", "b", "--json").stdout)
     assert (whole["reason"], whole["content"]) == (BROKEN[1], "{no json")
@@ -133,6 +152,39 @@ def test_a_letter_is_shown_whole_and_harmless(services: Desk) -> None:
     assert (missing.returncode, missing.stderr) == (
         *(1, f"error: there is no dead letter nobody of the flows f, g in flows {SUBSCRIPTIONS}\n"),
     )
+
+
+def test_a_letter_of_an_unusable_answer_shows_the_refused_objects_and_their_rules(services: Desk) -> None:
+    flow = FLOW.format(name="f").replace("outputs: {", 'outputs: {answers: "persistent://tg/flow/answers", ')
+    (services.folder / "flows" / "f.yaml").write_text(flow)
+    services.bury([(REQUEST, "schema_type_error: …", {"error": "llm-error", "prompt": "define"})])
+    served = PromptDefinition.from_entry("define", ENTRY)
+    outcome = read('{"entity": 5}', served.contract, finish_reason="stop")
+
+    async def record() -> None:
+        async with await connect(services.url) as broker:
+            await config_topic.push(broker, "default", {"template.define": json.dumps(ENTRY)})
+            producer = await broker.producer("persistent://tg/flow/answers")
+            for request, version in (("another", "0"), ("a", served.version)):
+                asked = Request(request, "define")
+                answer = Answer.of(asked, "f", "define", version, outcome, ())
+                await producer.send(answer.encode(), key=request)
+            await producer.send(b"not a record", key="b")
+
+    asyncio.run(record())
+
+    shown = services.dead("show", "a")
+    assert shown.returncode == 0
+    assert shown.stdout.endswith(
+        "refused object 1: /entity: expected string, found integer 5\n"
+        '  | {"entity": 5}\n'
+        "  |            ^\n"
+        "  = breaks /schema/properties/entity\n"
+        '  | {"type": "string"}\n'
+        "  |  ^^^^^^^^^^^^^^^^\n"
+    )
+    [refused] = json.loads(services.dead("show", "a", "--json").stdout)["rejected"]
+    assert refused["issues"][0]["rule"]["where"] == "/schema/properties/entity"
 
 
 def test_what_is_replayed_is_no_dead_letter_any_more(services: Desk) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import PROGRAM, ROOT, environment, run
+from tests.support.guides import guide_page
 
 DEFINITION = {
     "type": "object",
@@ -103,8 +104,10 @@ def test_gives_all_of_it_as_one_json_value(folder: Path) -> None:
 
 
 def test_the_guide_shows_what_is_printed() -> None:
-    guide = (ROOT / "docs" / "looking-at-answers.md").read_text("utf-8")
-    answer, session = re.findall(r"^`{3,4}(?:text|console)\n(.*?)^`{3,4}$", guide, re.MULTILINE | re.DOTALL)
+    guide = guide_page("looking-at-answers.md").read_text("utf-8")
+    answer, session, _ = re.findall(
+        r"^`{3,4}(?:text|console)\n(.*?)^`{3,4}$", guide, re.MULTILINE | re.DOTALL
+    )
     assert answer == (ROOT / "demo" / "answer.txt").read_text("utf-8")
     command, _, printed = session.partition("\n")
     assert command.startswith("$ trustgraph-prompt read ")
@@ -113,7 +116,7 @@ def test_the_guide_shows_what_is_printed() -> None:
 
 
 def test_the_guide_names_every_key_for_programs() -> None:
-    guide = (ROOT / "docs" / "looking-at-answers.md").read_text("utf-8")
+    guide = guide_page("looking-at-answers.md").read_text("utf-8")
     _, _, table = guide.partition("## Use it from programs")
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     outcome = json.loads(run("read", "-", "--format", "json", "--json", input="{}").stdout)

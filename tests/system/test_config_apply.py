@@ -249,7 +249,7 @@ def test_on_pulsar_a_dry_run_makes_no_topic_either(
 
     assert apply(place, mount.folder).stdout == would.stdout.replace("would publish", "published")
     assert listed(asked) == ["default/template.hello"]
-    assert topics(pulsar, pulsar_space) == {topic, f"{topic}-owners"}
+    assert topics(pulsar, pulsar_space) == {topic, f"{topic}-owners", f"{topic}-history"}
     assert apply(place, mount.folder).stdout == "nothing to change in workspace default\n"
 
 

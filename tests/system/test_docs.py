@@ -15,13 +15,13 @@ from typing import IO, Any
 import pytest
 import typer.main
 
-from tests.support.command import PROGRAM, ROOT, environment, run
+from tests.support.command import DOCUMENT, PROGRAM, ROOT, SCRIPTED, environment, run
+from tests.support.guides import DOCS, GUIDES, guide_page
 from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.cli.lazy_commands import LazyCommand
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted((DOCS / "runbook").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *GUIDES, *sorted((DOCS / "runbook").glob("*.md"))]
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -58,16 +58,9 @@ def test_the_readme_reads_a_cut_answer(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "[{'entity': 'chalk', 'definition': 'a soft rock'}] True\n"
 
 
-def test_the_readme_looks_at_an_answer_that_is_there() -> None:
-    [line] = [line for line in commands(README) if line[0] == "read"]
-    result = run(*line, folder=ROOT)
-    assert (result.returncode, result.stdout.count("\n")) == (0, 2)
-    assert "2 refused; truncated" in result.stderr
-
-
 def prose(page: Path) -> str:
     """A page without its fenced blocks."""
-    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^(`{3,}).*?^\1$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 def anchors(page: Path) -> set[str]:
@@ -83,6 +76,15 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
                 target = (page.parent / file).resolve() if file else page
                 assert target.exists(), f"{page.name}: {file}"
                 assert not anchor or anchor in anchors(target), f"{page.name}: {file}#{anchor}"
+
+
+def test_every_page_is_in_the_navigation_of_the_site_and_in_the_index() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    for page in GUIDES:
+        name = page.relative_to(DOCS).as_posix()
+        assert name in navigation, f"mkdocs.yml: {name} is missing"
+        assert f"]({name})" in index, f"docs/README.md: {name} is missing"
 
 
 @contextmanager
@@ -110,7 +112,7 @@ def test_the_worker_of_the_readme_answers_its_request_and_follows_its_change(tmp
     (tmp_path / "mine").mkdir()
     (prompt,) = re.findall(r"^````text\n(.*?)^````$", README, re.MULTILINE | re.DOTALL)
     (tmp_path / "mine" / "volcanoes.prompt").write_text(prompt, encoding="utf-8")
-    program = next(block for block in blocks(README, "python") if "PromptRequest" in block)
+    program = block_with(guide_page("running.md").read_text(encoding="utf-8"), "python", "PromptRequest")
     start = next(line for line in commands(README) if line[0] == "run")
     start[start.index("--http") + 1] = "127.0.0.1:0"
     with worker(start, tmp_path):
@@ -122,13 +124,17 @@ def test_the_worker_of_the_readme_answers_its_request_and_follows_its_change(tmp
             timeout=60,
             check=True,
         )
+        [send] = [line for line in commands(README) if line[0] == "send"]
+        sent = run(*send, folder=tmp_path)
         changes = [line for line in commands(README) if line[0] in ("config", "check")]
         results = [run(*line, folder=tmp_path) for line in changes]
     response = json.loads(answer.stdout)
     assert response["error"] is None
     assert json.loads(response["object"])[0]["entity"] == "chalk"
+    assert list(map(json.loads, sent.stdout.splitlines())) == json.loads(response["object"])
+    assert len(sent.stdout.splitlines()) == 4
     assert [result.returncode for result in results] == [0] * len(changes)
-    assert any("default/template.volcanoes" in result.stdout for result in results)
+    assert any("template.volcanoes" in result.stdout for result in results)
 
 
 @contextmanager
@@ -148,7 +154,7 @@ def printing(program: str, folder: Path, *arguments: str) -> Iterator[IO[str]]:
 def guide_of(name: str, folder: Path) -> str:
     """A guide, whose commands are to run in the folder with the demo."""
     (folder / "demo").symlink_to(ROOT / "demo")
-    return (DOCS / name).read_text(encoding="utf-8")
+    return guide_page(name).read_text(encoding="utf-8")
 
 
 def block_with(guide: str, language: str, text: str) -> str:
@@ -158,6 +164,12 @@ def block_with(guide: str, language: str, text: str) -> str:
 def start_with(guide: str, text: str) -> list[str]:
     """The command line that starts the worker of the guide with this text in an argument."""
     return next(line for line in commands(guide) if line[0] == "run" and text in " ".join(line))
+
+
+def test_the_estimate_of_the_guide_is_what_the_command_prints(tmp_path: Path) -> None:
+    command, _, shown = block_with(guide_of("cost.md", tmp_path), "console", "--estimate").partition("\n")
+    printed = run(*shlex.split(command.removeprefix("$ trustgraph-prompt ")), folder=tmp_path)
+    assert (printed.returncode, printed.stdout) == (0, shown)
 
 
 def test_the_chunk_of_the_guide_gives_its_objects(tmp_path: Path) -> None:
@@ -172,10 +184,7 @@ def test_the_chunk_of_the_guide_gives_its_objects(tmp_path: Path) -> None:
     assert {json.loads(line.partition(" ")[2])["entity"] for line in lines} >= {"chalk", "Needles"}
 
 
-def test_the_graph_of_the_guide_is_printed_and_a_store_reads_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("pyoxigraph")
+def test_the_graph_of_the_guide_is_printed(tmp_path: Path) -> None:
     guide = guide_of("knowledge-graph.md", tmp_path)
     (tmp_path / "graph").mkdir()
     (tmp_path / "graph" / "definitions.yaml").write_text(
@@ -187,20 +196,22 @@ def test_the_graph_of_the_guide_is_printed_and_a_store_reads_it(
         printing(block_with(guide, "python", "print_triples"), tmp_path) as output,
     ):
         lines = [output.readline() for _ in range(42)]
-    with (
-        worker(start_with(guide, "documents.db"), tmp_path),
-        printing(block_with(guide, "python", "N-Quads"), tmp_path, "demo/on-a-piece-of-chalk.txt") as output,
-    ):
-        quads = [output.readline() for _ in range(191)]
     shown = block_with(guide, "text", "context of").splitlines(keepends=True)
     assert len(shown) == 3
     assert {*shown} <= {*lines}
-    (tmp_path / "graph.nq").write_text("".join(quads), encoding="utf-8")
+
+
+def test_the_passages_of_the_guide_are_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    windows = DOCUMENT.read_text(encoding="utf-8").replace("\n", "\r\n")
+    (tmp_path / "report.txt").write_text(windows, encoding="utf-8-sig", newline="")
+    run("extract", "report.txt", "--provider", SCRIPTED, "-o", "reports.jsonl", folder=tmp_path)
     monkeypatch.chdir(tmp_path)
-    exec(compile(block_with(guide, "python", "pyoxigraph"), "knowledge-graph.md", "exec"), {})
-    count, *facts = capsys.readouterr().out.splitlines()
-    assert count == "164"
-    assert all(f"`{fact}`" in guide for fact in facts)
+    program = block_with(guide_page("extract.md").read_text(encoding="utf-8"), "python", "reports.jsonl")
+    exec(compile(program, "extract.md", "exec"), {})
+    found = capsys.readouterr().out.splitlines()
+    assert {"/entity chalk", "/entity Albion", "/subject Globigerina", "/object quicklime"} <= set(found)
 
 
 def test_the_rows_of_the_guide_are_those_that_it_shows(tmp_path: Path) -> None:

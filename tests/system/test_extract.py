@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
+import pty
+import re
+import shlex
 import signal
 import subprocess
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command import DOCUMENT, PROGRAM, RECORDING, SCRIPTED, environment, run, started
+from tests.support.command import DOCUMENT, PROGRAM, RECORDING, ROOT, SCRIPTED, environment, run, started
 from tests.support.model_server import ModelServer, Reply, Then, streamed
-from trustgraph_prompt.extraction import documents
 from trustgraph_prompt.llm import ScriptedAnswer, recordings
 
 OBJECTS = 68
@@ -42,7 +46,9 @@ class TestTheDemo:
         assert found[0] == {
             "prompt": "extract-definitions",
             "file": str(DOCUMENT),
+            "sha256": hashlib.sha256(DOCUMENT.read_bytes()).hexdigest(),
             "chunk": 1,
+            "start": 0,
             "object": {
                 "entity": "chalk",
                 "definition": "A white substance almost too soft to be called rock, found under the whole "
@@ -53,15 +59,15 @@ class TestTheDemo:
         positions = [(line["chunk"], line["prompt"]) for line in found]
         assert positions == sorted(positions)
 
-    def test_says_where_in_its_chunk_each_entity_stands(self, expected: bytes) -> None:
-        chunks = list(documents.chunks(documents.read(DOCUMENT), documents.CHUNK_SIZE))
+    def test_says_where_in_the_document_each_entity_stands(self, expected: bytes) -> None:
+        text = DOCUMENT.read_text(encoding="utf-8")
         exact = 0
         for line in map(json.loads, expected.splitlines()):
             for key, where in line["grounding"].items():
                 assert where is not None or key == "/object"
                 if where is not None and where["kind"] == "exact":
                     start, end = where["spans"][0]
-                    assert chunks[line["chunk"] - 1][start:end] == line["object"][key[1:]]
+                    assert text[line["start"] :][start:end] == line["object"][key[1:]]
                     exact += 1
         assert exact > OBJECTS / 2
 
@@ -93,10 +99,44 @@ class TestTheDemo:
         assert f"extract {DOCUMENT} -o {tmp_path / 'o.jsonl'} --base-url" in result.stdout.splitlines()[-1]
         assert "14/14 answers, 7/7 chunks, 68 objects" in result.stderr
 
+    def test_prints_the_summary_of_the_readme(self, tmp_path: Path) -> None:
+        (tmp_path / "demo").symlink_to(ROOT / "demo")
+        readme, makefile = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "Makefile"))
+        rule = makefile.partition("demo: $(READY)")[2].partition("\n\n")[0].replace("\\\n", " ")
+        command = rule.partition("$(BIN)/trustgraph-prompt ")[2]
+        printed = run(*shlex.split(command), folder=tmp_path).stdout.partition("\n\n")[0].splitlines()
+        blocks = re.findall(r"```text\n(.*?)\n```", readme, re.DOTALL)
+        block = next(each for each in blocks if "68 objects" in each)
+        for line, told in zip(printed, block.splitlines(), strict=True):
+            line, told = (re.sub(r"in \d+\.\d s", "in 0.1 s", each) for each in (line, told))
+            assert line == told or line.startswith(told.removesuffix("…").rstrip())
+
     def test_bare_objects_are_the_objects_alone(self, tmp_path: Path, expected: bytes) -> None:
         out = tmp_path / "o.jsonl"
         run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", out, "--bare")
         assert lines(out) == [json.loads(line)["object"] for line in expected.splitlines()]
+
+
+def test_a_terminal_shows_the_progress_live_and_standard_output_stays_json(
+    tmp_path: Path, slow_recording: str
+) -> None:
+    terminal, stderr = pty.openpty()
+    command = ("extract", DOCUMENT, "--provider", slow_recording, "-o", tmp_path / "o.jsonl", "--json")
+    process = subprocess.Popen(
+        [str(PROGRAM), *map(str, command), "--price", "1,2"],
+        env=environment(TERM="xterm"),
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+    )
+    os.close(stderr)
+    shown = b""
+    with suppress(OSError):  # that is how a terminal ends
+        while part := os.read(terminal, 4096):
+            shown += part
+    os.close(terminal)
+    stdout, _ = process.communicate(timeout=60)
+    assert re.search(r"\d+/14 answers, .* objects, .* paid", shown.decode())
+    assert json.loads(stdout)["answers"] == ANSWERS
 
 
 class TestAgain:
@@ -174,8 +214,8 @@ class TestNotOneObject:
             assert result.returncode == 1
             assert "truncated: 14 answers" in result.stdout
             assert "without use: 14 answers" in result.stdout
-            assert "larger `model: max-tokens` in the prompt file" in result.stdout
-            assert result.stderr.endswith(f"error: {NOT_ONE}\n")
+            assert f"error: {NOT_ONE}\n" in result.stderr
+            assert f"--report {tmp_path / 'o-report.html'}\n" in result.stderr
 
     def test_where_the_model_does_not_do_it_is_a_failure(self, tmp_path: Path) -> None:
         sorry = recorded(tmp_path, answer="I'm sorry, I can't do that.")
@@ -185,7 +225,7 @@ class TestNotOneObject:
         assert f"without use: 14 answers\n  14 × no object in the answer (first: {first})\n" in result.stdout
         assert "without any object" not in result.stdout
         assert "14 answers without use\n" in result.stderr
-        assert result.stderr.endswith(f"error: {NOT_ONE}\n")
+        assert f"error: {NOT_ONE}\n" in result.stderr
 
     def test_where_the_model_finds_none_is_an_answer(self, tmp_path: Path) -> None:
         nothing = recorded(tmp_path, answer="[]")
@@ -209,13 +249,22 @@ class TestTheFileOfObjects:
             ("n.txt", "foreign.jsonl"): "is not the state of an earlier `extract`",
             ("n.txt", "-"): "not to standard output",
             ("n.txt", "fifo"): "is not a regular file",
-            ("n.txt", "/dev/stdout"): "is not a regular file",
         }
         for (document, out), told in refused.items():
             command = ("extract", document, "--provider", SCRIPTED, "-o", out)
-            result = run(*command, folder=tmp_path, input="")  # its standard output is a pipe
+            result = run(*command, folder=tmp_path)
             assert result.returncode == 2, out
             assert told in result.stderr, out
+        command = ("extract", "n.txt", "--provider", SCRIPTED, "-o", "/dev/stdout")
+        piped = subprocess.run(
+            [str(PROGRAM), *map(str, command)],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+        assert (piped.returncode, piped.stdout) == (2, "")
+        assert "is not a regular file" in piped.stderr
         assert {file.name for file in tmp_path.iterdir()} == before
         assert (tmp_path / "n.txt").read_text() == "Chalk is soft."
         assert (tmp_path / "precious.jsonl").read_text() == "precious"
@@ -318,7 +367,7 @@ class TestInterrupted:
             wait_for_objects(out, process)
             result = run(*command)
             assert result.returncode == 1
-            assert "another extract" in result.stderr
+            assert "another run is using it" in result.stderr
             assert out.with_name("o.jsonl.part").stat().st_size > 0
 
 
@@ -336,8 +385,7 @@ class TestFilesThatAreNoDocuments:
             (b"", "is empty"),
             (b" \n\n ", "is empty"),
             (b"\x7fELF\0\0", "is a binary file"),
-            (b"%PDF-1.4\n%\xe2\xe3", "is a PDF; convert it to text first"),
-            (b"caf\xe9 au lait", "is not UTF-8 at byte 3"),
+            (b"%PDF-1.4\n%\xe2\xe3", "cannot be read as PDF, it is damaged"),
         ],
     )
     def test_end_it_where_there_is_nothing_else(self, content: bytes, told: str, tmp_path: Path) -> None:
@@ -428,7 +476,7 @@ async def test_a_server_on_loopback_gives_the_same_objects_as_the_recording(
 
 REFUSED = {
     "the key": (401, b'{"error": {"message": "no such key"}}', "OPENAI_API_KEY"),
-    "the model": (404, b'{"error": {"message": "no such model"}}', "--model"),
+    "the model": (404, b'{"error": {"message": "no such model"}}', "--model NAME"),
     "the address": (404, b"no such page", "--base-url"),
 }
 
@@ -465,7 +513,7 @@ async def test_a_run_in_which_every_question_would_fail_ends_with_those_in_progr
     assert summary["open"] == ANSWERS - summary["answers"] - len(summary["failures"]) > 0
     assert "stopped early: every other question would fail in the same way" in stderr
     assert setting in stderr
-    assert "then run the same command again" in stderr
+    assert f"extract {DOCUMENT} --json -o {out} --base-url {server.url}" in stderr
 
     server.reply = recorded.reply
     code, rest, _ = await extract_from(server, out)
@@ -484,8 +532,8 @@ async def test_a_server_that_forbids_one_question_is_asked_the_others(
 def test_a_file_of_no_use_is_skipped_and_the_others_are_asked(expected: bytes, tmp_path: Path) -> None:
     empty, broken, out = tmp_path / "empty.txt", tmp_path / "broken.txt", tmp_path / "objects.jsonl"
     empty.write_text(" ")
-    broken.write_bytes(b"caf\xe9")
+    broken.write_bytes(b"caf\xe9\0")
     result = run("extract", empty, DOCUMENT, broken, "--provider", SCRIPTED, "-o", out)
     assert result.returncode == 1
     assert out.read_bytes() == expected
-    assert f"skipped: 2 files\n  {empty}: is empty\n  {broken}: is not UTF-8 at byte 3" in result.stdout
+    assert f"skipped: 2 files\n  {empty}: is empty\n  {broken}: is a binary file" in result.stdout

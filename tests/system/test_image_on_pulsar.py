@@ -17,6 +17,7 @@ import yaml
 
 from tests.support.command import ROOT
 from tests.support.containers import ContainerSite, Image
+from tests.support.guides import guide_page
 from tests.support.model_server import DONE, ModelServer, Reply, said
 from tests.support.pulsar_server import PulsarServer
 from tests.support.pulsar_traffic import traffic
@@ -24,7 +25,7 @@ from tests.support.restless_model import RestlessModel
 
 pytestmark = [pytest.mark.image, pytest.mark.pulsar, pytest.mark.xdist_group("image")]
 
-GUIDE = ROOT / "docs" / "image.md"
+GUIDE = guide_page("image.md")
 
 
 @pytest.fixture

@@ -60,6 +60,15 @@ def test_prompts_flows_and_types_come_with_the_package(installed: Path, tmp_path
     templates, flows, package = map(Path, json.loads(result.stdout))
     assert package.is_relative_to(installed.parent)
     assert (package / "py.typed").exists()
+    assert {file.name for file in (package / "graph_store/page_files").iterdir()} == {
+        "LICENSES.txt",
+        "page.html",
+    }
+    assert {file.name for file in (package / "worker/telemetry/status_page").iterdir()} == {
+        "page.css",
+        "page.html",
+        "page.js",
+    }
     for ours, theirs in ((ROOT / "templates", templates), (ROOT / "flows", flows)):
         assert theirs.is_relative_to(package)
         assert {file.name for file in theirs.iterdir()} == {file.name for file in ours.iterdir()}

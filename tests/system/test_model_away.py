@@ -71,7 +71,7 @@ async def test_a_server_that_is_stopped_under_load_costs_no_request(
             await worker.shows("/readyz", '"ready": true')
             await worker.says("is available again")
             calls, most = server.lines.count("POST /v1/chat/completions"), server.most_on_the_wire
-        assert not dead.messages
+        assert not await dead.all()
     assert len(responses.messages) == 240
     assert all(json.loads(response.data)["error"] is None for response in responses.messages)
     assert answered < 140  # at least a hundred waited

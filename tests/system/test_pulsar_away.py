@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
 from collections import Counter
@@ -11,17 +12,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.support.command import run
 from tests.support.model_server import ModelServer
 from tests.support.pulsar_server import PulsarServer
-from tests.support.pulsar_traffic import Traffic, traffic
-from tests.support.restless_model import PROMPT, RestlessModel
+from tests.support.pulsar_traffic import FLOW, Traffic, traffic
+from tests.support.restless_model import PROMPT, TEMPLATES, RestlessModel
 from tests.support.worker_processes import Process, Site
 from trustgraph_prompt.broker import Producer, connect
 from trustgraph_prompt.errors import BrokerUnavailable
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Answer
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.alone, pytest.mark.xdist_group("mortal")]
+pytestmark = [pytest.mark.pulsar, pytest.mark.xdist_group("mortal")]
 
 KILLS = 2
 ANSWERED_BETWEEN_KILLS = 30
@@ -148,3 +150,41 @@ async def test_a_worker_that_is_started_while_the_broker_is_away_says_so_and_beg
         await worker.shows("/readyz", '"ready": true', SECONDS_TO_COME_BACK)
         tell(told_after_seconds=round(told, 1), ready_after_seconds=round(time.monotonic() - began, 1))
         assert not await flow.heard.missing(["r"])
+
+
+async def test_a_canary_and_the_history_survive_a_broker_that_is_killed(
+    mortal: PulsarServer, mortal_site: Site
+) -> None:
+    mortal.create_space(space := f"away-{time.time_ns()}")
+    site, folder = mortal_site, mortal_site.folder
+    topic = site.config_topic = f"persistent://{space}/config/prompt"
+    requests, responses = (f"persistent://{space}/flow/{name}" for name in ("requests", "responses"))
+    site.serves(FLOW.format(space=space, requests=requests, responses=responses, concurrency=4), TEMPLATES)
+    site.answers({"answer": "said"})
+
+    async def command(*arguments: object) -> str:
+        where = ("--broker", site.url, "--topic", topic)
+        done = await asyncio.to_thread(run, *arguments, *where, folder=folder)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    await command("topics", "create", "--flows", "flow.yaml", "--admin-url", mortal.admin_url)
+    for words, options in (("Say", ()), ("Please say", ("--canary", "50%"))):
+        prompt = {"dialect": "jinja", "prompt": f"{words} {{{{ text }}}}"}
+        (folder / "say.yaml").write_text(json.dumps(prompt))
+        await command("config", "push", "say.yaml", "--workspace", space, *options)
+    begun = f"the canary of prompt say of workspace {space} answers 50 % of its requests"
+    workers = [await site.run()]
+    await workers[0].says(begun)
+
+    await asyncio.to_thread(mortal.kill)
+    await asyncio.to_thread(mortal.start_again)
+    await is_ready_again(workers[0])
+    workers.append(await site.run())
+    await workers[1].says(begun)
+    await command("config", "canary", "abort", "say", "--workspace", space)
+    for worker in workers:
+        await worker.says(f"the canary of prompt say of workspace {space} has ended")
+    history = ("config", "history", "say", "--workspace", space, "--admin-url", mortal.admin_url, "--json")
+    changes = [json.loads(line) for line in (await command(*history)).splitlines()]
+    assert [each["action"] for each in changes] == ["canary", "push"]

@@ -6,8 +6,8 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from tests.support.graph_records import EntityContexts, Triples
 from tests.support.model_server import DONE, ModelServer, Reply, said, used
 from tests.support.pulsar_server import PulsarServer
 from tests.support.worker_processes import Site
-from tests.support.workers import DEFINITION, Heard, entry, listening
+from tests.support.workers import DEFINITION, entry, listening
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.wire import Chunk, Metadata, encode
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.alone, pytest.mark.xdist_group("mortal")]
+pytestmark = [pytest.mark.pulsar, pytest.mark.xdist_group("mortal")]
 
 CHUNKS = 500
 KILLS = 20
@@ -73,19 +73,13 @@ def reply(body: dict[str, Any]) -> Reply:
     return Reply([*parts, said(finish_reason="stop"), used(11, 22), DONE])
 
 
-@asynccontextmanager
-async def flow_of(
-    who: str, space: str, broker: Broker, server: ModelServer, url: str, folder: Path
-) -> AsyncIterator[tuple[Site, Heard]]:
-    """What serves the flow under a subscription of its own, and its answer records."""
-    topic = f"persistent://{space}/flow/"
-    await (await broker.consumer(f"{topic}chunks", who)).close()
+def site_of(who: str, space: str, stack: AsyncExitStack, server: ModelServer, url: str, folder: Path) -> Site:
+    """What serves the flow under a subscription of its own."""
     (folder / who).mkdir()
-    async with AsyncExitStack() as stack, listening(broker, f"{topic}answers-{who}") as answers:
-        site = Site(folder / who, stack, url)
-        site.serves(FLOW.format(space=space, who=who), TEMPLATES)
-        site.asks(server.url)
-        yield site, answers
+    site = Site(folder / who, stack, url)
+    site.serves(FLOW.format(space=space, who=who), TEMPLATES)
+    site.asks(server.url)
+    return site
 
 
 async def graph_of(broker: Broker, space: str, who: str) -> tuple[set[str], int, int]:
@@ -103,8 +97,13 @@ async def graph_of(broker: Broker, space: str, who: str) -> tuple[set[str], int,
     return set(found), len(found), messages
 
 
-async def until_answered(answers: Heard, count: int, seconds: float = 240) -> None:
-    async with asyncio.timeout(seconds):
+async def until_answered(url: str, space: str, who: str, count: int) -> None:
+    """Wait for so many answers, on a new connection.
+
+    One that has lost its broker tries again after pauses of up to a minute, and no setting changes that.
+    """
+    topic = f"persistent://{space}/flow/answers-{who}"
+    async with await connect(url) as broker, listening(broker, topic) as answers, asyncio.timeout(240):
         while len({message.key for message in answers.messages}) < count:
             await asyncio.sleep(0.05)
 
@@ -116,32 +115,33 @@ async def test_kills_of_workers_and_broker_leave_the_graph_as_it_would_be_withou
     mortal.create_space(space := f"graph-{time.time_ns()}")
     server.reply = reply
     async with AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(await connect(mortal.url))
-        calm, hurt = [
-            await stack.enter_async_context(flow_of(who, space, broker, server, mortal.url, tmp_path))
-            for who in ("calm", "hurt")
-        ]
-        chunks = await broker.producer(f"persistent://{space}/flow/chunks")
-        await asyncio.gather(*(chunks.send(chunk(number)) for number in range(CHUNKS)))
-        undisturbed = await calm[0].run()
-        await until_answered(calm[1], CHUNKS)
+        async with await connect(mortal.url) as broker:
+            for who in ("calm", "hurt"):
+                await (await broker.consumer(f"persistent://{space}/flow/chunks", who)).close()
+            chunks = await broker.producer(f"persistent://{space}/flow/chunks")
+            await asyncio.gather(*(chunks.send(chunk(number)) for number in range(CHUNKS)))
+
+        undisturbed = await site_of("calm", space, stack, server, mortal.url, tmp_path).run()
+        await until_answered(mortal.url, space, "calm", CHUNKS)
         await undisturbed.end()
         calls = len(server.bodies)
 
-        site, answers = hurt
+        site = site_of("hurt", space, stack, server, mortal.url, tmp_path)
         for kill in range(KILLS):
             worker = await site.run()
-            await until_answered(answers, kill * CHUNKS // (KILLS + 1) + dice.randint(1, 20))
+            answered = kill * CHUNKS // (KILLS + 1) + dice.randint(1, 20)
+            await until_answered(mortal.url, space, "hurt", answered)
             if kill in BROKER_DIES_AT:
                 await asyncio.to_thread(mortal.kill)
                 await asyncio.to_thread(mortal.start_again)
             worker.kill()
             await worker.wait()
         last = await site.run()
-        await until_answered(answers, CHUNKS)
+        await until_answered(mortal.url, space, "hurt", CHUNKS)
         await last.end()
-        expected, once, _ = await graph_of(broker, space, "calm")
-        found, published, messages = await graph_of(broker, space, "hurt")
+        async with await connect(mortal.url) as broker:
+            expected, once, _ = await graph_of(broker, space, "calm")
+            found, published, messages = await graph_of(broker, space, "hurt")
 
     tell(
         chunks=CHUNKS,

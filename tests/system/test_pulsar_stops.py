@@ -23,7 +23,7 @@ pytestmark = pytest.mark.pulsar
 SECONDS_BETWEEN = 0.02
 
 SECONDS_TO_END = 100.0
-"""Against hanging: ten times what docs/running.md says that a drain and all that follows it take here."""
+"""Against hanging: ten times what running.md says that a drain and all that follows it take here."""
 
 SHORT, LONG = 2.0, 30.0
 """Seconds that a drain may take: not enough where the model is silent, and enough where it speaks again."""

@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -46,14 +46,9 @@ NUMBER = {
 }
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[LlamaServer]:
-    if reason := missing():
-        unavailable(reason)
-    server = LlamaServer()
-    server.wait()
-    yield server
-    server.end()
+@pytest.fixture
+def server(llama_server: LlamaServer) -> LlamaServer:
+    return llama_server
 
 
 @pytest.fixture

@@ -83,6 +83,7 @@ async def test_a_worker_serves_plain_prompts_with_what_every_worker_needs(site: 
         responses = await site.hear(broker, RESPONSES)
         await (await broker.producer(REQUESTS)).send(request, properties={"id": "1"})
         worker = await site.spawn(*site.arguments, stderr=PIPE, PYTHONPROFILEIMPORTTIME="1")
+        assert isinstance(worker, asyncio.subprocess.Process)
         ended = asyncio.create_task(worker.communicate())
         await responses.until(1)
         worker.send_signal(signal.SIGTERM)

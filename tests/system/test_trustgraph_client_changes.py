@@ -63,7 +63,7 @@ async def test_a_prompt_changes_while_requests_run(trustgraph: TrustGraphSite) -
 
     await asking.hears("one")
     judging = asyncio.create_task(client.prompt("judge"))
-    while not model.in_hand:
+    while not model.asked["judge"]:
         await asyncio.sleep(0.02)
     # What is under way ends as it began, though its prompt is gone and the others are new.
     await trustgraph.config.delete("prompt", "default", "template.judge")

@@ -11,7 +11,7 @@ from tests.support.workers import entry
 from trustgraph_prompt.broker import Broker, EmbeddedBroker
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS
-from trustgraph_prompt.worker.config import config_topic
+from trustgraph_prompt.worker.config import config_topic, source
 from trustgraph_prompt.worker.config.config_topic import ConfigTopic
 from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.telemetry.health import Health
@@ -24,7 +24,7 @@ async def loaded(pushes: int) -> None:
     async with await EmbeddedBroker.connect() as broker:
         producer = await broker.producer(config_topic.TOPIC)
         for number in range(pushes):
-            properties = {config_topic.PUSH: str(number), config_topic.MORE: "true"}
+            properties = {source.PUSH: str(number), source.MORE: "true"}
             await producer.send(entry("x").encode(), key=f"default/template.p{number}", properties=properties)
         producers, metrics = ProducerPool(broker), Metrics()
         topic = ConfigTopic(broker, Prompts(), producers, metrics, Watch(Health(), metrics))

@@ -1,4 +1,4 @@
-"""docs/configuration.md lists all that can be set: every option, environment variable and key of a file."""
+"""configuration.md lists all that can be set: every option, environment variable and key of a file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import typer.main
 
+from tests.support.guides import guide_page
 from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.cli.lazy_commands import LazyCommand
-from trustgraph_prompt.worker.dead_letters.record import ERRORS
+from trustgraph_prompt.worker.dead_letters.record import ADVICE
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+PAGE = guide_page("configuration.md").read_text("utf-8")
 VARIABLE = re.compile(r'"((?:TRUSTGRAPH|OPENAI|OTEL|PULSAR|SSL)_[A-Z0-9_]+|NO_COLOR)"')
 
 
@@ -88,8 +89,8 @@ def test_every_key_of_a_file_stands_there(heading: str, schema: str) -> None:
     assert sorted(told) == sorted(set(keys(json.loads((ROOT / schema).read_text("utf-8")))))
 
 
-def test_every_error_that_requests_die_of_is_explained() -> None:
-    page = (ROOT / "docs" / "dead-letters.md").read_text("utf-8")
-    table = page.partition("| error |")[2].partition("\n\n")[0]
-    told = [name for line in table.splitlines() for name in re.findall("`([a-z-]+)`", line.split(" | ")[0])]
-    assert sorted(told) == sorted(ERRORS)
+def test_every_error_that_requests_die_of_is_explained_as_dead_show_does() -> None:
+    page = guide_page("errors.md").read_text("utf-8")
+    table = page.partition("| type |")[2].partition("\n\n")[0]
+    told = [line.removesuffix(" |").split(" | ") for line in table.splitlines()[2:]]
+    assert {name: helps for names, _, helps in told for name in re.findall("`([a-z-]+)`", names)} == ADVICE

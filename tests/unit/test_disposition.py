@@ -1,4 +1,4 @@
-"""What becomes of a message: the table of `docs/dispositions.md`, and what each situation leads to."""
+"""What becomes of a message: the table of `dispositions.md`, and what each situation leads to."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from errno import ECONNRESET, EMFILE, ENFILE
 from itertools import product
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.guides import guide_page
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import (
     BrokerClosed,
@@ -52,7 +52,7 @@ from trustgraph_prompt.worker.request.disposition import (
     rule_for,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "dispositions.md"
+PAGE = guide_page("dispositions.md")
 
 
 def failed(cause: ProviderError) -> Outcome:
@@ -414,7 +414,7 @@ def row(rule: Rule) -> str:
 
 
 def test_the_page_shows_the_table() -> None:
-    assert table() in PAGE.read_text(), f"docs/dispositions.md must have this table:\n\n{table()}"
+    assert table() in PAGE.read_text(), f"docs/reference/dispositions.md must have this table:\n\n{table()}"
 
 
 def test_a_worker_without_a_descriptor_had_a_defect() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.broker import Message
+from trustgraph_prompt.documents import Chunk, Document, Place
 from trustgraph_prompt.extraction.results import FoundObject, Job, ObjectsFile, Result, ResultCollector
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
 
 def job(position: int, id: str = "", file: str = "a.txt") -> Job:
-    return Job(position, id or f"r{position}", "define", file, position + 1, "text")
+    document = Document(file, "Some text.")
+    return Job(position, id or f"r{position}", "define", document, Chunk(position + 1, 5, "text"))
 
 
 def published(id: str, request: str, value: object) -> Message:
@@ -60,7 +63,7 @@ def test_jobs_with_one_request_share_its_answer() -> None:
     gatherer = ResultCollector([job(0, "r"), job(1, "r", "b.txt")], results.append)
     assert [asked.position for asked in gatherer.to_ask()] == [0]
     gatherer.take_answer(answered("r"))
-    assert [result.job.file for result in results] == ["a.txt", "b.txt"]
+    assert [result.job.document.file for result in results] == ["a.txt", "b.txt"]
 
 
 def test_a_failure_of_an_earlier_run_is_asked_again_and_not_mistaken_for_one_of_this() -> None:
@@ -110,6 +113,12 @@ def test_what_belongs_to_nobody_is_ignored() -> None:
     assert gatherer.open == 1
 
 
+def line(chunk: int, rest: bytes) -> bytes:
+    sha256 = hashlib.sha256(b"Some text.").hexdigest()
+    origin = f'{{"prompt":"define","file":"a.txt","sha256":"{sha256}","chunk":{chunk},"start":5,'
+    return origin.encode() + rest + b"}\n"
+
+
 class TestLines:
     def test_stand_in_the_order_of_the_jobs(self) -> None:
         written: list[bytes] = []
@@ -118,9 +127,30 @@ class TestLines:
         assert written == []
         lines.add(Result(job(0), (FoundObject(b'{"n":0}'), FoundObject(b'{"n":1}', '{"/n":null}'))))
         assert written == [
-            b'{"prompt":"define","file":"a.txt","chunk":1,"object":{"n":0}}\n',
-            b'{"prompt":"define","file":"a.txt","chunk":1,"object":{"n":1},"grounding":{"/n":null}}\n',
-            b'{"prompt":"define","file":"a.txt","chunk":2,"object":{"n":2}}\n',
+            line(1, b'"object":{"n":0}'),
+            line(1, b'"object":{"n":1},"grounding":{"/n":null}'),
+            line(2, b'"object":{"n":2}'),
+        ]
+
+    def test_have_the_page_and_the_heading_of_what_was_found(self) -> None:
+        places = (Place(0, 1, "One"), Place(8, 2, None))
+        document = Document("a.pdf", "One. Two. Three.", "pdf", places)
+        written: list[bytes] = []
+        lines = ObjectsFile(written.extend)
+        in_chunk = [
+            None,
+            '{"/n":null}',
+            '{"/n":null,"/m":{"spans":[[4,5]]}}',
+            '{"/n":{"spans":[[2,3],[7,8]]}}',
+        ]
+        found = tuple(FoundObject(b"{}", grounding) for grounding in in_chunk)
+        lines.add(Result(Job(0, "r", "define", document, Chunk(1, 5, "Two. Three.")), found))
+        origins = [json.loads(each) for each in written]
+        assert [(origin["page"], origin.get("heading")) for origin in origins] == [
+            (1, "One"),
+            (1, "One"),
+            (2, None),
+            (1, "One"),
         ]
 
     def test_of_jobs_after_one_without_a_result_are_written_at_the_end(self) -> None:

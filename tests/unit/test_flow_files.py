@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.guides import guide_page
 from trustgraph_prompt import package_data
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import ConfigError, FlowError
@@ -392,7 +393,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "completion-worker.md").read_text("utf-8")
+    guide = guide_page("completion-worker.md").read_text("utf-8")
     flow, provider = re.findall(r"^```yaml\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
 
     [served] = flow_file.load(written(tmp_path, flow, "served.yaml"))

@@ -115,7 +115,7 @@ def test_the_plain_variant_has_statements_instead_of_triple_terms() -> None:
 
 
 def test_statements_go_into_messages_of_fifty_and_come_back() -> None:
-    facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal(str(n), "urn:type", "en")) for n in range(100)]
+    facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal(str(n), "urn:type")) for n in range(100)]
     facts.append(Statement(Iri("urn:s"), v.CONTAINS, QUOTED, GRAPH_SOURCE))
 
     data = list(triples(facts, CHUNK, LIMIT))

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.guides import guide_page
 from trustgraph_prompt import language
 from trustgraph_prompt.ask import try_examples
 from trustgraph_prompt.prompts import files
 
-DOCS = Path(__file__).parents[2] / "docs"
 
-
-def blocks(kind: str, page: str = "prompts.md") -> list[str]:
-    return re.findall(rf"^```{kind}\n(.*?)^```$", (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+def blocks(kind: str, *pages: str) -> list[str]:
+    text = "\n".join(
+        guide_page(page).read_text("utf-8") for page in pages or ("write-a-prompt.md", "prompts.md")
+    )
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("source", [*blocks("prompt"), *blocks("prompt", "caching.md")])

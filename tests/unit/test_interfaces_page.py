@@ -1,4 +1,4 @@
-"""docs/interfaces.md is true: what it says is here, is here."""
+"""docs/reference/interfaces.md is true: what it says is here, is here."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.guides import guide_page
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.contract import ContractOptions
 from trustgraph_prompt.language import parse
 from trustgraph_prompt.prompts.entry_schema import SCHEMA
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "interfaces.md"
+PAGE = guide_page("interfaces.md")
 TEXT = PAGE.read_text("utf-8")
 SEEDS = sorted((ROOT / "tests" / "system" / "seed_examples").glob("seed-*.md"))
 

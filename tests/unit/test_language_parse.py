@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 
+from tests.support.guides import guide_page
 from trustgraph_prompt.language import format, parse
 from trustgraph_prompt.language.nodes import (
     Annotated,
@@ -326,7 +326,7 @@ def test_prompts_may_expect_types_of_all_kinds() -> None:
 
 
 def test_the_blocks_of_the_guide_are_texts_of_the_language() -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "schema-language.md").read_text("utf-8")
+    guide = guide_page("schema-language.md").read_text("utf-8")
     whole, outline, apart = re.findall(r"^```prompt\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
     assert format(whole).startswith("# What a review finds.\nschema Source:\n")
     assert len(parse(whole + apart).prompts) == 1

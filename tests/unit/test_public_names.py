@@ -1,4 +1,4 @@
-"""What the package offers: `__all__`, docs/api.md, the guides and the modules say the same."""
+"""What the package offers: `__all__`, docs/reference/api.md, the guides and the modules say the same."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from types import ModuleType
 import pytest
 
 import trustgraph_prompt
+from tests.support.guides import GUIDES, ROOT, guide_page
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "api.md"
-GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGE = guide_page("api.md")
+TEACHING = [ROOT / "README.md", *GUIDES]
 IMPORT = re.compile(r"\bfrom (trustgraph_prompt[\w.]*) import (\([^)]*\)|[\w, ]+)")
 
 
@@ -125,7 +125,7 @@ def test_every_package_that_offers_names_keeps_them_in_order() -> None:
         assert names == in_order(list(set(names))), module
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
+@pytest.mark.parametrize("guide", TEACHING, ids=lambda guide: guide.name)
 def test_guides_import_what_is_public(guide: Path) -> None:
     for module, names in IMPORT.findall(guide.read_text("utf-8")):
         for name in re.findall(r"(\w+)(?: as \w+)?", names):

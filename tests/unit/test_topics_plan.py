@@ -74,10 +74,10 @@ def test_a_non_persistent_topic_needs_its_namespace_and_dead_letters_only() -> N
     assert set(wanted.namespaces) == {"tg/config", "tg/flow", "tg/request", "tg/response"}
 
 
-def test_answers_config_its_report_and_its_owners_are_tables_and_objects_are_not() -> None:
+def test_answers_config_and_the_topics_beside_it_are_tables_and_objects_are_not() -> None:
     tables = {name for name, topic in needed(FLOW).items() if topic.table}
     in_work = "persistent://tg/flow/requests-prompt--default--f--request-WORK"
-    config = {CONFIG, f"{CONFIG}-report", f"{CONFIG}-owners"}
+    config = {CONFIG, *(f"{CONFIG}-{beside}" for beside in ("report", "owners", "history", "canary"))}
     assert tables == {*config, "persistent://tg/flow/answers", in_work}
     assert needed(FLOW)["persistent://tg/flow/objects"] == Topic("persistent://tg/flow/objects")
 

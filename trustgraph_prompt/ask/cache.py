@@ -20,7 +20,7 @@ ENTRY_BYTES = 1024
 
 
 class Cache(ABC):
-    """Stores answers under keys that hash everything that determines them (docs/caching.md).
+    """Stores answers under keys that hash everything that determines them (docs/how-to/caching.md).
 
     A failing cache never fails a request: an exception of `get` counts as a miss, one of `set` is logged.
     Both must return within a bounded time. `in_flight` has the answers that this process is waiting for, by

@@ -14,15 +14,14 @@ from trustgraph_prompt.ask.call_stream import CallStream, Listen, Piece
 from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.grounding import judging_by_terms
 from trustgraph_prompt.ask.merge_calls import merge_calls
-from trustgraph_prompt.ask.messages import Feedback, next_pass, opening
+from trustgraph_prompt.ask.messages import Feedback, next_pass
 from trustgraph_prompt.ask.next_step import Plan
 from trustgraph_prompt.ask.passes import add_pass, may_have_more
-from trustgraph_prompt.ask.step import Reply, Step
+from trustgraph_prompt.ask.step import Reply, Step, first_step
 from trustgraph_prompt.compute_thread import beside
-from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, ProviderPaused, Reason, without_frames
-from trustgraph_prompt.llm import Call, Provider, RetryPolicy
+from trustgraph_prompt.llm import Provider, RetryPolicy
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
@@ -49,12 +48,12 @@ async def ask(
 
     After a transient error a call is retried as `retry` says; a truncated answer is continued; an invalid
     answer is asked for again, with feedback, up to the attempts of prompt and budget; further passes ask for
-    objects that are missing (docs/asking.md).
+    objects that are missing (docs/reference/asking.md).
     `published` and `clock` are in seconds since the epoch; without `published` the seconds of the budget
     count from now. `price` converts tokens into the money of the budget. `listen` is awaited with each piece
     of the answer as soon as it is final; its exceptions are raised. `cache` stores the answers of prompts
-    that allow it (docs/caching.md). `feedback` replaces our words about what is wrong with an answer; then
-    the question itself must describe the schema to the model.
+    that allow it (docs/how-to/caching.md). `feedback` replaces our words about what is wrong with an answer;
+    then the question itself must describe the schema to the model.
 
     Raises `ValueError` if `retry` has a deadline or tokens, which belong in the budget, or if the budget has
     money and there is no price.
@@ -87,8 +86,7 @@ async def _ask_passes(
     prompt: PromptDefinition, question: Question, plan: Callable[[Step], Plan], calls: _Calls
 ) -> Outcome:
     """Ask the question, and then for what is still missing, until a pass brings nothing new or fails."""
-    first = Step("first", opening(question), prompt.config)
-    outcome = last = await _converse(plan(first), calls)
+    outcome = last = await _converse(plan(first_step(prompt, question)), calls)
     for _ in range(1, prompt.passes):
         if not may_have_more(last):
             break
@@ -184,19 +182,12 @@ class _Calls:
             await self._listen(Piece(objects=(outcome.value,), grounding=outcome.grounding))
 
     async def _call(self, why: str, step: Step) -> Reply:
-        contract, messages = self._prompt.contract, step.messages
-        allowed, wanted = self._meter.answer_tokens(messages), step.config.answer_limit
+        allowed, wanted = self._meter.answer_tokens(step.messages), step.config.answer_limit
         if allowed is not None and allowed <= step.more_than:
             found = f"the budget leaves {allowed} tokens for an answer"
             raise BudgetSpent(f"{found}, which was truncated at {step.more_than}")
-        call = Call(
-            messages,
-            config=step.config.at_most(allowed),
-            response_schema=server_schema(contract, items=self._prompt.native_items),
-            schema_in_words=step.schema_in_words,
-            labels={"prompt": self._prompt.id, "call": str(self._made + 1), "why": why},
-        )
-        stream = CallStream(step, contract, self.collected.new, self._listen, self._characters)
+        call = step.call(self._prompt, why, number=self._made + 1, answer_tokens=allowed)
+        stream = CallStream(step, self._prompt.contract, self.collected.new, self._listen, self._characters)
         broken: ProviderError | None = None
         try:
             await stream.receive(self._provider.stream(call), self._meter.seconds_left())

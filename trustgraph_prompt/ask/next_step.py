@@ -1,4 +1,4 @@
-"""Decides on the next call to the model (docs/asking.md has the table)."""
+"""Decides on the next call to the model (docs/reference/asking.md has the table)."""
 
 from __future__ import annotations
 

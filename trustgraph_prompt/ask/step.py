@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from trustgraph_prompt.ask.messages import opening
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
 from trustgraph_prompt.json_text.grammar import before_half_escape
-from trustgraph_prompt.llm import Message, RuntimeConfig
+from trustgraph_prompt.llm import Call, Message, RuntimeConfig
+from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Stage
 
 #: The reasons (`Step.why`) of another attempt after an invalid answer.
@@ -57,6 +60,29 @@ class Step:
     def messages(self) -> Sequence[Message]:
         """The messages of the call, with the prefill."""
         return [*self.conversation, Message("assistant", self.prefill)] if self.prefill else self.conversation
+
+    def call(
+        self, prompt: PromptDefinition, why: str, *, number: int = 1, answer_tokens: int | None = None
+    ) -> Call:
+        """The call that makes the step, the `number`-th of the question; its answer has a limit of tokens."""
+        return Call(
+            self.messages,
+            config=self.config.at_most(answer_tokens),
+            response_schema=server_schema(prompt.contract, items=prompt.native_items),
+            schema_in_words=self.schema_in_words,
+            labels={"prompt": prompt.id, "call": str(number), "why": why},
+        )
+
+
+def first_step(prompt: PromptDefinition, question: Question) -> Step:
+    """The step with which the model is asked the question."""
+    return Step("first", opening(question), prompt.config)
+
+
+def first_call(prompt: PromptDefinition, question: Question) -> Call:
+    """The first call that `ask` makes for a question, if no budget limits the answer."""
+    step = first_step(prompt, question)
+    return step.call(prompt, step.why)
 
 
 @dataclass(frozen=True, slots=True)

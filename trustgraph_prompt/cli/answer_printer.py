@@ -10,6 +10,7 @@ import typer
 
 from trustgraph_prompt.cli import failure_advice, output
 from trustgraph_prompt.errors import ProviderError, Reason
+from trustgraph_prompt.extraction.truncation import truncation
 from trustgraph_prompt.json_text.encoding import canonical
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class AnswerPrinter:
         if outcome.truncated:
             issues = [output.issue_as_json(issue) for issue in (outcome.issues if outcome.ok else ())]
             calls = [asdict(call) for call in outcome.calls]
-            why, lacked_room = failure_advice.truncation(issues, calls, self._prompt.config.answer_limit)
+            why, lacked_room = truncation(issues, calls, self._prompt.config.answer_limit)
             output.note(f"truncated: {why}")
             if lacked_room:
                 output.note(f"{failure_advice.LONGER_ANSWERS} shorter terms")

@@ -1,4 +1,4 @@
-"""`answers`: lists answers without objects, from the answer records of flows."""
+"""`answers`: lists answers without objects, and shows one answer, from the answer records of flows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output
+from trustgraph_prompt.cli import inspect_broker, options, output, refused_objects
 from trustgraph_prompt.cli.lazy_commands import Command, group
 from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import Reason
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker import Answer
 
-app = group("List answers without objects, each with the reason.", "answers list --flow chunks")
-
-
-@app.callback()
-def _root() -> None:
-    """Keep `list` a subcommand: typer would merge a group of one command with that command."""
+app = group(
+    "List answers without objects, each with the reason, and show what an answer got refused.",
+    "answers list --flow chunks",
+)
 
 
 def _reason(name: str | None) -> str | None:
@@ -77,6 +75,52 @@ def list_(
     if recorded:
         noun = "answer" if count == 1 else "answers"
         output.note(f"{f'{count:,}' if count else 'no'} {noun} without objects {description}")
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt answers show 3f2a9c81 --flow chunks")
+def show(
+    request: Annotated[
+        str, typer.Argument(metavar="REQUEST", help="The id of a request, as `list` prints it.")
+    ],
+    flows: inspect_broker.FlowsOption = None,
+    flow: inspect_broker.FlowOption = None,
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    config_topic: refused_objects.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    templates: options.TemplatesOption = None,
+    admin_url: inspect_broker.AdminUrlOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Print the answer to one request: its reason, its calls, and each refused object.
+
+    Each refused object is shown with the line of the schema that it breaks: a line of the prompt file, if the
+    files have the version of the prompt that was asked, else the part of the schema, from the history of the
+    config topic. Exits with 1 if there is no such answer.
+    """
+    chosen, description = inspect_broker.flows_of(flows, flow)
+
+    async def print_it(view: BrokerView) -> bool:
+        for flow in chosen:
+            found = await refused_objects.answer_of(view, flow, request)
+            if found is None:
+                continue
+            published, answer = found
+            prompt = await refused_objects.prompt_of(answer, view, flow.workspace, config_topic, templates)
+            facts = _facts(published, answer) | {"objects": len(answer.objects), "stage": answer.stage}
+            if as_json:
+                output.print_json(facts | {"rejected": refused_objects.as_json(answer, prompt)})
+            else:
+                for line in output.readable({name: fact for name, fact in facts.items() if fact is not None}):
+                    typer.echo(visible(line))
+                for line in refused_objects.lines(answer, prompt):
+                    typer.echo(line)
+            return True
+        return False
+
+    with output.waiting("looking for the answer"):
+        found = inspect_broker.look(broker, admin_url, print_it)
+    if not found:
+        output.note(f"error: there is no answer to the request {request} {description}")
+        raise typer.Exit(1)
 
 
 def _print(published: float, answer: Answer, *, as_json: bool) -> None:

@@ -1,9 +1,9 @@
-"""`check`: validates flow files, prompt files and exports before a worker loads them."""
+"""`check`: validates flow files, prompt files, exports and gold files before they are used."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,8 @@ from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.prompts import PromptDefinition
+    from trustgraph_prompt.evaluation.gold import GoldText
+    from trustgraph_prompt.prompts import PromptDefinition, PromptSet
     from trustgraph_prompt.prompts.files import PromptFiles
     from trustgraph_prompt.worker.flow import Flow
 
@@ -35,7 +36,7 @@ MAX_KEYS_COMPARED = 100
 class Verdict:
     """The result for one file, or for one entry of an export. It is valid if there are no errors.
 
-    `entries` are its valid entries, or `flow` is its valid flow.
+    `entries` are its valid entries, `flow` is its valid flow, or `gold` are its valid texts.
     """
 
     place: str
@@ -46,6 +47,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     entries: Mapping[str, str] = field(default_factory=dict)
     flow: Flow | None = None
+    gold: Sequence[GoldText] = ()
 
 
 def command(
@@ -53,20 +55,22 @@ def command(
         list[Path],
         typer.Argument(
             metavar="PATH…",
-            help="Flow files, prompt files, folders of both, and exports of a workspace (.json).",
+            help="Flow files, prompt files, folders of both, exports of a workspace (.json), and gold files "
+            "of `eval` (.jsonl).",
         ),
     ],
     as_json: options.JsonOption = False,
 ) -> None:
-    """Validate flows, prompts and workspace exports, and test the examples of prompts.
+    """Validate flows, prompts, workspace exports and gold files, and test the examples of prompts.
 
-    Flows are compared with the prompts among the files, or with the bundled ones if there are none.
+    Flows and gold files are compared with the prompts among the files, or with the bundled ones if there are
+    none.
     No model is called. Each error names the file, the position or key, what was found and what was expected.
     Exits with 2 if there are errors.
     """
     verdicts = [verdict for path in paths for verdict in _check(path)]
     if not any(verdict.errors for verdict in verdicts):
-        verdicts = _with_what_flows_lack(verdicts)
+        verdicts = _compared_with_prompts(verdicts)
     if as_json:
         output.print_json([_as_json(verdict) for verdict in verdicts])
     else:
@@ -85,6 +89,7 @@ def _print(verdict: Verdict) -> None:
         output.note(f"warning: {warning}")
     if not verdict.errors:
         what = output.counted(verdict.prompts, "prompt") if verdict.prompts > 1 else verdict.what
+        what = output.counted(len(verdict.gold), "gold text") if verdict.gold else what
         examples = f", {output.counted(verdict.examples, 'example')}" if verdict.examples else ""
         typer.echo(f"OK     {verdict.place} ({what}{examples})")
 
@@ -95,6 +100,9 @@ def _check(path: Path) -> Iterator[Verdict]:
 
     if path.suffix == ".json":
         yield from _check_export(path)
+        return
+    if path.suffix == ".jsonl":
+        yield _check_gold(path)
         return
     paths = [path]
     if path.is_dir():
@@ -216,20 +224,44 @@ def _check_export(path: Path) -> Iterator[Verdict]:
         yield Verdict(f"{path} {key}", "entry", errors, warnings=warnings, entries={key: entries[key]})
 
 
-def _with_what_flows_lack(verdicts: list[Verdict]) -> list[Verdict]:
-    """The verdicts, with a warning for each flow that lacks a prompt or a clause `graph`."""
+def _check_gold(path: Path) -> Verdict:
+    from trustgraph_prompt.evaluation import gold
+
+    try:
+        return Verdict(str(path), "gold file", gold=gold.read(path))
+    except ConfigError as error:
+        return Verdict(str(path), "gold file", _all(error))
+
+
+def _compared_with_prompts(verdicts: list[Verdict]) -> list[Verdict]:
+    """The verdicts, with what flows lack as warnings, and with the errors of gold files for their prompts."""
     from trustgraph_prompt import package_data
     from trustgraph_prompt.prompts import PromptSet, files
 
-    if not any(verdict.flow for verdict in verdicts):
+    if not any(verdict.flow or verdict.gold for verdict in verdicts):
         return verdicts
     given = {key: entry for verdict in verdicts for key, entry in verdict.entries.items()}
     prompts = PromptSet.build(given or files.load(package_data.templates()))
-    lacking = [each.flow and each.flow.what_it_lacks({each.flow.workspace: prompts}) for each in verdicts]
-    return [
-        replace(verdict, warnings=(f"{verdict.place}: {lack}",)) if lack else verdict
-        for verdict, lack in zip(verdicts, lacking, strict=True)
-    ]
+    return [_compared(verdict, prompts) for verdict in verdicts]
+
+
+def _compared(verdict: Verdict, prompts: PromptSet) -> Verdict:
+    from trustgraph_prompt.evaluation.gold import check_for
+
+    if verdict.flow and (lack := verdict.flow.what_it_lacks({verdict.flow.workspace: prompts})):
+        return replace(verdict, warnings=(f"{verdict.place}: {lack}",))
+    warnings, errors = list(verdict.warnings), list(verdict.errors)
+    for id in dict.fromkeys(text.prompt for text in verdict.gold if text.prompt):
+        if (prompt := prompts.find(id)) is None:
+            warnings.append(
+                f"{verdict.place}: not compared with the prompt {id}, which is not among the files"
+            )
+            continue
+        try:
+            check_for(prompt, [text for text in verdict.gold if text.prompt == id], {})
+        except ConfigError as error:
+            errors += _all(error)
+    return replace(verdict, warnings=tuple(warnings), errors=tuple(errors))
 
 
 def _all(error: ConfigError) -> tuple[ConfigError, ...]:
@@ -267,6 +299,8 @@ def _as_json(verdict: Verdict) -> dict[str, Any]:
     result: dict[str, Any] = {"place": verdict.place, "what": verdict.what, "ok": not verdict.errors}
     if verdict.prompts:
         result |= {"prompts": verdict.prompts, "examples": verdict.examples}
+    if verdict.gold:
+        result["texts"] = len(verdict.gold)
     if verdict.warnings:
         result["warnings"] = verdict.warnings
     if verdict.errors:

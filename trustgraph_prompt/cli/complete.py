@@ -26,6 +26,7 @@ def command(
     requests_per_minute: options.RequestsPerMinuteOption = None,
     tokens_per_minute: options.TokensPerMinuteOption = None,
     http: options.HttpOption = None,
+    show_content: options.ShowContentOption = False,
     ready_without_model: options.ReadyOption = False,
     drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
     script: options.ProviderOption = None,
@@ -44,6 +45,7 @@ def command(
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.worker import Prompts, Service, flow_file, process
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
+    from trustgraph_prompt.worker.telemetry.activity import Activity
 
     options.check_trustgraph(flows, trustgraph=trustgraph)
 
@@ -76,7 +78,8 @@ def command(
         config_topic=None,
         processors=processors,
         drain_timeout=drain_timeout,
+        activity=Activity(shows_content=show_content),
         ready_without_model=ready_without_model,
         connect=options.connect,
     )
-    process.run(service, http=http)
+    process.run(service, id, http=http)

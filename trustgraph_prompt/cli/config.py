@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import config_apply, inspect_broker, options, output, push_prompts
+from trustgraph_prompt.cli import (
+    config_apply,
+    config_canary,
+    config_history,
+    config_rollback,
+    inspect_broker,
+    options,
+    output,
+    push_canary,
+    push_prompts,
+)
 from trustgraph_prompt.cli.lazy_commands import Command, group
 from trustgraph_prompt.cli.push_prompts import WaitOption, WorkspaceOption, check_workspace, worker_name
 from trustgraph_prompt.errors import ConfigError
@@ -38,14 +48,20 @@ def push(
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    canary: push_canary.CanaryOption = None,
     wait: WaitOption = None,
+    by: push_prompts.ByOption = None,
+    why: push_prompts.WhyOption = "",
 ) -> None:
     """Publish prompts; workers apply all of them at once.
 
-    Prompts that do not compile or whose examples fail are rejected, and then nothing is published.
+    Prompts that do not compile or whose examples fail are rejected, and then nothing is published. With
+    --canary, the prompts that differ from the served ones answer a share of the requests, and `config canary`
+    compares both.
     """
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker.config import config_topic as config
+    from trustgraph_prompt.worker.config import history
 
     try:
         entries = push_prompts.compiled(files.read(path))
@@ -56,17 +72,22 @@ def push(
     except ConfigError as error:
         error.add_note("nothing was pushed")
         raise
+    share = push_canary.share(canary)
     count = output.counted(len(entries), "entry", "entries")
     pushed = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
 
     async def publish(connected: Broker) -> bool:
         found = await config.entries(connected, workspace, topic=topic)
         present = {key.removeprefix(f"{workspace}/"): data for key, data in found.items()}
+        if share is not None:
+            author = push_prompts.author(by, why)
+            return await push_canary.begin(connected, workspace, present, entries, share, author, topic, wait)
         config.check_room(workspace, present.keys() | entries.keys())
         push_prompts.warn(present, entries)
 
         async def send() -> str:
-            id = await config.push(connected, workspace, entries, topic=topic)
+            author = push_prompts.author(by, why)
+            id = await history.push(connected, workspace, entries, author, topic=topic)
             typer.echo(pushed)
             return id
 
@@ -76,7 +97,10 @@ def push(
         raise typer.Exit(1)
 
 
+app.add_typer(config_canary.app, name="canary")
 app.command("apply", cls=Command, epilog=config_apply.EXAMPLE)(config_apply.command)
+config_history.register(app)
+app.command("rollback", cls=Command, epilog=config_rollback.EXAMPLE)(config_rollback.command)
 
 
 @app.command("list", cls=Command, epilog="Example:  trustgraph-prompt config list --workspace default --json")
@@ -142,9 +166,12 @@ def delete(
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    by: push_prompts.ByOption = None,
+    why: push_prompts.WhyOption = "",
 ) -> None:
     """Delete entries. A worker that has a prompt of that id in a file uses that one again."""
     from trustgraph_prompt.worker.config import config_topic as config
+    from trustgraph_prompt.worker.config import history
 
     keys = [key.removeprefix(f"{workspace}/") for key in keys]  # `list` prints keys with their workspace
 
@@ -152,7 +179,8 @@ def delete(
         entries = await config.entries(connected, workspace, topic=topic)
         unknown = [key for key in keys if f"{workspace}/{key}" not in entries]
         if not unknown:
-            await config.push(connected, workspace, dict.fromkeys(keys, ""), topic=topic)
+            author = push_prompts.author(by, why)
+            await history.push(connected, workspace, dict.fromkeys(keys, ""), author, topic=topic)
         return unknown
 
     unknown = options.on_broker(options.existing(broker), delete_known)
@@ -201,24 +229,14 @@ async def _print_reports(view: BrokerView, config_topic: str, *, as_json: bool) 
     async with aclosing(_changes(view, topic)) as changes:
         async for message in changes:
             if (announcement := Announcement.decode(message)) is None:
-                lines = [_refusal(message) if message.data else f"mended {message.key}"]
+                report = push_prompts.refusal(message.key or "", message.data)
+                lines = [f"refused {report}" if message.data else f"mended {message.key}"]
             elif announcement == (before := workers.get(message.key)):
                 continue
             else:
                 workers[message.key] = announcement
                 lines = _announcement_changes(worker_name(message.key or ""), announcement, before)
             _print(message, topic, lines, as_json=as_json)
-
-
-def _refusal(message: Message) -> str:
-    """Render a report as `check` prints errors; anything else on the topic as it is."""
-    match _value(message.data):
-        case {"message": str(text), "where": str(where), "path": str(path), **more}:
-            expected = None if more.get("expected") is None else str(more["expected"])
-            error = ConfigError(text, where=where, path=path, found=more.get("found"), expected=expected)
-            return f"refused {error}"
-        case _:
-            return f"refused {message.key} {message.data.decode(errors='replace')}"
 
 
 def _announcement_changes(worker: str, now: Announcement, before: Announcement | None) -> list[str]:

@@ -62,6 +62,8 @@ def command(
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     admin_url: inspect_broker.AdminUrlOption = None,
     wait: push_prompts.WaitOption = None,
+    by: push_prompts.ByOption = None,
+    why: push_prompts.WhyOption = "",
 ) -> None:
     """Publish what has changed in these files since the owner applied them last, and delete what is gone.
 
@@ -96,7 +98,8 @@ def command(
         plan = await propose(lambda topic: config_topic.entries(connected, workspace, topic=topic))
 
         async def send() -> str | None:
-            id = await apply.carry_out(connected, workspace, owner, plan, topic=topic)
+            author = push_prompts.author(by, why)
+            id = await apply.carry_out(connected, workspace, owner, plan, topic=topic, author=author)
             _print(workspace, plan)
             return id
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output
+from trustgraph_prompt.cli import inspect_broker, options, output, refused_objects
 from trustgraph_prompt.cli.lazy_commands import Command, group
 from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import ConfigError, TopicInvalid
@@ -18,6 +18,8 @@ from trustgraph_prompt.errors import ConfigError, TopicInvalid
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.cli.refused_objects import PromptVersion
+    from trustgraph_prompt.worker import Answer, Flow
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
     from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
@@ -51,10 +53,11 @@ EverywhereOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """The subscriptions that the options name, and a description of them."""
+    """The subscriptions that the options name, a description of them, and their flows if files name them."""
 
     subscriptions: list[LetterSource]
     description: str
+    flows: tuple[Flow, ...] = ()
     bundled: bool = False
     everywhere: bool = False
 
@@ -130,7 +133,7 @@ def list_(
 
     place: LetterSource | None = None
 
-    def show_one(letter: DeadLetter) -> None:
+    async def show_one(letter: DeadLetter, _: BrokerView) -> None:
         nonlocal place
         if as_json:
             output.print_object(_facts(letter))
@@ -159,20 +162,27 @@ def show(
     subscription: SubscriptionOption = None,
     everywhere: EverywhereOption = False,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
+    config_topic: refused_objects.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    templates: options.TemplatesOption = None,
     admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print one dead letter in full: its reason, properties and decoded payload.
+    """Print one dead letter in full: why it died, what helps, its message, and the refused objects.
 
-    Exits with 1 if it does not exist.
+    The objects of an unusable answer are shown as by `answers show`, if the flow has `outputs.answers`. Exits
+    with 1 if the dead letter does not exist.
     """
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
 
-    def show_one(found: DeadLetter) -> None:
+    async def show_one(found: DeadLetter, view: BrokerView) -> None:
+        answered = await _answered(found, scope.flows, view, config_topic, templates)
         if as_json:
-            output.print_json(_whole(found))
-        else:
-            _print_whole(found)
+            refused = answered and refused_objects.as_json(*answered)
+            output.print_json({**_whole(found), "rejected": refused})
+            return
+        _print_whole(found)
+        for line in refused_objects.lines(*answered) if answered else ():
+            typer.echo(line)
 
     scope = _scope(flows, flow, id, topic, subscription, everywhere=everywhere)
     choice = DeadLetterFilter(frozenset([letter]))
@@ -276,7 +286,7 @@ def _scope(
         raise ConfigError("--topic and --subscription must be given together")
     chosen, description = inspect_broker.flows_of(flows, flow, processor=id)
     places = list(dict.fromkeys(map(LetterSource.of, chosen)))
-    return Subscriptions(places, description, bundled=not flows, everywhere=everywhere)
+    return Subscriptions(places, description, tuple(chosen), bundled=not flows, everywhere=everywhere)
 
 
 def _print_each(
@@ -284,7 +294,7 @@ def _print_each(
     admin_url: str | None,
     scope: Subscriptions,
     choice: DeadLetterFilter,
-    show_one: Callable[[DeadLetter], None],
+    show_one: Callable[[DeadLetter, BrokerView], Awaitable[None]],
 ) -> int:
     """Show the chosen letters; return how many there are."""
 
@@ -293,7 +303,7 @@ def _print_each(
         async with aclosing(scope.look(view, choice)) as letters:
             async for letter in letters:
                 count += 1
-                show_one(letter)
+                await show_one(letter, view)
         return count
 
     return inspect_broker.look(broker, admin_url, print_all)
@@ -323,6 +333,7 @@ def _whole(letter: DeadLetter) -> dict[str, Any]:
     properties = dict(letter.message.properties)
     return {
         **_facts(letter),
+        "advice": letter.advice,
         "key": letter.message.key,
         "properties": properties,
         "content": letter.content(),
@@ -342,16 +353,39 @@ def _line(letter: DeadLetter) -> str:
     return visible("  ".join(columns))
 
 
+async def _answered(
+    letter: DeadLetter,
+    flows: Iterable[Flow],
+    view: BrokerView,
+    config_topic: str,
+    templates: Path | None,
+) -> tuple[Answer, PromptVersion | None] | None:
+    """The record of the unusable answer that a letter died of, and the prompt that was asked."""
+    flow = next((flow for flow in flows if flow.name == letter.flow), None)
+    if flow is None or letter.request is None or letter.error != "llm-error":
+        return None
+    if (found := await refused_objects.answer_of(view, flow, letter.request)) is None:
+        return None
+    _, answer = found
+    return answer, await refused_objects.prompt_of(answer, view, flow.workspace, config_topic, templates)
+
+
 def _print_whole(letter: DeadLetter) -> None:
-    for name, value in _whole(letter).items():
-        if name == "content":
-            break
+    """Print why a letter died and what helps, then where it comes from, then its message."""
+    facts = _whole(letter)
+    content = facts.pop("content")
+    why = {name: facts.pop(name) for name in ("error", "reason", "advice")}
+    if not letter.truncated and "replay" in (letter.advice or ""):
+        why["then"] = f"dead replay {letter.id}, with the same options"
+    for name, value in (why | facts).items():
         if value not in (None, {}, False):
-            typer.echo(visible(f"{name:13}{value if isinstance(value, str) else output.json_text(value)}"))
-    content = letter.content()
-    text = content if isinstance(content, str) else output.json_text(content, pretty=True)
+            text = value if isinstance(value, str) else output.json_text(value)
+            first, *more = text.splitlines() or [""]
+            typer.echo(visible(f"{name:13}{first}"))
+            for line in more:
+                typer.echo(visible(f"{'':13}{line}"))
     typer.echo()
-    for line in text.splitlines() if content is not None else ["(not text)"]:
+    for line in output.readable("(not text)" if content is None else content):
         typer.echo(visible(line))
 
 

@@ -1,29 +1,27 @@
-"""`extract`: runs prompts on text files."""
+"""`extract`: runs prompts on documents."""
 
 from __future__ import annotations
 
-import hashlib
-import shlex
-import shutil
-import signal
-import sys
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import options, output, progress
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, model_identity, spending_limit
+from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.extraction.run import Extraction
+    from trustgraph_prompt.cli.extract_outputs import RunOutputs
+    from trustgraph_prompt.cli.extract_plan import Plan
+    from trustgraph_prompt.cli.extract_run import Ending
+    from trustgraph_prompt.cli.extract_summary import ExtractSummary
+    from trustgraph_prompt.cost import Price
+    from trustgraph_prompt.estimation import Pace
+    from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
     from trustgraph_prompt.llm import Provider
-
-HOPELESS = 20
-"""After this many failures in a row the run stops: the server is down."""
-
-DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
 
 EXAMPLE = (
     "Example:  trustgraph-prompt extract report.txt --base-url http://localhost:11434/v1 --model qwen3 "
@@ -32,13 +30,16 @@ EXAMPLE = (
 
 
 def command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="UTF-8 text files.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Documents, folders, patterns, or - for standard input."),
+    ],
     prompt: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help=f"A prompt to run on each chunk; may be given several times. Default: "
-            f"{' and '.join(DEFAULT_PROMPTS)}.",
+            help="A prompt to run on each chunk; may be given several times. "
+            "Default: extract-definitions and extract-relationships.",
             show_default=False,
         ),
     ] = None,
@@ -59,142 +60,218 @@ def command(
     templates: options.TemplatesOption = None,
     term: options.TermOption = None,
     chunk_size: Annotated[
-        int, typer.Option(metavar="N", min=100, help="Maximum size of a chunk, in characters.")
-    ] = 2000,
-    concurrency: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of concurrent model calls.")
-    ] = 8,
+        str, typer.Option(metavar="N", help="Maximum size of a chunk: characters (2000) or tokens (800t).")
+    ] = "2000",
+    overlap: Annotated[
+        str,
+        typer.Option(
+            metavar="N",
+            help="How much of what precedes a chunk is shown to the model as context: a part of the chunk "
+            "size (10%), characters (200) or tokens (80t). Nothing is extracted from it.",
+        ),
+    ] = "0",
+    concurrency: options.CallsOption = 8,
+    requests_per_minute: options.RequestsPerMinuteOption = None,
+    tokens_per_minute: options.TokensPerMinuteOption = None,
+    price: options.PriceOption = None,
+    max_cost: options.MaxCostOption = None,
+    estimate: options.EstimateOption = False,
+    tokenizer: options.TokenizerOption = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--graph",
+            metavar="FILE.html",
+            help="Write the graph of the objects as a page to open in a browser.",
+        ),
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Put the graph into this store, beside what is there.")
+    ] = None,
+    rdf: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the graph as RDF: .nt, .nq, .ttl, .trig, .jsonld or .rdf."),
+    ] = None,
+    neo4j: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the graph as CSV files for Neo4j's import.")
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="Write what was extracted, refused and truncated, and what it cost, as a page to open in a "
+            "browser.",
+        ),
+    ] = None,
     bare: Annotated[
         bool, typer.Option("--bare", help="Write the objects only, without their origin.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for programs.")] = False,
 ) -> None:
-    """Run prompts on text files and write the valid objects as JSON lines.
+    """Run prompts on documents and write the valid objects as JSON lines, and their graph if asked for.
 
     Each file is split into chunks, and each prompt runs on each chunk. An output line is {"prompt", "file",
-    "chunk", "object", "grounding"}: the object and its origin. `grounding` gives the positions of the
-    object's values in the chunk, if the prompt's schema requires them to occur there. With --bare, a line is
-    the object only.
+    "sha256", "chunk", "start", "page", "heading", "object", "grounding"}: the object and its origin. `start`
+    is the chunk's position in the text of the file, and `sha256` the hash of that text. `page` and `heading`
+    are those of the object, if the file has them. `grounding` gives the positions of the object's values in
+    the chunk, if the prompt's schema requires them to occur there. With --bare, a line is the object only.
+
+    --graph writes the graph of the objects as a page for the browser, in which each relation leads to its
+    sentence. --store, --rdf and --neo4j write it for other uses. With --store, all of them show the whole
+    store. --report writes a page of what was extracted, refused and truncated, and what it cost; it is made
+    of the kept answers too.
 
     Objects are collected in OUT.jsonl.part, which replaces OUT.jsonl at the end. Answers are kept in
-    OUT.jsonl.state: the same command run again calls the model only for those that are missing. Exits with 1
-    if a call failed, if a file was skipped because it is empty or not text, or if there are no objects and
-    some answers were truncated or without use.
+    OUT.jsonl.state: the same command run again calls the model only for those that are missing. The text of a
+    file that is not plain UTF-8 is kept as OUT.jsonl.texts/SHA256.txt. Exits with 1 if a call failed, if a
+    file was skipped because it is empty or not text, or if there are no objects and some answers were
+    truncated or without use.
+
+    --estimate says what the run would take, and asks nothing. --max-cost ends the run before it may cost
+    more; it then exits with 3. The limit is that of one run: what earlier runs cost does not count.
     """
-    import asyncio
-
+    from trustgraph_prompt.cli import extract_plan, extract_run
+    from trustgraph_prompt.cli.extract_advice import Settings, advice
+    from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
-    from trustgraph_prompt.cli.output_file import OutputFile
-    from trustgraph_prompt.extraction import results, run
+    from trustgraph_prompt.estimation import Pace
 
-    prompts = options.prompts(templates)
-    if not prompt and not any(map(prompts.find, DEFAULT_PROMPTS)):
-        there = ", ".join(sorted(prompts.prompts)) or "none"
-        raise ConfigError(
-            f"no default prompts ({', '.join(DEFAULT_PROMPTS)}) here; give --prompt ID, one of: {there}",
-            where=str(templates),
-        )
-    found = [options.prompt(prompts, id) for id in prompt or DEFAULT_PROMPTS]
-    asked = list({definition.id: definition for definition in found}.values())
-    terms = options.terms(term)
-    if "text" in terms:
-        raise ConfigError("is reserved for the chunk", where="--term text")
+    prices = options.price(price)
+    options.check_max_cost(max_cost, prices)
+    options.check_tokenizer(tokenizer, estimate=estimate)
+    terms = extract_plan.chunk_terms(term)
     provider = options.provider(script, base_url, model, prefill, native_schema)
-    jobs, skipped = run.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
-    for definition in asked:
-        options.require_terms(definition, {"text", *terms})
-    if skipped and not jobs:
-        raise skipped[0]
-    destination = OutputFile(out, files)
-    limits = {definition.id: definition.config.answer_limit for definition in asked}
-    summary = ExtractSummary(jobs, limits, skipped=[str(error) for error in skipped])
-    with progress.shown(summary) as update:
-        lines = results.ObjectsFile(destination.write, bare=bare)
-
-        def listen(result: results.Result) -> None:
-            lines.add(result)
-            summary.add(result)
-            update()
-            if summary.failed_in_a_row == HOPELESS:
-                output.note(f"stopping after {HOPELESS} failures in a row")
-                extraction.stop()
-
-        extraction = run.Extraction(
-            jobs,
-            prompts,
-            provider,
-            state=destination.state,
-            terms=terms,
-            concurrency=concurrency,
-            listen=listen,
+    pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
+    outputs = RunOutputs(out, files, _graph_outputs(store, rdf, neo4j, page), report, bare=bare)
+    plan = extract_plan.make_plan(
+        files,
+        templates=templates,
+        ids=prompt,
+        terms=terms,
+        chunk_size=chunk_size,
+        overlap=overlap,
+        model=model_identity(script, model),
+        state=outputs.state,
+        written=outputs.paths,
+    )
+    if estimate:
+        _print_estimate(
+            plan, provider, outputs.state, pace, prices, script, templates, tokenizer, as_json=as_json
         )
-        interrupted = asyncio.run(_run(extraction, provider))
-        lines.finish()
-    if summary.answered:
-        destination.replace()
-    else:
-        destination.discard()
+        return
+    outputs.prepare(plan)
+    asked = limited(provider, pace)
+    spending = spending_limit(asked, prices, max_cost or inf)
+    summary = ExtractSummary(plan.jobs, plan.answer_limits, plan.skipped, spending)
+    ending = extract_run.run(plan, spending or asked, outputs, summary, concurrency=concurrency)
+    given = Settings(
+        out,
+        base_url,
+        concurrency,
+        is_recorded=script is not None,
+        has_report=report is not None,
+        templates=templates,
+        terms=term or (),
+    )
+    advised = advice(summary, plan, ending, given)
+    written = outputs.write(plan, prices, advised) if summary.answered else outputs.discard()
+    _print_summary(summary, outputs, written, as_json=as_json)
+    _remark_failures(summary, ending)
+    for each in advised:
+        output.note(str(each))
+    if code := _exit_code(summary, ending):
+        raise typer.Exit(code)
+    if script is not None and not as_json:
+        _print_command_with_a_model()
+
+
+def _graph_outputs(
+    store: Path | None,
+    rdf: Path | None,
+    neo4j: Path | None,
+    page: Path | None,
+) -> GraphOutputs | None:
+    """Return where the graph goes, if it goes anywhere. Raises `ConfigError` without the extra for it."""
+    if not any((store, rdf, neo4j, page)):
+        return None
+    from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
+
+    return GraphOutputs(store, rdf, neo4j, page)
+
+
+def _print_estimate(
+    plan: Plan,
+    provider: Provider,
+    state: Path,
+    pace: Pace,
+    price: Price | None,
+    script: str | None,
+    templates: Path | None,
+    tokenizer: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    from trustgraph_prompt.cli import estimates
+    from trustgraph_prompt.extraction.estimate import estimate_run
+
+    for skipped in plan.skipped:
+        output.note(f"skipped: {skipped}")
+    with output.waiting("counting tokens"):
+        estimated = estimate_run(
+            plan.jobs,
+            plan.prompts,
+            provider,
+            state=state,
+            terms=plan.terms,
+            tokenizer_file=tokenizer,
+            examples=options.examples(templates),
+            recorded=options.recorded(script),
+            price=price,
+            pace=pace,
+        )
+    documents = len(plan.documents)
     if as_json:
-        output.print_json({"output": str(out), **summary.as_json()})
-    else:
-        ended = f"-> {out}" if summary.answered else f"nothing was written to {out}"
-        typer.echo(harmless(f"{summary.text()}\n{ended}"))
-    if interrupted:
-        output.note("interrupted: run the same command again for the rest")
-        raise typer.Exit(130)
-    if extraction.is_hopeless and summary.open:
+        output.print_json({"documents": documents, "chunks": plan.chunks, **estimates.as_json(*estimated)})
+        return
+    split = f"{output.counted(plan.chunks, 'chunk')} of {output.counted(documents, 'file')}"
+    typer.echo(harmless(f"{split}\n{estimates.text(*estimated, pace)}"))
+
+
+def _print_summary(
+    summary: ExtractSummary, outputs: RunOutputs, written: list[Path], *, as_json: bool
+) -> None:
+    graph = outputs.graph.paths if outputs.graph and written else []
+    if as_json:
+        report = str(outputs.report) if outputs.report in written else None
+        files = {"output": str(outputs.out), "graph": list(map(str, graph)), "report": report}
+        output.print_json({**files, **summary.as_json()})
+        return
+    ends = [f"-> {path}" for path in written] or [f"nothing was written to {outputs.out}"]
+    typer.echo(harmless("\n".join([summary.text(), *ends])))
+    if outputs.graph and (neo4j := outputs.graph.neo4j) in graph:
+        from trustgraph_prompt.graph_store.neo4j import import_command
+
+        typer.echo(f"To make a database of {neo4j}:\n  {import_command(neo4j)}")
+
+
+def _remark_failures(summary: ExtractSummary, ending: Ending) -> None:
+    if ending.is_hopeless and summary.open and not (summary.spending and summary.spending.reached):
         output.note("stopped early: every other question would fail in the same way")
-    if summary.failed:
-        settings = summary.settings_to_change()
-        for setting in settings:
-            output.note(setting)
-        then = "then run the same command again" if settings else "run the same command again"
-        output.note(f"{then}: it only repeats the calls that failed or were not made")
     if summary.came_to_nothing:
         output.note("error: no objects were extracted, as answers were truncated or without use")
-    if summary.failed or summary.came_to_nothing or skipped:
-        raise typer.Exit(1)
-    if script is not None and not as_json:
-        typer.echo(_command_with_a_model(script))
 
 
-async def _run(extraction: Extraction, provider: Provider) -> bool:
-    """Run to the end or until a signal; return whether there was one."""
-    import asyncio
-
-    interrupted = False
-
-    def stop() -> None:
-        nonlocal interrupted
-        if interrupted:
-            extraction.give_up()
-        else:
-            output.note("stopping after the calls in progress; interrupt again to stop at once")
-            extraction.stop()
-        interrupted = True
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    try:
-        await extraction.run()
-    finally:
-        await provider.close()
-    return interrupted
+def _exit_code(summary: ExtractSummary, ending: Ending) -> int:
+    if ending.interrupted:
+        return 130
+    if summary.spending and summary.spending.reached:
+        return LIMIT_REACHED
+    return int(bool(summary.failed or summary.came_to_nothing or summary.skipped))
 
 
-def _identity(script: str | None, model: str | None) -> str:
-    """What answers of an earlier run depend on: the model, or the content of the recording."""
-    if script is None:
-        return model or ""
-    return f"scripted:{hashlib.sha256(options.recording(script).read_bytes()).hexdigest()}"
-
-
-def _command_with_a_model(script: str) -> str:
-    program = "trustgraph-prompt" if shutil.which("trustgraph-prompt") else sys.argv[0]
-    arguments = [word for word in sys.argv[1:] if word not in ("--provider", script, f"--provider={script}")]
-    command = shlex.join([program, *arguments])
-    return (
+def _print_command_with_a_model() -> None:
+    model = {"--provider": None, "--base-url": "http://localhost:11434/v1", "--model": "NAME"}
+    typer.echo(
         "\nThese answers were recorded. To call a real model on any OpenAI-compatible server:\n"
-        f"  {command} --base-url http://localhost:11434/v1 --model NAME"
+        f"  {own_command(model)}"
     )

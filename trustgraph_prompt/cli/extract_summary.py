@@ -7,17 +7,21 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trustgraph_prompt.cli import failure_advice
-from trustgraph_prompt.cli.output import counted, without_advice
-from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.cli.output import counted, duration
+from trustgraph_prompt.extraction.review import review
 
 if TYPE_CHECKING:
     from trustgraph_prompt.extraction.results import Job, Result
+    from trustgraph_prompt.llm.spending import SpendingLimit
 
 MAX_EXAMPLES = 10
 """How many lines a section of the summary has; `--json` lists everything."""
+
+ENOUGH_TO_TELL = 5
+"""After so many answers the rest is estimated by them."""
 
 _NUMBER = re.compile(r"\d+")
 
@@ -33,9 +37,20 @@ class JobRemark(NamedTuple):
         return f"{self.place}: {self.text}" if self.text else self.place
 
 
+class Rest(NamedTuple):
+    """What the open questions will take: seconds, and money if there is a price."""
+
+    seconds: float
+    money: float | None
+
+    def __str__(self) -> str:
+        money = "" if self.money is None else f" and {self.money:,.4f}"
+        return f"about {duration(self.seconds)}{money} to go"
+
+
 @dataclass
 class ExtractSummary:
-    """Counts results as they arrive. Tokens are those of this run.
+    """Counts results as they arrive. Tokens and money are those of this run.
 
     `max_tokens` is the limit of an answer by prompt. `barren` are answers that say there are no objects,
     `unusable` those without an object that do not say so. `skipped` has the reason for each skipped file.
@@ -44,27 +59,29 @@ class ExtractSummary:
     jobs: Sequence[Job]
     max_tokens: Mapping[str, int | None] = field(default_factory=dict)
     skipped: Sequence[str] = ()
+    spending: SpendingLimit | None = None
     started: float = field(default_factory=time.monotonic)
     objects: Counter[str] = field(default_factory=Counter)
     refused: list[JobRemark] = field(default_factory=list)
     refused_count: int = 0
     completed: list[JobRemark] = field(default_factory=list)
     truncated: list[JobRemark] = field(default_factory=list)
+    lacked_room: bool = False
     barren: list[JobRemark] = field(default_factory=list)
     unusable: list[JobRemark] = field(default_factory=list)
     failed: list[JobRemark] = field(default_factory=list)
     failed_in_a_row: int = 0
     earlier: int = 0
+    earlier_objects: int = 0
     done: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
 
     def __post_init__(self) -> None:
-        self._jobs_of_chunk = Counter((job.file, job.chunk) for job in self.jobs)
+        self._jobs_of_chunk = Counter((job.document.file, job.chunk.number) for job in self.jobs)
         self.chunks = len(self._jobs_of_chunk)
         self.objects.update(dict.fromkeys((job.prompt for job in self.jobs), 0))
         self._paid: set[str] = set()
-        self._lacked_room = False
 
     @property
     def chunks_done(self) -> int:
@@ -80,6 +97,15 @@ class ExtractSummary:
     def open(self) -> int:
         """Jobs without a result."""
         return len(self.jobs) - self.done
+
+    @property
+    def rest(self) -> Rest | None:
+        """What is left, at the pace and price of the questions so far; None if that is not known."""
+        asked = self.done - self.earlier
+        if not self.open or asked < ENOUGH_TO_TELL:
+            return None
+        share = self.open / asked
+        return Rest(self.seconds * share, self.spending.spent * share if self.spending else None)
 
     @property
     def came_to_nothing(self) -> bool:
@@ -102,53 +128,69 @@ class ExtractSummary:
         self.done += 1
         self.earlier += result.earlier
         self.objects[job.prompt] += len(result.objects)
-        place = f"{job.file} chunk {job.chunk}, {job.prompt}"
+        self.earlier_objects += len(result.objects) if result.earlier else 0
+        chunk = job.document.file, job.chunk.number
+        place = job.place
         if result.failure is None:
             self.failed_in_a_row = 0
-            self._jobs_of_chunk[job.file, job.chunk] -= 1
-            if not self._jobs_of_chunk[job.file, job.chunk]:
-                del self._jobs_of_chunk[job.file, job.chunk]
+            self._jobs_of_chunk[chunk] -= 1
+            if not self._jobs_of_chunk[chunk]:
+                del self._jobs_of_chunk[chunk]
         else:
             self.failed_in_a_row += 1
             self.failed.append(JobRemark(job.position, place, result.failure))
         if answer is None:
             return
-        # The issues of a rejected json value are also those of the answer; it is no rejected object.
-        if not any(rejected["issues"][0] in answer.issues for rejected in answer.rejected):
-            self.refused_count += answer.rejected_count
-            self.refused += (
-                JobRemark(job.position, f"{place}, object {rejected['index'] + 1}", _why(rejected))
-                for rejected in answer.rejected
-            )
-        if not result.objects and result.failure is None:
-            unusable = answer.reason != Reason.SUCCESS
-            (self.unusable if unusable else self.barren).append(
-                JobRemark(job.position, place, without_advice(answer.why))
-            )
-        if answer.truncated:
-            issues = answer.issues if answer.reason == Reason.SUCCESS else ()
-            why, lacked_room = failure_advice.truncation(
-                issues, answer.calls, self.max_tokens.get(job.prompt)
-            )
-            self.truncated.append(JobRemark(job.position, place, why))
-            self._lacked_room |= lacked_room
-        elif any(call["why"] == "continue" for call in answer.calls):
+        found = review(result, self.max_tokens.get(job.prompt))
+        self.refused_count += found.refused_count
+        self.refused += (
+            JobRemark(job.position, f"{place}, object {refused.number}", refused.reason)
+            for refused in found.refused
+        )
+        if found.truncation is not None:
+            self.truncated.append(JobRemark(job.position, place, found.truncation.why))
+            self.lacked_room |= found.truncation.lacked_room
+        if found.completed:
             self.completed.append(JobRemark(job.position, place))
+        if found.is_barren:
+            self.barren.append(JobRemark(job.position, place))
+        if found.without_use is not None:
+            self.unusable.append(JobRemark(job.position, place, found.without_use))
         if not result.earlier and job.id not in self._paid:
             self._paid.add(job.id)
             self.tokens_in += answer.usage.get("prompt_tokens") or 0
             self.tokens_out += answer.usage.get("completion_tokens") or 0
 
+    @property
+    def total(self) -> int:
+        """All jobs."""
+        return len(self.jobs)
+
+    def begin(self) -> str:
+        """Say what is asked, in one line."""
+        return f"asking about {counted(self.chunks, 'chunk')}, {counted(self.total, 'question')} in all"
+
     def line(self) -> str:
         """Describe the progress in one line."""
         objects = self.objects.total()
-        rate = objects / max(self.seconds, 0.001)
-        unusable = f", {counted(len(self.unusable), 'answer')} without use" if self.unusable else ""
-        return (
-            f"{self.answered:,}/{counted(len(self.jobs), 'answer')}, "
-            f"{self.chunks_done:,}/{counted(self.chunks, 'chunk')}, "
-            f"{counted(objects, 'object')}, {counted(self.tokens, 'token')}, {rate:,.1f} objects/s{unusable}"
-        )
+        rate = (objects - self.earlier_objects) / max(self.seconds, 0.001)
+        parts = [
+            f"{self.answered:,}/{counted(self.total, 'answer')}",
+            f"{self.chunks_done:,}/{counted(self.chunks, 'chunk')}",
+            counted(objects, "object"),
+            counted(self.tokens, "token"),
+            f"{rate:,.1f} objects/s",
+        ]
+        if self.refused_count:
+            parts.append(f"{self.refused_count:,} refused")
+        if self.unusable:
+            parts.append(f"{counted(len(self.unusable), 'answer')} without use")
+        if self.failed:
+            parts.append(f"{len(self.failed):,} failed")
+        if self.spending:
+            parts.append(f"{_paid(self.spending)} paid")
+        line = ", ".join(parts)
+        return f"{line}; {rest}" if (rest := self.rest) else line
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for programs."""
@@ -167,16 +209,12 @@ class ExtractSummary:
             "failures": _told(self.failed),
             "tokens": {"in": self.tokens_in, "out": self.tokens_out},
             "seconds": round(self.seconds, 3),
+            "money": self.spending and _money(self.spending),
         }
-
-    def settings_to_change(self) -> list[str]:
-        """Name the settings without which the failed calls would fail again."""
-        named = (failure_advice.failed_call(remark.text) for remark in sorted(self.failed))
-        return list(dict.fromkeys(filter(None, named)))
 
     def text(self) -> str:
         """Return the summary for people: remarks with the same cause share a line."""
-        files = len({job.file for job in self.jobs})
+        files = len({job.document.file for job in self.jobs})
         lines = [
             f"{counted(self.objects.total(), 'object')} from {counted(self.chunks, 'chunk')} of "
             f"{counted(files, 'file')} in {self.seconds:.1f} s, {counted(self.tokens, 'token')} "
@@ -189,23 +227,25 @@ class ExtractSummary:
         lines += _section("refused", self.refused_count, "object", _grouped(self.refused))
         lines += _section("truncated, then completed", len(self.completed), "answer", _told(self.completed))
         lines += _section("truncated", len(self.truncated), "answer", _grouped(self.truncated))
-        if self._lacked_room:
-            lines.append(f"  {failure_advice.LONGER_ANSWERS} smaller chunks (--chunk-size)")
         lines += _section("without any object", len(self.barren), "answer", _told(self.barren))
         lines += _section("without use", len(self.unusable), "answer", _grouped(self.unusable))
         lines += _section("failed", len(self.failed), "question", _grouped(self.failed))
         if self.open:
             chunks = counted(self.chunks - self.chunks_done, "chunk")
             lines.append(f"not asked: {counted(self.open, 'question')}; {chunks} not answered whole")
+        if self.spending:
+            lines.append(f"paid in this run: {_paid(self.spending)}")
         return "\n".join(lines)
 
 
-def _why(rejected: Mapping[str, Any]) -> str:
-    issues = (
-        f"{issue['path']}: {issue['message']}" if issue["path"] else issue["message"]
-        for issue in rejected["issues"]
-    )
-    return without_advice("; ".join(issues))
+def _money(spending: SpendingLimit) -> dict[str, object]:
+    limit = None if spending.limit == inf else spending.limit
+    return {"paid": round(spending.spent, 6), "limit": limit, "limit_reached": spending.reached}
+
+
+def _paid(spending: SpendingLimit) -> str:
+    limit = "" if spending.limit == inf else f" of {spending.limit:g} (--max-cost)"
+    return f"{spending.spent:,.4f}{limit}"
 
 
 def _told(remarks: Iterable[JobRemark]) -> list[str]:

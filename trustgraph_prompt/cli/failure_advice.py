@@ -1,9 +1,6 @@
-"""Explains truncated answers and failed calls, and what helps."""
+"""Names the setting to change after a failed call, if one would help."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from trustgraph_prompt.errors import (
     ProviderAuthentication,
@@ -14,43 +11,15 @@ from trustgraph_prompt.llm import api_key
 
 LONGER_ANSWERS = "to allow longer answers, set a larger `model: max-tokens` in the prompt file, or use"
 
-_FULL = 0.9
-"""An answer with this share of its token limit has reached it: servers count tokens differently."""
-
-
-class Truncation(NamedTuple):
-    """Why an answer is truncated; `lacked_room` says that a larger limit would help."""
-
-    why: str
-    lacked_room: bool
-
-
-def truncation(
-    issues: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], max_tokens: int | None
-) -> Truncation:
-    """Name the limit that truncated an answer, and why the rest could not be obtained.
-
-    `issues` and `calls` are as in answer records; `max_tokens` is the prompt's limit for its first call.
-    """
-    dead_ends = [issue["message"] for issue in issues if issue["reason"] == "truncated"]
-    filled = [call for call in calls if call["finish_reason"] == "length"]
-    if not filled:
-        return Truncation("; ".join(dead_ends) or "the answer ends before the model had finished", False)
-    doublings = sum(call["why"] == "room" for call in calls)
-    limit = _limit(filled[-1]["usage"]["completion_tokens"], max_tokens and max_tokens << doublings)
-    return Truncation("; ".join([limit, *dead_ends]), not dead_ends)
-
-
-def _limit(tokens: int | None, max_tokens: int | None) -> str:
-    if max_tokens is not None and (tokens is None or tokens >= max_tokens * _FULL):
-        return f"at the prompt's max-tokens of {max_tokens:,}"
-    after = "" if tokens is None else f"after {tokens:,} tokens "
-    return f"{after}by the server's own limit or its context size"
+TOO_LONG = "fit the model's context"
+"""Occurs in errors about questions that are too long for the model."""
 
 
 def failed_call(error: str) -> str | None:
     """Name the setting to change after an error like `provider_authentication: …`, if one would help."""
     match error.partition(":")[0]:
+        case ProviderAuthentication.category if "HTTP 402" in error or "insufficient_quota" in error:
+            return "the account of this key has no credit left: add some, or set the key of another account"
         case ProviderAuthentication.category:
             return api_key.about()
         case ProviderInvalidModel.category:

@@ -15,7 +15,7 @@ from trustgraph_prompt.cli import options
 from trustgraph_prompt.errors import BrokerUnavailable, ConfigError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.broker import Broker, Message
     from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin
     from trustgraph_prompt.worker import Flow
 
@@ -113,11 +113,16 @@ class BrokerView:
 
     async def entries(self, config_topic: str, workspace: str | None) -> dict[str, bytes]:
         """Return the entries of one workspace or of all; none if there is no such topic."""
-        from trustgraph_prompt.worker.config.config_topic import entries
+        found = await self.messages(config_topic, workspace)
+        return {key: message.data for key, message in found.items()}
+
+    async def messages(self, config_topic: str, workspace: str | None) -> dict[str, Message]:
+        """As `entries`, with the messages that carry them."""
+        from trustgraph_prompt.worker.config.config_topic import messages
 
         if not await self.has(config_topic):
             return {}
-        return await entries(self.broker, workspace, topic=config_topic)
+        return await messages(self.broker, workspace, topic=config_topic)
 
 
 def look(url: str, admin_url: str | None, action: Callable[[BrokerView], Awaitable[T]]) -> T:

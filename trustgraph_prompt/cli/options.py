@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
@@ -17,8 +18,11 @@ from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvali
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.cost import Price
+    from trustgraph_prompt.graph_store.store import GraphStore
+    from trustgraph_prompt.llm import Provider, ScriptedAnswer
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+    from trustgraph_prompt.prompts.example import Example
 
 T = TypeVar("T")
 
@@ -115,13 +119,14 @@ CacheOption = Annotated[
 ]
 
 
-def _topic(name: str) -> str:
+def config_topic(name: str) -> str:
+    """Return the full name of a config topic. Raises `ConfigError`."""
     from trustgraph_prompt.broker import topics
 
     try:
         return topics.resolve(name)
     except TopicInvalid as error:
-        raise ConfigError(str(error), where="--topic") from error
+        raise ConfigError(str(error), where="--topic or TRUSTGRAPH_PROMPT_CONFIG_TOPIC") from error
 
 
 ConfigTopicOption = Annotated[
@@ -131,7 +136,7 @@ ConfigTopicOption = Annotated[
         metavar="TOPIC",
         help="The config topic, which carries prompts.",
         envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC",
-        callback=_topic,
+        callback=config_topic,
     ),
 ]
 FlowsOption = Annotated[
@@ -226,7 +231,14 @@ HttpOption = Annotated[
     typer.Option(
         "--http",
         metavar="HOST:PORT",
-        help="Serve /livez, /readyz and /metrics on this address. Default: off.",
+        help="Serve the status page, /livez, /readyz and /metrics on this address. Default: off.",
+    ),
+]
+ShowContentOption = Annotated[
+    bool,
+    typer.Option(
+        "--show-content",
+        help="Show rejected objects and their texts on the status page, to everybody who can reach it.",
     ),
 ]
 ReadyOption = Annotated[
@@ -262,10 +274,57 @@ TokensPerMinuteOption = Annotated[
         help="Maximum number of tokens per minute over all flows. Default: no limit.",
     ),
 ]
+PriceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--price",
+        metavar="IN,OUT[,CACHED]",
+        help="What a million tokens cost, in any currency: of questions, of answers, and of questions that "
+        "come from the provider's cache.",
+    ),
+]
+MaxCostOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-cost",
+        metavar="MONEY",
+        help="Ask nothing that may cost more than this in all, in the currency of --price, and end the run.",
+    ),
+]
+EstimateOption = Annotated[
+    bool,
+    typer.Option(
+        "--estimate", help="Say what the run would take, in tokens, money and time, and ask nothing."
+    ),
+]
+TokenizerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokenizer",
+        metavar="FILE",
+        help="With --estimate: count tokens with this tokenizer.json instead of asking the server.",
+    ),
+]
+CallsOption = Annotated[
+    int,
+    typer.Option(
+        "--concurrency", metavar="N", min=1, max=1000, help="Maximum number of concurrent model calls."
+    ),
+]
 PromptFilterOption = Annotated[
     str | None, typer.Option("--prompt", metavar="ID", help="Only requests for this prompt.")
 ]
+StoreOption = Annotated[
+    Path, typer.Option("--store", metavar="DIR", help="The folder of a graph store, from `extract --store`.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def graph_store(path: Path, *, read_only: bool = True) -> GraphStore:
+    """Open a graph store that exists, and say so while another process writes to it."""
+    from trustgraph_prompt.graph_store.store import GraphStore
+
+    return GraphStore.open(path, read_only=read_only, create=False, waiting=output.note)
 
 
 def provider(
@@ -295,6 +354,46 @@ def provider(
     kind = cast("Literal['assistant', 'vllm', 'prefix'] | None", prefill and prefill.value)
     key = api_key.from_environment()
     return OpenAIProvider(base_url, model, api_key=key, prefill=kind, native_schema=native_schema)
+
+
+def price(text: str | None) -> Price | None:
+    """Return the price in `IN,OUT[,CACHED]`. Raises `ConfigError`."""
+    from trustgraph_prompt.cost import Price
+
+    if text is None:
+        return None
+    try:
+        prices = [float(each) for each in text.split(",")]
+    except ValueError:
+        prices = []
+    if len(prices) not in (2, 3) or not all(0 <= each < inf for each in prices):
+        expected = "prices of a million tokens in and out, such as 0.15,0.60"
+        raise ConfigError("is not a price", where="--price", found=text, expected=expected)
+    return Price(*prices)
+
+
+def check_max_cost(max_cost: float | None, price: Price | None) -> None:
+    """Raise `ConfigError` for a limit that is no sum of money, or that has no price."""
+    if max_cost is None:
+        return
+    if not 0 < max_cost < inf:
+        raise ConfigError("is not a sum of money", where="--max-cost", found=max_cost, expected="more than 0")
+    if price is None:
+        raise ConfigError("needs the price of the model: give --price IN,OUT", where="--max-cost")
+
+
+def check_tokenizer(tokenizer: Path | None, *, estimate: bool) -> None:
+    """Raise `ConfigError` for a tokenizer that nothing counts with."""
+    if tokenizer is not None and not estimate:
+        raise ConfigError("has no effect without --estimate", where="--tokenizer")
+
+
+def examples(templates: Path | None) -> Sequence[Example]:
+    """Return the examples of a folder or file of prompts, or the bundled ones. Raises `ConfigError`."""
+    from trustgraph_prompt import package_data
+    from trustgraph_prompt.prompts import files
+
+    return files.read(templates or package_data.templates()).examples
 
 
 def check_trustgraph(flows: Path | None, *, trustgraph: bool) -> None:
@@ -340,6 +439,13 @@ def recording(script: str) -> Path:
     if kind != "scripted" or not path:
         raise ConfigError("unknown provider", where="--provider", found=script, expected="scripted:PATH")
     return Path(path)
+
+
+def recorded(script: str | None) -> list[ScriptedAnswer]:
+    """Return the answers of the recording, if there is one. Raises `ConfigError`."""
+    from trustgraph_prompt.llm import recordings
+
+    return [] if script is None else list(recordings.read(recording(script)))
 
 
 def prompts(templates: Path | None) -> PromptSet:
@@ -414,22 +520,23 @@ def _term(term: str) -> tuple[str, object]:
     where = f"--term {name}"
     if value.startswith("@"):
         where = value[1:]
-        value = _read_text(Path(where))
+        value = read_text(Path(where))
     return name, _json(value, where) if is_json else value
 
 
-def _read_text(path: Path) -> str:
-    from trustgraph_prompt.extraction import documents
+def read_text(path: Path) -> str:
+    """Return the text of a file. Raises `ConfigError`."""
+    from trustgraph_prompt.documents.text import decode
 
     try:
-        return documents.decode(path.read_bytes(), str(path))
+        return decode(path.read_bytes(), str(path))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
 def read_json(path: Path) -> Any:
     """Return the JSON value in a file. Raises `ConfigError`."""
-    return _json(_read_text(path), str(path))
+    return _json(read_text(path), str(path))
 
 
 def _json(text: str, where: str) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -37,6 +37,23 @@ def json_text(value: object, *, pretty: bool = False) -> str:
     return text
 
 
+def readable(value: object, indent: str = "") -> Iterator[str]:
+    """Write a JSON value for people: its members below each other, texts of several lines as they are."""
+    members = value.items() if isinstance(value, dict) else ()
+    for name, member in members:
+        if isinstance(member, dict) and member:
+            yield f"{indent}{name}:"
+            yield from readable(member, f"{indent}  ")
+        elif isinstance(member, str) and "\n" in member:
+            yield f"{indent}{name}:"
+            yield from (f"{indent}  {line}" for line in member.splitlines())
+        else:
+            yield f"{indent}{name}: {member if isinstance(member, str) else json_text(member)}"
+    if not members:
+        text = value if isinstance(value, str) else json_text(value, pretty=True)
+        yield from (f"{indent}{line}" for line in text.splitlines())
+
+
 @contextmanager
 def waiting(for_what: str) -> Iterator[Callable[[], None]]:
     """Show a spinner on a terminal until the block ends, or calls the function that it gets."""
@@ -49,9 +66,9 @@ def waiting(for_what: str) -> Iterator[Callable[[], None]]:
         yield status.stop
 
 
-def paint(text: str, colour: str) -> str:
-    """Colour a text for standard error, if that is a terminal and NO_COLOR is not set."""
-    if not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
+def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """Colour a text for a stream, by default standard error, if it is a terminal and NO_COLOR is not set."""
+    if not (stream or sys.stderr).isatty() or os.environ.get("NO_COLOR"):
         return text
     return typer.style(text, fg=colour, bold=True)
 
@@ -78,11 +95,9 @@ def shortened(reason: str) -> str:
 
 def without_advice(reason: str) -> str:
     """Remove the instructions that are meant for the model from a reason."""
-    from trustgraph_prompt.contract.grounding import ADVICE
+    from trustgraph_prompt.contract import grounding
 
-    for advice in ADVICE:
-        reason = reason.replace(advice, "")
-    return reason
+    return grounding.without_advice(reason)
 
 
 def time(seconds: float) -> str:
@@ -90,9 +105,21 @@ def time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
+def duration(seconds: float) -> str:
+    """Round a number of seconds for people: `12 s`, `3 min`, `1.5 h`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
 def issue_as_json(issue: Issue) -> dict[str, Any]:
     """Return an issue for programs, by the names of its fields."""
-    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
+    return {
+        "reason": issue.reason.value,
+        "path": issue.path,
+        "message": issue.message,
+        "keyword": issue.keyword,
+    }
 
 
 def outcome_as_json(

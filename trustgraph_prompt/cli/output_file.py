@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from trustgraph_prompt.documents import Document
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 SQLITE: Final = b"SQLite format 3\0"
@@ -16,6 +18,8 @@ SQLITE: Final = b"SQLite format 3\0"
 class OutputFile:
     """The file of objects, with `.state` for the answers and `.part` for the objects of this run.
 
+    The folder `.texts` keeps the texts of documents, by hash, where these are not the files themselves.
+
     The constructor raises `ConfigError` if the run would overwrite a file that no run has written.
     """
 
@@ -23,6 +27,7 @@ class OutputFile:
         self.out = out
         self.state = out.with_name(f"{out.name}.state")
         self._target = Path(os.path.realpath(out))  # writing replaces the target of a link, not the link
+        self.texts = out.with_name(f"{out.name}.texts")
         self._part = self._target.with_name(f"{self._target.name}.part")
         self._file: IO[bytes] | None = None
         try:
@@ -39,6 +44,19 @@ class OutputFile:
             self._file.flush()
         except OSError as error:
             raise TrustgraphPromptError(f"{self._part}: cannot be written: {error.strerror}") from error
+
+    def keep_text(self, document: Document) -> None:
+        """Keep the text that positions refer to, unless it is the file. Raises `TrustgraphPromptError`."""
+        kept = self.texts / f"{document.sha256}.txt"
+        part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
+        try:
+            if kept.exists() or _sha256(Path(document.file)) == document.sha256:
+                return
+            self.texts.mkdir(exist_ok=True)
+            part.write_bytes(document.text.encode(errors="replace"))
+            part.replace(kept)
+        except OSError as error:
+            raise TrustgraphPromptError(f"{kept}: cannot be written: {error.strerror}") from error
 
     def replace(self) -> None:
         """Replace the file by the part. Raises `TrustgraphPromptError`."""
@@ -80,6 +98,13 @@ class OutputFile:
 
     def _refusal(self, message: str) -> ConfigError:
         return ConfigError(message, where=f"--output {self.out}")
+
+
+def _sha256(file: Path) -> str | None:
+    if not file.is_file():
+        return None
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _may_be_state(file: Path) -> bool:

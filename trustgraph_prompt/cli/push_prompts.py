@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.prompts.files import PromptFiles
+    from trustgraph_prompt.worker.config.history import Author
     from trustgraph_prompt.worker.config.report_topic import ReportListener
 
 
@@ -48,6 +50,28 @@ WaitOption = Annotated[
         "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
     ),
 ]
+
+ByOption = Annotated[
+    str | None,
+    typer.Option(
+        "--by", metavar="NAME", help="Who makes the change, for the history. Default: your account."
+    ),
+]
+WhyOption = Annotated[
+    str, typer.Option("--message", "-m", metavar="TEXT", help="Why you make the change, for the history.")
+]
+
+
+def author(by: str | None, why: str) -> Author:
+    """Who makes a change and why; by default the account that runs the command."""
+    import getpass
+
+    from trustgraph_prompt.worker.config.history import Author
+
+    try:
+        return Author(by or getpass.getuser(), why)
+    except (KeyError, OSError):  # an account without a name, as in many containers
+        return Author(f"uid {os.getuid()}", why)
 
 
 def compiled(read: PromptFiles) -> Mapping[str, str]:
@@ -96,6 +120,22 @@ async def acknowledged(
         await listener.close()
 
 
+def refusal(key: str, report: bytes) -> str:
+    """Render the report of a rejected entry as `check` prints errors; anything else as it is."""
+    import json
+
+    try:
+        read = json.loads(report)
+    except ValueError:
+        read = None
+    match read:
+        case {"message": str(text), "where": str(where), "path": str(path), **more}:
+            expected = None if more.get("expected") is None else str(more["expected"])
+            return str(ConfigError(text, where=where, path=path, found=more.get("found"), expected=expected))
+        case _:
+            return f"{key} {report.decode(errors='replace')}"
+
+
 def _print_acknowledgements(
     listener: ReportListener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
 ) -> bool:
@@ -114,6 +154,9 @@ def _print_acknowledgements(
             output.note(f"error: no answer from {worker_name(name)} in {seconds:g} s; {since}")
         elif refused:
             output.note(harmless(f"error: {worker_name(name)} refused {', '.join(refused)}"))
+    for key in sorted({key for refused in answers.values() for key in refused or ()}):
+        if report := listener.refusals.get(key):
+            output.note(refusal(key, report))
     return len(taken) == len(answers)
 
 

@@ -62,7 +62,12 @@ def command(
         bool, typer.Option("--stream", help="Print each object as soon as it is complete.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the line of each remark, with a caret under the position.")
+        bool,
+        typer.Option(
+            "--explain",
+            help="Show the line of each remark, with a caret under the position, and the line of the schema "
+            "that a refused value breaks.",
+        ),
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -78,13 +83,15 @@ def command(
             "cannot be combined with --json, which prints one value at the end", where="--stream"
         )
     from trustgraph_prompt.cli.read_report import AnswerReport
+    from trustgraph_prompt.contract.broken_rule import SchemaFile
     from trustgraph_prompt.reader import read
 
     contract = _contract(format, schema, repair)
     name = "<stdin>" if str(file) == "-" else str(file)
     chunks = _chunks(file, name)
     outcome = _read_stream(chunks, contract) if stream else read("".join(chunks), contract)
-    report = AnswerReport(name, outcome)
+    written = None if schema is None else SchemaFile(str(schema), options.read_text(schema))
+    report = AnswerReport(name, outcome, written)
     if as_json:
         output.print_json(report.as_json())
     else:
@@ -145,7 +152,7 @@ def _hint(outcome: Outcome, format: Format, schema: Path | None, repair: bool) -
 
 def _chunks(file: Path, name: str) -> Iterator[str]:
     """Decode a file or standard input piece by piece; bytes that are not UTF-8 become U+FFFD."""
-    from trustgraph_prompt.extraction.documents import binary_kind
+    from trustgraph_prompt.documents.text import binary_kind
 
     decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
     replaced, kind = 0, None

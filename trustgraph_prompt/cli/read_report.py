@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli import output, refused_objects
 from trustgraph_prompt.cli.source_excerpt import underlined, visible
+from trustgraph_prompt.contract.broken_rule import RuleSource, broken_rule
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.reader import Outcome, Rejected, Repaired, Stage
@@ -28,6 +29,14 @@ _STAGES = {
 _BRACKET = re.compile(r"[{\[]")
 
 
+def issue_span(rejected: Rejected, issue: Issue, depth: int = positions.DEEPEST) -> positions.Span:
+    """The part of a rejected object, in characters of its text, that an issue is about."""
+    if issue.reason is Reason.INVALID_JSON:
+        at = positions.breaks(rejected.raw, depth) or 0
+        return positions.Span(at, at + 1)
+    return positions.member(rejected.raw, issue.path)
+
+
 class Remark(NamedTuple):
     """A remark about a part of the answer, or about all of it."""
 
@@ -36,13 +45,15 @@ class Remark(NamedTuple):
     span: positions.Span | None = None
     colour: str = "red"
     begins: int | None = None  # of the value that the span is the end of
+    keyword: str = ""  # as in `Issue`
 
 
 class AnswerReport:
     """What was read from the answer in the file `name`, what was rejected, and where it is truncated."""
 
-    def __init__(self, name: str, outcome: Outcome) -> None:
+    def __init__(self, name: str, outcome: Outcome, schema: RuleSource | None = None) -> None:
         self._name = name
+        self._schema = schema
         self._outcome = outcome
         self._text = outcome.calls[-1].text
         self._lines = positions.Lines(self._text)
@@ -79,6 +90,8 @@ class AnswerReport:
         shown, mark = underlined(self._text, *remark.span)
         yield f"{line:>5} | {shown}"
         yield f"      | {output.paint(mark, remark.colour)}"
+        if rule := broken_rule(remark.keyword, self._outcome.contract, self._schema):
+            yield from refused_objects.rule_lines(rule, " " * 6, remark.colour)
 
     def as_json(self) -> dict[str, Any]:
         """Report for programs: the fields of the outcome, with positions.
@@ -123,7 +136,7 @@ class AnswerReport:
             what = issue.reason.value
             if self._has_objects and rejected is not None:
                 what = f"refused object {rejected.index + 1}"
-            yield Remark(what, str(issue), self._span(rejected, issue))
+            yield Remark(what, str(issue), self._span(rejected, issue), keyword=issue.keyword)
         if self._outcome.reason is Reason.AMBIGUOUS:
             for value in positions.values(self._text):
                 if value.state is positions.State.WHOLE:
@@ -173,11 +186,8 @@ class AnswerReport:
             span = positions.Span(at, at + 1)
         elif rejected is None:
             return None
-        elif issue.reason is Reason.INVALID_JSON:
-            start, at = rejected.start, positions.breaks(rejected.raw, depth) or 0
-            span = positions.Span(at, at + 1)
         else:
-            start, span = rejected.start, positions.member(rejected.raw, issue.path)
+            start, span = rejected.start, issue_span(rejected, issue, depth)
         return positions.Span(start + span.start, start + span.end)
 
     def _truncated_value(self) -> positions.Value | None:

@@ -32,6 +32,7 @@ def command(
     requests_per_minute: options.RequestsPerMinuteOption = None,
     tokens_per_minute: options.TokensPerMinuteOption = None,
     http: options.HttpOption = None,
+    show_content: options.ShowContentOption = False,
     ready_without_model: options.ReadyOption = False,
     cache: options.CacheOption = "memory:",
     drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
@@ -59,6 +60,7 @@ def command(
     from trustgraph_prompt.worker import Prompts, Service, flow_file, process
     from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
+    from trustgraph_prompt.worker.telemetry.activity import Activity
 
     options.check_trustgraph(flows, trustgraph=trustgraph)
     options.check_extractors(extractor, trustgraph=trustgraph)
@@ -92,7 +94,8 @@ def command(
         config_topic=topic,
         processors=processors,
         drain_timeout=drain_timeout,
+        activity=Activity(shows_content=show_content),
         ready_without_model=ready_without_model,
         connect=options.connect,
     )
-    process.run(service, http=http)
+    process.run(service, id, http=http)

@@ -418,6 +418,10 @@ class Contract:
         """The contract that `grounded` made this one from for one question; else this contract."""
         return self
 
+    def ungrounded(self, value: Any) -> tuple[Issue, ...]:
+        """Explain which values do not occur in the terms of the question; the schema is not asked."""
+        return ()
+
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
         """Where the values of these objects occur in the terms of the question; None without `sources`."""
         return None

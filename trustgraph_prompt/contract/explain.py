@@ -50,7 +50,8 @@ def _explained(validator: Validator, value: object, meter: StepMeter) -> tuple[I
     if (union := validator.union) is not None and isinstance(value, dict):
         branch = union.meant(value)  # the only one that the value is validated against
         if branch is None:
-            return (_unknown_branch(union.name, union.choices, value, []),)
+            place = validator.paths[id(union.branches[0])][:-1]
+            return (_unknown_branch(union.name, union.choices, value, [], _keyword(place)),)
         if found := _few(_issues(validator.errors(value, meter, branch), validator.references)):
             return found
     return _few(_issues(validator.errors(value, meter), validator.references))
@@ -74,7 +75,8 @@ def unexpected(value: object, stripped: object) -> Iterator[Issue]:
             continue
         if isinstance(before, dict):
             if extra := [name for name in before if name not in after]:
-                yield Issue(Reason.SCHEMA_EXTRA_FIELD, readable(_unexpected(extra)), readable(pointer(path)))
+                message, place = readable(_unexpected(extra)), readable(pointer(path))
+                yield Issue(Reason.SCHEMA_EXTRA_FIELD, message, place, "/extra")
             pairs = [((*path, name), before[name], after[name]) for name in after]
         else:
             pairs = [((*path, i), *pair) for i, pair in enumerate(zip(before, after, strict=True))]
@@ -91,7 +93,8 @@ def _issues(
             continue  # the issue with the allowed values implies it
         branches = getattr(error.kind, "context", None)
         if not branches or not all(branches):  # a branch without errors: more than one branch fits
-            yield Issue(_reason(error), _message(error), pointer(error.instance_path))
+            keyword = _keyword(_rule(error, references))
+            yield Issue(_reason(error), _message(error), pointer(error.instance_path), keyword)
             continue
         alternatives = _alternatives(error, references)
         name = discriminator_of(alternatives)
@@ -102,9 +105,8 @@ def _issues(
             for branch in branches
         ):  # the only error of each branch is the type
             types = [name for branch in branches for name in branch[0].kind.as_dict()["types"]]
-            yield Issue(
-                Reason.SCHEMA_TYPE_ERROR, _of_type(types, error.instance), pointer(error.instance_path)
-            )
+            message, place = _of_type(types, error.instance), pointer(error.instance_path)
+            yield Issue(Reason.SCHEMA_TYPE_ERROR, message, place, _keyword(error.schema_path))
         else:
             yield from _issues(min(branches, key=lambda branch: _distance(branch, error)), references)
 
@@ -131,21 +133,39 @@ def _discriminated(
     pairs = zip(branches, choices, strict=False)
     meant = next((errors for errors, group in pairs if name in value and value[name] in group), None)
     if meant is None:
-        yield _unknown_branch(name, choices, value, error.instance_path)
+        yield _unknown_branch(name, choices, value, error.instance_path, _keyword(error.schema_path))
     else:
         yield from _issues(meant, references)
 
 
 def _unknown_branch(
-    name: str, choices: Iterable[Iterable[Any]], value: Mapping[str, Any], place: Sequence[str | int]
+    name: str,
+    choices: Iterable[Iterable[Any]],
+    value: Mapping[str, Any],
+    place: Sequence[str | int],
+    keyword: str,
 ) -> Issue:
     """The issue of an object whose discriminator `name` picks no branch."""
     allowed = excerpt(" or ".join(show(choice) for group in choices for choice in group), 200)
     if name not in value:
         message = f"{show(name)} is missing, expected {allowed}"
-        return Issue(Reason.SCHEMA_MISSING_FIELD, message, pointer(place))
+        return Issue(Reason.SCHEMA_MISSING_FIELD, message, pointer(place), keyword)
     message = f"expected {allowed}, found {show(value[name])}"
-    return Issue(Reason.SCHEMA_VALUE_ERROR, message, pointer((*place, name)))
+    return Issue(Reason.SCHEMA_VALUE_ERROR, message, pointer((*place, name)), keyword)
+
+
+def _rule(error: jsonschema_rs.ValidationError, references: References | None) -> list[str | int]:
+    """The path of the keyword that an error is about; of `required`, that of the name which is missing."""
+    path = list(error.schema_path)
+    if error.kind.name == "required" and references is not None:
+        names = follow(references.root, pointer(path))
+        name = error.kind.as_dict()["property"]
+        path += [names.index(name)] if isinstance(names, list) and name in names else []
+    return path
+
+
+def _keyword(path: Iterable[str | int]) -> str:
+    return pointer(("schema", *path))
 
 
 def _distance(

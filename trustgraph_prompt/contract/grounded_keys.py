@@ -34,10 +34,14 @@ _NUMBERS = frozenset(("integer", "number"))
 
 
 class Source(NamedTuple):
-    """The terms of which one must hold a value, and the policy for a value that none of them holds."""
+    """The terms of which one must hold a value, and the policy for a value that none of them holds.
+
+    `keyword` is the JSON Pointer of the source in the contract, as in `Issue`.
+    """
 
     terms: tuple[str, ...]
     policy: Policy
+    keyword: str
 
 
 @dataclass(slots=True)
@@ -277,7 +281,8 @@ def _source(schema: Mapping[str, Any], path: Path) -> Source:
             found=policy,
             expected="refuse, strict or mark",
         )
-    return Source(tuple(dict.fromkeys(terms)), policy)
+    within = path if path[:1] == ("versions",) else ("schema", *path)
+    return Source(tuple(dict.fromkeys(terms)), policy, pointer((*within, FROM)))
 
 
 def _has_type(value: Any, types: Any) -> bool:

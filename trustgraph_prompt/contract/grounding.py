@@ -27,8 +27,6 @@ _RANK: Final = {kind: rank for rank, kind in enumerate(MatchKind)}
 
 _LEAVE_OUT: Final = "; leave the object out"
 _NAME_AS_THERE: Final = "; name it as the passage does"
-ADVICE: Final = (_LEAVE_OUT, _NAME_AS_THERE)
-"""What messages tell the model to do; the command line leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,13 @@ class Grounding:
     kind: MatchKind
     score: float
     spans: tuple[tuple[int, int], ...]
+
+
+def without_advice(message: str) -> str:
+    """A message about a value without what it tells the model to do, for people."""
+    for advice in (_LEAVE_OUT, _NAME_AS_THERE):
+        message = message.replace(advice, "")
+    return message
 
 
 class Echoes:
@@ -158,8 +163,11 @@ class _WithTerms(Contract):
     def issues(self, value: object, characters: int | None = None) -> tuple[Issue, ...]:
         if found := Contract.issues(self, value, characters):
             return found
+        return self.ungrounded(self.conform(value))
+
+    def ungrounded(self, value: Any) -> tuple[Issue, ...]:
         try:
-            return tuple(islice(self._flaws(self.conform(value)), MAX_ISSUES))
+            return tuple(islice(self._flaws(value), MAX_ISSUES))
         except TooCostly as error:
             return (Issue(Reason.EFFORT_SPENT, str(error)),)
 
@@ -200,10 +208,10 @@ class _WithTerms(Contract):
             found = self._texts.find(source, text)
             if found is None:
                 message = f"{show(text)} is not in the passage{_LEAVE_OUT}"
-                yield Issue(Reason.UNGROUNDED, message, pointer(path))
+                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword)
             elif source.policy == "strict" and found.kind is MatchKind.PART:
                 message = f"{show(text)} is in the passage only in part{_NAME_AS_THERE}"
-                yield Issue(Reason.UNGROUNDED, message, pointer(path))
+                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword)
         if self._is_echo(value):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
 

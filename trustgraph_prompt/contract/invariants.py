@@ -84,12 +84,12 @@ class InvariantRule:
             return f"{self.message} (cannot be evaluated: {error})"
 
 
-def failures(rules: Sequence[InvariantRule], value: Any, meter: StepMeter) -> Iterator[str]:
-    """The messages of the rules that do not hold for a value. Raises `TooCostly`."""
+def failures(rules: Sequence[InvariantRule], value: Any, meter: StepMeter) -> Iterator[tuple[int, str]]:
+    """The index and the message of each rule that does not hold for a value. Raises `TooCostly`."""
     names = {WHOLE: value, **value} if rules and isinstance(value, dict) else {WHOLE: value}
     scope = Scope(names, meter)
     found = (rule.failure(scope) for rule in rules)
-    return (message for message in found if message is not None)
+    return ((index, message) for index, message in enumerate(found) if message is not None)
 
 
 def rules(written: Iterable[object]) -> tuple[tuple[Invariant, ...], tuple[InvariantRule, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -30,7 +30,8 @@ _BUILDING = 60  # to make an instance
 class Judge:
     """Conforms and validates values. Without `validator`, every JSON value meets the schema.
 
-    `also` returns further issues of a value that meets the schema and the rules.
+    `also` returns further issues of a value that meets the schema and the rules. `place` is the JSON Pointer
+    of the schema in the contract.
     """
 
     rules: tuple[InvariantRule, ...] = ()
@@ -39,6 +40,7 @@ class Judge:
     stripper: Conformer | None = None
     opener: Conformer | None = None
     also: Callable[[Any], tuple[Issue, ...]] | None = None
+    place: str = "/schema"
 
     @cached_property
     def is_plain(self) -> bool:
@@ -148,13 +150,14 @@ class Judge:
         except ValueError:  # too costly, as the explanation will say
             fits = False
         if not fits and self.validator is not None:
-            yield from explain(self.validator, value, meter)
+            for issue in explain(self.validator, value, meter):
+                yield replace(issue, keyword=issue.keyword.replace("/schema", self.place, 1))
         if self.stripper is not None and (stripped := self.stripper.of(value, meter)) is not value:
             fits = False
             yield from unexpected(value, stripped)
         if fits:  # rules apply to valid values only
-            for message in failures(self.rules, value, meter):
+            for index, message in failures(self.rules, value, meter):
                 fits = False
-                yield Issue(Reason.INVARIANT_VIOLATION, message)
+                yield Issue(Reason.INVARIANT_VIOLATION, message, keyword=f"/invariants/{index}")
         if fits and self.also:
             yield from self.also(value)

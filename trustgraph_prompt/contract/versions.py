@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -86,14 +87,18 @@ class Versions:
     ) -> Versions:
         """Compile the schemas with `judge_of`. Raises `ContractError` with the version."""
         versions = {}
+        of_unversioned: Judge | None = None
         for version, schema in schemas.items():
+            place = pointer(("versions", str(version)))
             try:
-                judge = judge_of(schema, extra)
+                judge = replace(judge_of(schema, extra), place=place)
             except ContractError as error:
-                raise error.at("", pointer(("versions", str(version)))) from None
-            newer = judge if extra else judge_of(schema, "ignore")  # a newer version may add keys
+                raise error.at("", place) from None
+            newer = judge if extra else replace(judge_of(schema, "ignore"), place=place)  # it may add keys
             versions[version] = Versioned(judge, newer, names_version(schema))
-        return cls(versions, judge_of(unversioned, extra))
+            if unversioned is schema:
+                of_unversioned = judge
+        return cls(versions, of_unversioned or judge_of(unversioned, extra))
 
     def __init__(self, versions: Mapping[Version, Versioned], unversioned: Judge) -> None:
         self._versions = versions

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
+from trustgraph_prompt.contract.grounding import without_advice
+from trustgraph_prompt.documents import Chunk, Document
+from trustgraph_prompt.extraction.context import TERM
+from trustgraph_prompt.llm.spending import SpendingLimitReached
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
+
+
+class Question(Protocol):
+    """What a run asks: a prompt with terms.
+
+    `id` is the request's: a hash of all that decides the answer. `position` counts from 0 over all questions
+    of a run. `place` names the question for people.
+    """
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def terms(self) -> Mapping[str, object]: ...
+    @property
+    def place(self) -> str: ...
+
 
 _HAS_AN_ANSWER = "llm-error"
 """The error of dead letters whose request also has an answer record, which says more."""
@@ -18,16 +43,34 @@ _HAS_AN_ANSWER = "llm-error"
 class Job:
     """One prompt to run on one chunk.
 
-    `id` is the request's: a hash of the prompt's version, the model, the terms and the chunk. `position`
-    counts from 0 over all jobs of a run, `chunk` from 1 in its file.
+    `id` is the request's: a hash of the prompt's version, the model, the terms, the chunk and its context.
+    `position` counts from 0 over all jobs of a run.
     """
 
     position: int
     id: str
     prompt: str
-    file: str
-    chunk: int
-    text: str = field(repr=False)
+    document: Document
+    chunk: Chunk = field(repr=False)
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """The terms of the request, beside those of all requests."""
+        context = {TERM: self.chunk.context} if self.chunk.context else {}
+        return {"text": self.chunk.text, **context}
+
+    @property
+    def place(self) -> str:
+        """File, chunk and prompt."""
+        return f"{self.document.file} chunk {self.chunk.number}, {self.prompt}"
+
+
+if TYPE_CHECKING:  # plain `Result` is `Result[Job]`
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Q = TypeVarWithDefault("Q", bound=Question, default=Job)
+else:
+    Q = TypeVar("Q")
 
 
 class FoundObject(NamedTuple):
@@ -38,27 +81,36 @@ class FoundObject(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a job. `earlier` says that an earlier run made the calls.
+class Result(Generic[Q]):
+    """The result of a question. `earlier` says that an earlier run made the calls.
 
     `answer` is None if no call was made; `failure` says why there is nothing usable.
     """
 
-    job: Job
+    job: Q
     objects: tuple[FoundObject, ...] = field(default=(), repr=False)
     answer: Answer | None = None
     failure: str | None = None
     earlier: bool = False
 
 
-class ResultCollector:
+def refusal_reason(rejected: Mapping[str, Any]) -> str:
+    """Why an object of an answer record was refused, for people."""
+    issues = (
+        f"{issue['path']}: {issue['message']}" if issue["path"] else issue["message"]
+        for issue in rejected["issues"]
+    )
+    return without_advice("; ".join(issues))
+
+
+class ResultCollector(Generic[Q]):
     """Calls `listen` with the result of a job as soon as its answer and all objects of the answer arrived.
 
     Objects that no answer names were published by a run that crashed before its answer; they are dropped.
     """
 
-    def __init__(self, jobs: Sequence[Job], listen: Callable[[Result], None]) -> None:
-        self._open: dict[str, list[Job]] = {}
+    def __init__(self, jobs: Sequence[Q], listen: Callable[[Result[Q]], None]) -> None:
+        self._open: dict[str, list[Q]] = {}
         for job in jobs:
             self._open.setdefault(job.id, []).append(job)
         self._listen = listen
@@ -71,7 +123,7 @@ class ResultCollector:
         """How many requests have no result."""
         return len(self._open)
 
-    def to_ask(self) -> list[Job]:
+    def to_ask(self) -> list[Q]:
         """Return one job for each request without a result; equal chunks share a request."""
         return [same[0] for same in self._open.values()]
 
@@ -85,9 +137,12 @@ class ResultCollector:
                 self._close_if_complete(self._answers[request], earlier=False)
 
     def take_answer(self, message: Message, *, earlier: bool = False) -> None:
-        """Take an answer record. Failures of earlier runs are ignored, so that their jobs run again."""
+        """Take an answer record. Failures of earlier runs are ignored, so that their jobs run again.
+
+        What the spending limit kept from being asked, or asked to the end, stays open.
+        """
         answer = Answer.decode(message.data)
-        if earlier and answer.reason in UNSERVED:
+        if (earlier and answer.reason in UNSERVED) or _ended_by_spending_limit(answer):
             self._ignored.add(message.id)
         elif answer.request in self._open and message.id not in self._ignored:
             self._answers[answer.request] = answer
@@ -120,10 +175,15 @@ class ResultCollector:
             self._listen(Result(job, objects, answer, failure, earlier))
 
 
+def _ended_by_spending_limit(answer: Answer) -> bool:
+    return any((call.get("error") or "").startswith(SpendingLimitReached.category) for call in answer.calls)
+
+
 class ObjectsFile:
     """Writes objects as JSON lines, in the order of the jobs whatever the order of the answers.
 
-    A line is `{"prompt", "file", "chunk", "object", "grounding"}`, without `grounding` if the object's values
+    A line is `{"prompt", "file", "sha256", "chunk", "start", "page", "heading", "object", "grounding"}`,
+    without `page` and `heading` where the format has none, and without `grounding` if the object's values
     need not occur in the chunk; with `bare`, it is the object only.
     """
 
@@ -152,6 +212,24 @@ class ObjectsFile:
     def _line(self, job: Job, found: FoundObject) -> bytes:
         if self._bare:
             return found.text + b"\n"
-        origin = wire.encode({"prompt": job.prompt, "file": job.file, "chunk": job.chunk})
+        document, chunk = job.document, job.chunk
+        place = document.place(chunk.start + _first_offset(found))
+        origin = wire.encode(
+            {
+                "prompt": job.prompt,
+                "file": document.file,
+                "sha256": document.sha256,
+                "chunk": chunk.number,
+                "start": chunk.start,
+                **({} if place.page is None else {"page": place.page}),
+                **({} if place.heading is None else {"heading": place.heading}),
+            }
+        )
         grounding = b',"grounding":' + found.grounding.encode() if found.grounding else b""
         return origin[:-1] + b',"object":' + found.text + grounding + b"}\n"
+
+
+def _first_offset(found: FoundObject) -> int:
+    """Where in the chunk the first value stands that was found in it; 0 without any."""
+    grounded = json.loads(found.grounding) if found.grounding else {}
+    return next((int(where["spans"][0][0]) for where in grounded.values() if where and where["spans"]), 0)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Generic
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
+from trustgraph_prompt.documents import Chunk
 from trustgraph_prompt.errors import (
     ConfigError,
     ProviderAuthentication,
@@ -29,10 +29,11 @@ from trustgraph_prompt.errors import (
     TrustgraphPromptError,
     without_frames,
 )
-from trustgraph_prompt.extraction import documents
-from trustgraph_prompt.extraction.results import Job, Result, ResultCollector
+from trustgraph_prompt.extraction.results import Job, Q, Result, ResultCollector
+from trustgraph_prompt.extraction.splitting import Splitting
 from trustgraph_prompt.llm import Call, Delta, Provider
 from trustgraph_prompt.llm.provider import ProviderWrapper
+from trustgraph_prompt.llm.spending import SpendingLimitReached
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.loop import FlowLoop
@@ -42,6 +43,7 @@ from trustgraph_prompt.worker.telemetry.metrics import Metrics
 REQUESTS: Final = "persistent://local/extract/requests"
 ANSWERS: Final = "persistent://local/extract/answers"
 OBJECTS: Final = "persistent://local/extract/objects"
+SPLITTING: Final = "persistent://local/extract/splitting"
 LOCK: Final = "persistent://local/extract/lock"
 SUBSCRIPTION: Final = "extract"
 WORKSPACE: Final = "default"
@@ -53,36 +55,62 @@ def jobs(
     *,
     model: str,
     terms: Mapping[str, object],
-    chunk_size: int = documents.CHUNK_SIZE,
+    splitting: Splitting,
 ) -> tuple[list[Job], list[ConfigError]]:
     """Return a job for each prompt and chunk, in the order of the files, and the errors of unusable files.
 
-    A file that is named twice, by whatever path, counts once. `model` is part of the requests' ids: answers
-    of another model do not count.
+    `model` is part of the requests' ids: answers of another model do not count.
     """
     for prompt in prompts:
         if prompt.contract.format == "text":
             raise ConfigError("it answers with text, which contains no objects", where=prompt.id)
-    once: dict[str, Path] = {}
-    for file in files:
-        once.setdefault(os.path.realpath(file), file)
     jobs: list[Job] = []
     unusable: list[ConfigError] = []
-    for file in once.values():
+    for file in files:
         try:
-            document = documents.read(file)
+            document, chunks = splitting.read(file)
         except ConfigError as error:
             unusable.append(without_frames(error))
             continue
-        for number, text in enumerate(documents.chunks(document, chunk_size), 1):
+        for chunk in chunks:
             for prompt in prompts:
-                id = _request_id(prompt, model, terms, text)
-                jobs.append(Job(len(jobs), id, prompt.id, str(file), number, text))
+                id = _request_id(prompt, model, terms, chunk)
+                jobs.append(Job(len(jobs), id, prompt.id, document, chunk))
     return jobs, unusable
 
 
-class Extraction:
-    """A run over some jobs. `state` is the file that keeps objects and answers.
+def began_with_first_splitter(state: Path) -> bool:
+    """Whether an earlier version wrote the state: it has answers, but not how documents were split.
+
+    Raises `BrokerError` if the state is unusable.
+    """
+    return state.exists() and asyncio.run(_has_only_answers(state))
+
+
+def recorded_splitting(state: Path) -> Splitting:
+    """How the documents of an earlier run were split. Raises `ConfigError` if the state does not tell."""
+    recorded = asyncio.run(_splitting_in(state)) if state.exists() else None
+    if recorded is None:
+        raise ConfigError(
+            "does not tell how documents were split", where=str(state), expected="a new `extract`"
+        )
+    return Splitting.from_json(recorded)
+
+
+def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
+    """Return the jobs that a run would ask the model about, and the results that the state has of others.
+
+    Raises `BrokerError` if the state is unusable.
+    """
+    kept: list[Result[Q]] = []
+    collector = ResultCollector(jobs, kept.append)
+    if state.exists():
+        asyncio.run(_take_kept(collector, state))
+    return collector.to_ask(), kept
+
+
+class Extraction(Generic[Q]):
+    """A run over some questions. `state` is the file that keeps objects and answers, and the `splitting`.
 
     It ends early at a failed call that shows that every other call would fail as well; `is_hopeless` is set
     then.
@@ -90,19 +118,21 @@ class Extraction:
 
     def __init__(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[Q],
         prompts: PromptSet,
         provider: Provider,
         *,
         state: Path,
         terms: Mapping[str, object],
         concurrency: int,
-        listen: Callable[[Result], None],
+        listen: Callable[[Result[Q]], None],
+        splitting: Splitting | None = None,
     ) -> None:
         self.is_hopeless = False
         self._prompts = prompts
         self._provider = _Watched(provider, self._lose_hope)
         self._state = state
+        self._splitting = splitting
         self._collector = ResultCollector(jobs, listen)
         self._stopping = asyncio.Event()
         self._loop: FlowLoop | None = None
@@ -135,11 +165,18 @@ class Extraction:
         """
         async with await connect(f"embedded:{self._state}") as kept:
             await _lock(kept, self._state)
-            await self._catch_up(kept, earlier=True)
+            await self._record_splitting(kept)
+            await _catch_up(self._collector, kept, earlier=True)
             if self._collector.open:
                 async with await connect("embedded:") as volatile:
                     await self._work(kept, volatile)
-                await self._catch_up(kept, earlier=False)
+                await _catch_up(self._collector, kept, earlier=False)
+
+    async def _record_splitting(self, kept: Broker) -> None:
+        if self._splitting and not self._splitting.began_with_first_splitter:
+            producer = await kept.producer(SPLITTING)
+            await producer.send(wire.encode(self._splitting.as_json()), key="splitting")
+            await producer.close()
 
     async def _lose_hope(self) -> None:
         """Stop before another call is made."""
@@ -147,13 +184,6 @@ class Extraction:
         self.stop()
         if self._loop is not None:
             await self._loop.stop()
-
-    async def _catch_up(self, kept: Broker, *, earlier: bool) -> None:
-        """Take all objects and answers in the state."""
-        for message in await _entries(kept, OBJECTS):
-            self._collector.take_object(message)
-        for message in await _entries(kept, ANSWERS):
-            self._collector.take_answer(message, earlier=earlier)
 
     async def _work(self, kept: Broker, volatile: Broker) -> None:
         """Send the open jobs to the flow and collect what it publishes, until none is open."""
@@ -185,7 +215,7 @@ class Extraction:
         for job in self._collector.to_ask():
             if self._stopping.is_set():
                 break
-            request = wire.PromptRequest.asking(job.prompt, {"text": job.text})
+            request = wire.PromptRequest.asking(job.prompt, job.terms)
             await producer.send(request.encode(), properties={"id": job.id})
 
     async def _follow(self, reader: Reader, take: Callable[[Message], None]) -> None:
@@ -214,12 +244,40 @@ class _Watched(ProviderWrapper):
 
 
 def _concerns_every_call(error: ProviderError, call: Call) -> bool:
-    """Whether the server rejects the key, the model of all prompts, or the address."""
+    """Whether the money is spent, or the server rejects the key, the model of all prompts, or the address."""
+    if isinstance(error, SpendingLimitReached):
+        return True
     if isinstance(error, ProviderAuthentication):
         return error.status != HTTPStatus.FORBIDDEN  # with which some servers reject a single question
     is_wrong_address = isinstance(error, ProviderInvalidRequest) and error.status == HTTPStatus.NOT_FOUND
     is_own_model = call.config.model is not None
     return not is_own_model and (is_wrong_address or isinstance(error, ProviderInvalidModel))
+
+
+async def _catch_up(collector: ResultCollector[Any], kept: Broker, *, earlier: bool) -> None:
+    """Take all objects and answers in the state."""
+    for message in await _entries(kept, OBJECTS):
+        collector.take_object(message)
+    for message in await _entries(kept, ANSWERS):
+        collector.take_answer(message, earlier=earlier)
+
+
+async def _take_kept(collector: ResultCollector[Any], state: Path) -> None:
+    async with await connect(f"embedded:{state}") as kept:
+        await _catch_up(collector, kept, earlier=True)
+
+
+async def _has_only_answers(state: Path) -> bool:
+    async with await connect(f"embedded:{state}") as kept:
+        answers = await kept.reader(ANSWERS)
+        return await answers.behind() and not await _entries(kept, SPLITTING)
+
+
+async def _splitting_in(state: Path) -> dict[str, Any] | None:
+    async with await connect(f"embedded:{state}") as kept:
+        return next(
+            (wire.decode(message.data, "splitting") for message in await _entries(kept, SPLITTING)), None
+        )
 
 
 async def _entries(kept: Broker, topic: str) -> list[Message]:
@@ -234,11 +292,12 @@ async def _lock(kept: Broker, state: Path) -> None:
     try:
         await kept.consumer(LOCK, SUBSCRIPTION, type="exclusive")
     except SubscriptionBusy:
-        raise SubscriptionBusy(f"{state}: another extract is using it") from None
+        raise SubscriptionBusy(f"{state}: another run is using it") from None
 
 
-def _request_id(prompt: PromptDefinition, model: str, terms: Mapping[str, object], text: str) -> str:
-    parts = (prompt.id, prompt.version, model, wire.canonical(terms).decode(), text)
+def _request_id(prompt: PromptDefinition, model: str, terms: Mapping[str, object], chunk: Chunk) -> str:
+    context = [chunk.context] if chunk.context else []
+    parts = (prompt.id, prompt.version, model, wire.canonical(terms).decode(), chunk.text, *context)
     return hashlib.sha256(wire.canonical(parts)).hexdigest()[:32]
 
 

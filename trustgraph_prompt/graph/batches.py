@@ -76,7 +76,7 @@ def _fitting(batch: Sequence[T], encoded: Callable[[Sequence[T]], bytes], limit:
 
 
 _TRIPLE = b'{"s":%b,"p":%b,"o":%b,"g":%b}'
-_TERM = b'{"type":"%b","iri":%b,"id":"","value":%b,"datatype":%b,"language":%b,"triple":%b}'
+_TERM = b'{"type":"%b","iri":%b,"id":"","value":%b,"datatype":%b,"language":"","triple":%b}'
 _CONTEXT = b'{"entity":%b,"context":%b,"chunk_id":%b,"rdf_type":%b,"attributes":{}}'
 
 
@@ -91,17 +91,15 @@ def _iri(iri: Iri) -> bytes:
 
 @lru_cache(_MOST_KEPT)
 def _short_iri(iri: Iri) -> bytes:
-    return _TERM % (b"i", encode(str(iri)), b'""', b'""', b'""', b"null")
+    return _TERM % (b"i", encode(str(iri)), b'""', b'""', b"null")
 
 
 def _term(term: Iri | Literal | Quoted) -> bytes:
     if isinstance(term, Iri):
         return _iri(term)
     if isinstance(term, Literal):
-        datatype = encode(str(term.datatype)) if term.datatype else b'""'
-        language = encode(term.language) if term.language else b'""'
-        return _TERM % (b"l", b'""', _string(term.value), datatype, language, b"null")
-    return _TERM % (b"t", b'""', b'""', b'""', b'""', _triple(*term))
+        return _TERM % (b"l", b'""', _string(term.value), encode(str(term.datatype)), b"null")
+    return _TERM % (b"t", b'""', b'""', b'""', _triple(*term))
 
 
 def _string(text: str) -> bytes:

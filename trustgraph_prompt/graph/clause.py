@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.alternatives import branches_of
-from trustgraph_prompt.contract.coerce_scalars import Target, is_one_of
-from trustgraph_prompt.contract.references import References
-from trustgraph_prompt.errors import PromptError, suggestion
+from trustgraph_prompt.contract.coerce_scalars import is_one_of
+from trustgraph_prompt.contract.object_keys import check_key, kinds_of
+from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.json_text.pointer import pointer
 
@@ -100,7 +99,6 @@ _USES: Final[Mapping[str, Mapping[str, str]]] = {
 """The uses of a key in each kind of form, with the type that its values need. A literal may have any."""
 
 Scalar = str | int | bool
-_Part = tuple[Mapping[str, Any], References]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +182,11 @@ def _name_or_iri(text: str) -> str:
 def _check(form: Mapping[str, Any], contract: Contract, index: str) -> None:
     when = form.get("when", {})
     kind = "statement" if "statement" in form else "entity"
-    everywhere = list(_parts(contract))
+    everywhere = list(kinds_of(contract))
     for key in when:
-        _check_key(key, None, everywhere, (index, "when", key))
-    parts = [part for part in everywhere if _applies(part[0], when)]
-    if when and not parts:
+        check_key(key, None, everywhere, (index, "when", key))
+    kinds = [kind for kind in everywhere if _applies(kind.properties, when)]
+    if when and not kinds:
         raise PromptError(
             "no object of the schema has these values",
             path=pointer((index, "when")),
@@ -197,7 +195,7 @@ def _check(form: Mapping[str, Any], contract: Contract, index: str) -> None:
         )
     named = form[kind]
     for key, needed, path in _keys(kind, named):
-        _check_key(key, needed, parts, (index, *path))
+        check_key(key, needed, kinds, (index, *path), in_list=path[1] in ("type", "properties"))
     if named.keys() == {"subject"}:
         raise PromptError(
             "the form says nothing about its entity",
@@ -214,51 +212,6 @@ def _keys(kind: str, named: Mapping[str, Any]) -> Iterator[tuple[str, str | None
             yield key, needed if use != "object" or named.get("entity") else None, (kind, use)
     for key, given in named.get("properties", {}).items():
         yield key, "string" if given.get("entity") else None, (kind, "properties", key)
-
-
-def _check_key(key: str, needed: str | None, parts: Sequence[_Part], path: Sequence[str]) -> None:
-    declared = {key for properties, _ in parts for key in properties}
-    if key not in declared:
-        raise PromptError(
-            f"the schema does not declare this key{suggestion(key, declared)}",
-            path=pointer(path),
-            found=key,
-            expected="one of " + ", ".join(sorted(declared)) if declared else "a schema with keys",
-        )
-    in_list = path[2] in ("type", "properties")
-    if needed and not any(
-        _allows_type(needed, properties[key], references, in_list)
-        for properties, references in parts
-        if key in properties
-    ):
-        raise PromptError(
-            "the schema gives this key another type",
-            path=pointer(path),
-            found=key,
-            expected=f"a key of type {needed}" + (", or a list of it" if in_list else ""),
-        )
-
-
-def _allows_type(needed: str, schema: Any, references: References, in_list: bool) -> bool:
-    """Whether a value, or with `in_list` an element of a list, may have the type."""
-    top = references.seen_through(schema) or {}
-    for branch in branches_of(top, references) or [top]:
-        types = Target.of([branch]).types
-        if types is None or needed in types:
-            return True
-        if in_list and "array" in types and _allows_type(needed, branch.get("items"), references, False):
-            return True
-    return False
-
-
-def _parts(contract: Contract) -> Iterator[_Part]:
-    """The properties of each kind of object that the contract accepts, by name."""
-    for schema in (contract.schema, *(contract.versions or {}).values()):
-        if isinstance(schema, dict):
-            references = References(schema)
-            common = (references.followed(schema) or {}).get("properties", {})
-            for branch in branches_of(schema, references) or [{}]:
-                yield {**common, **branch.get("properties", {})}, references
 
 
 def _applies(properties: Mapping[str, Any], when: Mapping[str, Scalar]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Final
@@ -16,9 +16,10 @@ from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTE
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import pointer
 
-Evidence = tuple[Grounding, ...]
-"""Where the values that a statement is made of occur in the text."""
+Evidence = tuple[Grounding | None, ...]
+"""Where the values that a statement is made of occur in the text: None for one that occurs nowhere."""
 
+_DATATYPES: Final[Mapping[type, Iri]] = {bool: BOOLEAN, int: INTEGER, float: DOUBLE}
 _NO_VALUES: Final[Mapping[str, Grounding | None]] = {}
 
 
@@ -26,12 +27,12 @@ _NO_VALUES: Final[Mapping[str, Grounding | None]] = {}
 class Graph:
     """What the objects of one answer say, each statement once and in the order of the objects.
 
-    `facts` are the statements that the model made, with their evidence, `labels` the names of their terms and
-    what an ontology says of them, `contexts` the texts by which the entities are found.
+    `facts` are the statements that the model made, `labels` the names of their terms and what an ontology
+    says of them, both with their evidence. `contexts` are the texts by which the entities are found.
     """
 
     facts: dict[Statement, Evidence] = field(default_factory=dict)
-    labels: dict[Statement, None] = field(default_factory=dict)
+    labels: dict[Statement, Evidence] = field(default_factory=dict)
     contexts: dict[Context, None] = field(default_factory=dict)
 
 
@@ -77,12 +78,12 @@ class _Writer:
         is_entity = (value.get(form.entity, True) if isinstance(form.entity, str) else form.entity) is True
         subject_iri, predicate_iri = self.named(subject), self.named(predicate)
         object_term = self.named(object) if is_entity else Literal(object)
-        evidence = evidence_of(found, [form.subject], [form.object]) if found else ()
-        self._say(Statement(subject_iri, predicate_iri, object_term), evidence)
-        self._label(subject_iri, subject)
-        self._label(predicate_iri, predicate)
+        of_subject, of_object = evidence_of(found, form.subject), evidence_of(found, form.object)
+        _add(self.graph.facts, Statement(subject_iri, predicate_iri, object_term), of_subject + of_object)
+        self._label(subject_iri, subject, of_subject)
+        self._label(predicate_iri, predicate, of_subject + of_object)
         if isinstance(object_term, Iri):
-            self._label(object_term, object)
+            self._label(object_term, object, of_object)
 
     def _add_entity(
         self, form: EntityForm, value: Mapping[str, Any], found: Mapping[str, Grounding | None]
@@ -90,50 +91,55 @@ class _Writer:
         if _is_empty(given := value.get(form.subject)):
             return
         name = _text(given)
-        entity = self.named(name)
-        is_described = False
-        for path, predicate, term in self._description(form, value):
-            self._say(
-                Statement(entity, predicate, term), evidence_of(found, [form.subject], path) if found else ()
-            )
-            is_described = True
-        if is_described:
-            self._label(entity, name)
+        entity, evidence = self.named(name), evidence_of(found, form.subject)
+        described = [*self._description(form, value, found, evidence)]
+        for predicate, term, of_value in described:
+            _add(self.graph.facts, Statement(entity, predicate, term), evidence + of_value)
+        if described:
+            self._label(entity, name, evidence)
             self.graph.contexts[Context(entity, name)] = None
             if form.definition is not None and not _is_empty(definition := value.get(form.definition)):
                 self.graph.contexts[Context(entity, _text(definition))] = None
 
     def _description(
-        self, form: EntityForm, value: Mapping[str, Any]
-    ) -> Iterator[tuple[list[str | int], Iri, Iri | Literal]]:
-        """What an object says about its entity: the path of the value, the predicate, the object."""
+        self,
+        form: EntityForm,
+        value: Mapping[str, Any],
+        found: Mapping[str, Grounding | None],
+        of_entity: Evidence,
+    ) -> Iterator[tuple[Iri, Iri | Literal, Evidence]]:
+        """What an object says about its entity: the predicate, the object, and the evidence of its value."""
         if form.definition is not None and not _is_empty(definition := value.get(form.definition)):
-            yield [form.definition], DEFINITION, Literal(_text(definition))
+            yield DEFINITION, Literal(_text(definition)), evidence_of(found, form.definition)
         if form.class_ is not None:
-            yield [], TYPE, self._labelled(form.class_)
+            yield TYPE, self._labelled(form.class_, of_entity), ()
         if form.type is not None:
             for path, kind in _values(form.type, value):
-                yield path, TYPE, self._labelled(_text(kind))
+                evidence = evidence_of(found, *path)
+                yield TYPE, self._labelled(_text(kind), evidence or of_entity), evidence
         for prop in form.properties:
             for path, each in _values(prop.key, value):
-                term = self._labelled(_text(each)) if prop.entity else _literal(each)
-                yield path, self._labelled(prop.predicate), term
+                evidence = evidence_of(found, *path)
+                named = evidence or of_entity
+                term = self._labelled(_text(each), named) if prop.entity else _literal(each)
+                yield self._labelled(prop.predicate, named), term, evidence
 
-    def _say(self, statement: Statement, evidence: Evidence) -> None:
-        """Add a fact; of several evidences of one fact, the first counts."""
-        if not self.graph.facts.get(statement):
-            self.graph.facts[statement] = evidence
+    def _label(self, iri: Iri, text: str, evidence: Evidence) -> None:
+        _add(self.graph.labels, Statement(iri, LABEL, Literal(text)), evidence)
 
-    def _label(self, iri: Iri, text: str) -> None:
-        self.graph.labels[Statement(iri, LABEL, Literal(text))] = None
-
-    def _labelled(self, text: str) -> Iri:
+    def _labelled(self, text: str, evidence: Evidence) -> Iri:
         """The IRI of a name, with its label; an IRI of the clause as it is."""
         if isinstance(text, Iri):
             return text
         iri = self.named(text)
-        self._label(iri, text)
+        self._label(iri, text, evidence)
         return iri
+
+
+def _add(statements: dict[Statement, Evidence], statement: Statement, evidence: Evidence) -> None:
+    """Add a statement; of several evidences of it, the first that has a position counts."""
+    there = statements.get(statement, ())
+    statements[statement] = there if any(there) else evidence
 
 
 def _values(key: str, value: Mapping[str, Any]) -> Iterator[tuple[list[str | int], Any]]:
@@ -148,10 +154,12 @@ def _values(key: str, value: Mapping[str, Any]) -> Iterator[tuple[list[str | int
             yield [key, index], each
 
 
-def evidence_of(found: Mapping[str, Grounding | None], *paths: Sequence[str | int]) -> Evidence:
-    """Where the values at these paths occur, as far as they do."""
-    matches = [found.get(pointer(path)) for path in paths if path]
-    return tuple(match for match in matches if match is not None and match.spans)
+def evidence_of(found: Mapping[str, Grounding | None], *path: str | int) -> Evidence:
+    """Where the value at a path occurs; empty if it need not occur anywhere."""
+    if not found:
+        return ()
+    key = pointer(path)
+    return (found[key],) if key in found else ()
 
 
 def _is_empty(value: Any) -> bool:
@@ -166,11 +174,5 @@ def _text(value: Any) -> str:
 
 
 def _literal(value: Any) -> Literal:
-    match value:
-        case bool():
-            return Literal("true" if value else "false", BOOLEAN)
-        case int():
-            return Literal(str(value), INTEGER)
-        case float():
-            return Literal(str(value), DOUBLE)
-    return Literal(_text(value))
+    text = encode(value).decode() if isinstance(value, bool) else _text(value)
+    return Literal(text, _DATATYPES.get(type(value), ""))

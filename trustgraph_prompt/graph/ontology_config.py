@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -79,31 +79,22 @@ def merged(ontologies: Sequence[Ontology]) -> Ontology:
     """Merge ontologies as TrustGraph does: as `merged`, with ids `<ontology>:<id>`. One stays as it is."""
     if len(ontologies) == 1:
         return ontologies[0]
-    classes: dict[str, Element] = {}
-    relations: dict[str, Element] = {}
-    attributes: dict[str, Element] = {}
-    for each in sorted(ontologies, key=lambda each: each.id):
-        classes |= _renamed(each.classes, each)
-        relations |= _renamed(each.object_properties, each)
-        attributes |= _renamed(each.datatype_properties, each)
+    in_order = sorted(ontologies, key=lambda each: each.id)
+    classes, relations, attributes = (
+        {each.id: each for ontology in in_order for each in _renamed(getattr(ontology, section), ontology)}
+        for section in ("classes", "object_properties", "datatype_properties")
+    )
     warnings = tuple(warning for each in ontologies for warning in each.warnings)
     return Ontology("merged", classes, relations, attributes, warnings)
 
 
-def _renamed(elements: Elements, ontology: Ontology) -> dict[str, Element]:
+def _renamed(elements: Elements, ontology: Ontology) -> Iterator[Element]:
     def new(ids: Sequence[str]) -> tuple[str, ...]:
         return tuple(f"{ontology.id}:{id}" if id in ontology.classes else id for id in ids)
 
-    renamed = (
-        each._replace(
-            id=f"{ontology.id}:{id}",
-            parents=new(each.parents),
-            domain=new(each.domain),
-            range=new(each.range),
-        )
-        for id, each in elements.items()
-    )
-    return {each.id: each for each in renamed}
+    for id, each in elements.items():
+        parents, domain, range = map(new, (each.parents, each.domain, each.range))
+        yield each._replace(id=f"{ontology.id}:{id}", parents=parents, domain=domain, range=range)
 
 
 class _Reader:

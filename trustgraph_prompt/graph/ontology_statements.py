@@ -38,10 +38,11 @@ def ontology_graph(ontology: Ontology, objects: Iterable[Any], grounded: Grounde
         if said := ontology.read(value):
             classes.update(filter(None, (said.subject_class, said.object_class)))
             properties.add(said.property)
-            evidence = evidence_of(found, ["subject"], ["entity"]), evidence_of(found, ["object"], ["value"])
-            for fact, of_fact in _facts(ontology, said, *evidence):
+            of_subject = evidence_of(found, "subject") + evidence_of(found, "entity")
+            of_object = evidence_of(found, "object") + evidence_of(found, "value")
+            for fact, of_fact in _facts(ontology, said, of_subject, of_object):
                 graph.facts[fact] = graph.facts.get(fact) or of_fact
-    graph.labels = dict.fromkeys(description(ontology.part(classes, properties)))
+    graph.labels = dict.fromkeys(description(ontology.part(classes, properties)), ())
     graph.contexts = dict.fromkeys(_contexts([*graph.facts, *graph.labels]))
     return graph
 

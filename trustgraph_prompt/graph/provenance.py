@@ -7,15 +7,17 @@ The same answer to a chunk that is delivered twice therefore adds nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
 from typing import Final
 from urllib.parse import quote
 
+from trustgraph_prompt.contract import Grounding
+from trustgraph_prompt.documents import Document
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.mapping import Evidence, Graph
+from trustgraph_prompt.graph.mapping import Graph
 from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
 
 GRAPH_SOURCE: Final = "urn:graph:source"
@@ -31,7 +33,8 @@ Span = tuple[int, int]
 class Origin:
     """What an answer was made from, and by whom.
 
-    `chunk` is the IRI of the chunk, `text` its text.
+    `chunk` is the IRI of the chunk, `text` its text. If `document` is given, the chunk is the passage of it
+    that begins at `start`, and positions are those in the document; otherwise they are those in the chunk.
     `prompt` and `version` are those of the prompt. `component` is the name of the extractor, as in
     `kg-extract-definitions`. `published` is the time of publication in seconds since the epoch, None if
     it is unknown.
@@ -46,6 +49,55 @@ class Origin:
     published: float | None
     model: str | None = None
     ontology: Iri | None = None
+    document: Document | None = None
+    start: int = 0
+
+    @property
+    def id(self) -> str:
+        """What the IRIs of the answer's graph and of its activity end in.
+
+        In a flow one model answers; the graph of a document may be put together with several.
+        """
+        by_model = (self.model,) if self.document is not None else ()
+        return _hash(self.chunk, self.prompt, self.version, *by_model)
+
+    @property
+    def activity(self) -> Iri:
+        """The IRI of the extraction."""
+        return Iri(f"{_BASE}/activity/{self.id}")
+
+    @property
+    def source(self) -> Iri:
+        """The IRI of the text whose positions are given."""
+        return self.chunk if self.document is None else document_iri(self.document)
+
+
+def document_iri(document: Document) -> Iri:
+    """The IRI of a document: the same for files whose converted text is the same."""
+    return Iri(f"urn:sha256:{document.sha256}")
+
+
+def passage_iri(document: Document, start: int, end: int) -> Iri:
+    """The IRI of a passage of a document, as RFC 5147 identifies it."""
+    return Iri(f"{document_iri(document)}#char={start},{end}")
+
+
+def about_document(document: Document) -> Iterator[Statement]:
+    """The statements about a document: its name, its format and its whole text, in which spans are found."""
+    iri = document_iri(document)
+    yield _about(iri, v.TYPE, v.DIGITAL_DOCUMENT)
+    yield _about(iri, v.NAME, Literal(document.file))
+    yield _about(iri, v.ENCODING_FORMAT, Literal(document.format))
+    yield _about(iri, v.SHA256, Literal(document.sha256))
+    yield _about(iri, v.TEXT, Literal(document.text))
+
+
+def about_passage(document: Document, start: int, end: int) -> Iterator[Statement]:
+    """The statements about a chunk of a document."""
+    iri = passage_iri(document, start, end)
+    yield _about(iri, v.WAS_DERIVED_FROM, document_iri(document))
+    yield _about(iri, v.CHAR_OFFSET, Literal(str(start), v.INTEGER))
+    yield _about(iri, v.CHAR_LENGTH, Literal(str(end - start), v.INTEGER))
 
 
 def provenance(graph: Graph, origin: Origin, *, triple_terms: bool = True) -> list[Statement]:
@@ -63,8 +115,7 @@ class _Provenance:
     def __init__(self, origin: Origin, triple_terms: bool) -> None:
         self._origin = origin
         self._triple_terms = triple_terms
-        self._id = _hash(origin.chunk, origin.prompt, origin.version)
-        self._subgraph = Iri(f"{_BASE}/subgraph/{self._id}")
+        self._subgraph = Iri(f"{_BASE}/subgraph/{origin.id}")
 
     def of(self, graph: Graph) -> Iterator[Statement]:
         for fact in graph.facts:
@@ -74,21 +125,25 @@ class _Provenance:
         yield from self._subgraph_and_activity()
         has_positions = False
         for fact, evidence in graph.facts.items():
-            spans = _closest(tuple(each for each in evidence if each.term == "text"))
+            spans = _closest([each for each in evidence if each and each.spans and each.term == "text"])
             has_positions = has_positions or bool(spans)
-            if spans or not self._triple_terms:
+            is_ungrounded = None in evidence and self._origin.document is not None
+            if spans or is_ungrounded or not self._triple_terms:
                 yield from self._reified(fact)
+            if is_ungrounded:
+                yield _about(self._reifier(fact), v.UNGROUNDED, Literal("true", v.BOOLEAN))
+                yield _about(self._reifier(fact), v.WAS_DERIVED_FROM, self._origin.chunk)
             for span in spans:
                 target = self._target(span)
                 yield _about(self._reifier(fact), v.HAS_TARGET, target)
                 yield from self._selectors(target, span)
-        if has_positions:
+        if has_positions and self._origin.document is None:
             digest = hashlib.sha256(self._origin.text.encode(errors="replace")).hexdigest()
             yield _about(self._origin.chunk, v.SHA256, Literal(digest))
 
     def _subgraph_and_activity(self) -> Iterator[Statement]:
         origin, subgraph = self._origin, self._subgraph
-        activity = Iri(f"{_BASE}/activity/{self._id}")
+        activity = origin.activity
         agent = Iri(f"{_BASE}/agent/{quote(origin.component, safe='')}")
         yield _about(subgraph, v.TYPE, v.ENTITY)
         yield _about(subgraph, v.TYPE, v.SUBGRAPH)
@@ -108,9 +163,13 @@ class _Provenance:
             yield _about(activity, v.LLM_MODEL, Literal(origin.model))
         if origin.ontology:
             yield _about(activity, v.ONTOLOGY, origin.ontology)
+        if origin.document is not None:
+            yield _about(activity, v.PROMPT, Literal(origin.prompt))
+            yield _about(activity, v.PROMPT_VERSION, Literal(origin.version))
+            yield from about_passage(origin.document, origin.start, origin.start + len(origin.text))
 
     def _reifier(self, fact: Statement) -> Iri:
-        return Iri(f"{_BASE}/statement/{_hash(self._id, *fact[:3])}")
+        return Iri(f"{_BASE}/statement/{_hash(self._origin.id, *fact[:3])}")
 
     def _reified(self, fact: Statement) -> Iterator[Statement]:
         reifier = self._reifier(fact)
@@ -123,22 +182,31 @@ class _Provenance:
         yield _about(reifier, v.OBJECT, fact.object)
 
     def _target(self, span: Span) -> Iri:
-        return Iri(f"{_BASE}/target/{_hash(self._origin.chunk, *span)}")
+        start, end = span
+        offset = self._origin.start
+        return Iri(f"{_BASE}/target/{_hash(self._origin.source, start + offset, end + offset)}")
 
     def _selectors(self, target: Iri, span: Span) -> Iterator[Statement]:
         start, end = span
+        offset, document = self._origin.start, self._origin.document
         position, quotation = Iri(f"{target}#position"), Iri(f"{target}#quote")
-        yield _about(target, v.HAS_SOURCE, self._origin.chunk)
+        yield _about(target, v.HAS_SOURCE, self._origin.source)
         yield _about(target, v.HAS_SELECTOR, position)
         yield _about(target, v.HAS_SELECTOR, quotation)
         yield _about(position, v.TYPE, v.TEXT_POSITION_SELECTOR)
-        yield _about(position, v.START, Literal(str(start), v.NON_NEGATIVE_INTEGER))
-        yield _about(position, v.END, Literal(str(end), v.NON_NEGATIVE_INTEGER))
+        yield _about(position, v.START, Literal(str(start + offset), v.NON_NEGATIVE_INTEGER))
+        yield _about(position, v.END, Literal(str(end + offset), v.NON_NEGATIVE_INTEGER))
         yield _about(quotation, v.TYPE, v.TEXT_QUOTE_SELECTOR)
         yield _about(quotation, v.EXACT, Literal(self._origin.text[start:end]))
+        if document is not None:
+            place = document.place(start + offset)
+            if place.page is not None:
+                yield _about(target, v.PAGE_NUMBER, Literal(str(place.page), v.INTEGER))
+            if place.heading is not None:
+                yield _about(target, v.HEADING, Literal(place.heading))
 
 
-def _closest(evidence: Evidence) -> tuple[Span, ...]:
+def _closest(evidence: Sequence[Grounding]) -> tuple[Span, ...]:
     """One occurrence of each value, those that are closest together."""
     choices = product(*(each.spans[:_MOST_TRIED] for each in evidence))
     return min(choices, key=lambda spans: max(e for _, e in spans) - min(s for s, _ in spans) if spans else 0)

@@ -23,11 +23,10 @@ class Iri(str):
 
 
 class Literal(NamedTuple):
-    """A text, with the IRI of its datatype or a language tag if it has one."""
+    """A text, with the IRI of its datatype if it has one."""
 
     value: str
     datatype: str = ""
-    language: str = ""
 
 
 class Quoted(NamedTuple):

@@ -161,6 +161,11 @@ def keywords_of(constraint: Constraint, json_type: str | None) -> Keywords | Non
     return {name: value for name, value in zip(names, given, strict=True) if not _is_default(name, value)}
 
 
+def keywords_named(name: str) -> frozenset[str]:
+    """The JSON Schema keywords that a constraint of that name may become."""
+    return frozenset(keyword for keywords in KINDS[name].keywords.values() for keyword in keywords)
+
+
 def _is_default(keyword: str, value: Any) -> bool:
     return value is None or (value == 0 and keyword in ("minLength", "minItems", "minProperties"))
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from trustgraph_prompt.json_text.pointer import steps
-from trustgraph_prompt.language.constraints import keywords_of, type_of
+from trustgraph_prompt.language.constraints import keywords_named, keywords_of, type_of
 from trustgraph_prompt.language.inheritance import Schemas, discriminator
 from trustgraph_prompt.language.nodes import (
     Annotated,
@@ -174,6 +174,6 @@ def locate(file: File, schema: str, pointer: str) -> Position | None:
     if path[:1] == ["properties"]:
         for field in schemas.fields(schema):
             if [field.name] == path[1:2]:
-                places = (constraint.at for constraint in field.constraints if constraint.name == path[-1])
+                places = (each.at for each in field.constraints if path[-1] in keywords_named(each.name))
                 return next(places, field.at)
     return schemas[schema].at

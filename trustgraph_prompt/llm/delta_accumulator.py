@@ -73,10 +73,14 @@ class DeltaAccumulator:
             cost=cost,
         )
 
-    def tokens(self, call: Call) -> int:
-        """The tokens of the call: as reported, else estimated; 0 if it failed before it began."""
+    def usage_of(self, call: Call) -> Usage:
+        """The tokens of the call: as reported, else estimated; none if it failed before it began."""
         if self.usage.tokens:
-            return self.usage.tokens
+            return self.usage
         written = self.thinking + self.text
         has_begun = written or self.tool_calls or self._finish_reason
-        return estimate_usage(call, written, self.tool_calls).tokens if has_begun else 0
+        return estimate_usage(call, written, self.tool_calls) if has_begun else Usage()
+
+    def tokens(self, call: Call) -> int:
+        """All tokens of `usage_of`."""
+        return self.usage_of(call).tokens

@@ -55,6 +55,12 @@ class Limits:
     ) -> None:
         #: Calls that were admitted and have not ended, and calls that wait.
         self.in_flight = self.waiting = 0
+        #: The limits by their names.
+        self.set = {
+            "in_flight": in_flight,
+            "requests_per_minute": requests_per_minute,
+            "tokens_per_minute": tokens_per_minute,
+        }
         #: Called when a pause begins, with the server and the seconds.
         self.on_pause: Callable[[str, float], None] = lambda server, seconds: None
         self._slots = _limit(in_flight)
@@ -74,10 +80,15 @@ class Limits:
         return self._tokens.limit < math.inf
 
     @property
+    def pauses(self) -> dict[str, float]:
+        """Seconds left of the pause of each server that asked for one."""
+        now = self._clock()
+        return {server: pause for server, gate in self._gates.items() if (pause := gate.pause(now))}
+
+    @property
     def pause(self) -> float:
         """Seconds left of the longest pause of any server."""
-        now = self._clock()
-        return max((gate.pause(now) for gate in self._gates.values()), default=0.0)
+        return max(self.pauses.values(), default=0.0)
 
     async def enter(self, tokens: int = 0, *, server: str = "") -> Admission:
         """Wait until a call that is expected to take so many tokens is admitted.

@@ -1,4 +1,4 @@
-"""Reads recordings: JSON Lines files of scripted answers (docs/providers.md describes the format)."""
+"""Reads recordings: JSON Lines files of scripted answers (docs/reference/providers.md has the format)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A provider with prepared answers, for demos and tests.
 
-`recordings.py` reads them from a file; docs/providers.md describes its format.
+`recordings.py` reads them from a file; docs/reference/providers.md describes its format.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.match_clause import MatchClause
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.template import Dialect, Template
 
@@ -53,6 +54,7 @@ _FORMATS_OF = {
     "repair-by-model": ("json", "jsonl"),
     "echoes": ("json", "jsonl"),
     "graph": ("json", "jsonl"),
+    "match": ("json", "jsonl"),
     "answer-format": ("json", "jsonl"),
     "native": ("jsonl",),
     "passes": ("jsonl",),
@@ -93,7 +95,9 @@ class PromptDefinition:
     With `repair_by_model`, the attempt after a malformed answer shows the model only that answer.
     With `keeps_echoes`, an object that repeats an example of the prompt is not rejected. With `native_items`,
     a server that supports schemas is asked for the objects of a jsonl answer as `{"items": […]}`.
-    `graph` says how the objects become statements, None if they do not.
+    `graph` says how the objects become statements, None if they do not. `match` says which objects are the
+    same one when answers are scored; it affects no answer, and is not part of the version. `canary` is the id
+    of the canary that this version is, None for the served version.
 
     `answer_format` says whether instructions about the answer are appended to the question: "append", "none",
     or "needed", which appends them if the templates do not name the keys. Unless it is "none", the term
@@ -118,6 +122,8 @@ class PromptDefinition:
     answer_format: AnswerFormat = "none"
     native_items: bool = False
     graph: GraphClause | None = None
+    match: MatchClause = field(default_factory=lambda: MatchClause({}))
+    canary: str | None = None
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -187,6 +193,7 @@ class PromptDefinition:
             keeps_echoes=entry.get("echoes") == "keep",
             native_items="native" in entry,
             graph=_graph(entry, contract, where),
+            match=_match(entry, contract, where),
             answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
 
@@ -198,6 +205,15 @@ class PromptDefinition:
         """The same prompt, of the same version, with a contract derived from its own."""
         prompt = replace(self, contract=contract)
         prompt.__dict__["version"] = self.version
+        return prompt
+
+    def prefaced(self, preface: str) -> PromptDefinition:
+        """The same prompt, with a template before its own. Raises `TemplateError`."""
+        template = Template.compile(
+            preface + self.template.source, dialect=self.template.dialect, where=self.template.where
+        )
+        prompt = replace(self, template=template)
+        prompt.__dict__["unnamed_keys"] = self.unnamed_keys  # the preface says nothing about the answer
         return prompt
 
     def missing(self, terms: Iterable[str]) -> list[str]:
@@ -326,6 +342,13 @@ def _graph(entry: Mapping[str, Any], contract: Contract, where: str) -> GraphCla
         return GraphClause.of(entry["graph"], contract)
     except PromptError as error:
         raise error.at(where, "/graph") from error
+
+
+def _match(entry: Mapping[str, Any], contract: Contract, where: str) -> MatchClause:
+    try:
+        return MatchClause.of(entry.get("match"), contract)
+    except PromptError as error:
+        raise error.at(where, "/match") from error
 
 
 def _template(source: str, dialect: Dialect, where: str, path: str) -> Template:

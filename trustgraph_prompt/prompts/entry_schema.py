@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trustgraph_prompt.graph.clause import SCHEMA as GRAPH_SCHEMA
+from trustgraph_prompt.prompts.match_clause import SCHEMA as MATCH_SCHEMA
 
 _SCHEMA_OF_ANSWERS = {"type": ["object", "boolean", "null"]}
 
@@ -100,6 +101,7 @@ SCHEMA: Mapping[str, Any] = {
             "description": "Schemas by version (such as 1.0), selected by the `schema_version` of an object.",
         },
         "graph": GRAPH_SCHEMA,
+        "match": MATCH_SCHEMA,
         "terms": {"type": "object", "description": "Default values of terms."},
         "aliases": {
             "type": "array",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract.from_language import parse_whole
+from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import (
     ConfigError,
     LanguageError,
@@ -17,6 +18,7 @@ from trustgraph_prompt.errors import (
     first_of,
     raise_first,
 )
+from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.language import File, locate, to_json_schema
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
 from trustgraph_prompt.language.parse import merge_prompts, read
@@ -78,7 +80,7 @@ def compile(source: str, where: str) -> CompiledFile:
     ]
     raise_first(problems)
     entries: dict[str, Mapping[str, Any]] = {prompt.key: prompt.entry for prompt in prompts}
-    places = {prompt.key: prompt.places for prompt in prompts}
+    places = {prompt.key: replace(prompt.places, rules=prompt.places_of_rules()) for prompt in prompts}
     if file.system is not None:
         entries[SYSTEM_KEY] = _system(file.system)
         places[SYSTEM_KEY] = of_system
@@ -244,14 +246,31 @@ class _Prompt:
                 expected=f"only `using model {prompt.model!r}`{line}",
             )
 
+    def places_of_rules(self) -> dict[str, Position]:
+        """The places of what an answer may break: the keywords of its schema, and the clauses beside it."""
+        paths: dict[tuple[str | int, ...], tuple[str | int, ...]] = {}
+        for path, part in References(self.entry.get("schema", {})).subschemas():
+            paths |= {(*path, keyword): (*path, keyword) for keyword in part}
+            names = enumerate(part.get("required", ()))
+            paths |= {(*path, "required", index): (*path, "properties", name) for index, name in names}
+        places = {
+            pointer(("schema", *path)): self._place_in_schema(pointer(at)) for path, at in paths.items()
+        }
+        beside = {
+            path: at for path, at in self.places.parts.items() if path.startswith(("/invariants", "/extra"))
+        }
+        return {path: at for path, at in places.items() if at is not None} | beside
+
+    def _place_in_schema(self, path: str) -> Position | None:
+        expected = self._prompt.expecting
+        item = expected.item if isinstance(expected, ListOf) else expected
+        name = item.name if isinstance(item, Name) else ""
+        return locate(self._file, name, path) or self._expecting
+
     def _place(self, path: str) -> str | None:
         """The place of what becomes this path of the entry."""
-        prompt = self._prompt
         if path.startswith("/schema"):
-            expected = prompt.expecting
-            item = expected.item if isinstance(expected, ListOf) else expected
-            name = item.name if isinstance(item, Name) else ""
-            return self.places.at(locate(self._file, name, path.removeprefix("/schema")) or self._expecting)
+            return self.places.at(self._place_in_schema(path.removeprefix("/schema")))
         if path == "/response-type":
             return self.places.at(self._expecting)
         return self.places.of(path)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trustgraph_prompt.contract.broken_rule import BrokenRule, unindented
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,13 +19,15 @@ _TRIPLE = ('"""', "'''")
 class SourceMap:
     """Places in a text, by JSON Pointer; `start` is that of the whole, `file` the name of its file, if any.
 
-    `source` is the text itself, which `of_line` needs.
+    `source` is the text itself, which `of_line` and `rule` need; `rules` has the places of the keywords of
+    its schema, as in `Issue`.
     """
 
     file: str | None = None
     start: Position | None = None
     parts: Mapping[str, Position] = field(default_factory=dict)
     source: str = field(default="", repr=False)
+    rules: Mapping[str, Position] = field(default_factory=dict, repr=False)
 
     def of(self, path: str = "") -> str | None:
         """The place of the part, or of the smallest part around it."""
@@ -55,6 +58,15 @@ class SourceMap:
         if begin < 0:
             return None
         return self.at((row, begin + (column or len(written) - len(written.lstrip()) + 1)))
+
+    def rule(self, keyword: str) -> BrokenRule | None:
+        """The line of a rule of the contract; None if it is not known, as in a YAML file."""
+        while keyword and keyword not in self.rules:
+            keyword = keyword.rpartition("/")[0]
+        if not keyword or (where := self.at(place := self.rules[keyword])) is None:
+            return None
+        line = self.source.split("\n")[place.line - 1].rstrip()
+        return unindented(where, line, place.column - 1, len(line))
 
     def at(self, position: tuple[int, int] | None) -> str | None:
         """`file:line:column`, or `line …, column …` without a file."""

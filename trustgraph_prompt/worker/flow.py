@@ -171,6 +171,13 @@ class Flow:
         """Whether the workspace has the prompt for chunks; flows for other messages need none."""
         return self.prompt is None or self._find_prompt(prompts) is not None
 
+    def may_ask(self, prompt: str, workspace: str, prompts: Mapping[str, PromptSet]) -> bool:
+        """Whether its requests may be for this prompt: each that names its prompt may be."""
+        if self.workspace != workspace or self.input.kind == "text-completion":
+            return False
+        own = self._find_prompt(prompts)
+        return self.prompt is None or (own is not None and own.id == prompt)
+
     def what_it_lacks(self, prompts: Mapping[str, PromptSet]) -> str | None:
         """What is missing for a flow of chunks to serve or to make a graph; None if nothing is."""
         if not self.has_prompt(prompts):

@@ -69,6 +69,15 @@ class FlowSet:
         """The current flows, including those that wait for the broker."""
         return [running.flow for running in self._running.values()]
 
+    @property
+    def models(self) -> dict[str, str]:
+        """The model that each of the flows asks unless a prompt names another, by the name of the flow."""
+        return {name: running.model for name, running in self._running.items()}
+
+    def why_unserved(self, flow: Flow) -> str | None:
+        """Why a flow does not receive requests; None if it does."""
+        return self._waiting.get(_part(flow.name))
+
     def change(self, flows: Iterable[Flow]) -> None:
         """Serve exactly these flows. Unchanged flows keep running.
 
@@ -113,7 +122,7 @@ class FlowSet:
             self._waiting[part] = str(error)
             return None
         self._waiting[part] = "starting"
-        running = _Running(flow)
+        running = _Running(flow, provider.identity.model)
         if flow.input.persistent:
             lock = self._completions if flow.input.kind == "text-completion" else self._requests
             topic = topics.in_progress_topic(flow.input.topic, flow.input.subscription)
@@ -193,6 +202,7 @@ class FlowSet:
         if flow.name not in self._running:
             self._services.failing.pop(flow.name, None)
             self._services.metrics.forget_flow(flow.name)
+            self._services.activity.forget_flow(flow.name)
         needed = {topic for running in self._running.values() for topic in running.topics}
         await self._services.producers.forget(ended.topics - needed)
 
@@ -219,6 +229,7 @@ class _Running:
     """A flow being served. `attempted` is set once it has subscribed, or has failed to."""
 
     flow: Flow
+    model: str
     attempted: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     loop: FlowLoop = field(init=False)

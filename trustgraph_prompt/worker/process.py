@@ -26,6 +26,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.providers import Providers
 from trustgraph_prompt.worker.retry_broker import retry_until_stopped
 from trustgraph_prompt.worker.telemetry import logs, tracing_setup
+from trustgraph_prompt.worker.telemetry.activity import Activity
 from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
 from trustgraph_prompt.worker.telemetry.health import Health, reason_since
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
@@ -66,6 +67,7 @@ class Service:
     drain_timeout: float = 30.0
     ready_without_model: bool = False
     circuits: Circuits = field(default_factory=Circuits)
+    activity: Activity = field(default_factory=Activity)
     tracing: Tracing = field(default_factory=Tracing)
     connect: Callable[[str], Awaitable[Broker]] = connect
     health: Health = field(default_factory=Health, init=False)
@@ -121,6 +123,7 @@ class Service:
                 cache=self.cache,
                 circuits=self.circuits,
                 tracing=self.tracing,
+                activity=self.activity,
                 health=self.health,
                 metrics=self.metrics,
                 stopping=self.stopping,
@@ -146,10 +149,11 @@ class Service:
         part = f"model {circuit.model} of {circuit.server}"
         server, model = circuit.server, circuit.model
         self.metrics.calls.away(server, model, self.circuits.is_away(server, model))
-        self.health.waiting.pop(part, None)
         blocking = self.circuits.blocking(server, model)
         if blocking is not None and not self.ready_without_model:
             self.health.waiting[part] = reason_since(blocking.why, blocking.since)
+        else:
+            self.health.waiting.pop(part, None)
 
     async def _released(self, flow: Flow) -> None:
         self.circuits.released(flow)
@@ -158,24 +162,29 @@ class Service:
             self._trustgraph_metrics.forget(flow)
 
 
-def run(service: Service, *, http: str | None = None) -> None:
+def run(service: Service, id: str, *, http: str | None = None) -> None:
     """Run the service in this process until SIGTERM. Raises `ConfigError`.
 
-    Logs to standard error, and traces as the environment says. `http` is HOST:PORT of the HTTP endpoints.
+    Logs to standard error, and traces as the environment says. `http` is HOST:PORT of the HTTP endpoints;
+    the status page calls the worker `id`.
     """
     logs.configure()
     service.tracing = tracing_setup.from_environment()
-    asyncio.run(_run(service, http))
+    asyncio.run(_run(service, id, http))
 
 
-async def _run(service: Service, address: str | None) -> None:
+async def _run(service: Service, id: str, address: str | None) -> None:
     async with AsyncExitStack() as closing:
         closing.enter_context(signals(service.stopping))
         if address is not None:
             from trustgraph_prompt.worker.telemetry import http  # importing aiohttp is slow
+            from trustgraph_prompt.worker.telemetry.status import Status
+            from trustgraph_prompt.worker.telemetry.status_page import StatusPage
 
-            bound = await closing.enter_async_context(http.serve(address, service.health, service.metrics))
-            log.info("serving /livez, /readyz and /metrics", extra={"http": bound})
+            page = StatusPage(Status(service, id))
+            serving = http.serve(address, service.health, service.metrics, page)
+            bound = await closing.enter_async_context(serving)
+            log.info("serving the status page, /livez, /readyz and /metrics", extra={"http": bound})
         service.connect = partial(_connect, service.connect)
         await service.run()
 

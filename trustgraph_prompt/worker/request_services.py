@@ -11,9 +11,11 @@ from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.worker.canary.record import Canaries
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.crash_record import CrashRecord
 from trustgraph_prompt.worker.request.journal import Journal
+from trustgraph_prompt.worker.telemetry.activity import Activity
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing
@@ -31,7 +33,9 @@ class SharedServices:
     prompts: Mapping[str, PromptSet]
     producers: ProducerPool
     metrics: Metrics
+    activity: Activity = field(default_factory=Activity)
     journal: Journal = field(default_factory=Journal)
+    canaries: Canaries = field(default_factory=Canaries)
     cache: Cache | None = None
     failing: dict[str, str] = field(default_factory=dict)
     circuits: Circuits = field(default_factory=Circuits)

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.pulsar.admin import RequiredTopics, Topic
+from trustgraph_prompt.worker.canary.record import CANARY
 from trustgraph_prompt.worker.config.apply import OWNERS
+from trustgraph_prompt.worker.config.history import HISTORY
 from trustgraph_prompt.worker.config.report_topic import REPORT
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
@@ -19,6 +21,8 @@ def required_topics(flows: Iterable[Flow], config_topic: str) -> RequiredTopics:
             Topic(config, table=True),
             Topic(config + REPORT, table=True),
             Topic(config + OWNERS, table=True),
+            Topic(config + HISTORY, table=True),
+            Topic(config + CANARY, table=True),
             *(topic for flow in flows for topic in _used_by(flow)),
         ]
     )

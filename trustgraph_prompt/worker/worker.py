@@ -12,8 +12,10 @@ from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
+from trustgraph_prompt.worker.canary.record import Canaries
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic
+from trustgraph_prompt.worker.config.recent_changes import RecentChanges
 from trustgraph_prompt.worker.config.source import ConfigSource, Prompts
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
@@ -22,6 +24,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.flow_set import FlowSet
 from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.retry_broker import retry_until_stopped
+from trustgraph_prompt.worker.telemetry.activity import Activity
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing
@@ -57,6 +60,7 @@ class Worker:
         cache: Cache | None = None,
         circuits: Circuits | None = None,
         tracing: Tracing | None = None,
+        activity: Activity | None = None,
         health: Health | None = None,
         metrics: Metrics | None = None,
         stopping: asyncio.Event | None = None,
@@ -70,10 +74,14 @@ class Worker:
         # Flows of files must all be served. One flow of TrustGraph that is not does not affect readiness.
         waiting: MutableMapping[str, str] = self._unserved if processors else self.health.waiting
         self._watch = Watch(self.health, self.metrics, notes=waiting)
+        self.canaries = Canaries()
+        self.changes = RecentChanges()
         self._services = SharedServices(
             prompts,
             self._producers,
             self.metrics,
+            activity or Activity(),
+            canaries=self.canaries,
             cache=cache,
             circuits=circuits or Circuits(),
             tracing=tracing or Tracing(),
@@ -92,11 +100,20 @@ class Worker:
                 self.metrics,
                 self._unserved,
                 self._watch,
+                self.changes,
                 fetched,
             )
         elif config_topic:
             self._config = ConfigTopic(
-                broker, prompts, self._producers, self.metrics, self._watch, topic=config_topic
+                broker,
+                prompts,
+                self._producers,
+                self.metrics,
+                self._watch,
+                topic=config_topic,
+                flows=self._flows or (),
+                canaries=self.canaries,
+                changes=self.changes,
             )
         self._stopping = stopping or asyncio.Event()
         self.health.notes = self._notes

@@ -185,7 +185,8 @@ class LetterProducer:
     async def _retain(self, topic: str) -> None:
         """Make sure of the subscription without which the broker would drop dead letters.
 
-        Checked repeatedly: it, or the topic, may be deleted or expire.
+        Checked repeatedly: it, or the topic, may be deleted or expire. The consumer is exclusive like those
+        that read dead letters: if the type changes, Pulsar may skip what it was about to deliver.
         """
         if self._retaining is None or (self._retaining.done() and monotonic() >= self._retained_until):
             self._retaining = asyncio.create_task(self._subscribe(topic))
@@ -197,7 +198,7 @@ class LetterProducer:
             consumer = await self._client.subscribe(
                 topic,
                 topics.DEAD_LETTER_SUBSCRIPTION,
-                consumer_type=pulsar.ConsumerType.Shared,
+                consumer_type=pulsar.ConsumerType.Exclusive,
                 receiver_queue_size=1,
                 initial_position=pulsar.InitialPosition.Earliest,
             )

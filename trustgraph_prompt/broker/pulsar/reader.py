@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -59,7 +61,14 @@ class PulsarReader:
         try:
             for partition in await partitions_of(client, topic):
                 with translating(partition):
-                    readers.append(await client.create_reader(partition, start, is_read_compacted=earliest))
+                    readers.append(
+                        await client.create_reader(
+                            partition,
+                            start,
+                            subscription_role_prefix=_process(),
+                            is_read_compacted=earliest,
+                        )
+                    )
         except BaseException:
             await wait_for_close(_close(readers))
             raise
@@ -127,6 +136,14 @@ class PulsarReader:
             self._watching.cancel()
         await _close(self._readers)
         await self._receives.wait_ended()
+
+
+def _process() -> str:
+    """Begins the names of subscriptions, so that topic statistics tell who reads.
+
+    It also makes them distinct: the random names of the client repeat in processes forked from one parent.
+    """
+    return f"{socket.gethostname()}-{os.getpid()}"
 
 
 async def _close(readers: Iterable[pulsar.asyncio.Reader]) -> None:

@@ -272,7 +272,7 @@ class ResponseMetrics(DefaultInstance):
             return self._success_rate()
 
     def set_exporter(self, exporter: Exporter | None) -> None:
-        """Set the function that receives each changed value, by its name in `docs/structured-response.md`.
+        """Set the function that receives each changed value, by its name in structured-response.md.
 
         It is called outside of all locks, one call at a time, with the present value. Its exceptions are
         logged.

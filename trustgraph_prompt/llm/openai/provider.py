@@ -17,7 +17,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.complete import Completer
-from trustgraph_prompt.llm.openai import request
+from trustgraph_prompt.llm.openai import request, tokenize
 from trustgraph_prompt.llm.openai.answer_decoder import AnswerDecoder
 from trustgraph_prompt.llm.openai.errors import Refusal
 from trustgraph_prompt.llm.openai.http import REQUEST_ERRORS, Server, beginning_of, body_of, events_of
@@ -141,6 +141,19 @@ class OpenAIProvider(Completer):
                 return check_models(await body_of(response, deadline), model or self.model)
         except REQUEST_ERRORS as error:
             provider_error = self._server.provider_error(error, "/models")
+        raise provider_error
+
+    async def count_tokens(self, call: Call) -> int | None:
+        """Have the server count the prompt tokens of a call, at no cost; None if it does not offer that.
+
+        llama.cpp and vLLM do. Raises the `ProviderError` that a call would meet if the server cannot be
+        reached.
+        """
+        wanted, paths = self._paths(call, self._schema_paths_of(call.config.model))
+        try:
+            return await tokenize.count_tokens(self._server, self._body(call, wanted, paths[0]))
+        except REQUEST_ERRORS as error:
+            provider_error = self._server.provider_error(error, "/tokenize")
         raise provider_error
 
     async def close(self) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.worker.config import apply_plan
+from trustgraph_prompt.worker.config import apply_plan, history
 from trustgraph_prompt.worker.config.apply_plan import Plan, Record
 from trustgraph_prompt.worker.config.config_topic import push
+from trustgraph_prompt.worker.config.history import Author
 
 OWNERS: Final = "-owners"
 """Suffix of the config topic's name."""
@@ -42,14 +43,18 @@ async def propose(
     return apply_plan.plan(owner, wanted, present, records, force=force), unreadable
 
 
-async def carry_out(broker: Broker, workspace: str, owner: str, plan: Plan, *, topic: str) -> str | None:
+async def carry_out(
+    broker: Broker, workspace: str, owner: str, plan: Plan, *, topic: str, author: Author = history.NOBODY
+) -> str | None:
     """Publish a plan. Returns the id of the push, if entries change. Raises `BrokerError`.
 
     It may end at any point: the next apply recognizes what this one has published.
     """
     if plan.before is not None:
         await _publish(broker, workspace, owner, plan.before, topic)
-    id = await push(broker, workspace, plan.changes, topic=topic) if plan.changes else None
+    id = None
+    if plan.changes:
+        id = await history.push(broker, workspace, plan.changes, author, topic=topic)
     if plan.after is not None:
         await _publish(broker, workspace, owner, plan.after, topic)
     return id

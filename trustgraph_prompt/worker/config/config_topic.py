@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import time
@@ -19,8 +19,20 @@ from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS, PREFIX
+from trustgraph_prompt.worker.canary.record import Canaries
+from trustgraph_prompt.worker.config.canary_topic import CanaryTopic
+from trustgraph_prompt.worker.config.recent_changes import RecentChanges, author_properties
 from trustgraph_prompt.worker.config.report_topic import SECONDS_FOR_A_REPORT, Reports, refused_keys
-from trustgraph_prompt.worker.config.source import Pending, Prompts, RefusedEntries, log_changes, watched
+from trustgraph_prompt.worker.config.source import (
+    MORE,
+    PUSH,
+    Pending,
+    Prompts,
+    RefusedEntries,
+    log_changes,
+    watched,
+)
+from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.watch import Watch
 
@@ -34,12 +46,15 @@ SECONDS_FOR_A_PUSH = 10.0
 SECONDS_BETWEEN_SWAPS = 0.1
 """Minimum, because a swap costs milliseconds however little has changed. Later changes wait and merge."""
 
-PUSH, MORE = "push", "more"
-"""Properties of an entry: the id of its push, and that more entries follow."""
+RECORDED = "recorded"
+"""Property of an entry: the history has it."""
 
 
 class ConfigTopic:
-    """The config topic as a `ConfigSource`. Reports applied and rejected entries on `<topic>-report`."""
+    """The config topic as a `ConfigSource`, with the `canaries` of its prompts.
+
+    Reports applied and rejected entries on `<topic>-report`.
+    """
 
     def __init__(
         self,
@@ -50,6 +65,9 @@ class ConfigTopic:
         watch: Watch,
         *,
         topic: str = TOPIC,
+        flows: Sequence[Flow] = (),
+        canaries: Canaries | None = None,
+        changes: RecentChanges | None = None,
     ) -> None:
         self.refused = RefusedEntries()
         self._broker = broker
@@ -58,10 +76,15 @@ class ConfigTopic:
         self._metrics = metrics
         self._watch = watch
         self._topic = topic
+        self._changes = changes or RecentChanges()
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
         self._push_of: dict[str, str] = {}  # by the key of a waiting entry
         self._pending = Pending(_Changes)
+        canaries = canaries or Canaries()
+        self._canaries = CanaryTopic(
+            broker, prompts, flows, canaries, self._reports, self.refused, watch, topic=topic
+        )
 
     async def load(self) -> None:
         """Read the whole topic and apply it. Raises `BrokerError`."""
@@ -76,6 +99,7 @@ class ConfigTopic:
         there = {key: message for key, message in self._table.entries.items() if key not in waiting}
         pushes: dict[str, list[str]] = {}
         for key, message in sorted(there.items(), key=lambda item: item[1].published):
+            self._changes.received(message)
             if id := message.properties.get(PUSH):
                 pushes.setdefault(id, []).append(key)
         refused = await self._refused_before(there)
@@ -85,6 +109,7 @@ class ConfigTopic:
             | {key: message.data for key, message in in_order},
             pushes,
         )
+        await self._canaries.load()
         self._reports.announce({})
 
     async def _refused_before(self, keys: Collection[str]) -> Collection[str]:
@@ -108,6 +133,7 @@ class ConfigTopic:
         if table is None:
             raise BrokerClosed("the config topic was not loaded")
         applying = asyncio.create_task(self._apply_pending())
+        canaries = asyncio.create_task(self._canaries.follow())
         try:
             with watched(self._watch, "config topic", self._topic, table.check, table.close):
                 async for message in table.changes():
@@ -118,11 +144,14 @@ class ConfigTopic:
             self._pushes.clear()
             self._push_of.clear()
             self._pending.end()
+            canaries.cancel()
+            await asyncio.wait([canaries])
             await applying
 
     async def close(self) -> None:
         """End `follow`; pending reports are sent if that takes no longer than a moment. Idempotent."""
         await self._close_table()
+        await self._canaries.close()
         await self._reports.close()
 
     async def _close_table(self) -> None:
@@ -132,6 +161,7 @@ class ConfigTopic:
     def _receive(self, message: Message) -> None:
         """Add an entry to the pending changes, or keep it until its push is complete."""
         key = message.key or ""
+        self._changes.received(message)
         if (former := self._push_of.pop(key, None)) is not None:
             # the entry published last counts, in whatever order the pushes end
             del self._pushes[former].changes[key]
@@ -165,6 +195,7 @@ class ConfigTopic:
         except Exception:
             log.exception("internal error, the prompts stay unchanged")
             return
+        self._changes.applied(changes, self.refused, self._prompts)
         served = {
             id: [key for key in keys if key in self.refused]
             for id, keys in pushes.items()
@@ -197,6 +228,8 @@ class ConfigTopic:
             }
             self._metrics.configured(workspace, snapshot)
             log_changes(workspace, before[workspace], snapshot)
+        if snapshots:
+            await self._canaries.apply()
 
         def in_scope(key: str) -> bool:
             parts = _split(key)
@@ -265,10 +298,16 @@ def _unfinished(messages: Iterable[Message]) -> list[Message]:
 
 async def entries(broker: Broker, workspace: str | None = None, *, topic: str = TOPIC) -> dict[str, bytes]:
     """The current entries of the config topic by key, of one workspace or of all. Raises `BrokerError`."""
+    found = await messages(broker, workspace, topic=topic)
+    return {key: message.data for key, message in found.items()}
+
+
+async def messages(broker: Broker, workspace: str | None = None, *, topic: str = TOPIC) -> dict[str, Message]:
+    """As `entries`, with the messages that carry them, in the order of the topic. Raises `BrokerError`."""
     table = await broker.table(topic)
     try:
         return {
-            key: message.data
+            key: message
             for key, message in table.entries.items()
             if workspace is None or key.startswith(f"{workspace}/")
         }
@@ -291,18 +330,29 @@ def check_room(workspace: str, keys: Collection[str]) -> None:
 
 
 async def push(
-    broker: Broker, workspace: str, changes: Mapping[str, str | bytes], *, topic: str = TOPIC
+    broker: Broker,
+    workspace: str,
+    changes: Mapping[str, str | bytes],
+    *,
+    topic: str = TOPIC,
+    recorded_as: str | None = None,
+    by: str = "",
+    why: str = "",
 ) -> str:
     """Publish entries (`system`, `template.<id>`) of a workspace, to be applied at once; empty data deletes.
 
-    Does not check the entries: build a `PromptSet` from them first. Returns the id of the push, under which
-    workers report. Raises `BrokerError`.
+    Does not check the entries: build a `PromptSet` from them first. `recorded_as` is the id of the push in
+    the history, None if it is not there (`history.push` records it). Workers show `by` and `why`. Returns the
+    id of the push, under which workers report. Raises `BrokerError`.
     """
     producer = await broker.producer(topic)
-    id = uuid.uuid4().hex
+    id = recorded_as or uuid.uuid4().hex
+    always = {PUSH: id, **author_properties(by, why)}
+    if recorded_as:
+        always[RECORDED] = "true"
     try:
         for remaining, (entry, data) in zip(range(len(changes) - 1, -1, -1), changes.items(), strict=True):
-            properties = {PUSH: id, MORE: "true"} if remaining else {PUSH: id}
+            properties = {**always, MORE: "true"} if remaining else always
             text = data.encode() if isinstance(data, str) else data
             await producer.send(text, key=f"{workspace}/{entry}", properties=properties)
     finally:

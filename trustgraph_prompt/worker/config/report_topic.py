@@ -31,6 +31,9 @@ REPORT: Final = "-report"
 
 WORKER: Final = "worker:"
 
+REFUSED_CANARY: Final = "canary:"
+"""Begins the key of a rejected canary, so that it is not that of the entry."""
+
 SECONDS_BETWEEN_ANNOUNCEMENTS = 60.0
 ANNOUNCEMENT_LIFETIME = 180.0
 """Seconds after which a worker that has not repeated its announcement is considered dead."""
@@ -176,9 +179,11 @@ class ReportListener:
         """When each worker of the workspace last announced itself, by key; seconds since the epoch."""
         self.others: dict[str, Collection[str]] = {}
         """The workspaces that all other workers serve, by key."""
+        self.refusals: dict[str, bytes] = {}
+        """The reports of rejected entries, by key, unchecked."""
         since = time() - ANNOUNCEMENT_LIFETIME
         for message in table.entries.values():
-            if message.published > since:
+            if message.published > since or not (message.key or "").startswith(WORKER):
                 self._receive(message)
 
     @classmethod
@@ -212,6 +217,7 @@ class ReportListener:
     def _receive(self, message: Message) -> Announcement | None:
         announcement = Announcement.decode(message)
         if announcement is None or message.key is None:
+            self.refusals[message.key or ""] = message.data
             return None
         self.workers.pop(message.key, None)
         self.others.pop(message.key, None)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from time import time
 from typing import Generic, Protocol, Self, TypeVar
 
 from trustgraph_prompt.errors import BrokerClosed, ConfigError
@@ -19,6 +20,9 @@ MAX_CHANGES_LOGGED = 10
 
 VERSION_CHARACTERS = 12
 """Characters of a version in the log."""
+
+PUSH, MORE = "push", "more"
+"""Properties of an entry: the id of its push, and that more entries follow."""
 
 
 class ConfigSource(Protocol):
@@ -54,6 +58,8 @@ class Prompts(Mapping[str, PromptSet]):
         self._files = dict(base or {})
         self._entries: dict[str, dict[str, str | bytes]] = {}
         self._snapshots = dict.fromkeys(workspaces, self.base)
+        self._since: dict[str, dict[str, float]] = {}
+        self._began = time()
 
     def __getitem__(self, workspace: str) -> PromptSet:
         return self._snapshots[workspace]
@@ -68,6 +74,10 @@ class Prompts(Mapping[str, PromptSet]):
     def on_topic(self) -> list[str]:
         """The keys (`<workspace>/<entry>`) of the entries that are not from files."""
         return [f"{workspace}/{key}" for workspace, entries in self._entries.items() for key in entries]
+
+    def since(self, workspace: str, prompt: str) -> float:
+        """Since when this version of a prompt is served, in seconds since the epoch."""
+        return self._since.get(workspace, {}).get(prompt, self._began)
 
     async def change(self, changes: Mapping[tuple[str, str], bytes]) -> dict[str, PromptSet]:
         """Apply changed entries, by workspace and key, at once; returns the new snapshots.
@@ -91,9 +101,15 @@ class Prompts(Mapping[str, PromptSet]):
         self._entries[workspace] = dict(sorted(entries.items()))
         return (await self._build({workspace}))[workspace]
 
+    async def with_entry(self, workspace: str, key: str, text: str) -> PromptSet:
+        """The snapshot of a workspace as it would be with another text of an entry; it is not served."""
+        entries = {**self._files, **self._entries.get(workspace, {}), key: text}
+        return await asyncio.to_thread(PromptSet.build, entries, self._snapshots[workspace])
+
     def forget(self, workspace: str) -> None:
         """Remove a workspace."""
         self._entries.pop(workspace, None)
+        self._since.pop(workspace, None)
         self._snapshots.pop(workspace, None)
 
     async def _build(self, workspaces: Iterable[str]) -> dict[str, PromptSet]:
@@ -104,8 +120,18 @@ class Prompts(Mapping[str, PromptSet]):
             changed[workspace] = await asyncio.to_thread(
                 PromptSet.build, entries, self._snapshots.get(workspace)
             )
+        for workspace, snapshot in changed.items():
+            self._note_since(workspace, snapshot)
         self._snapshots.update(changed)
         return changed
+
+    def _note_since(self, workspace: str, snapshot: PromptSet) -> None:
+        before = self._snapshots.get(workspace)
+        old, since, now = before.prompts if before else {}, self._since.get(workspace, {}), time()
+        self._since[workspace] = {
+            id: since.get(id, self._began) if old.get(id) is prompt else now
+            for id, prompt in snapshot.prompts.items()
+        }
 
 
 class RefusedEntries(dict[str, ConfigError]):

@@ -37,6 +37,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.retrying import error_of, retrying
 from trustgraph_prompt.wire import ConfigPush
+from trustgraph_prompt.worker.config.recent_changes import RecentChanges
 from trustgraph_prompt.worker.config.source import Pending, Prompts, RefusedEntries, log_changes, watched
 from trustgraph_prompt.worker.config.trustgraph_client import ConfigClient, Values, is_reserved
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
@@ -81,6 +82,7 @@ class ConfigService:
         metrics: Metrics,
         notes: MutableMapping[str, str],
         watch: Watch,
+        changes: RecentChanges,
         fetched: Callable[[int], None] = lambda version: None,
     ) -> None:
         self.refused = RefusedEntries()
@@ -95,6 +97,7 @@ class ConfigService:
         self._metrics = metrics
         self._notes = notes
         self._watch = watch
+        self._changes = changes
         self._fetched = fetched
         self._workspaces: dict[str, _Workspace] = {}
         self._notifications: Consumer | None = None
@@ -410,6 +413,7 @@ class ConfigService:
         )
         workspace.values[PROMPTS], workspace.ready = values, True
         self._metrics.configured(name, snapshot)
+        self._changes.replaced(name, before, snapshot)
         log_changes(name, before, snapshot)
 
     def _refuse(self, type: str, workspace: str, errors: Mapping[str, ConfigError]) -> None:

@@ -11,10 +11,22 @@ import orjson
 from trustgraph_prompt.broker import Message, topics
 from trustgraph_prompt.worker.flow import Flow
 
-ERRORS: Final = (
-    *("broker-error", "internal-error", "invalid-request", "llm-error", "missing-term", "no-configuration"),
-    *("shutting-down", "template-error", "too-large", "unknown-prompt", "worker-crashed"),
-)
+ADVICE: Final = {
+    "broker-error": "see the worker's log of that time; replay",
+    "internal-error": "see the worker's log of that time; replay",
+    "invalid-request": "fix the sender, which must send the request again",
+    "llm-error": "see the reason and `answers list`; improve the prompt or wait for the model; replay",
+    "missing-term": "push a fixed prompt and replay, or fix the sender",
+    "no-configuration": "push the prompt; replay",
+    "shutting-down": "replay",
+    "template-error": "push a fixed prompt; replay",
+    "too-large": "change the prompt so that it asks for smaller values; replay",
+    "unknown-prompt": "push the prompt; replay",
+    "worker-crashed": "look at the request and the workers' logs; give workers more memory; replay",
+}
+"""What a person does about a dead letter, by the type of its error."""
+
+ERRORS: Final = tuple(ADVICE)
 """The types of errors that dead letters have."""
 
 FAILURE_PROPERTIES: Final = ("error", "flow", "prompt", "died")
@@ -81,6 +93,13 @@ class DeadLetter:
     @property
     def reason(self) -> str:
         return self._property("reason") or ""
+
+    @property
+    def advice(self) -> str | None:
+        """What a person does about it; None if the type of the error is unknown."""
+        if self.truncated:
+            return "only its beginning was kept: fix the sender, which must send a smaller request"
+        return ADVICE.get(self.error or "")
 
     @property
     def size(self) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, count
 from typing import Any, Self
 
 from trustgraph_prompt import wire
-from trustgraph_prompt.broker import Broker
+from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import Issue, Reason, RequestError
 from trustgraph_prompt.reader import Outcome, Rejected
@@ -106,7 +107,8 @@ class Answer:
     `objects` has the ids of the valid objects; objects that no record names are of a worker that crashed.
     `value` is the result of a `text` or `json` prompt. `reason`, `stage`, `issues`, `cached` and `escalated`
     are those of the Outcome. `grounding` has the positions of objects in the terms, by id. `cost` is in the
-    currency of the flow's price, None without one.
+    currency of the flow's price, None without one. `seconds` is how long asking took. `canary` is the id of
+    the canary that answered, None for the served version of the prompt.
     """
 
     request: str
@@ -128,6 +130,8 @@ class Answer:
     cached: bool = False
     escalated: str | None = None
     grounding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seconds: float | None = None
+    canary: str | None = None
 
     @classmethod
     def of(
@@ -139,6 +143,9 @@ class Answer:
         outcome: Outcome,
         objects: tuple[str, ...],
         grounding: Mapping[str, Mapping[str, Grounding | None]] | None = None,
+        *,
+        seconds: float | None = None,
+        canary: str | None = None,
     ) -> Self:
         """Make the record of an outcome, bounded in size."""
         return cls(
@@ -174,12 +181,24 @@ class Answer:
             cached=outcome.cached,
             escalated=outcome.escalated,
             grounding=_bounded(grounding, objects) if grounding else {},
+            seconds=seconds,
+            canary=canary,
         )
 
     @property
     def gave_nothing(self) -> bool:
         """Whether there is neither an object nor a value, even if that is the correct result."""
         return not self.objects and self.value in (None, "", [])
+
+    def rejected_objects(self) -> list[Rejected]:
+        """The rejected objects that the record has kept; `raw` may be cut. Raises `RequestError`."""
+        try:
+            return [
+                Rejected(int(each["index"]), str(each["raw"]), tuple(map(_as_issue, each["issues"])), 0)
+                for each in self.rejected
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise RequestError(f"Answer/rejected: {type(error).__name__}: {error}") from None
 
     @property
     def why(self) -> str:
@@ -220,7 +239,13 @@ def _bounded(
 
 
 def _issue(issue: Issue) -> dict[str, str]:
-    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
+    keyword = {"keyword": issue.keyword} if issue.keyword else {}
+    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message, **keyword}
+
+
+def _as_issue(issue: Mapping[str, Any]) -> Issue:
+    texts = (str(issue.get(name, "")) for name in ("message", "path", "keyword"))
+    return Issue(Reason(issue["reason"]), *texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,24 +265,47 @@ class AnswerFilter:
         )
 
 
+async def find(broker: Broker, topic: str, request: str) -> tuple[float, Answer] | None:
+    """The last record of a request, with its time of publication. Reads the whole topic.
+
+    Raises `BrokerError`.
+    """
+    found = None
+    async with aclosing(_records(broker, topic)) as records:
+        async for message in records:
+            if message.key == request:
+                found = (message.published, answer) if (answer := _decoded(message)) else None
+    return found
+
+
 async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple[float, Answer]]:
     """The matching records, the last one of each request, in order, with their time of publication.
 
     Keeps only these in memory: a topic has a record for each request. Raises `BrokerError`.
     """
     found: dict[str, tuple[float, Answer]] = {}
-    reader = await broker.reader(topic)
-    try:
-        while await reader.behind() and (message := await reader.receive()):
+    async with aclosing(_records(broker, topic)) as records:
+        async for message in records:
             if message.key is None:
                 continue
             found.pop(message.key, None)
-            try:
-                answer = Answer.decode(message.data)
-            except RequestError:  # a deletion, or a message of another program
-                continue
-            if filter.matches(answer):
+            if (answer := _decoded(message)) is not None and filter.matches(answer):
                 found[message.key] = message.published, answer
+    return list(found.values())
+
+
+async def _records(broker: Broker, topic: str) -> AsyncGenerator[Message, None]:
+    reader = await broker.reader(topic)
+    try:
+        while await reader.behind() and (message := await reader.receive()):
+            yield message
     finally:
         await reader.close()
-    return list(found.values())
+
+
+def _decoded(message: Message) -> Answer | None:
+    """The record in a message; None for a deletion, or a message of another program."""
+    try:
+        return Answer.decode(message.data)
+    except RequestError:
+        return None

@@ -10,6 +10,7 @@ from trustgraph_prompt.ask import Listen, ask
 from trustgraph_prompt.llm import Provider, RetryPolicy
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker.config.source import VERSION_CHARACTERS
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.answer_record import is_unusable
 from trustgraph_prompt.worker.messages.request import Request
@@ -62,8 +63,9 @@ async def ask_into_journal(
         with _log_errors():
             record_result(outcome)
         with _log_errors():
-            seconds = max(0.0, services.clock() - started)
+            entry.seconds = seconds = max(0.0, services.clock() - started)
             services.metrics.asked(flow.name, prompt.id, prompt.version, outcome, seconds)
+            services.activity.asked(request.id, flow.name, prompt, question, outcome, seconds)
             if services.cache is not None and prompt.cache is not None:
                 services.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         unusable = is_unusable(outcome)
@@ -79,6 +81,8 @@ async def ask_into_journal(
                 "tokens": outcome.usage.total_tokens,
                 "cached": outcome.cached or None,
                 "escalated": outcome.escalated,
+                "version": prompt.version[:VERSION_CHARACTERS],
+                "canary": prompt.canary,
             },
         )
         return entry.result

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Protocol, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge, ProviderError, RenderError, RequestError
@@ -48,6 +49,8 @@ from trustgraph_prompt.worker.retry_broker import retry_outages
 from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LONGEST_NAME = 100
 """Characters of a prompt's name in the log: requesters choose it freely."""
@@ -170,7 +173,7 @@ class Delivery:
                 case Begin():
                     result = await self._ask(job)
                 case SendOut():
-                    result = await _try(job.send)
+                    result = await _complete_despite_cancel(_try(job.send))
                 case WaitHere():
                     await self._wait(disposition, job)
                     result = await self._ask(job)
@@ -258,6 +261,22 @@ async def _try(step: Callable[[], Awaitable[Outcome]]) -> Result:
         if not out_of_descriptors(error):
             log.exception("internal error while processing a message")
         return error
+
+
+async def _complete_despite_cancel(step: Coroutine[Any, Any, T]) -> T:
+    """Run `step`; if cancelled, wait until it ends or is cancelled again.
+
+    A message that is being sent cannot be recalled. An error would be sent after it.
+    """
+    task = asyncio.create_task(step)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()
+        raise
 
 
 class Settler:

@@ -1,8 +1,8 @@
 """Decides what happens to a message: one table, evaluated by one pure function.
 
 `decide` is called after each step: after the model call, after the answer was sent, after either failed, and
-on shutdown. The code that carries out a disposition decides nothing itself. `docs/dispositions.md` shows the
-table, decision 0019 has the reasons.
+on shutdown. The code that carries out a disposition decides nothing itself. The table is in
+docs/reference/dispositions.md, the reasons are in decision 0019.
 """
 
 from __future__ import annotations

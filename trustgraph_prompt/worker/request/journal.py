@@ -43,9 +43,10 @@ class AskResult(NamedTuple):
 class Entry:
     """One request of one flow.
 
-    `result` is what was paid for. `streamed`: the requester has a part of the answer, which is then never
-    restarted; `streamed_characters` counts its text. `answered`: everything was sent. `parts` has an
-    entry for each question of a request that asks several, by what it is about.
+    `prompt` is the version that it began with, and ends with. `result` is what was paid for, `seconds` how
+    long that took. `streamed`: the requester has a part of the answer, which is then never restarted;
+    `streamed_characters` counts its text. `answered`: everything was sent. `parts` has an entry for each
+    question of a request that asks several, by what it is about.
     """
 
     result: AskResult | None = None
@@ -53,6 +54,8 @@ class Entry:
     streamed_characters: int = 0
     answered: bool = False
     parts: dict[Hashable, Entry] = field(default_factory=dict)
+    prompt: PromptDefinition | None = None
+    seconds: float = 0.0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _users: int = 0
 
@@ -70,6 +73,7 @@ class Entry:
         """Reset the entry."""
         self.forget_result()
         self.parts.clear()
+        self.prompt = None
 
     def forget_result(self) -> None:
         """Reset the entry, but keep the parts of the answer."""

@@ -40,11 +40,15 @@ class PromptWork:
         return await self._ask(self._prompt(), self._request.terms, self._entry)
 
     def _prompt(self) -> PromptDefinition:
-        """The prompt of the request. Raises `RequestError`."""
-        snapshot = self._services.prompts.get(self._flow.workspace)
-        if snapshot is None or not snapshot.prompts:
-            raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
-        return snapshot.get(self._request.prompt)
+        """The prompt of the request, of the same version in each try. Raises `RequestError`."""
+        if self._entry.prompt is None:
+            snapshot = self._services.prompts.get(self._flow.workspace)
+            if snapshot is None or not snapshot.prompts:
+                missing = f"workspace {self._flow.workspace!r} has no prompts"
+                raise RequestError(missing, type="no-configuration")
+            served, request = snapshot.get(self._request.prompt), self._request.id
+            self._entry.prompt = self._services.canaries.choose(self._flow, served, request)
+        return self._entry.prompt
 
     async def _ask(self, prompt: PromptDefinition, terms: Mapping[str, object], entry: Entry) -> AskResult:
         """Render a prompt and ask the model; the result goes into `entry`, too. Raises as `ask`."""

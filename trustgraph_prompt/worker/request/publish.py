@@ -88,7 +88,15 @@ class Publisher:
             named = tuple(dict.fromkeys(id for id in ids if id not in self._refused))
             by_id = dict(zip(ids, grounding or (), strict=False))
             answer = Answer.of(
-                self._request, self._flow.name, prompt.id, prompt.version, outcome, named, by_id
+                self._request,
+                self._flow.name,
+                prompt.id,
+                prompt.version,
+                outcome,
+                named,
+                by_id,
+                seconds=self._entry.seconds,
+                canary=prompt.canary,
             )
             await self._producers.send(outputs.answers, answer.encode(), key=self._request.id)
         await self.respond(outcome)

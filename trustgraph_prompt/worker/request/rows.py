@@ -46,6 +46,7 @@ class RowsWork(PromptWork):
                 break
         if not tables:
             log.warning("the flow has no tables, so there is nothing to extract")
+        self._entry.seconds = sum(part.seconds for part in self._entry.parts.values())
         self._entry.result = _combined(prompt, results, self._flow.unusable)
         return self._entry.result
 

@@ -44,7 +44,7 @@ class CallMetrics:
         self.shown: list[tuple[Gauge, Callable[[], float]]] = []
         """Gauges that are set from the worker's state when the metrics are rendered."""
         self._away = gauge("model_away", "1 while requests wait for an unavailable model", "server", "model")
-        self._pauses = counter("rate_limit_pauses", "Pauses that servers asked for")
+        self.pauses = counter("rate_limit_pauses", "Pauses that servers asked for")
 
     def watch(self, limits: Limits) -> None:
         """Show the waiting calls and the pauses of these limits."""
@@ -60,7 +60,7 @@ class CallMetrics:
             gauge.set(is_away)
 
     def _paused(self, server: str, seconds: float) -> None:
-        self._pauses.inc()
+        self.pauses.inc()
         log.warning(
             "%s rejected a call because of a rate limit, next call in %.1f s", server or "a server", seconds
         )

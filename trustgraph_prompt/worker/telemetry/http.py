@@ -1,7 +1,8 @@
-"""Serves `/livez`, `/readyz` and `/metrics` over few, short HTTP connections.
+"""Serves `/livez`, `/readyz`, `/metrics` and the status over few, short HTTP connections.
 
 Anyone who can reach the port can open connections. They must not use up the file descriptors that the worker
-needs for its model and its broker, nor block probes.
+needs for its model and its broker, nor block probes. Readers of the status page have connections that last,
+with a bound of their own.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ import asyncio
 import os
 import select
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from itertools import islice
 from typing import Any
 
 from aiohttp import web
 
-from trustgraph_prompt.errors import ConfigError, excerpt
+from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.file_descriptors import out_of_descriptors
-from trustgraph_prompt.worker.telemetry.health import Health
+from trustgraph_prompt.worker.telemetry import status_page
+from trustgraph_prompt.worker.telemetry.health import Health, brief
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.status_page import StatusPage
 
 MAX_CONNECTIONS = 16
 """Each probe and Prometheus needs one. One too many closes the oldest one without a request."""
@@ -34,6 +36,12 @@ BACKLOG = 128
 
 SECONDS_FOR_A_REQUEST = 10.0
 """Lifetime of a connection, including the answer."""
+
+MAX_LISTENERS = 50
+"""Connections that receive the events of the status page."""
+
+SECONDS_FOR_AN_EVENT = 10.0
+"""How long a listener may take to receive an event."""
 
 SECONDS_BEFORE_ANOTHER = 0.1
 """Pause after a failed accept."""
@@ -75,16 +83,16 @@ class _Server(web.Server):
     One file descriptor is kept in reserve, so that a probe is answered when all others are in use.
     """
 
-    def __init__(self, answer: Any, **settings: Any) -> None:
-        async def answering(request: web.BaseRequest) -> web.Response:
+    def __init__(self, answer: Answer, **settings: Any) -> None:
+        async def answering(request: web.BaseRequest) -> web.StreamResponse:
             self._asked.add(request.protocol)
-            response: web.Response = await answer(request)
-            return response
+            return await answer(request, self)
 
         super().__init__(answering, **settings)
         self._connecting: set[asyncio.Task[None]] = set()
         self._asked: set[web.RequestHandler] = set()
         self._open: dict[web.RequestHandler, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
+        self._listening: dict[web.RequestHandler, asyncio.Transport] = {}
         self._ended = False
         self._reserve: int | None = None
         self._keep_reserve()
@@ -100,6 +108,7 @@ class _Server(web.Server):
             finally:
                 loop.remove_reader(listener)
             if out_of_descriptors(error):
+                self._close_listener()
                 self._close_one()
                 self._give_reserve()
             await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
@@ -123,6 +132,15 @@ class _Server(web.Server):
         with suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(self, connection)
 
+    def listen(self, request: web.BaseRequest) -> bool:
+        """Let the connection of a request last; False if as many as may do so already."""
+        if len(self._listening) >= MAX_LISTENERS or request.protocol not in self._open:
+            return False
+        transport, timer = self._open.pop(request.protocol)
+        timer.cancel()
+        self._listening[request.protocol] = transport
+        return True
+
     async def end(self) -> None:
         """Close the connections."""
         self._ended = True
@@ -142,6 +160,7 @@ class _Server(web.Server):
         super().connection_lost(handler, exc)
         if (ended := self._open.pop(handler, None)) is not None:
             ended[1].cancel()
+        self._listening.pop(handler, None)
         self._asked.discard(handler)
         asyncio.get_running_loop().call_soon(self._keep_reserve)  # its descriptor is free by then
 
@@ -152,6 +171,11 @@ class _Server(web.Server):
             transport, timer = self._open.pop(next(silent, next(iter(self._open))))
             timer.cancel()
             transport.abort()
+
+    def _close_listener(self) -> None:
+        """Close the oldest listener: the descriptor is needed."""
+        if self._listening:
+            self._listening.pop(next(iter(self._listening))).abort()
 
     def _keep_reserve(self) -> None:
         if self._reserve is None and not self._ended:
@@ -164,24 +188,25 @@ class _Server(web.Server):
             self._reserve = None
 
 
-MAX_NOTES, MAX_PART, MAX_REASON = 100, 200, 1_000
-"""Notes in an answer of `/readyz`, and characters of the part and the reason in each."""
-
-Page = Callable[[], Awaitable[web.Response]]
+Answer = Callable[[web.BaseRequest, "_Server"], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator[str]:
+async def serve(
+    address: str, health: Health, metrics: Metrics, status: StatusPage | None = None
+) -> AsyncIterator[str]:
     """Serve the endpoints on `HOST:PORT` (port 0: any free one) during the block; yields the address in use.
 
-    Raises `ConfigError` if the address is invalid or in use.
+    Without `status` there is no page. Raises `ConfigError` if the address is invalid or in use.
     """
     listeners = await _bind(address)
     async with AsyncExitStack() as closing:
         for listener in listeners:
             closing.enter_context(listener)
-        server = _Server(_endpoints(health, metrics), access_log=None)
+        server = _Server(_endpoints(health, metrics, status), access_log=None)
         closing.push_async_callback(server.end)
+        if status is not None:
+            closing.callback(status.end)
         accepting = [
             asyncio.create_task(server.accept(listener), name=f"HTTP on {address}") for listener in listeners
         ]
@@ -194,42 +219,64 @@ async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator
             await asyncio.wait(accepting)
 
 
-def _endpoints(health: Health, metrics: Metrics) -> Callable[[web.BaseRequest], Awaitable[web.Response]]:
+def _endpoints(health: Health, metrics: Metrics, status: StatusPage | None) -> Answer:
     """The request handler; it closes every connection after its answer."""
 
-    async def livez() -> web.Response:
+    async def livez(request: web.BaseRequest, server: _Server) -> web.Response:
         return web.json_response({"alive": True})
 
-    async def readyz() -> web.Response:
-        body = {"ready": health.ready, "waiting": _brief(health.waiting), "notes": _brief(health.notes())}
+    async def readyz(request: web.BaseRequest, server: _Server) -> web.Response:
+        body = {"ready": health.ready, "waiting": brief(health.waiting), "notes": brief(health.notes())}
         return web.json_response(body, status=200 if health.ready else 503)
 
-    async def exposition() -> web.Response:
+    async def exposition(request: web.BaseRequest, server: _Server) -> web.Response:
         return web.Response(
             body=await metrics.exposition(),
             headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
 
-    pages: dict[str, Page] = {"/livez": livez, "/readyz": readyz, "/metrics": exposition}
+    pages: dict[str, Answer] = {"/livez": livez, "/readyz": readyz, "/metrics": exposition}
+    if status is not None:
+        pages |= _status_endpoints(status)
 
-    async def answer(request: web.BaseRequest) -> web.Response:
+    async def answer(request: web.BaseRequest, server: _Server) -> web.StreamResponse:
         page = pages.get(request.path)
         if page is None or request.method not in ("GET", "HEAD"):
-            response = web.Response(status=405 if page else 404)
+            response: web.StreamResponse = web.Response(status=405 if page else 404)
         else:
-            response = await page()
+            response = await page(request, server)
         response.force_close()
         return response
 
     return answer
 
 
-def _brief(notes: Mapping[str, str]) -> dict[str, str]:
-    """Notes cut to a bounded size: keys and errors come from outside."""
-    brief = {
-        excerpt(part, MAX_PART): excerpt(reason, MAX_REASON)
-        for part, reason in islice(notes.items(), MAX_NOTES)
-    }
-    if len(notes) > MAX_NOTES:
-        brief["…"] = f"{len(notes) - MAX_NOTES:,} more; the log has all"
-    return brief
+def _status_endpoints(status: StatusPage) -> dict[str, Answer]:
+    async def page(request: web.BaseRequest, server: _Server) -> web.Response:
+        body = await status.html()
+        return web.Response(
+            body=body, content_type="text/html", charset="utf-8", headers=status_page.headers()
+        )
+
+    async def document(request: web.BaseRequest, server: _Server) -> web.Response:
+        headers = status_page.PLAIN_HEADERS
+        return web.Response(body=await status.document(), content_type="application/json", headers=headers)
+
+    async def events(request: web.BaseRequest, server: _Server) -> web.StreamResponse:
+        if request.method == "HEAD" or not server.listen(request):
+            return web.Response(status=200 if request.method == "HEAD" else 503)
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", **status_page.PLAIN_HEADERS}
+        )
+        response.force_close()
+        await response.prepare(request)
+        with suppress(ConnectionError, TimeoutError):
+            async for event in status.events():
+                async with asyncio.timeout(SECONDS_FOR_AN_EVENT):
+                    await response.write(event)
+            return response
+        if request.transport is not None:
+            request.transport.abort()
+        return response
+
+    return {"/": page, "/status.json": document, "/events": events}

@@ -34,8 +34,21 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
+Row = tuple[tuple[str, ...], float]
+"""The labels and the value of a counter or gauge."""
+
 SECONDS_TO_REMEMBER = 3600.0
 """How long the metrics of a removed prompt stay, so that Prometheus reads their last values."""
+
+
+def rows(metric: MetricWrapperBase) -> list[Row]:
+    """The labels and the value of each child of a counter or gauge."""
+    samples = (sample for family in metric.collect() for sample in family.samples)
+    return [
+        (tuple(sample.labels.values()), sample.value)
+        for sample in samples
+        if not sample.name.endswith("_created")
+    ]
 
 
 class ByFlow(dict[tuple[str, ...], M]):
@@ -52,6 +65,10 @@ class ByFlow(dict[tuple[str, ...], M]):
     def forget(self, flow: str) -> None:
         """Remove the children of a flow."""
         self._remove([labels for labels in self if labels[0] == flow])
+
+    def rows(self) -> list[Row]:
+        """The labels and the value of each child."""
+        return rows(self._metric)
 
     def _remove(self, gone: Iterable[tuple[str, ...]]) -> None:
         for labels in gone:
@@ -199,6 +216,9 @@ class Metrics:
             "objects_repaired", "Objects whose JSON was repaired, by error", "what"
         )
         self._truncated = counter_by_prompt("answers_truncated", "Answers that stayed truncated")
+        self._completed = counter_by_prompt(
+            "answers_completed", "Truncated answers that further calls completed"
+        )
         self._escalations = counter_by_prompt("escalations", "Answers escalated, by reason", "why")
         self._calls = counter_by_prompt("calls", "Calls to a model, by reason", "model", "why")
         self._tokens = counter_by_prompt("tokens", "Tokens paid for", "model", "direction", "reason")
@@ -254,6 +274,8 @@ class Metrics:
                 self._ungrounded[flow, prompt, key].inc()
         if outcome.truncated:
             self._truncated[flow, prompt].inc()
+        elif any(call.why == "continue" for call in outcome.calls):
+            self._completed[flow, prompt].inc()
         if outcome.escalated:
             self._escalations[flow, prompt, outcome.escalated].inc()
         if outcome.repaired:
@@ -344,6 +366,25 @@ class Metrics:
         self._prompts.remove(workspace)
         self._refused.remove(workspace)
         self._gone.serves(workspace, frozenset())
+
+    def counts(self) -> dict[str, list[Row]]:
+        """The counters and gauges of flows and prompts. May be called in another thread."""
+        return {
+            "outcomes": self._outcomes.rows(),
+            "objects": self._objects.rows(),
+            "rejected": self._rejected.rows(),
+            "judged": self._judged.rows(),
+            "repaired": self._repaired.rows(),
+            "truncated": self._truncated.rows(),
+            "completed": self._completed.rows(),
+            "tokens": self._tokens.rows(),
+            "cost": self._cost.rows(),
+            "in_work": self._in_work.rows(),
+            "retries": self._put_off.rows(),
+            "dead_letters": self._buried.rows(),
+            "errors": rows(self.calls.errors),
+            "pauses": rows(self.calls.pauses),
+        }
 
     def text(self) -> bytes:
         """Render the metrics."""

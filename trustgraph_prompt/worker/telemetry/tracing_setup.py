@@ -1,4 +1,4 @@
-"""Sets up tracing as OpenTelemetry's environment variables say (docs/tracing.md)."""
+"""Sets up tracing as OpenTelemetry's environment variables say (docs/how-to/tracing.md)."""
 
 from __future__ import annotations
 

@@ -106,23 +106,22 @@ class Watch:
         closed = isinstance(part.error, BrokerClosed)
         away = closed or part.failures >= FAILURES
         self._metrics.part(part.name, well=not away)
-        was_away = self._clear(part.name)
         if part.error is None or not away:
-            if was_away:
+            if self._clear(part.name):
                 log.info("%s is available again", part.name)
             return
-        if not was_away:
-            log.error("%s is unavailable: %s", part.name, part.error)
         only_this_part = broker_answers and part.renew is not None
         reasons = self._notes if only_this_part else self._health.waiting
+        if not self._clear(part.name, but=reasons) and part.name not in reasons:
+            log.error("%s is unavailable: %s", part.name, part.error)
         reasons[part.name] = reason_since(part.error, part.since)
         part.since = min(part.since, self._clock())  # the clock may have been set back
         if closed or (broker_answers and self._clock() - part.since > SECONDS_TO_RENEWAL):
             part.begin_renewal()
 
-    def _clear(self, name: str) -> bool:
-        """Remove the reason why a part is unavailable; returns whether there was one."""
-        removed = [reasons.pop(name, None) for reasons in (self._health.waiting, self._notes)]
+    def _clear(self, name: str, *, but: MutableMapping[str, str] | None = None) -> bool:
+        """Remove the reason why a part is unavailable, except from `but`; returns whether there was one."""
+        removed = [each.pop(name, None) for each in (self._health.waiting, self._notes) if each is not but]
         return any(removed)
 
 

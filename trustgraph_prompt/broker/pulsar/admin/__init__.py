@@ -20,7 +20,13 @@ from trustgraph_prompt.broker.pulsar.admin.plan import (
     compare,
     steps,
 )
-from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out, look, subscriptions_of, topics_in
+from trustgraph_prompt.broker.pulsar.admin.prepare import (
+    backlogs_of,
+    carry_out,
+    look,
+    subscriptions_of,
+    topics_in,
+)
 
 __all__ = [
     "ADMIN_URL",
@@ -34,6 +40,7 @@ __all__ = [
     "admin_of",
     "admin_url",
     "authorization",
+    "backlogs_of",
     "carry_out",
     "compare",
     "look",

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
+from trustgraph_prompt.broker import topics as names
 from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
 from trustgraph_prompt.broker.pulsar.admin.plan import (
     AdminStep,
@@ -73,6 +74,41 @@ async def subscriptions_of(admin: PulsarAdmin, topics: Iterable[str]) -> dict[st
     names = list(topics)
     found = await _together(admin.get(f"{topic_path(name)}/subscriptions", list) for name in names)
     return {name: _names(values) for name, values in zip(names, found, strict=True) if values is not None}
+
+
+async def backlogs_of(
+    admin: PulsarAdmin, subscriptions: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
+    """Return how many messages wait for each subscription of a persistent topic that exists.
+
+    Leaves out the topics whose numbers the broker refuses; raises as `look` does if it refuses all.
+    """
+    wanted = [pair for pair in subscriptions if names.is_persistent(pair[0])]
+    topics = list(dict.fromkeys(topic for topic, _ in wanted))
+    refused: list[BrokerError] = []
+
+    async def stats(topic: str) -> dict[str, Any]:
+        try:
+            return await _stats(admin, topic)
+        except BrokerUnavailable:
+            raise
+        except BrokerError as error:
+            refused.append(error)
+            return {}
+
+    found = dict(zip(topics, await _together(map(stats, topics)), strict=True))
+    if refused and len(refused) == len(topics):
+        raise refused[0]
+    backlogs = (
+        (pair, found[pair[0]].get("subscriptions", {}).get(pair[1], {}).get("msgBacklog")) for pair in wanted
+    )
+    return {pair: backlog for pair, backlog in backlogs if isinstance(backlog, int)}
+
+
+async def _stats(admin: PulsarAdmin, topic: str) -> dict[str, Any]:
+    path = topic_path(topic)
+    found = await admin.get(f"{path}/stats", dict)
+    return found or await admin.get(f"{path}/partitioned-stats?perPartition=false", dict) or {}
 
 
 async def carry_out(admin: PulsarAdmin, step: AdminStep) -> bool:

@@ -1,0 +1,295 @@
+"""The commands on the graph in a store, as a person types them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+from tests.support.command import run, started
+from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, relation, same
+from tests.support.trustgraph_place import until
+from trustgraph_prompt.graph.statements import Literal, Statement
+from trustgraph_prompt.graph.vocabulary import LABEL
+from trustgraph_prompt.graph_store.store import GraphStore
+
+ORIGINS = """
+SELECT ?file ?page ?start ?end ?quote ?subject ?predicate ?object WHERE {
+  GRAPH <urn:graph:source> {
+    ?statement rdf:reifies <<( ?subject ?predicate ?object )>> ; oa:hasTarget ?target .
+    ?target oa:hasSource ?document ;
+        oa:hasSelector [ oa:start ?start ; oa:end ?end ] , [ oa:exact ?quote ] .
+    ?document schema:name ?file .
+    OPTIONAL { ?target tg:pageNumber ?page }
+  }
+}
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    with GraphStore.open(tmp_path / "store") as opened:
+        opened.add([*CHALK.statements(), *ROCKS.statements()])
+    return tmp_path / "store"
+
+
+def content(store: Path) -> set[ox.Quad]:
+    with GraphStore.open(store, read_only=True) as opened:
+        return set(opened.dataset)
+
+
+def test_a_query_prints_a_table(store: Path) -> None:
+    ran = run("graph", "query", "SELECT ?s ?d { ?s skos:definition ?d }", "--store", store)
+    assert [line.split() for line in ran.stdout.splitlines() if line.strip()] == [
+        ["s", "d"],
+        ["─" * 24],
+        ["e:chalk", "A", "soft", "rock."],
+    ]
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_one_query_leads_from_every_statement_to_its_document_page_offsets_and_quote(store: Path) -> None:
+    ran = run("graph", "query", ORIGINS, "--store", store, "--format", "csv")
+    rows = [*csv.DictReader(io.StringIO(ran.stdout))]
+    texts = {CHALK.file: CHALK.text, ROCKS.file: ROCKS.text}
+    assert len(rows) == 9
+    for row in rows:
+        assert texts[row["file"]][int(row["start"]) : int(row["end"])] == row["quote"]
+    assert {row["page"] for row in rows} == {"1", "2", ""}
+
+
+def test_json_is_that_of_sparql(store: Path) -> None:
+    query = "SELECT ?name { e:chalk rdfs:label ?name }"
+    ran = run("graph", "query", query, "--store", store, "--format", "json")
+    (row,) = json.loads(ran.stdout)["results"]["bindings"]
+    assert row["name"]["value"] == "Chalk"
+    ran = run("graph", "query", "ASK { e:chalk e:found-in e:england }", "--store", store, "--format", "json")
+    assert json.loads(ran.stdout)["boolean"] is True
+    assert run("graph", "query", "ASK { e:england e:found-in [] }", "--store", store).stdout == "no\n"
+
+
+def test_construct_prints_turtle(store: Path) -> None:
+    ran = run("graph", "query", "CONSTRUCT WHERE { ?a e:found-in ?b }", "--store", store)
+    assert ran.stdout.endswith("e:chalk e:found-in e:england .\n")
+    ran = run("graph", "query", "DESCRIBE e:chalk", "--store", store, "--format", "csv")
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "error: --format csv: a graph is printed as Turtle, without --format\n",
+    )
+
+
+def test_a_query_comes_from_a_file_or_from_standard_input(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "query.rq").write_text("\ufeffASK {}", "utf-8")
+    assert run("graph", "query", f"@{tmp_path / 'query.rq'}", "--store", store).stdout == "yes\n"
+    assert run("graph", "query", "-", "--store", store, input="ASK {}").stdout == "yes\n"
+    (tmp_path / "latin-1.rq").write_bytes(b"\xff")
+    ran = run("graph", "query", f"@{tmp_path / 'latin-1.rq'}", "--store", store)
+    assert ran.stderr == f"error: {tmp_path / 'latin-1.rq'}: cannot be read: not UTF-8\n"
+    ran = run("graph", "query", "@missing.rq", "--store", store)
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "error: missing.rq: cannot be read: No such file or directory\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT ?x {\n  ?x e:is }", "query, line 2, column 11: not SPARQL: expected one of"),
+        (
+            "SELECT ?x { ?x foo:is ?y }",
+            "query, line 1, column 22: unknown prefix; declared are rdf, rdfs, owl",
+        ),
+        ("INSERT DATA { e:a e:b e:c }", "query: this is an update, and a query only reads"),
+        ("PREFIX a: <urn:a>\nDROP ALL", "query: this is an update, and a query only reads"),
+        ("", "query, line 1, column 1: not SPARQL"),
+        ("ASK {} # \udcff", "query: not SPARQL: "),
+    ],
+)
+def test_what_is_no_query_is_refused_with_its_place(query: str, message: str, store: Path) -> None:
+    before = content(store)
+    ran = run("graph", "query", query, "--store", store)
+    assert ran.returncode == 2
+    assert message in ran.stderr
+    assert content(store) == before
+
+
+async def test_ctrl_c_ends_a_query_that_nothing_can_cancel(tmp_path: Path) -> None:
+    with GraphStore.open(tmp_path / "store") as opened:
+        opened.add(relation(f"s{n}", "is", f"o{n}") for n in range(2_000))
+    endless = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
+    with started("graph", "query", endless, "--store", tmp_path / "store") as process:
+        folder = Path(f"/proc/{process.pid}")
+
+        def is_reading() -> bool:
+            caught = next(each for each in (folder / "status").read_text().splitlines() if "SigCgt" in each)
+            files = [each.resolve() for each in (folder / "fd").iterdir()]
+            is_open = any(each.is_relative_to(tmp_path / "store") for each in files)
+            return is_open and not int(caught.split()[1], 16) & 1 << (signal.SIGINT - 1)
+
+        await until(is_reading)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(100) == -signal.SIGINT
+
+
+def test_texts_of_others_do_not_reach_the_terminal_as_commands(tmp_path: Path) -> None:
+    text = "\x1b]0;title\x07 [bold]red[/bold]"
+    with GraphStore.open(tmp_path / "store") as opened:
+        paper = Paper(text, text, {0: [Answer(text, {definition(text, text): ()}, [text])]})
+        opened.add(paper.statements())
+    for arguments in (
+        ["query", "SELECT * { ?a ?b ?c }"],
+        ["query", "CONSTRUCT WHERE { ?a ?b ?c }"],
+        ["stats"],
+        ["show", text],
+        ["show", "title"],
+        ["forget", text],
+    ):
+        ran = run("graph", *arguments, "--store", tmp_path / "store")
+        assert "\x1b" not in ran.stdout + ran.stderr, arguments
+        assert "\x07" not in ran.stdout + ran.stderr, arguments
+        assert ran.returncode == (1 if arguments[-1] == "title" else 0), ran.stderr
+
+
+def test_stats_counts_what_is_there(store: Path) -> None:
+    ran = run("graph", "stats", "--store", store, "--json")
+    assert json.loads(ran.stdout) == {
+        "documents": 2,
+        "things": 5,
+        "things-by-type": {"no type": 4, "Rock": 1},
+        "facts": 6,
+        "facts-by-predicate": {"part of": 2, "definition": 1, "found in": 1, "type": 1, "made of": 1},
+        "facts-by-prompt": {"relationships": 4, "definitions": 2},
+        "facts-found-in-the-text": 5,
+        "facts-not-found-in-the-text": 1,
+        "refused": 1,
+        "truncated": 1,
+    }
+    lines = [line.strip() for line in run("graph", "stats", "--store", store).stdout.splitlines()]
+    assert {"2 documents", "6 facts", "2 part of", "5 facts found in the text", "1 refused"} <= {*lines}
+
+
+def test_show_prints_what_is_known_with_its_sentences(store: Path) -> None:
+    ran = run("graph", "show", "CHALK", "--store", store)
+    assert ran.stdout == (
+        "Chalk (Rock)\n"
+        "  http://trustgraph.ai/e/chalk\n"
+        "\n"
+        "Chalk · definition · A soft rock.\n"
+        "  chalk.txt, page 1, Line 1: Chalk 🦕 is a soft rock of England.\n"
+        "\n"
+        "Chalk · found in · England\n"
+        "  chalk.txt, page 1, Line 1: Chalk 🦕 is a soft rock of England.\n"
+        "  rocks.md: England has chalk.\n"
+        "\n"
+        "Chalk · type · Rock\n"
+        "  chalk.txt, page 1, Line 1: Chalk 🦕 is a soft rock of England.\n"
+        "\n"
+        "Needles · made of · Chalk\n"
+        "  chalk.txt, page 2, Line 2: The Needles of 白亜 are chalk.\n"
+    )
+    shown = run("graph", "show", "isle of wight", "--store", store).stdout
+    assert shown.endswith(
+        "Needles · part of · Isle of Wight\n  chalk.txt: not all of it was found in the text\n"
+    )
+
+
+def test_show_prints_a_sentence_once_in_which_both_values_stand(tmp_path: Path) -> None:
+    text = f"Chalk is {'very ' * 20}white{', and soft' * 20}."
+    fact = relation("Chalk", "is", "white")
+    with GraphStore.open(tmp_path / "store") as opened:
+        opened.add(Paper("a.txt", text, {0: [Answer("p", {fact: ("Chalk", "white")})]}).statements())
+    shown = run("graph", "show", "chalk", "--store", tmp_path / "store").stdout
+    (line,) = [line for line in shown.splitlines() if "a.txt" in line]
+    assert line == f"  a.txt: {text[:205]}".rstrip()
+
+
+def test_show_suggests_a_name_and_lists_things_of_the_same_name(store: Path) -> None:
+    ran = run("graph", "show", "Needle", "--store", store)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "error: nothing in the store has the name 'Needle', did you mean 'Needles'?\n"
+    mercury = [relation("Mercury planet", "is", "x"), relation("Mercury metal", "is", "x")]
+    answer = Answer("p", dict.fromkeys(mercury, ()))
+    with GraphStore.open(store) as opened:
+        opened.add(Paper("m.txt", "m", {0: [answer]}).statements())
+        opened.add(Statement(each.subject, LABEL, Literal("Mercury")) for each in mercury)
+    ran = run("graph", "show", "mercury", "--store", store)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines() == [
+        "error: 2 things have the name 'mercury'; give the IRI of one:",
+        "  http://trustgraph.ai/e/mercury-metal  Mercury",
+        "  http://trustgraph.ai/e/mercury-planet  Mercury",
+    ]
+    ran = run("graph", "show", "http://trustgraph.ai/e/mercury-metal", "--store", store)
+    assert ran.stdout.startswith("Mercury\n  http://trustgraph.ai/e/mercury-metal\n")
+
+
+def test_export_writes_files_and_replaces_none_without_being_told(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "graph.nq"
+    ran = run("graph", "export", file, "--store", store)
+    assert (ran.returncode, ran.stdout) == (0, f"{len(content(store)):,} statements -> {file}\n")
+    assert set(ox.parse(path=file)) == content(store)
+    file.write_text("mine")
+    ran = run("graph", "export", file, "--store", store)
+    assert ran.returncode == 2
+    assert ran.stderr == f"error: {file}: exists; give --overwrite to replace it, or another name\n"
+    assert file.read_text() == "mine"
+    assert run("graph", "export", file, "--store", store, "--overwrite").returncode == 0
+    assert set(ox.parse(path=file)) == content(store)
+
+
+def test_export_prints_the_command_of_neo4j(store: Path, tmp_path: Path) -> None:
+    ran = run("graph", "export", "--neo4j", tmp_path / "neo4j", "--store", store)
+    assert "neo4j-admin database import full --nodes=" in ran.stdout
+    assert sorted(each.name for each in (tmp_path / "neo4j").iterdir()) == ["nodes.csv", "relationships.csv"]
+    ran = run("graph", "export", "--neo4j", tmp_path / "neo4j", "--store", store)
+    assert "nodes.csv: exists" in ran.stderr
+    ran = run("graph", "export", "--store", store)
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "error: graph export: nothing to write to: give FILE or --neo4j DIR\n",
+    )
+
+
+@pytest.mark.parametrize("name", ["chalk.txt", CHALK.iri, CHALK.iri.removeprefix("urn:sha256:")[:6]])
+def test_forget_takes_a_document_out(name: str, store: Path) -> None:
+    with GraphStore.open(store) as opened:
+        opened.add(same("Chalk", "Needles"))
+    before = content(store)
+    ran = run("graph", "forget", name, "--store", store)
+    with GraphStore.in_memory() as rest:
+        rest.add(ROCKS.statements())
+        left = set(rest.dataset)
+    assert content(store) == left
+    assert ran.stdout == f"removed chalk.txt: {len(before) - len(left)} statements\n"
+    ran = run("graph", "forget", "rock.md", "--store", store)
+    message = "the store has no document of this name or hash, did you mean 'rocks.md'?"
+    assert (ran.returncode, ran.stderr) == (2, f"error: rock.md: {message}\n")
+
+
+def test_forget_asks_which_of_two_documents(store: Path) -> None:
+    with GraphStore.open(store) as opened:
+        opened.add(Paper("papers/chalk.txt", "Chalk.", {}).statements())
+        opened.add(Paper("old/rocks.md", "Rocks.", {}).statements())
+        opened.add(Paper("new/rocks.md", "Rocks!", {}).statements())
+    before = content(store)
+    ran = run("graph", "forget", "", "--store", store)
+    assert ran.returncode == 2
+    assert run("graph", "forget", "rocks.md", "--store", store).returncode == 0  # its whole name comes first
+    ran = run("graph", "forget", "rocks.md", "--store", store)
+    assert ran.returncode == 2
+    assert "several documents have this name; give the IRI of one: " in ran.stderr
+    assert len(before) > len(content(store))
+
+
+def test_commands_need_a_store_that_is_there(tmp_path: Path) -> None:
+    for arguments in (["stats"], ["forget", "a"], ["show", "a"], ["query", "ASK {}"], ["export", "a.nt"]):
+        ran = run("graph", *arguments, "--store", tmp_path / "missing", folder=tmp_path)
+        message = f"error: {tmp_path / 'missing'}: there is no graph store; `extract --store` makes one\n"
+        assert (ran.returncode, ran.stderr) == (2, message)
+    assert not [*tmp_path.iterdir()]

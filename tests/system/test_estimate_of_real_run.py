@@ -1,0 +1,96 @@
+"""`extract --estimate` beside the run that it is about, with a real model on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import command
+from tests.support.llama_server import MODEL, LlamaServer, model_file
+from trustgraph_prompt.broker import connect
+from trustgraph_prompt.extraction.run import ANSWERS
+from trustgraph_prompt.worker import Answer
+
+pytestmark = [pytest.mark.real_model, pytest.mark.xdist_group("model")]
+
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+PROMPTS = {
+    "names": {"response-type": "jsonl", "prompt": "List the names in this text: {{ text }}"},
+    "title": {"response-type": "json", "prompt": "What could be the title of this text? {{ text }}"},
+}
+CHAT_TEMPLATE = """<bos>{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor %}<|im_start|>assistant
+"""
+"""What llama.cpp uses for a model that brings none. Files end with a newline that jinja2 drops."""
+
+DOCUMENT = command.DOCUMENT.read_text("utf-8")[:800]
+
+
+@pytest.fixture
+def extract(tmp_path: Path, llama_server: LlamaServer) -> Callable[..., dict[str, Any]]:
+    """Runs the command over the text with two prompts, one of which the server gets a schema with."""
+    for name, prompt in PROMPTS.items():
+        settings = {"schema": SCHEMA, "model": {"max-tokens": 8}}
+        (tmp_path / f"{name}.yaml").write_text(json.dumps({"dialect": "jinja", **prompt, **settings}))
+    (tmp_path / "text.txt").write_text(DOCUMENT)
+
+    def extract(*options: object) -> dict[str, Any]:
+        done = command.run(
+            *("extract", "text.txt", "--prompt", "names", "--prompt", "title", "--templates", tmp_path),
+            *("--base-url", llama_server.url, "--model", MODEL, "--json", *options),
+            folder=tmp_path,
+        )
+        # the answers end after 8 tokens, so that there may be no object
+        assert done.returncode in (0, 1), done.stderr
+        return dict(json.loads(done.stdout))
+
+    return extract
+
+
+async def answers(state: Path) -> list[Answer]:
+    async with await connect(f"embedded:{state}") as kept:
+        table = await kept.table(ANSWERS)
+        await table.close()
+        return [Answer.decode(message.data) for message in table.entries.values()]
+
+
+def test_the_tokens_of_first_questions_are_known_before_the_run(
+    extract: Callable[..., dict[str, Any]], tmp_path: Path, tell: Callable[..., None]
+) -> None:
+    from tests.support import gguf_tokenizer  # needs the extra `tokenizer`
+
+    gguf_tokenizer.save(model_file(), tmp_path / "tokenizer.json")
+    (tmp_path / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    before = {
+        "server": extract("--estimate"),
+        "file": extract("--estimate", "--tokenizer", "tokenizer.json"),
+    }
+    with_another = command.run(
+        *("extract", "text.txt", "--prompt", "names", "--prompt", "title", "--templates", tmp_path),
+        *("--provider", command.SCRIPTED, "--estimate", "--json"),
+        folder=tmp_path,
+    )
+    before["bundled"] = json.loads(with_another.stdout)
+
+    extract("-o", "out.jsonl")
+    made = asyncio.run(answers(tmp_path / "out.jsonl.state"))
+    calls = [[call["usage"] for call in answer.calls] for answer in made]
+    asked = sum(usage[0]["prompt_tokens"] for usage in calls)
+    estimates = {name: each["first"]["low"]["tokens_in"] for name, each in before.items()}
+    tell(questions=len(made), tokens_in=asked, **{f"by_{name}": found for name, found in estimates.items()})
+
+    for name, each in before.items():
+        assert each["questions"] == len(made)
+        assert estimates[name] == pytest.approx(asked, rel=each["tokens_in_within"])
+    assert [each["tokens_in_within"] for each in before.values()] == [0.02, 0.02, 0.2]
+    first, later = before["server"]["first"], before["server"]["later"]
+    answered = sum(usage[0]["completion_tokens"] for usage in calls)
+    assert first["low"]["tokens_out"] <= answered <= first["high"]["tokens_out"]
+    more = sum(len(usage) - 1 for usage in calls)
+    assert later["low"]["calls"] <= more <= later["high"]["calls"]

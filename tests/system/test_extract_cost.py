@@ -1,0 +1,228 @@
+"""`extract --estimate` and `--max-cost` as a process, with a model server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import orjson
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+
+from tests.support.command import run
+from tests.support.model_server import DONE, ModelServer, Reply, in_chunks, said, used
+from trustgraph_prompt.estimation.tokenizer import MESSAGE_TOKENS
+
+PROMPT = {
+    "dialect": "jinja",
+    "prompt": "Say {{ text }}",
+    "response-type": "jsonl",
+    "schema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    "model": {"max-tokens": 50},
+    "attempts": 2,
+}
+TOKENS_IN, TOKENS_OUT = 100, 50
+ANSWER = said('{"n": 1}') + said(finish_reason="stop") + used(TOKENS_IN, TOKENS_OUT) + DONE
+CHATS = "POST /v1/chat/completions"
+CHUNKS = 8
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "say.yaml").write_text(json.dumps(PROMPT))
+    (tmp_path / "notes.txt").write_text("\n\n".join(f"Chapter {n}. " + "word " * 30 for n in range(CHUNKS)))
+    return tmp_path
+
+
+def answer(body: dict[str, Any]) -> Reply:
+    return Reply(in_chunks(ANSWER, 40))
+
+
+async def extract(folder: Path, server: ModelServer, *options: object) -> CompletedProcess[str]:
+    arguments = (
+        *("extract", "notes.txt", "--templates", "say.yaml", "--prompt", "say", "--chunk-size", "200"),
+        *("-o", "out.jsonl", "--base-url", f"{server.url}/v1", "--model", "small", *options),
+    )
+    return await asyncio.to_thread(run, *arguments, folder=folder)
+
+
+async def estimated(folder: Path, server: ModelServer, *options: object) -> dict[str, Any]:
+    result = await extract(folder, server, "--estimate", "--json", *options)
+    assert result.returncode == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def rendered(body: dict[str, Any]) -> str:
+    return "\n".join(message["content"] for message in body["messages"])
+
+
+async def test_an_estimate_asks_nothing_and_counts_what_the_run_asks(
+    folder: Path, server: ModelServer
+) -> None:
+    counted: list[str] = []
+
+    def count(body: dict[str, Any]) -> Reply:
+        """Answer `/apply-template` and `/tokenize` as llama.cpp does, with a token for each word."""
+        if "content" in body:
+            counted.append(body["content"])
+            value: dict[str, Any] = {"tokens": body["content"].split()}
+        else:
+            value = {"prompt": rendered(body)}
+        return Reply([orjson.dumps(value)], content_type="application/json")
+
+    server.reply = count
+    found = await estimated(folder, server, "--price", "1000000,2000000")
+    assert CHATS not in server.lines
+    assert not (folder / "out.jsonl").exists()
+    assert (found["chunks"], found["questions"], found["kept"]) == (CHUNKS, CHUNKS, 0)
+    assert found["tokens_counted_with"] == f"the tokenizer of {server.url}/v1"
+    assert found["later"]["low"]["calls"] == 0
+    assert (
+        found["money"]["low"] == found["first"]["low"]["tokens_in"] + 2 * found["first"]["low"]["tokens_out"]
+    )
+
+    server.reply = answer
+    done = await extract(folder, server)
+    assert done.returncode == 0, done.stderr
+    asked = [rendered(body) for body, line in zip(server.bodies, server.lines, strict=True) if line == CHATS]
+    assert sorted(asked) == sorted(counted[1:])  # the first was a trial of the server
+    assert found["first"]["low"]["tokens_in"] == sum(len(text.split()) for text in asked)
+
+    again = await estimated(folder, server)
+    assert (again["questions"], again["kept"]) == (0, CHUNKS)
+
+
+async def test_a_server_that_does_not_count_is_told_and_another_tokenizer_counts(
+    folder: Path, server: ModelServer
+) -> None:
+    server.reply = lambda body: Reply([b"{}"], status=404, content_type="application/json")
+    shown = await extract(folder, server, "--estimate")
+    assert shown.returncode == 0, shown.stderr
+    assert f"{CHUNKS} questions to ask" in shown.stdout
+    assert "Tokens in were counted with the bundled tokenizer of gpt-4o" in shown.stdout
+    assert "does not count tokens" in shown.stdout
+    assert "the model may count up to 20 % more or fewer" in shown.stdout
+
+    wrong = await extract(folder, server, "--estimate", "--tokenizer", "say.yaml")
+    assert wrong.returncode == 2
+    assert "--tokenizer say.yaml" in wrong.stderr
+    assert "expected a tokenizer.json" in wrong.stderr
+
+
+CHAT_TEMPLATE = """{{ bos_token }} {%- for message in messages %} start {{ message.role }}
+ {{ message.content }} end
+{% endfor %}
+{% if add_generation_prompt %} start assistant {% endif %}"""
+
+
+@pytest.mark.parametrize("beside", ["nothing", "chat_template.jinja", "tokenizer_config.json"])
+async def test_a_given_tokenizer_counts_the_messages_that_the_run_sends(
+    folder: Path, server: ModelServer, beside: str
+) -> None:
+    words = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    words.pre_tokenizer = WhitespaceSplit()
+    words.save(str(folder / "words.json"))
+    if beside == "chat_template.jinja":
+        (folder / beside).write_text(CHAT_TEMPLATE)
+    if beside == "tokenizer_config.json":
+        config = {"chat_template": CHAT_TEMPLATE, "bos_token": {"content": "<bos>"}}
+        (folder / beside).write_text(json.dumps(config))
+    server.reply = answer
+
+    found = await estimated(folder, server, "--tokenizer", "words.json")
+    assert not server.lines
+    await extract(folder, server)
+    messages = [message["content"] for body in server.bodies for message in body["messages"]]
+    of_template, within = {
+        "nothing": (MESSAGE_TOKENS * len(messages), 0.2),
+        "chat_template.jinja": (3 * len(messages) + 2 * CHUNKS, 0.02),
+        "tokenizer_config.json": (3 * len(messages) + 3 * CHUNKS, 0.02),
+    }[beside]
+    said = sum(len(text.split()) for text in messages)
+    assert (found["first"]["low"]["tokens_in"], found["tokens_in_within"]) == (said + of_template, within)
+    assert found["tokens_counted_with"].startswith("the tokenizer in words.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("chat_template.jinja", "{% for %}", "chat_template.jinja: is not a chat template"),
+        ("chat_template.jinja", "{{ raise_exception('no system message') }}", "no system message"),
+        ("chat_template.jinja", "{{ messages.__class__.__mro__ }}", "does not render the messages"),
+        ("tokenizer_config.json", "[1]", "tokenizer_config.json: is not the configuration of a tokenizer"),
+        ("tokenizer_config.json", '{"chat_template": [{"name": "x"}]}', "is not the configuration"),
+    ],
+)
+async def test_a_chat_template_that_cannot_be_used_is_an_error(
+    folder: Path, server: ModelServer, name: str, content: str, why: str
+) -> None:
+    Tokenizer(WordLevel({"?": 0}, unk_token="?")).save(str(folder / "words.json"))
+    (folder / name).write_text(content)
+    refused = await extract(folder, server, "--estimate", "--tokenizer", "words.json")
+    assert refused.returncode == 2
+    assert why in refused.stderr
+
+
+async def test_a_run_ends_before_it_costs_more_and_goes_on_with_a_higher_limit(
+    folder: Path, server: ModelServer
+) -> None:
+    server.reply = answer
+    price = ("--price", "1000000,1000000", "--concurrency", "2")
+    paid = TOKENS_IN + TOKENS_OUT
+
+    ended = await extract(folder, server, *price, "--max-cost", 4 * paid, "--json")
+    assert ended.returncode == 3
+    summary = json.loads(ended.stdout)
+    calls = server.lines.count(CHATS)
+    assert 1 <= calls < CHUNKS
+    assert summary["money"] == {"paid": calls * paid, "limit": 4 * paid, "limit_reached": True}
+    assert f"ended by --max-cost, with {CHUNKS - calls} questions left" in ended.stderr
+    assert len((folder / "out.jsonl").read_text().splitlines()) == calls
+
+    rest = await extract(folder, server, *price, "--max-cost", 100 * paid, "--json")
+    assert rest.returncode == 0, rest.stderr
+    assert server.lines.count(CHATS) == CHUNKS
+    assert json.loads(rest.stdout)["money"]["paid"] == (CHUNKS - calls) * paid
+
+
+async def test_a_question_that_the_limit_kept_from_another_attempt_is_asked_again(
+    folder: Path, server: ModelServer
+) -> None:
+    invalid = said('{"n": "x"}') + said(finish_reason="stop") + used(500, TOKENS_OUT) + DONE
+    server.reply = lambda body: Reply(in_chunks(invalid, 40))
+    price = ("--price", "1000000,1000000", "--concurrency", "1")
+
+    ended = await extract(folder, server, *price, "--max-cost", 600)
+    assert ended.returncode == 3
+    assert server.lines.count(CHATS) == 1
+    assert f"ended by --max-cost, with {CHUNKS} questions left" in ended.stderr
+
+    server.reply = answer
+    rest = await extract(folder, server)
+    assert rest.returncode == 0, rest.stderr
+    assert server.lines.count(CHATS) == 1 + CHUNKS
+    assert len((folder / "out.jsonl").read_text().splitlines()) == CHUNKS
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--max-cost", "1"], "--max-cost: needs the price of the model"),
+        (["--max-cost", "-1", "--price", "1,2"], "--max-cost: is not a sum of money"),
+        (["--price", "cheap"], "--price: is not a price"),
+        (["--tokenizer", "x.json"], "--tokenizer: has no effect without --estimate"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused_before_anything_is_asked(
+    folder: Path, server: ModelServer, options: list[str], message: str
+) -> None:
+    refused = await extract(folder, server, *options)
+    assert refused.returncode == 2
+    assert message in refused.stderr
+    assert not server.lines

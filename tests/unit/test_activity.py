@@ -1,0 +1,159 @@
+"""What a worker did lately: rates, spend, and the last outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.outcome import CallReport
+from trustgraph_prompt.prompts import PromptDefinition, Question, Template
+from trustgraph_prompt.reader import read
+from trustgraph_prompt.worker.telemetry import activity, status
+from trustgraph_prompt.worker.telemetry.activity import (
+    MAX_QUESTION,
+    MAX_REJECTED,
+    MAX_TEXT,
+    OUTCOMES,
+    Activity,
+)
+
+LIST = Contract.from_schema({"type": "object", "required": ["entity"]}, format="jsonl")
+PROMPT = PromptDefinition("define", Template.compile("Define {{ text }}"), LIST)
+GOOD = '{"entity": "chalk"}'
+
+
+class Observed:
+    """An activity, and a clock that stands."""
+
+    def __init__(self, *, shows_content: bool = False) -> None:
+        self.now = 1_000.0
+        self.activity = Activity(shows_content=shows_content, clock=lambda: self.now)
+
+    def ask(
+        self,
+        times: int = 1,
+        *,
+        answer: str = '{"entity": "chalk"}',
+        cost: float | None = None,
+        text: str = "it",
+    ) -> None:
+        call = CallReport("first", answer, usage=Usage(10, 5, 15), cost=cost)
+        outcome = replace(read(answer, LIST), calls=(call,))
+        question = Question("system", f"Define {text}", {"text": text, "short": "s", "number": 7})
+        for _ in range(times):
+            self.activity.asked("r" * 1_000, "f", PROMPT, question, outcome, 0.5)
+
+
+def test_rates_are_those_of_whole_seconds() -> None:
+    observed = Observed()
+    for _ in range(60):
+        observed.ask(3)
+        observed.now += 1
+    flow = observed.activity.flows["f"]
+
+    def rates() -> tuple[float, float]:
+        return flow.per_second(observed.now, 10), flow.per_second(observed.now, 60)
+
+    observed.ask(1_000)
+    assert rates() == (3.0, 3.0)
+    observed.now += 10
+    assert rates() == (
+        100.0,
+        (1_000 + 50 * 3) / 60,
+    )
+    observed.now += 60
+    assert rates() == (0.0, 0.0)
+
+
+def test_an_hour_is_seen_minute_by_minute() -> None:
+    observed = Observed()
+    for minute in range(70):
+        observed.ask(minute)
+        observed.now += 60
+    observed.ask(7)
+    flow = observed.activity.flows["f"]
+    assert flow.per_minute(observed.now) == [*range(11, 70), 7]
+    observed.now += 3_600
+    assert flow.per_minute(observed.now) == [0] * 60
+
+
+def test_the_spend_of_an_hour_follows_from_ten_minutes_or_from_the_age_of_the_flow() -> None:
+    observed = Observed()
+    observed.ask(cost=1.0)
+    flow = observed.activity.flows["f"]
+    assert flow.cost_per_hour(observed.now) == 60.0  # nothing is said of less than a minute
+    observed.now += 120
+    assert flow.cost_per_hour(observed.now) == 30.0
+    observed.now += 120
+    observed.ask(cost=1.0)
+    assert flow.cost_per_hour(observed.now) == 30.0
+    observed.now += 3_600
+    assert flow.cost_per_hour(observed.now) == 0.0
+
+
+def test_only_the_last_outcomes_are_kept_and_their_ids_are_cut() -> None:
+    observed = Observed()
+    observed.ask(OUTCOMES + 1, cost=0.5)
+    assert len(observed.activity.outcomes) == OUTCOMES
+    last = observed.activity.outcomes[-1]
+    assert (last.prompt, last.version, last.reason, last.objects) == ("define", PROMPT.version, "success", 1)
+    assert (last.tokens, last.cost, last.calls, last.content) == (15, 0.5, 1, None)
+    assert len(last.request) == 200
+
+
+def test_content_is_kept_only_on_request_and_only_of_what_went_wrong() -> None:
+    broken = "\n".join('{"name": "' + "x" * 2_000 + '"}' for _ in range(20))
+    without = Observed()
+    without.ask(answer=broken)
+    assert without.activity.outcomes[-1].content is None
+
+    observed = Observed(shows_content=True)
+    observed.ask()
+    assert observed.activity.outcomes[-1].content is None
+    observed.ask(answer=broken, text="y" * 10_000)
+    content = observed.activity.outcomes[-1].content
+    assert content is not None
+    assert content.question == "y" * (MAX_QUESTION - 1) + "…"
+    assert len(content.rejected) == MAX_REJECTED
+    assert {len(rejected.raw) for rejected in content.rejected} == {MAX_TEXT}
+
+
+def test_the_question_is_shown_where_there_are_no_terms() -> None:
+    observed = Observed(shows_content=True)
+    observed.activity.asked("r", "f", PROMPT, Question("system", "Say it."), read("no", LIST), 1.0)
+    content = observed.activity.outcomes[-1].content
+    assert content is not None
+    assert content.question == "Say it."
+
+
+def test_a_flow_that_is_forgotten_begins_anew() -> None:
+    observed = Observed()
+    observed.ask()
+    observed.activity.forget_flow("f")
+    assert observed.activity.flows == {}
+    observed.ask()
+    assert sum(observed.activity.flows["f"].per_minute(observed.now)) == 1
+
+
+@pytest.mark.parametrize("count", [1, 999, 5_000])
+def test_durations_are_those_of_the_last_thousand(count: int) -> None:
+    observed = Observed()
+    observed.ask(count)
+    assert len(observed.activity.flows["f"].durations) == min(count, 1_000)
+
+
+def test_the_broken_rules_are_found_once_however_often_somebody_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(activity, "broken_rule", lambda keyword, contract: found.append(keyword))
+    observed = Observed(shows_content=True)
+    observed.ask(3, answer='{"name": "chalk"}')
+    assert found == []
+    for _ in range(3):
+        documents = [status._outcome(each) for each in observed.activity.outcomes]
+    assert documents[0]["content"]["rejected"][0]["issues"][0]["reason"] == "schema_missing_field"
+    assert found == ["/schema/required/0"] * 3

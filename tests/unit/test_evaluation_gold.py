@@ -1,0 +1,117 @@
+"""Gold files are checked line by line, and for the prompt that they are for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.evaluation import gold
+from trustgraph_prompt.evaluation.run import questions
+from trustgraph_prompt.prompts import PromptDefinition
+
+ENTRY = {
+    "dialect": "jinja",
+    "prompt": "Which of {{ text }}?",
+    "response-type": "jsonl",
+    "aliases": ["hills"],
+    "match": {"name": "normalised"},
+    "schema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "x-from": "text"},
+            "height": {"type": "integer", "minimum": 0},
+        },
+        "required": ["name", "height"],
+        "additionalProperties": False,
+    },
+}
+PROMPT = PromptDefinition.from_entry("mountains", ENTRY)
+TERMS = {"text": "Etna is high."}
+
+
+def written(folder: Path, *lines: Any) -> Path:
+    path = folder / "gold.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    return path
+
+
+def errors(folder: Path, *lines: Any) -> list[ConfigError]:
+    with pytest.raises(ConfigError) as raised:
+        gold.check_for(PROMPT, gold.read(written(folder, *lines)), {})
+    return [raised.value, *raised.value.others]
+
+
+def test_a_line_is_read_and_empty_lines_are_not(tmp_path: Path) -> None:
+    line = {"terms": TERMS, "objects": [{"name": "Etna"}]}
+    path = written(tmp_path, line, "", {**line, "name": "the second", "prompt": "hills", "note": "checked"})
+    first, second = gold.read(path)
+    assert (first.where, first.name, first.prompt) == (f"{path}:1", "line 1", None)
+    assert (second.where, second.name, second.prompt) == (f"{path}:3", "the second", "hills")
+    assert first.objects == ({"name": "Etna"},)
+    gold.check_for(PROMPT, [first, second], {})  # what is not compared may be left out
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "says"),
+    [
+        ("{", "", "not JSON"),
+        ([], "", "it is of the wrong type"),
+        ({"terms": TERMS}, "", "the key `objects` is missing"),
+        ({"terms": TERMS, "objects": [], "object": []}, "/object", "did you mean 'objects'?"),
+        ({"terms": "Etna", "objects": []}, "/terms", "it is of the wrong type"),
+        ({"terms": TERMS, "objects": {}}, "/objects", "it is of the wrong type"),
+        ({"terms": {"txt": "Etna"}, "objects": []}, "/terms", "mountains needs the term text"),
+        ({"terms": TERMS, "objects": [{"nmae": "Etna"}]}, "/objects/0", "did you mean 'nmae'?"),
+        ({"terms": TERMS, "objects": [{"name": "Hekla"}]}, "/objects/0/name", "is not in the passage"),
+        ({"terms": TERMS, "objects": [{"name": 3}]}, "/objects/0/name", "expected string, found integer 3"),
+        (
+            {"terms": TERMS, "objects": [{"name": "Etna"}, {"name": "Etna", "height": -1}]},
+            "/objects/1/height",
+            "can never give this object",
+        ),
+        ({"terms": TERMS, "objects": ["Etna"]}, "/objects/0", "expected object"),
+        ({"terms": TERMS, "objects": [{}] * 2001}, "/objects", "at most 2,000"),
+    ],
+)
+def test_an_error_has_file_line_and_key(tmp_path: Path, line: Any, path: str, says: str) -> None:
+    error, *others = errors(tmp_path, {"terms": TERMS, "objects": []}, line)
+    assert others == []
+    assert (error.where, error.path) == (f"{tmp_path / 'gold.jsonl'}:2", path)
+    assert says in str(error)
+
+
+def test_all_errors_are_told(tmp_path: Path) -> None:
+    assert [error.where for error in errors(tmp_path, "{", {"terms": {}}, "nope")] == [
+        f"{tmp_path / 'gold.jsonl'}:{line}" for line in (1, 2, 3)
+    ]
+
+
+def test_a_file_without_texts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there are no texts"):
+        gold.read(written(tmp_path, ""))
+    with pytest.raises(ConfigError, match="No such file"):
+        gold.read(tmp_path / "missing.jsonl")
+
+
+def test_a_term_that_every_question_gets_is_not_missed(tmp_path: Path) -> None:
+    texts = gold.read(written(tmp_path, {"terms": {}, "objects": [{"name": "Etna"}]}))
+    gold.check_for(PROMPT, texts, TERMS)
+
+
+def test_an_id_is_that_of_the_question_and_not_of_what_should_come(tmp_path: Path) -> None:
+    def ids(model: str = "m", prompt: PromptDefinition = PROMPT, **changed: Any) -> list[str]:
+        line = {"terms": TERMS, "objects": [], **changed}
+        texts = gold.read(written(tmp_path, line, {**line, "prompt": "hills"}, {**line, "prompt": "others"}))
+        return [question.id for question in questions([prompt], texts, model=model, terms={})]
+
+    first, alias = ids()
+    assert first == alias
+    assert ids(objects=[{"name": "Etna"}]) == ids(name="a text") == [first, first]
+    rematched = PromptDefinition.from_entry("mountains", {**ENTRY, "match": {"height": "exact"}})
+    assert ids(prompt=rematched) == [first, first]
+    reworded = PromptDefinition.from_entry("mountains", {**ENTRY, "prompt": "Name all of {{ text }}."})
+    assert first not in [*ids("n"), *ids(terms={"text": "Etna."}), *ids(prompt=reworded)]

@@ -1,0 +1,160 @@
+"""What `extract` tells a person to change after a run, and the command to type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_extract_summary import JOB, cut, outcome_of, summary
+from trustgraph_prompt.cli.extract_advice import Settings, advice
+from trustgraph_prompt.cli.extract_plan import Plan
+from trustgraph_prompt.cli.extract_run import Ending
+from trustgraph_prompt.cli.extract_summary import ExtractSummary
+from trustgraph_prompt.cost import Price
+from trustgraph_prompt.documents import Document
+from trustgraph_prompt.documents.chunks import Size
+from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.extraction.splitting import Splitting
+from trustgraph_prompt.llm import ScriptedProvider
+from trustgraph_prompt.llm.spending import SpendingLimit
+from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.worker.messages.answer_record import Answer
+from trustgraph_prompt.worker.messages.request import Request
+
+COMMAND = "trustgraph-prompt extract a.txt --model small -o out.jsonl"
+GIVEN = Settings(Path("out.jsonl"), "http://127.0.0.1:1/api", 8, is_recorded=False, has_report=False)
+FINISHED = Ending(interrupted=False, is_hopeless=False)
+
+
+@pytest.fixture(autouse=True)
+def _typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", COMMAND.split())
+    monkeypatch.setattr("shutil.which", lambda _: None)
+
+
+def told(
+    counted: ExtractSummary, ending: Ending = FINISHED, given: Settings = GIVEN, chunk_size: int = 2000
+) -> str:
+    plan = Plan([JOB], PromptSet.build({}), [], {}, Splitting(Size(chunk_size)), "small", [])
+    return "\n".join(map(str, advice(counted, plan, ending, given)))
+
+
+def failed(*failures: str) -> ExtractSummary:
+    jobs = [replace(JOB, position=position) for position, _ in enumerate(failures)]
+    counted = ExtractSummary(jobs)
+    for job, failure in zip(jobs, failures, strict=True):
+        counted.add(Result(job, failure=failure))
+    return counted
+
+
+TOO_LONG = (
+    "provider_invalid_request: HTTP 400: the question does not fit the model's context: it has 700 tokens"
+)
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (
+            "provider_authentication: HTTP 401",
+            ["no key was sent: set OPENAI_API_KEY or", "then run the same command again", f"  {COMMAND}"],
+        ),
+        ("provider_authentication: HTTP 402: pay", ["the account of this key has no credit left"]),
+        (
+            "provider_invalid_model: HTTP 404",
+            [
+                "set --model",
+                "http://127.0.0.1:1/api/models",
+                COMMAND.replace(" --model small", ""),
+                "--model NAME",
+            ],
+        ),
+        ("provider_invalid_request: HTTP 404", [f"  {COMMAND} --base-url http://127.0.0.1:1/api/v1"]),
+        (TOO_LONG, ["too large for the context", "all are then asked again", f"{COMMAND} --chunk-size 1000"]),
+        ("provider_rate_limit: HTTP 429", [f"  {COMMAND} --concurrency 4"]),
+        ("provider_unavailable: cannot connect", ["no server answers at http://127.0.0.1:1/api"]),
+        ("provider_unavailable: HTTP 503", ["run the same command again", f"  {COMMAND}"]),
+    ],
+)
+def test_a_failure_tells_what_to_change_and_to_type(
+    failure: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY_FILE", raising=False)
+    text = told(failed(failure))
+    for part in expected:
+        assert part in text
+
+
+def test_the_same_advice_is_given_once() -> None:
+    text = told(failed("provider_authentication: HTTP 401: a", "provider_authentication: HTTP 401: b"))
+    assert text.count("OPENAI_API_KEY_FILE") == 1
+    assert text.count(COMMAND) == 1
+
+
+def test_a_cut_answer_tells_to_allow_longer_ones_or_to_make_smaller_chunks() -> None:
+    counted = cut('{"n": 1}\n{"n"', completion_tokens=100)
+    text = told(counted)
+    assert "set a larger `model: max-tokens` in the prompt file, or use smaller chunks" in text
+    assert f"  {COMMAND} --chunk-size 1000" in text
+    assert "--chunk-size" not in told(counted, chunk_size=150), "the half would be refused"
+
+
+def test_answers_without_use_suggest_another_model_and_a_report() -> None:
+    text = told(summary("I am sorry.", "jsonl"))
+    assert "trustgraph-prompt extract a.txt -o out.jsonl --model NAME" in text
+    assert f"{COMMAND} --report out-report.html" in text
+    assert "--report" not in told(summary("I am sorry.", "jsonl"), given=GIVEN._replace(has_report=True))
+
+
+def test_a_prompt_that_finds_nothing_is_shown() -> None:
+    assert "trustgraph-prompt render define --term text=@a.txt" in told(summary("[]", "jsonl"))
+
+
+def test_the_question_of_a_prompt_that_finds_nothing_is_shown_as_it_was_asked() -> None:
+    given = GIVEN._replace(templates=Path("my prompts"), terms=["language=English"])
+    jobs = [
+        replace(JOB, position=n, prompt=prompt, document=Document(file, "text", format))
+        for n, (prompt, file, format) in enumerate(
+            [("define", "a.txt", "text"), ("relate", "b.txt", "text"), ("link", "c.pdf", "pdf")]
+        )
+    ]
+    answer = Answer.of(Request("r", "relate", {}), "extract", "relate", "v", outcome_of("[]", "stop"), ())
+
+    def told_of(*barren: int) -> str:
+        counted = ExtractSummary(jobs)
+        for job in jobs:
+            barren_or_not = answer if job.position in barren else None
+            counted.add(Result(job, answer=barren_or_not))
+        plan = Plan(jobs, PromptSet.build({}), [], {}, Splitting(Size(2000)), "small", [])
+        return "\n".join(map(str, advice(counted, plan, FINISHED, given)))
+
+    assert (
+        "relate and link gave no objects: look at the question:\n  trustgraph-prompt render relate "
+        "--templates 'my prompts' --term language=English --term text=@b.txt\n"
+    ) in told_of(1, 2)
+    assert "link gave no objects: look at the question\n" in told_of(2)
+
+
+def test_an_interrupted_run_and_a_reached_limit_say_how_to_go_on() -> None:
+    assert f"for the rest:\n  {COMMAND}" in told(ExtractSummary([JOB]), FINISHED._replace(interrupted=True))
+    counted = ExtractSummary([JOB], spending=SpendingLimit(ScriptedProvider([]), Price(1, 1), 1))
+    assert counted.spending
+    counted.spending.reached = True
+    assert "ended by --max-cost, with 1 question left" in told(counted)
+
+
+def test_a_run_without_trouble_gets_no_advice() -> None:
+    assert told(summary('{"n": 1}', "jsonl")) == ""
+
+
+def test_a_recording_is_not_to_be_changed() -> None:
+    recorded = GIVEN._replace(is_recorded=True)
+    assert told(cut('{"n": 1}\n{"n"', completion_tokens=100), given=recorded).count("\n") == 1
+
+
+def test_a_command_of_a_thousand_files_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["trustgraph-prompt", "extract", *(f"{n}.txt" for n in range(1000))])
+    assert "\n  (the same command) --chunk-size 1000" in told(failed(TOO_LONG))

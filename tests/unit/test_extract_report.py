@@ -1,0 +1,201 @@
+"""The report of a run: what it counts, what it shows of it, and where it ends."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import orjson
+import pytest
+from jinja2 import UndefinedError
+
+from tests.unit.test_extract_summary import JOB, outcome_of
+from trustgraph_prompt.cli.extract_advice import Advice
+from trustgraph_prompt.cost import Price
+from trustgraph_prompt.documents import Chunk, Document
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.extraction.report import MAX_CHARACTERS, MAX_REMARKS, Counts, Report, shown_values
+from trustgraph_prompt.extraction.report_page import Origin, write_report
+from trustgraph_prompt.extraction.results import FoundObject, Job, Result
+from trustgraph_prompt.extraction.written_files import check_page
+from trustgraph_prompt.worker.messages.answer_record import Answer
+from trustgraph_prompt.worker.messages.request import Request
+
+TOKENS = {"prompt_tokens": 100, "completion_tokens": 10}
+
+
+def job(position: int, file: str = "a.txt", chunk: int = 1, text: str = "text", id: str | None = None) -> Job:
+    return Job(position, id or str(position), "define", Document(file, text), Chunk(chunk, 0, text))
+
+
+def result(job: Job, text: str, *objects: bytes, finish_reason: str = "stop") -> Result:
+    answer = Answer.of(
+        Request("r", "define", {}), "extract", "define", "v1", outcome_of(text, finish_reason), ()
+    )
+    return Result(job, tuple(map(FoundObject, objects)), replace(answer, usage=TOKENS))
+
+
+def report_of(*results: Result, unanswered: tuple[Job, ...] = ()) -> Report:
+    report = Report({"define": None}, Price(1_000_000, 2_000_000))
+    for each in results:
+        report.add(each)
+    report.count([*(each.job for each in results), *unanswered])
+    return report
+
+
+def page_of(report: Report, folder: Path, *advice: Advice, skipped: tuple[str, ...] = ()) -> str:
+    file = folder / "report.html"
+    origin = Origin(folder / "out.jsonl", "small", {"define": "v1"}, folder / "a graph.html", skipped)
+    write_report(report, file, origin, advice)
+    return file.read_text("utf-8")
+
+
+def test_each_question_is_counted_with_its_prompt_and_its_document() -> None:
+    report = report_of(
+        result(job(0), '{"n": 1}\n{"m": 1}', b'{"n": 1}'),
+        result(job(1, chunk=2), '{"n": 1}\n{"n"', b'{"n": 1}', finish_reason="length"),
+        result(job(2, file="b.txt"), "[]"),
+        result(job(3, file="b.txt", chunk=2), "I am sorry."),
+        Result(job(4, file="b.txt", chunk=3), failure="HTTP 500"),
+        unanswered=(job(5, file="b.txt", chunk=4),),
+    )
+    a = Counts(questions=2, answers=2, objects=2, refused=1, truncated=1, whole=1)
+    a.tokens_in, a.tokens_out, a.money = 200, 20, 240
+    b = Counts(questions=4, answers=2, nothing=1, without_use=1, failed=1)
+    b.tokens_in, b.tokens_out, b.money = 200, 20, 240
+    assert [part.counts for part in report.documents.values()] == [a, b]
+    assert b.not_asked == 1
+    b += a
+    assert asdict(report.total) == asdict(report.prompts["define"]) == asdict(b)
+
+
+def test_a_question_that_two_chunks_share_is_paid_once() -> None:
+    shared = [result(job(n, chunk=n + 1, id="same"), '{"n": 1}', b'{"n": 1}') for n in range(2)]
+    total = report_of(*shared).total
+    assert (total.answers, total.objects, total.tokens_in, total.money) == (2, 2, 100, 120)
+
+
+def test_marks_are_where_values_stand_and_each_passage_is_shown_once() -> None:
+    found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[4, 9], [6, 12]]}
+    grounding = orjson.dumps({"/n": found, "/m": None}).decode()
+    each = Result(job(0, text="The white chalk of 🌋."), (FoundObject(b'{"n": 1, "m": [2]}', grounding),))
+    report = report_of(each)
+    pieces = report.passage([each.job])
+    assert "".join(text for text, _ in pieces) == "The white chalk of 🌋."
+    assert [text for text, is_marked in pieces if is_marked] == ["white", " ch"]
+    assert shown_values(each.objects[0]) == [("n", "1", False), ("m", "[2]", True)]
+
+
+def test_what_is_wrong_is_told_with_the_text_it_comes_from(tmp_path: Path) -> None:
+    advice = Advice("make it better", ("trustgraph-prompt extract --better",))
+    one = result(job(0, text="A strange text."), '{"m": "refused & counted"}\n{"n"', finish_reason="length")
+    page = page_of(report_of(one), tmp_path, advice, skipped=("empty.txt: is empty",))
+    for told in (
+        "&#34;n&#34; is missing",
+        "refused &amp; counted",
+        "A strange text.",
+        "make it better",
+        "trustgraph-prompt extract --better",
+        "empty.txt: is empty",
+        'href="a%20graph.html"',
+        'href="out.jsonl"',
+    ):
+        assert told in page
+
+
+def test_a_link_is_a_relative_path_whatever_the_name(tmp_path: Path) -> None:
+    origin = Origin(tmp_path / "javascript:alert(1).jsonl", "m", {"define": "v1"}, None, ())
+    write_report(report_of(Result(JOB)), tmp_path / "report.html", origin, ())
+    assert 'href="javascript%3Aalert%281%29.jsonl"' in (tmp_path / "report.html").read_text()
+
+
+def test_a_link_to_a_name_that_is_not_utf_8_has_its_bytes(tmp_path: Path) -> None:
+    origin = Origin(tmp_path / os.fsdecode(b"caf\xe9.jsonl"), "m", {"define": "v1"}, None, ())
+    write_report(report_of(Result(JOB)), tmp_path / "report.html", origin, ())
+    assert 'href="caf%E9.jsonl"' in (tmp_path / "report.html").read_text()
+
+
+def test_only_a_page_of_this_program_is_replaced(tmp_path: Path) -> None:
+    page_of(report_of(Result(JOB)), tmp_path)
+    check_page("--report", tmp_path / "report.html", [], may_replace=True)
+    document = tmp_path / "intro.html"
+    document.write_text("<html><body><p>Chalk is a rock.</p></body></html>")
+    with pytest.raises(ConfigError, match=r"--report .*intro\.html: exists, and no earlier run wrote it"):
+        check_page("--report", document, [], may_replace=True)
+
+
+def test_a_report_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
+    report = report_of(Result(JOB))
+    with pytest.raises(UndefinedError):  # the prompt has no version
+        write_report(report, tmp_path / "report.html", Origin(tmp_path / "o", "m", {}, None, ()), ())
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_text_that_utf_8_cannot_hold_is_replaced(tmp_path: Path) -> None:
+    page = page_of(report_of(result(job(0, text="\ud800 and \0"), '{"m": 1}')), tmp_path)
+    assert "? and \\u0000" in page
+
+
+def test_long_keys_count_for_the_size_of_the_page() -> None:
+    text = orjson.dumps({f"{n}{'k' * 900}": "v" for n in range(100)})
+    jobs = [job(n, chunk=n + 1) for n in range(200)]
+    report = report_of(*(Result(each, (FoundObject(text),)) for each in jobs))
+    assert len(report.shown_chunks()) * len(text) < MAX_CHARACTERS
+
+
+def test_a_value_with_a_part_that_was_not_found_is_told_whatever_its_key() -> None:
+    found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 1]]}
+    grounding = orjson.dumps({"/names/0": found, "/names/1": None, "/km~1h": None, "/good": found}).decode()
+    shown = shown_values(FoundObject(b'{"names": ["a", "b"], "km/h": "9", "good": "a"}', grounding))
+    assert [(key, is_missing) for key, _, is_missing in shown] == [
+        ("names", True),
+        ("km/h", True),
+        ("good", False),
+    ]
+    assert shown_values(FoundObject(b'"chalk"', '{"": null}')) == [("", "chalk", True)]
+
+
+def test_a_truncated_answer_that_failed_is_a_failure_only() -> None:
+    failed = replace(result(job(0), '{"n": 1}\n{"n"', finish_reason="length"), failure="HTTP 500")
+    total = report_of(failed).total
+    assert (total.questions, total.failed, total.answers, total.truncated) == (1, 1, 0, 0)
+
+
+def test_a_large_run_is_shown_as_far_as_it_fits(tmp_path: Path) -> None:
+    text, number = "word " * 1_600, 2_000
+    document = Document("a.txt", text)
+    jobs = [Job(n, str(n), "define", document, Chunk(n + 1, 0, text)) for n in range(number)]
+    report = report_of(*(Result(each, failure="HTTP 500") for each in jobs))
+    shown = len(report.shown_chunks())
+    assert 1_000 < shown < number
+    page = page_of(report, tmp_path)
+    assert page.count("<article") == shown
+    assert f'<data value="{number - shown}" data-of="left-out">' in page
+    assert f'and <data value="{number - MAX_REMARKS}">' in page
+    assert len(page) < 2 * MAX_CHARACTERS
+
+
+def test_many_refused_objects_are_counted_and_the_first_are_shown(tmp_path: Path) -> None:
+    lines = "\n".join(f'{{"m": {n}}}' for n in range(150))
+    page = page_of(report_of(*(result(job(n, chunk=n + 1), lines) for n in range(10))), tmp_path)
+    assert '<data value="1500" data-of="refused">' in page
+    assert page.count('class="raw"') == MAX_REMARKS
+
+
+def test_refused_objects_with_more_reasons_than_are_shown_are_counted(tmp_path: Path) -> None:
+    answer = result(job(0), '{"m": 1}').answer
+    assert answer
+    reasons = [
+        {"index": n, "raw": "{}", "issues": [{"reason": "invalid", "path": "", "message": f"no. {n}"}]}
+        for n in range(MAX_REMARKS + 7)
+    ]
+    refused = replace(answer, rejected=tuple(reasons), rejected_count=len(reasons) + 100)
+    page = page_of(report_of(Result(job(0), (), refused)), tmp_path)
+    assert page.count('class="group"') == MAX_REMARKS
+    assert 'and <data value="107" data-of="refused-else">107</data> more' in page
+
+
+@pytest.mark.parametrize("text", ["", "[]", "prose"])
+def test_a_run_without_objects_has_a_report(text: str, tmp_path: Path) -> None:
+    assert "Without objects" in page_of(report_of(result(job(0), text)), tmp_path)

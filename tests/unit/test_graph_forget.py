@@ -1,0 +1,105 @@
+"""A document's statements are taken out of a store again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import pyoxigraph as ox
+import pytest
+
+from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, entity, relation, same
+from trustgraph_prompt.graph import vocabulary as v
+from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
+from trustgraph_prompt.graph.statements import Statement
+from trustgraph_prompt.graph_store.forget import forget
+from trustgraph_prompt.graph_store.store import GraphStore
+
+SAME_TEXT_TWICE = Paper(
+    "copy.txt",
+    "Chalk.\nChalk.\n",
+    {
+        n: [Answer("definitions", {definition("Chalk", "A soft rock."): ("Chalk",)}, ["Chalk"])]
+        for n in (0, 1)
+    },
+)
+PAPERS = (CHALK, ROCKS, SAME_TEXT_TWICE)
+
+
+def content(*papers: Paper, more: Iterable[Statement] = ()) -> set[ox.Quad]:
+    with GraphStore.in_memory() as store:
+        for paper in papers:
+            store.add(paper.statements())
+        store.add(more)
+        return set(store.dataset)
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "left"), [*itertools.permutations(PAPERS, 2)], ids=lambda paper: paper.file
+)
+def test_what_is_left_is_as_if_the_document_had_never_been_there(forgotten: Paper, left: Paper) -> None:
+    with GraphStore.in_memory() as store:
+        store.add(forgotten.statements())
+        store.add(left.statements())
+        before = len(store.dataset)
+        gone = forget(store, forgotten.iri)
+        assert set(store.dataset) == content(left)
+        assert gone == before - len(store.dataset) > 0
+
+
+def test_nothing_is_left_of_a_single_document() -> None:
+    with GraphStore.in_memory() as store:
+        store.add(CHALK.statements())
+        forget(store, CHALK.iri)
+        assert not store.dataset
+
+
+def test_forgetting_twice_changes_nothing() -> None:
+    with GraphStore.in_memory() as store:
+        store.add(CHALK.statements())
+        store.add(ROCKS.statements())
+        forget(store, CHALK.iri)
+        assert forget(store, CHALK.iri) == 0
+        assert set(store.dataset) == content(ROCKS)
+
+
+def test_same_things_are_forgotten_with_the_last_fact_about_one_of_them() -> None:
+    kept, lost = same("England", "Chalk"), same("Needles", "England")
+    with GraphStore.in_memory() as store:
+        store.add([*CHALK.statements(), *ROCKS.statements(), *kept, *lost])
+        forget(store, CHALK.iri)
+        assert set(store.dataset) == content(ROCKS, more=kept)
+
+
+def test_facts_that_no_document_states_stay() -> None:
+    """Somebody else loaded them."""
+    foreign = relation("Moon", "made of", "Cheese")
+    with GraphStore.in_memory() as store:
+        store.add([*CHALK.statements(), foreign])
+        forget(store, CHALK.iri)
+        assert set(store.dataset) == content(more=[foreign])
+
+
+def test_blank_nodes_of_others_go_too() -> None:
+    with GraphStore.in_memory() as store:
+        store.add(CHALK.statements())
+        note = ox.Quad(
+            ox.NamedNode(CHALK.iri), ox.NamedNode(v.COMMENT), ox.BlankNode(), ox.NamedNode(GRAPH_SOURCE)
+        )
+        store.dataset.add(note)
+        forget(store, CHALK.iri)
+        assert not store.dataset
+
+
+def test_hostile_texts_are_forgotten() -> None:
+    text = 'Chalk \x00 "} \\ } ; <urn:x> 🦕\r\t\u2028 DROP ALL'
+    fact = definition("Chalk", text)
+    paper = Paper(text, text, {0: [Answer(text, {fact: ()}, refused={text: text})]})
+    with GraphStore.in_memory() as store:
+        store.add(paper.statements())
+        assert store.documents()[paper.iri].text == text
+        assert entity("Chalk") in {
+            quad.subject.value for quad in store.dataset if quad.predicate.value == v.DEFINITION
+        }
+        forget(store, paper.iri)
+        assert not store.dataset

@@ -1,0 +1,167 @@
+"""The graph of a store as people see it."""
+
+from __future__ import annotations
+
+import pyoxigraph as ox
+
+from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, entity, relation, same
+from trustgraph_prompt.graph import vocabulary as v
+from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
+from trustgraph_prompt.graph.statements import Literal, Quoted, Statement
+from trustgraph_prompt.graph_store.read_view import read_view
+from trustgraph_prompt.graph_store.store import GraphStore
+from trustgraph_prompt.graph_store.view import GraphView, Passage
+
+
+def view(*statements: Statement) -> GraphView:
+    with GraphStore.in_memory() as store:
+        store.add(statements)
+        return read_view(store)
+
+
+def quotes(seen: GraphView, passages: tuple[Passage, ...]) -> list[str]:
+    return [seen.documents[each.document].text[each.start : each.end] for each in passages]
+
+
+def test_facts_have_names_prompts_and_the_passages_that_they_were_read_in() -> None:
+    seen = view(*CHALK.statements(), *ROCKS.statements())
+    facts = {(seen.things[each.subject].name, each.predicate): each for each in seen.facts}
+    assert list(facts) == [
+        ("Chalk", "definition"),
+        ("Chalk", "found in"),
+        ("Chalk", "type"),
+        ("England", "part of"),
+        ("Needles", "made of"),
+        ("Needles", "part of"),
+    ]
+    found_in = facts["Chalk", "found in"]
+    assert (found_in.object, found_in.is_relation) == (entity("England"), True)
+    assert found_in.prompts == ("relationships",)
+    assert quotes(seen, found_in.passages) == ["Chalk", "England", "England", "chalk"]
+    assert quotes(seen, found_in.chunks) == ["Chalk 🦕 is a soft rock of England.\n", "England has chalk.\n"]
+    made_of = facts["Needles", "made of"]
+    assert quotes(seen, made_of.passages) == ["Needles", "chalk"]
+    assert [(each.page, each.heading) for each in made_of.passages] == [(2, "Line 2")] * 2
+    ungrounded = facts["Needles", "part of"]
+    assert (ungrounded.passages, ungrounded.is_ungrounded, made_of.is_ungrounded) == ((), True, False)
+    assert quotes(seen, ungrounded.chunks) == ["The Needles of 白亜 are chalk.\n"]
+    definition = facts["Chalk", "definition"]
+    assert (definition.object, definition.is_relation) == ("A soft rock.", False)
+
+
+def test_a_class_is_a_type_of_its_thing_and_no_thing() -> None:
+    seen = view(*CHALK.statements())
+    assert seen.things[entity("Chalk")].types == ("Rock",)
+    assert entity("Rock") not in seen.things
+    assert [each.object for each in seen.facts if each.predicate == "type"] == ["Rock"]
+
+
+def test_what_was_refused_and_what_was_truncated_is_there_with_its_chunk() -> None:
+    seen = view(*CHALK.statements())
+    (refusal,) = seen.refusals
+    assert refusal[1:] == ("relationships", '{"subject": "moon"}', "`moon` does not occur in the text")
+    (cut,) = seen.cuts
+    assert cut.prompt == "relationships"
+    assert quotes(seen, (refusal.passage, cut.passage)) == [*CHALK.text.splitlines(keepends=True)[:2]]
+
+
+def test_an_answer_without_facts_still_has_its_refusals() -> None:
+    paper = Paper("a.txt", "Nothing.", {0: [Answer("p", {}, refused={"{}": "no `subject`"}, truncated=True)]})
+    seen = view(*paper.statements())
+    assert [each.reason for each in seen.refusals] == ["no `subject`"]
+    assert len(seen.cuts) == 1
+    assert (seen.things, seen.facts) == ({}, [])
+
+
+def test_a_thing_is_called_what_most_answers_call_it() -> None:
+    facts = {relation("Chalk", "is", "White"): ()}
+    answers = [Answer(f"p{n}", facts, ["chalk" if n else "CHALK"]) for n in range(3)]
+    seen = view(*Paper("a.txt", "Chalk.", {0: answers}).statements())
+    assert seen.things[entity("chalk")].names == ("chalk", "CHALK")
+    assert seen.things[entity("chalk")].name == "chalk"
+    assert seen.things[entity("white")].name == "white"  # without a label: the end of the IRI
+    assert seen.facts[0].prompts == ("p0", "p1", "p2")
+
+
+def test_same_things_are_one_and_their_facts_too() -> None:
+    papers = [
+        Paper(f"{name}.txt", f"{name} wrote Notes.", {0: [Answer("p", {fact: (name,)}, [name, "Notes"])]})
+        for name in ("Ada Lovelace", "Lovelace", "A. Lovelace")
+        for fact in [relation(name, "wrote", "Notes")]
+    ]
+    statements = [each for paper in papers for each in paper.statements()]
+    seen = view(*statements, *same("Ada Lovelace", "Lovelace"), *same("Lovelace", "A. Lovelace"))
+    (fact,) = seen.facts
+    thing = seen.things[fact.subject]
+    assert thing.iri == thing.iris[0]
+    assert set(thing.iris) == {entity("Ada Lovelace"), entity("Lovelace"), entity("A. Lovelace")}
+    assert set(thing.names) == {"Ada Lovelace", "Lovelace", "A. Lovelace"}
+    assert set(quotes(seen, fact.passages)) == set(thing.names)
+    assert len(seen.things) == 2
+
+
+def test_circles_of_same_things_end() -> None:
+    circle = [*same("a", "b"), *same("b", "c"), *same("c", "a"), *same("a", "a")]
+    seen = view(relation("a", "is", "b"), *circle)
+    assert list(seen.things) == [entity("a")]
+    assert seen.facts[0][:3] == (entity("a"), "is", entity("a"))
+
+
+def test_what_others_loaded_does_not_disturb() -> None:
+    a, b, p = ox.NamedNode("urn:a"), ox.BlankNode("b"), ox.NamedNode("urn:p")
+    source = ox.NamedNode(GRAPH_SOURCE)
+
+    def about(subject: ox.NamedNode | ox.BlankNode, predicate: str, object: object) -> ox.Quad:
+        return ox.Quad(subject, ox.NamedNode(predicate), object, source)  # type: ignore[arg-type]
+
+    nested = ox.Triple(a, p, ox.Triple(a, p, b))
+    with GraphStore.in_memory() as store:
+        store.add(CHALK.statements())
+        ours = read_view(store)
+        store.dataset.extend(
+            [
+                about(a, v.CONTAINS, nested),
+                about(a, v.CONTAINS, ox.Literal("a text")),
+                about(b, v.REIFIES, nested),
+                about(b, v.REIFIES, a),
+                about(b, v.HAS_TARGET, ox.Literal("a text")),
+                about(a, v.HAS_SOURCE, ox.NamedNode(CHALK.iri)),
+                about(a, v.HAS_SELECTOR, b),
+                about(b, v.START, ox.Literal("soon")),
+                about(b, v.END, ox.Literal("-1")),
+                about(b, v.TYPE, ox.NamedNode(v.DIGITAL_DOCUMENT)),
+                about(b, v.CHAR_OFFSET, ox.Literal("²")),
+                about(b, v.USED, b),
+                about(b, v.REFUSED, b),
+                about(b, v.TRUNCATED, ox.Literal("true")),
+                ox.Quad(a, ox.NamedNode(v.LABEL), b),
+                ox.Quad(a, p, nested),
+                ox.Quad(a, ox.NamedNode("urn:graph:same"), b, ox.NamedNode("urn:graph:same")),
+                ox.Quad(a, ox.NamedNode(v.SAME_AS), ox.Literal("a"), ox.NamedNode("urn:graph:same")),
+            ]
+        )
+        assert read_view(store) == ours
+        store.dataset.extend([ox.Quad(b, p, ox.Literal("Fels", language="de")), ox.Quad(a, p, b)])
+        seen = read_view(store)
+    assert {(each.predicate, each.object) for each in seen.facts} - {
+        (each.predicate, each.object) for each in ours.facts
+    } == {("p", "Fels"), ("p", str(b))}
+    assert seen.things["_:b"].name == "_:b"
+
+
+def test_a_target_with_impossible_offsets_is_no_passage() -> None:
+    statements = [
+        each._replace(object=Literal("99999", v.NON_NEGATIVE_INTEGER)) if each.predicate == v.START else each
+        for each in CHALK.statements()
+    ]
+    assert not any(each.passages for each in view(*statements).facts)
+
+
+def test_triple_terms_are_not_facts() -> None:
+    quoted = Quoted(entity("a"), entity("is"), entity("b"))
+    assert view(Statement(entity("x"), entity("says"), quoted)).facts == []
+
+
+def test_definitions_of_one_thing_stay_apart() -> None:
+    seen = view(definition("Chalk", "A rock."), definition("Chalk", "A stone."))
+    assert [each.object for each in seen.facts] == ["A rock.", "A stone."]

@@ -1,0 +1,112 @@
+"""The versions that prompts have had, from records that are made up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.support.workers import entry
+from trustgraph_prompt.broker import Message
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.worker.config.history import CANARY, FOUND, PUSH, ROLLBACK, Change
+from trustgraph_prompt.worker.config.versions import DEFAULT_SYSTEM, History, version_of
+
+A, B, C = entry("A {{ text }}"), entry("B {{ text }}"), entry("C {{ text }}")
+KEY, OTHER, SYSTEM = "template.say", "template.other", "system"
+BRIEF = json.dumps("Be brief.")
+
+
+def change(push: str, text: str, key: str = KEY, action: str = PUSH, system: str = DEFAULT_SYSTEM) -> Change:
+    return Change(key, push, action, text, version_of(key, text, system) if text else None, by="ann")
+
+
+def history(*records: tuple[Change, float], **present: tuple[str, float]) -> History:
+    """The history of these records and entries, each with its time; `say` stands for `template.say`."""
+
+    def message(data: bytes, published: float) -> Message:
+        return Message(data, topic="", id="", published=published)
+
+    kept = {f"w/{each.key}@{each.push}": message(each.encode(), time) for each, time in records}
+    keys = {"say": KEY, "other": OTHER, "system": SYSTEM}
+    now = {f"w/{keys[name]}": message(text.encode(), time) for name, (text, time) in present.items()}
+    return History.of("w", kept, now, {})
+
+
+def test_changes_are_in_the_order_of_the_topic_whatever_the_clocks_of_their_authors_say() -> None:
+    found = history((change("1", A), 100), (change("2", B), 40), (change("3", C), 90), say=(C, 90))
+    assert [each.entry for each in found.changes] == [A, B, C]
+    assert found.previous(KEY).entry == B
+
+
+def test_what_was_found_stands_at_its_time_with_the_version_of_that_time() -> None:
+    stern = Change(SYSTEM, "2", PUSH, BRIEF, "s", versions={"say": version_of(KEY, A, BRIEF) or ""})
+    found = history((change("1", B, OTHER), 10), (stern, 30), say=(A, 20), other=(B, 10), system=(BRIEF, 30))
+
+    assert [(each.key, each.action) for each in found.changes] == [
+        (OTHER, PUSH),
+        (KEY, FOUND),
+        (SYSTEM, PUSH),
+    ]
+    versions = [each.version_of(KEY) for each in found.of_entry(KEY)]
+    assert versions == [version_of(KEY, A, DEFAULT_SYSTEM), version_of(KEY, A, BRIEF)]
+    assert (found.text(KEY).system, found.previous(KEY).system) == (BRIEF, DEFAULT_SYSTEM)
+
+
+def test_a_second_rollback_goes_further_back_and_never_to_what_was_rolled_back() -> None:
+    pushes = [(change("1", A), 1.0), (change("2", B), 2.0), (change("3", C), 3.0)]
+    once = history(*pushes, (change("4", B, action=ROLLBACK), 4), say=(B, 4))
+    assert once.previous(KEY).entry == A
+    twice = history(
+        *pushes,
+        (change("4", B, action=ROLLBACK), 4),
+        (change("5", A, action=ROLLBACK), 5),
+        say=(A, 5),
+    )
+    with pytest.raises(ConfigError, match="no version before the present one"):
+        twice.previous(KEY)
+    pushed = history(*pushes, (change("4", A, action=ROLLBACK), 4), (change("5", C), 5), say=(C, 5))
+    assert pushed.previous(KEY).entry == A
+
+
+def test_a_push_that_died_before_it_was_published_is_no_version_to_return_to() -> None:
+    first = change("1", A)
+    later = replace(change("3", C), replaced=first.version)
+    found = history((first, 1), (change("2", B), 2), (later, 3), say=(C, 3))
+    assert found.previous(KEY).entry == A
+
+
+def test_the_text_of_a_canary_is_found_and_never_taken_for_a_change_of_the_prompt() -> None:
+    canary = change("c", B, action=CANARY)
+    found = history((change("1", A), 1), (canary, 2), (change("2", C), 3), say=(C, 3))
+
+    assert [each.action for each in found.of_entry(KEY)] == [PUSH, CANARY, PUSH]
+    assert found.find(KEY, str(canary.version)[:10]).entry == B
+    assert found.previous(KEY).entry == A
+    assert found.unpublished == []
+    assert found.in_force(KEY) is found.on_topic[KEY] is found.changes[-1]
+
+    standing = history((change("1", A), 1), (canary, 2), say=(A, 1))
+    assert (standing.unpublished, standing.text(KEY).entry) == ([], A)
+    with pytest.raises(ConfigError, match="no version before the present one"):
+        standing.previous(KEY)
+
+
+def test_a_promoted_canary_is_a_change_and_the_version_before_is_the_old_one() -> None:
+    found = history((change("1", A), 1), (change("c", B, action=CANARY), 2), (change("2", B), 3), say=(B, 3))
+    current = found.in_force(KEY)
+    assert current is not None
+    assert (current.push, found.previous(KEY).entry) == ("2", A)
+
+
+def test_a_canary_that_somebody_publishes_without_a_record_is_found() -> None:
+    found = history((change("1", A), 1), (change("c", B, action=CANARY), 2), say=(B, 3))
+    assert [each.action for each in found.changes] == [PUSH, CANARY, FOUND]
+
+
+def test_the_version_of_a_canary_under_another_system_message_leads_to_its_text() -> None:
+    found = history((change("1", A), 1), (change("c", B, action=CANARY), 2), say=(A, 1), system=(BRIEF, 3))
+    later = version_of(KEY, B, BRIEF)
+    assert later is not None
+    assert found.find(KEY, later).entry == B

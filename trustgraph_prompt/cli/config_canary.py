@@ -1,0 +1,302 @@
+"""`config canary`: compares a new version of a prompt with the old, and ends the trial of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trustgraph_prompt.cli import inspect_broker, options, output, push_prompts
+from trustgraph_prompt.cli.lazy_commands import Command, group
+from trustgraph_prompt.cli.push_canary import PREFIX, SYSTEM_KEY, decoded, messages
+from trustgraph_prompt.cli.push_prompts import WorkspaceOption
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.terminal import harmless
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.cli.canary_trial import AnswerTopics, Trial
+    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.worker.canary.compare import Look, Rule
+app = group(
+    "Compare a new version of a prompt, which answers a share of its requests, with the old.",
+    "config canary status extract-definitions --broker embedded:broker.db",
+)
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the prompt.")]
+
+SECONDS_BETWEEN_LOOKS = 2.0
+"""How often `watch` looks for answers."""
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt config canary status extract-definitions")
+def status(
+    id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The id of a prompt. Default: all.")
+    ] = None,
+    workspace: WorkspaceOption = "default",
+    flows: inspect_broker.FlowsOption = None,
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    admin_url: inspect_broker.AdminUrlOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Compare the answers of canaries with those of the served versions, since both are as they are now.
+
+    The answers are those on the topics `outputs.answers` of the flows.
+    """
+    from trustgraph_prompt.worker.canary.record import CANARY
+
+    topics = _answer_topics(flows, workspace)
+
+    async def compare(view: BrokerView) -> list[Trial]:
+        trials = await _trials(view.broker, workspace, topic) if await view.has(topic + CANARY) else {}
+        if id is not None and id not in trials:
+            raise _no_canary(workspace, id)
+        chosen = [trial for name, trial in trials.items() if id in (None, name)]
+        for trial in chosen:
+            await trial.read(view, topics)
+        return chosen
+
+    with output.waiting("reading answers"):
+        trials = inspect_broker.look(broker, admin_url, compare)
+    if not trials:
+        output.note(f"no prompt of workspace {workspace} has a canary")
+    if as_json:
+        output.print_json([trial.facts() for trial in trials])
+    elif trials:
+        typer.echo(harmless("\n\n".join("\n".join(trial.table()) for trial in trials)))
+
+
+@app.command(
+    cls=Command,
+    epilog="Example:  trustgraph-prompt config canary watch extract-definitions --promote-after 500 "
+    "--abort-if 'refused > 1.5x' --abort-if 'objects < 0.7x'",
+)
+def watch(
+    id: IdArgument,
+    promote_after: Annotated[
+        int,
+        typer.Option(
+            "--promote-after",
+            metavar="N",
+            min=1,
+            help="Promote the canary after so many of its answers, unless a rule has aborted it.",
+        ),
+    ],
+    abort_if: Annotated[
+        list[str],
+        typer.Option(
+            "--abort-if",
+            metavar="RULE",
+            help="Abort the canary if a quantity, as a multiple of that of the served version, is beyond a "
+            "bound, such as 'refused > 1.5x'. May be given several times.",
+        ),
+    ],
+    fewest: Annotated[
+        int,
+        typer.Option(
+            "--min",
+            metavar="N",
+            min=20,
+            help="Decide nothing before each version has given so many answers.",
+            show_default=True,
+        ),
+    ] = 50,
+    workspace: WorkspaceOption = "default",
+    flows: inspect_broker.FlowsOption = None,
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    admin_url: inspect_broker.AdminUrlOption = None,
+    by: push_prompts.ByOption = None,
+) -> None:
+    """Promote or abort a canary by rule, and say why.
+
+    It keeps no state: start it again after an interruption. Exits with 0 if the canary is promoted, with 1 if
+    it is aborted or somebody else has ended it.
+    """
+    from trustgraph_prompt.worker.canary.compare import Rule
+
+    rules = [Rule.parse(text, "--abort-if") for text in abort_if]
+    if promote_after < fewest:
+        raise ConfigError(
+            "this is less than --min",
+            where="--promote-after",
+            found=promote_after,
+            expected=f"at least {fewest:,}",
+        )
+    topics = _answer_topics(flows, workspace)
+
+    async def follow(view: BrokerView) -> bool:
+        return await _decide(view, workspace, id, topic, topics, rules, fewest, promote_after, by)
+
+    if not inspect_broker.look(broker, admin_url, follow):
+        raise typer.Exit(1)
+
+
+async def _decide(
+    view: BrokerView,
+    workspace: str,
+    id: str,
+    topic: str,
+    topics: AnswerTopics,
+    rules: Sequence[Rule],
+    fewest: int,
+    most: int,
+    by: str | None,
+) -> bool:
+    """Wait until the rules decide about a canary, and carry that out; return whether it was promoted."""
+    import asyncio
+
+    from trustgraph_prompt.worker.canary.compare import look_counts, looks
+    from trustgraph_prompt.worker.canary.record import CANARY
+
+    there = await view.has(topic + CANARY)
+    trial = (await _trials(view.broker, workspace, topic)).get(id) if there else None
+    if trial is None:
+        raise _no_canary(workspace, id)
+    counts = look_counts(fewest, most)
+    output.note(f"the rules look after {', '.join(map(str, counts))} answers of the canary")
+    printed = 0
+    while True:
+        await trial.read(view, topics)
+        seen = [*looks(trial.answers, trial.canary.id, rules, fewest, most)]
+        now = (await _trials(view.broker, workspace, topic)).get(id)
+        if now is None or now.canary.id != trial.canary.id:
+            output.note(f"the canary of {id} has been {'replaced' if now else 'ended'} by somebody else")
+            return False
+        if now.promoted:  # by a process that has died before it ended the canary
+            await _promote(view.broker, now, topic, by)
+            return True
+        if now.since != trial.since:
+            output.note(f"the served version has changed: only answers since {output.time(now.since)} count")
+            trial.since, printed = now.since, 0
+            continue
+        for look in seen[printed:]:
+            _print_look(look, len(counts))
+        printed = len(seen)
+        if seen and (rule := seen[-1].fired):
+            typer.echo(f"aborted: {rule}, after {seen[-1].answers:,} answers of the canary")
+            await _end(view.broker, workspace, id, topic)
+            return False
+        if len(seen) == len(counts):
+            typer.echo(f"promoted: no rule has fired after {most:,} answers of the canary")
+            await _promote(view.broker, trial, topic, by)
+            return True
+        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _print_look(look: Look, count: int) -> None:
+    from trustgraph_prompt.worker.canary.compare import confidence_of_look
+
+    found = "; ".join(
+        f"{rule}: {'too few events to tell' if ratio is None else ratio}"
+        for rule, ratio in look.ratios.items()
+    )
+    percent = f"{100 * confidence_of_look(count):.3g} %"
+    typer.echo(f"after {look.answers:,} answers of the canary ({percent} intervals): {found}")
+    sys.stdout.flush()
+
+
+def _answer_topics(flows: list[Path] | None, workspace: str) -> AnswerTopics:
+    """Return the flows of a workspace by the topic on which they keep answers. Raises `ConfigError`."""
+    chosen, description = inspect_broker.flows_of(flows, None)
+    topics: dict[str, set[str]] = {}
+    for flow in chosen:
+        if flow.workspace == workspace and flow.outputs.answers is not None:
+            topics.setdefault(flow.outputs.answers, set()).add(flow.name)
+    if not topics:
+        raise ConfigError(
+            f"no flow {description} serves workspace {workspace} and keeps its answers (`outputs.answers`)",
+            where="--flows",
+        )
+    return topics
+
+
+async def _trials(broker: Broker, workspace: str, topic: str) -> dict[str, Trial]:
+    """Return the trials of a workspace by prompt, without their answers."""
+    from trustgraph_prompt.cli.canary_trial import Trial
+    from trustgraph_prompt.worker.canary.record import CANARY
+
+    records = await messages(broker, workspace, topic + CANARY)
+    served = await messages(broker, workspace, topic)
+    trials: dict[str, Trial] = {}
+    for id, canary in decoded(records).items():
+        began = records[PREFIX + id].published
+        entries = (served[key] for key in (PREFIX + id, SYSTEM_KEY) if key in served)
+        since = max([began, *(entry.published for entry in entries)])
+        promoted = PREFIX + id in served and served[PREFIX + id].data == canary.entry.encode()
+        trials[id] = Trial(workspace, id, canary, began, since, promoted)
+    return trials
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt config canary promote extract-definitions")
+def promote(
+    id: IdArgument,
+    workspace: WorkspaceOption = "default",
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    by: push_prompts.ByOption = None,
+) -> None:
+    """Publish the version of a canary for all requests, and end the canary.
+
+    If it is interrupted, run it again: until then both sides may have the new version.
+    """
+
+    async def promote(connected: Broker) -> None:
+        trial = (await _trials(connected, workspace, topic)).get(id)
+        if trial is None:
+            raise _no_canary(workspace, id)
+        await _promote(connected, trial, topic, by)
+
+    options.on_broker(options.existing(broker), promote)
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt config canary abort extract-definitions")
+def abort(
+    id: IdArgument,
+    workspace: WorkspaceOption = "default",
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+) -> None:
+    """End a canary; the old version answers all requests again."""
+    from trustgraph_prompt.worker.canary.record import CANARY
+
+    async def abort(connected: Broker) -> None:
+        if PREFIX + id not in await messages(connected, workspace, topic + CANARY):
+            raise _no_canary(workspace, id)
+        await _end(connected, workspace, id, topic)
+
+    options.on_broker(options.existing(broker), abort)
+
+
+async def _promote(broker: Broker, trial: Trial, topic: str, by: str | None) -> None:
+    """Publish the entry of a canary, unless that was done, then end the canary."""
+    from trustgraph_prompt.worker.config import history
+
+    if not trial.promoted:
+        entries = {PREFIX + trial.id: trial.canary.entry}
+        author = push_prompts.author(by, trial.canary.why or "promoted a canary")
+        await history.push(broker, trial.workspace, entries, author, topic=topic)
+    typer.echo(f"promoted {trial.id} in workspace {trial.workspace}")
+    await _end(broker, trial.workspace, trial.id, topic)
+
+
+async def _end(broker: Broker, workspace: str, id: str, topic: str) -> None:
+    from trustgraph_prompt.worker.canary.record import CANARY
+    from trustgraph_prompt.worker.config import config_topic
+
+    await config_topic.push(broker, workspace, {PREFIX + id: ""}, topic=topic + CANARY)
+    typer.echo(f"ended the canary of {id} in workspace {workspace}")
+
+
+def _no_canary(workspace: str, id: str) -> ConfigError:
+    return ConfigError(
+        f"no prompt of workspace {workspace} with this id has a canary",
+        where="ID",
+        found=id,
+        expected="a prompt that `config canary status` lists",
+    )

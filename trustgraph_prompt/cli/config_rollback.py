@@ -1,0 +1,126 @@
+"""`config rollback`: publishes an earlier version of a prompt again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trustgraph_prompt.cli import options, output, push_prompts
+from trustgraph_prompt.cli.config_history import (
+    IdArgument,
+    TrustGraphOption,
+    entry_key,
+    files,
+    warn_of_skipped,
+)
+from trustgraph_prompt.errors import ConfigError, raise_first
+from trustgraph_prompt.terminal import harmless
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.worker.config.versions import History, Text
+
+EXAMPLE = "Example:  trustgraph-prompt config rollback extract-definitions -m 'it loses dates' --wait 10"
+
+
+def command(
+    id: IdArgument,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="VERSION",
+            help="The version to return to, which may be abbreviated. Default: the one before.",
+        ),
+    ] = None,
+    workspace: push_prompts.WorkspaceOption = "default",
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    templates: options.TemplatesOption = None,
+    trustgraph: TrustGraphOption = False,
+    wait: push_prompts.WaitOption = None,
+    by: push_prompts.ByOption = None,
+    why: push_prompts.WhyOption = "",
+) -> None:
+    """Publish an earlier version of a prompt again, also of a deleted one."""
+    from trustgraph_prompt.prompts import PromptSet
+    from trustgraph_prompt.worker.config import config_topic, history, versions
+
+    if trustgraph:
+        raise ConfigError(
+            "cannot roll back: TrustGraph's config service keeps no earlier prompts; change them with its "
+            "own tools (tg-set-prompt)",
+            where="--trustgraph",
+        )
+    key = entry_key(id)
+
+    async def publish(connected: Broker) -> bool:
+        found = await versions.read(
+            lambda topic: config_topic.messages(connected, workspace, topic=topic),
+            workspace,
+            files(templates),
+            topic=topic,
+        )
+        warn_of_skipped(found)
+        text = found.find(key, to) if to else found.previous(key)
+        _check_another(found, key, text)
+        raise_first(PromptSet.build({key: text.entry}).refused.values())
+        config_topic.check_room(workspace, found.present.keys() | {key})
+        change = {key: text.entry}
+        push_prompts.warn({name: data.encode() for name, data in found.present.items()}, change)
+        author = push_prompts.author(by, why or f"back to {text.version[:12]}")
+
+        async def send() -> str:
+            id = await history.push(
+                connected, workspace, change, author, action=history.ROLLBACK, topic=topic
+            )
+            typer.echo(harmless(f"rolled back {key} in workspace {workspace} to {text.version}"))
+            return id
+
+        applied = await push_prompts.acknowledged(send, connected, topic, workspace, wait)
+        _warn_of_version(text, versions.version_of(key, text.entry, found.system))
+        await _warn_of_owners(connected, workspace, key, topic)
+        return applied
+
+    if not options.on_broker(options.existing(broker), publish):
+        raise typer.Exit(1)
+
+
+def _check_another(found: History, key: str, text: Text) -> None:
+    """Raise `ConfigError` if the text of an entry is what the config topic has."""
+    if key not in found.present or not text.same_entry(now := found.text(key)):
+        return
+    if text.same(now):
+        raise ConfigError("the config topic has this version", where=key, found=text.version)
+    raise ConfigError(
+        "the text of this version is the present one; only the system message was another",
+        where=key,
+        found=text.version,
+        expected="`config rollback system`, which changes all prompts that use it",
+    )
+
+
+def _warn_of_version(text: Text, version: str | None) -> None:
+    if version != text.version:
+        output.note(
+            f"warning: its version is now {version}: the text is that of {text.version[:12]}, but the system "
+            "message is another one"
+        )
+
+
+async def _warn_of_owners(broker: Broker, workspace: str, key: str, topic: str) -> None:
+    from trustgraph_prompt.worker.config import apply, apply_plan, config_topic
+
+    records = await config_topic.entries(broker, workspace, topic=topic + apply.OWNERS)
+    for name, data in records.items():
+        try:
+            holds = key in apply_plan.decode(data)
+        except ValueError:
+            continue
+        if holds:
+            owner = name.removeprefix(f"{workspace}/")
+            output.note(
+                f"warning: {key} belongs to owner {owner} of `config apply`: change its files, too. "
+                "Until then `config apply` leaves the entry alone, and with --force overwrites it"
+            )

@@ -1,0 +1,331 @@
+"""`eval`: measures how good a prompt is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trustgraph_prompt.cli import config_history, inspect_broker, options, output, progress, push_prompts
+from trustgraph_prompt.cli.asking_run import (
+    LIMIT_REACHED,
+    limited,
+    run_until_signal,
+    spending_limit,
+    stop_if_hopeless,
+)
+from trustgraph_prompt.cli.eval_sides import Side
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.terminal import harmless
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.cli.eval_report import Report
+    from trustgraph_prompt.cost import Price
+    from trustgraph_prompt.estimation import Pace
+    from trustgraph_prompt.evaluation.run import GoldQuestion
+    from trustgraph_prompt.extraction.estimate import RunEstimate
+    from trustgraph_prompt.extraction.results import Result
+    from trustgraph_prompt.llm import Provider
+
+EXAMPLE = (
+    "Example:  trustgraph-prompt eval extract-definitions --gold gold.jsonl "
+    "--base-url http://localhost:11434/v1 --model qwen3"
+)
+
+_LIMIT = re.compile(r"(precision|recall|f1)=(0(?:\.\d+)?|1(?:\.0+)?)")
+
+
+def command(
+    prompt: Annotated[list[str], typer.Argument(metavar="PROMPT…", help="The ids of the prompts to score.")],
+    gold: Annotated[
+        Path,
+        typer.Option(
+            metavar="GOLD.jsonl",
+            help='Texts, and the objects that should come, a line each: {"terms": {"text": "…"}, '
+            '"objects": […]}. Answers are kept beside it, in GOLD.jsonl.state.',
+        ),
+    ],
+    begin_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="EXTRACTED.jsonl",
+            help="Begin the gold file with the objects of a run of `extract`, to be corrected by hand; ask "
+            "nothing.",
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION|PATH|MODEL",
+            help="Compare with another version of the prompt, from the history on the broker; with the "
+            "prompts of another file or folder; or with another model, or scripted:PATH. A file or folder of "
+            "this name comes before a version, and a version before a model.",
+        ),
+    ] = None,
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MEASURE=VALUE",
+            help="Exit with 1 if precision, recall or f1 is less, as in f1=0.8. May be given several times.",
+        ),
+    ] = None,
+    script: options.ProviderOption = None,
+    base_url: options.BaseUrlOption = None,
+    model: options.ModelOption = None,
+    prefill: options.PrefillOption = None,
+    native_schema: options.NativeSchemaOption = None,
+    templates: options.TemplatesOption = None,
+    term: options.TermOption = None,
+    concurrency: options.CallsOption = 8,
+    requests_per_minute: options.RequestsPerMinuteOption = None,
+    tokens_per_minute: options.TokensPerMinuteOption = None,
+    price: options.PriceOption = None,
+    max_cost: options.MaxCostOption = None,
+    estimate: options.EstimateOption = False,
+    tokenizer: options.TokenizerOption = None,
+    workspace: push_prompts.WorkspaceOption = "default",
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    admin_url: inspect_broker.AdminUrlOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Ask prompts about texts, and compare what comes with what should come.
+
+    Objects are the same if the keys agree that the clause `match` of the prompt names. Prints precision,
+    recall and F1 with 95 % intervals, what the answers cost, and the objects that are missing, too many or
+    different. With --against, says whether the difference between two versions is more than noise.
+
+    Answers are kept: the same command run again only asks what failed or was refused, also after a change of
+    `match` or of the gold file's objects. Exits with 1 if a question has no answer, or if a value is less
+    than --fail-under.
+    """
+    from trustgraph_prompt.estimation import Pace
+    from trustgraph_prompt.evaluation import gold as gold_files
+    from trustgraph_prompt.evaluation import run
+
+    if begin_from is not None:
+        _begin(gold, begin_from, prompt)
+        return
+    _check_extra()
+    limits = _limits(fail_under or ())
+    prices = options.price(price)
+    options.check_max_cost(max_cost, prices)
+    options.check_tokenizer(tokenizer, estimate=estimate)
+
+    def provider_of(model: str | None, script: str | None = None) -> Provider:
+        return options.provider(script, base_url, model, prefill, native_schema)
+
+    provider_of(model, script)  # wrong options are told before anything else
+    terms = options.terms(term)
+    sides = [Side.of(templates, prompt, script, model, partial(provider_of, model, script))]
+    if against is not None:
+        history = partial(config_history.look, broker, admin_url, workspace, topic, None)
+        sides = [*sides[0].against(against, history, provider_of)]
+    texts = gold_files.read(gold)
+    for definition in sides[0].asked:
+        if not (own := gold_files.texts_for(definition, texts)):
+            raise ConfigError(f"no line is for {definition.id}", where=str(gold))
+        gold_files.check_for(definition, own, terms)
+    pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
+    asking = _Asking(gold.with_name(f"{gold.name}.state"), terms, pace, prices, max_cost or inf)
+    todo = [(side, run.questions(side.asked, texts, model=side.identity, terms=terms)) for side in sides]
+    if estimate:
+        _print_estimates([asking.estimate(*each, tokenizer, templates) for each in todo], pace, as_json)
+        return
+    if len(sides) > 1 and [each.id for each in todo[0][1]] == [each.id for each in todo[1][1]]:
+        output.note("warning: both sides are the same version and model, so that they share their answers")
+    results = [asking.results(*each) for each in todo]
+    reports = list(_reports(sides, results, prices))
+    _print(reports, as_json=as_json)
+    failed = [failure for report in reports for side in report.sides for failure in side.failed]
+    for text, why in failed:
+        output.note(f"{text.where}: no answer: {why}")
+    if failed:
+        output.note("run the same command again: it only repeats the calls that failed")
+    missed = [message for report in reports for message in report.below(limits)]
+    for message in missed:
+        output.note(message)
+    if failed or missed:
+        raise typer.Exit(1)
+
+
+def _begin(gold: Path, extracted: Path, prompts: list[str]) -> None:
+    from trustgraph_prompt.evaluation.begin_gold import begin
+
+    if gold.exists():
+        raise ConfigError(
+            "exists: a file that somebody has corrected is not overwritten", where=f"--gold {gold}"
+        )
+    lines = list(begin(extracted, prompts))
+    try:
+        gold.write_bytes(b"".join(lines))
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", where=f"--gold {gold}") from error
+    typer.echo(f"-> {gold}: {output.counted(len(lines), 'text')}")
+    output.note("these are the answers of a model: correct them by hand before you measure with them")
+    output.note("documents of which no prompt gave an object are not in it: add lines for them by hand")
+
+
+def _check_extra() -> None:
+    try:
+        import scipy.optimize  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("`eval` needs the extra `eval`: pip install 'trustgraph-prompt[eval]'") from error
+
+
+def _limits(given: Sequence[str]) -> dict[str, float]:
+    limits: dict[str, float] = {}
+    for text in given:
+        if not (match := _LIMIT.fullmatch(text)):
+            expected = "precision, recall or f1, and a number from 0 to 1, such as f1=0.8"
+            raise ConfigError("is not a limit", where="--fail-under", found=text, expected=expected)
+        limits[match[1]] = float(match[2])
+    return limits
+
+
+@dataclass
+class _Progress:
+    """Counts the results of one side."""
+
+    questions: Sequence[GoldQuestion]
+    results: list[Result[GoldQuestion]] = field(default_factory=list)
+    failed_in_a_row: int = 0
+
+    @property
+    def total(self) -> int:
+        return len(self.questions)
+
+    @property
+    def done(self) -> int:
+        return len(self.results)
+
+    def begin(self) -> str:
+        questions = output.counted(self.total, "question")
+        return f"{questions}; those with an answer from an earlier run are not asked again"
+
+    def line(self) -> str:
+        kept = sum(result.earlier for result in self.results)
+        return f"{self.done:,}/{output.counted(self.total, 'answer')}, {kept:,} kept from earlier runs"
+
+    def add(self, result: Result[GoldQuestion]) -> None:
+        from trustgraph_prompt.evaluation.scores import is_unanswered
+
+        self.results.append(result)
+        self.failed_in_a_row = self.failed_in_a_row + 1 if is_unanswered(result) else 0
+
+
+@dataclass
+class _Asking:
+    """How questions are asked: `state` keeps the answers, `money` is what is left of --max-cost."""
+
+    state: Path
+    terms: Mapping[str, object]
+    pace: Pace
+    price: Price | None
+    money: float
+
+    def results(self, side: Side, questions: Sequence[GoldQuestion]) -> list[Result[GoldQuestion]]:
+        """Ask what has no answer yet, and return all results. A signal and the limit end the program."""
+        import asyncio
+
+        from trustgraph_prompt.extraction.run import Extraction
+
+        provider, pace = limited(side.provider(), self.pace), self.pace
+        spending = spending_limit(provider, self.price, self.money)
+        counted = _Progress(questions)
+        with progress.shown(counted) as update:
+
+            def listen(result: Result[GoldQuestion]) -> None:
+                counted.add(result)
+                update()
+                stop_if_hopeless(extraction, counted.failed_in_a_row)
+
+            extraction = Extraction(
+                questions,
+                side.prompts,
+                spending or provider,
+                state=self.state,
+                terms=self.terms,
+                concurrency=pace.concurrency,
+                listen=listen,
+            )
+            interrupted = asyncio.run(run_until_signal(extraction, provider))
+        if interrupted:
+            output.note("interrupted: run the same command again for the rest")
+            raise typer.Exit(130)
+        if spending is not None:
+            self.money -= spending.spent
+            if spending.reached:
+                output.note("ended by --max-cost: run the same command again, with a higher limit if need be")
+                raise typer.Exit(LIMIT_REACHED)
+        if counted.done < counted.total:
+            for result in counted.results[-1:]:
+                output.note(f"{result.job.place}: {result.failure}")
+            output.note(f"{output.counted(counted.total - counted.done, 'question')} not asked")
+            raise typer.Exit(1)
+        return counted.results
+
+    def estimate(
+        self, side: Side, questions: Sequence[GoldQuestion], tokenizer: Path | None, templates: Path | None
+    ) -> RunEstimate:
+        """Estimate what the questions without an answer would take."""
+        from trustgraph_prompt.extraction.estimate import estimate_run
+
+        script = side.model if side.model.startswith("scripted:") else None
+        with output.waiting("counting tokens"):
+            return estimate_run(
+                questions,
+                side.prompts,
+                side.provider(),
+                state=self.state,
+                terms=self.terms,
+                tokenizer_file=tokenizer,
+                examples=options.examples(templates),
+                recorded=options.recorded(script),
+                price=self.price,
+                pace=self.pace,
+            )
+
+
+def _print_estimates(estimated: Sequence[RunEstimate], pace: Pace, as_json: bool) -> None:
+    from trustgraph_prompt.cli import estimates
+
+    if as_json:
+        output.print_json([estimates.as_json(*each) for each in estimated])
+    else:
+        typer.echo("\n\n".join(harmless(estimates.text(*each, pace)) for each in estimated))
+
+
+def _reports(
+    sides: Sequence[Side], results: Sequence[Sequence[Result[GoldQuestion]]], price: Price | None
+) -> Iterator[Report]:
+    """The report of each prompt. Both sides are scored by its clause `match` on the first side."""
+    from trustgraph_prompt.cli.eval_report import Report
+    from trustgraph_prompt.evaluation.scores import Evaluation
+
+    for definition in sides[0].asked:
+        evaluations = [
+            Evaluation.of(
+                side.prompts.get(definition.id).version,
+                side.model,
+                definition.match,
+                [result for result in of_side if result.job.prompt == definition.id],
+            )
+            for side, of_side in zip(sides, results, strict=True)
+        ]
+        yield Report(definition.id, evaluations, price)
+
+
+def _print(reports: Sequence[Report], *, as_json: bool) -> None:
+    if as_json:
+        output.print_json([report.as_json() for report in reports])
+    else:
+        for report in reports:
+            report.print()

@@ -1,0 +1,122 @@
+"""What `eval` scores: prompts with a model, and what `--against` names: a version, other files or a model."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trustgraph_prompt.cli import options
+from trustgraph_prompt.cli.asking_run import model_identity
+from trustgraph_prompt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+    from trustgraph_prompt.worker.config.versions import History
+
+_VERSION = re.compile("[0-9a-f]{4,64}")
+
+_SUFFIXES = (".prompt", ".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is scored.
+
+    `entries` has the prompts by config key, `ids` those to score. `model` is the name of the model,
+    `identity` what kept answers depend on. Without a system message of their own, prompts get the bundled
+    one, as in a worker.
+    """
+
+    entries: Mapping[str, str]
+    ids: Sequence[str]
+    model: str
+    identity: str
+    provider: Callable[[], Provider]
+
+    @classmethod
+    def of(
+        cls,
+        templates: Path | None,
+        ids: Sequence[str],
+        script: str | None,
+        model: str | None,
+        provider: Callable[[], Provider],
+    ) -> Side:
+        """Read the prompts of a file or folder, or the bundled ones. Raises `ConfigError`."""
+        from trustgraph_prompt import package_data
+        from trustgraph_prompt.prompts import files
+        from trustgraph_prompt.worker.config.history import bundled_system
+
+        entries = {**bundled_system(), **files.load(templates or package_data.templates())}
+        return cls(entries, ids, script or model or "", model_identity(script, model), provider)
+
+    @cached_property
+    def prompts(self) -> PromptSet:
+        """The compiled prompts."""
+        from trustgraph_prompt.prompts import PromptSet
+
+        return PromptSet.build(self.entries)
+
+    @cached_property
+    def asked(self) -> list[PromptDefinition]:
+        """The prompts to score. Raises `ConfigError` for one that is unknown, or that gives no objects."""
+        found = [options.prompt(self.prompts, id) for id in self.ids]
+        for definition in found:
+            if definition.contract.format == "text":
+                raise ConfigError("it answers with text, which contains no objects", where=definition.id)
+        return list({definition.id: definition for definition in found}.values())
+
+    def against(
+        self, other: str, history: Callable[[], History], provider_of: Callable[[str], Provider]
+    ) -> tuple[Side, Side]:
+        """Return both sides: of the other, prompts of a path or a version, or the model, differ.
+
+        Compared with a version, prompts get the system message that the config topic has. Raises
+        `ConfigError`.
+        """
+        from trustgraph_prompt.prompts import files
+        from trustgraph_prompt.prompts.prompt_set import SYSTEM_KEY
+
+        if Path(other).exists():
+            system = {SYSTEM_KEY: self.entries[SYSTEM_KEY]}
+            return self, replace(self, entries={**system, **files.load(other)})
+        if _VERSION.fullmatch(other):
+            kept = history()
+            new = replace(self, entries={**self.entries, SYSTEM_KEY: kept.system})
+            return new, replace(self, entries=_of_version(other, self.asked, kept))
+        if other.endswith(_SUFFIXES) or other.startswith((".", os.sep)):
+            raise ConfigError("there is no such file or folder", where="--against", found=other)
+        for definition in self.asked:
+            if definition.config.model is not None:
+                raise ConfigError(
+                    f"{definition.id} names its own model, which is asked whatever --model is",
+                    where="--against",
+                    found=other,
+                    expected="a prompt that names no model",
+                )
+        if other.startswith("scripted:"):
+            from trustgraph_prompt.llm import ScriptedProvider
+
+            recording = options.recording(other)
+            identity = model_identity(other, None)
+            provider = partial(ScriptedProvider.load, recording)
+            return self, replace(self, model=other, identity=identity, provider=provider)
+        return self, replace(self, model=other, identity=other, provider=partial(provider_of, other))
+
+
+def _of_version(version: str, asked: Sequence[PromptDefinition], history: History) -> Mapping[str, str]:
+    from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+
+    if len(asked) > 1:
+        raise ConfigError(
+            "a version is that of one prompt", where="--against", found=version, expected="one PROMPT"
+        )
+    key = PREFIX + asked[0].id
+    text = history.find(key, version)
+    return {SYSTEM_KEY: text.system or history.system, key: text.entry}

@@ -1,0 +1,149 @@
+"""Says what to change after a run of `extract`, and the command to type then."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from trustgraph_prompt.cli import failure_advice
+from trustgraph_prompt.cli.output import counted
+from trustgraph_prompt.cli.own_command import own_command
+from trustgraph_prompt.documents.chunks import SMALLEST
+from trustgraph_prompt.documents.files import STANDARD_INPUT
+from trustgraph_prompt.errors import (
+    ProviderInvalidModel,
+    ProviderInvalidRequest,
+    ProviderRateLimit,
+    ProviderUnavailable,
+)
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.cli.extract_plan import Plan
+    from trustgraph_prompt.cli.extract_run import Ending
+    from trustgraph_prompt.cli.extract_summary import ExtractSummary
+    from trustgraph_prompt.extraction.results import Job
+
+
+class Advice(NamedTuple):
+    """What to change, and the commands to type, if there are any."""
+
+    what: str
+    commands: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n  ".join([f"{self.what}:" if self.commands else self.what, *self.commands])
+
+
+class Settings(NamedTuple):
+    """What a run was given. `is_recorded` says that its answers are a recording's, which nothing changes."""
+
+    out: Path
+    base_url: str | None
+    concurrency: int
+    is_recorded: bool
+    has_report: bool
+    templates: Path | None = None
+    terms: Sequence[str] = ()
+
+
+def advice(summary: ExtractSummary, plan: Plan, ending: Ending, given: Settings) -> list[Advice]:
+    """What helps against what went wrong: first with questions without an answer, then with answers."""
+    improvements = () if given.is_recorded else _to_improve(summary, plan, given)
+    return [*_to_finish(summary, plan, ending, given), *improvements, *_to_look(summary, given)]
+
+
+def _to_finish(summary: ExtractSummary, plan: Plan, ending: Ending, given: Settings) -> Iterator[Advice]:
+    causes = dict.fromkeys(remark.text for remark in sorted(summary.failed))
+    changes = list(dict.fromkeys(filter(None, (_against(cause, plan, given) for cause in causes))))
+    yield from changes
+    again = own_command()
+    if ending.interrupted:
+        yield Advice("interrupted: run the same command again for the rest", (again,))
+    elif summary.spending and summary.spending.reached:
+        yield Advice(
+            f"ended by --max-cost, with {counted(summary.open, 'question')} left: run the same command "
+            "again, with a higher limit if need be; answers that were kept are not paid again",
+            (again,),
+        )
+    elif summary.failed and not any(change.commands for change in changes):
+        then = "then run" if changes else "run"
+        yield Advice(
+            f"{then} the same command again, which only repeats the calls that failed or were not made",
+            (again,),
+        )
+
+
+def _against(cause: str, plan: Plan, given: Settings) -> Advice | None:
+    """What helps against the failure of a call, whose text begins with its category."""
+    url = (given.base_url or "").rstrip("/")
+    setting = failure_advice.failed_call(cause)
+    match cause.partition(":")[0]:
+        case ProviderInvalidRequest.category if failure_advice.TOO_LONG in cause:
+            return _smaller_chunks(
+                "chunks are too large for the context of the model: use smaller ones", plan
+            )
+        case ProviderInvalidRequest.category if setting and not url.endswith("/v1"):
+            return Advice(setting, (own_command({"--base-url": f"{url}/v1"}),))
+        case ProviderInvalidModel.category:
+            listing = f"curl --silent {shlex.quote(f'{url}/models')}"
+            return Advice(
+                f"{setting}; the first command lists them", (listing, own_command({"--model": "NAME"}))
+            )
+        case ProviderRateLimit.category:
+            fewer = str(max(1, given.concurrency // 2))
+            return Advice(
+                "the server limits its calls: make fewer at a time", (own_command({"--concurrency": fewer}),)
+            )
+        case ProviderUnavailable.category if "HTTP" not in cause:
+            return Advice(f"no server answers at {url}: start it, or correct --base-url")
+        case _:
+            return Advice(setting) if setting else None
+
+
+def _smaller_chunks(why: str, plan: Plan) -> Advice:
+    size = plan.splitting.size
+    half = size._replace(length=size.length // 2)
+    if half.length < SMALLEST[half.in_tokens]:
+        return Advice(why)
+    return Advice(f"{why} (all are then asked again)", (own_command({"--chunk-size": str(half)}),))
+
+
+def _to_improve(summary: ExtractSummary, plan: Plan, given: Settings) -> Iterator[Advice]:
+    if summary.lacked_room:
+        yield _smaller_chunks(f"{failure_advice.LONGER_ANSWERS} smaller chunks", plan)
+    elif summary.unusable:
+        yield Advice(
+            "answers without use: another model may follow the questions better",
+            (own_command({"--model": "NAME"}),),
+        )
+    barren: dict[str, Job] = {}
+    for remark in sorted(summary.barren):
+        job = plan.jobs[remark.position]
+        if not summary.objects[job.prompt]:
+            barren.setdefault(job.prompt, job)
+    if barren:
+        commands = _to_render(next(iter(barren.values())), given)
+        yield Advice(f"{' and '.join(barren)} gave no objects: look at the question", commands)
+
+
+def _to_render(job: Job, given: Settings) -> tuple[str, ...]:
+    """The command that shows the question, if the document is a file of plain UTF-8."""
+    document = job.document
+    is_plain = document.format in ("text", "markdown") and not document.notes
+    if not is_plain or document.file == str(STANDARD_INPUT):
+        return ()
+    templates = ("--templates", str(given.templates)) if given.templates else ()
+    terms = [word for term in (*given.terms, f"text=@{document.file}") for word in ("--term", term)]
+    return (shlex.join(("trustgraph-prompt", "render", job.prompt, *templates, *terms)),)
+
+
+def _to_look(summary: ExtractSummary, given: Settings) -> Iterator[Advice]:
+    doubtful = summary.refused or summary.truncated or summary.barren or summary.unusable
+    if doubtful and summary.answered and not given.has_report:
+        file = str(given.out.with_name(f"{given.out.stem}-report.html"))
+        yield Advice(
+            "to read what was refused, truncated or without objects beside its text, without asking again",
+            (own_command({"--report": file}),),
+        )

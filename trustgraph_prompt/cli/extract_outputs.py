@@ -1,0 +1,105 @@
+"""What `extract` writes: the file of objects, and graph and report if they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli.output_file import OutputFile
+from trustgraph_prompt.extraction.results import ObjectsFile
+from trustgraph_prompt.extraction.written_files import check_page
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.cli.extract_advice import Advice
+    from trustgraph_prompt.cli.extract_plan import Plan
+    from trustgraph_prompt.cost import Price
+    from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
+    from trustgraph_prompt.extraction.results import Result
+
+
+class RunOutputs:
+    """The outputs of a run. The constructor raises `ConfigError` as `OutputFile` does."""
+
+    def __init__(
+        self, out: Path, files: Sequence[Path], graph: GraphOutputs | None, report: Path | None, *, bare: bool
+    ) -> None:
+        self.out = out
+        self.graph = graph
+        self.report = report
+        self._documents = files
+        self._file = OutputFile(out, files)
+        self._lines = ObjectsFile(self._file.write, bare=bare)
+        self._reported: list[Result] = []
+
+    @property
+    def state(self) -> Path:
+        """The file that keeps answers."""
+        return self._file.state
+
+    @property
+    def paths(self) -> list[Path]:
+        """All files and folders that are written for people."""
+        reports = [self.report] if self.report else []
+        return [self._file.texts, self.out, *(self.graph.paths if self.graph else ()), *reports]
+
+    def prepare(self, plan: Plan) -> None:
+        """Keep the texts of the documents, and check what can be checked before a question is asked.
+
+        Raises `ConfigError`, `StoreError`, `TrustgraphPromptError`.
+        """
+        for document in plan.documents:
+            for note in document.notes:
+                output.note(f"{document.file}: {note}")
+            self._file.keep_text(document)
+        used, may_replace = [self.out, *self._documents], self.state.exists()
+        if self.graph is not None:
+            read = [self.out, *plan.files]
+            self.graph.check(plan.asked, read, may_replace=may_replace, waiting=output.note)
+            used += self.graph.paths
+        if self.report is not None:
+            check_page("--report", self.report, used, may_replace=may_replace)
+
+    def add(self, result: Result) -> None:
+        """Take a result. Raises `TrustgraphPromptError`."""
+        self._lines.add(result)
+        if self.graph is not None:
+            self.graph.add(result)
+        if self.report is not None:
+            self._reported.append(result)
+
+    def write(self, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> list[Path]:
+        """Replace the file of objects, write the rest, and return what was written, in that order.
+
+        Raises `ConfigError`, `StoreError`, `TrustgraphPromptError`.
+        """
+        self._lines.finish()
+        self._file.replace()
+        written = [self.out]
+        if self.graph is not None:
+            output.note("writing the graph")
+            written += self.graph.write(plan.prompts.prompts, plan.model, output.note)
+        if self.report is not None:
+            output.note("writing the report")
+            self._write_report(self.report, plan, price, advice)
+            written.append(self.report)
+        return written
+
+    def _write_report(self, file: Path, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> None:
+        from trustgraph_prompt.extraction.report import Report
+        from trustgraph_prompt.extraction.report_page import Origin, write_report
+
+        report = Report(plan.answer_limits, price)
+        for result in self._reported:
+            report.add(result)
+        report.count(plan.jobs)
+        versions = {definition.id: definition.version for definition in plan.asked}
+        graph = self.graph.page if self.graph else None
+        write_report(report, file, Origin(self.out, plan.model, versions, graph, plan.skipped), advice)
+
+    def discard(self) -> list[Path]:
+        """Leave everything as it was before the run."""
+        self._lines.finish()
+        self._file.discard()
+        return []

@@ -1,0 +1,132 @@
+"""What `extract` asks: which prompts about which chunks of which documents."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trustgraph_prompt.cli import options, output, progress
+from trustgraph_prompt.documents import Document, listed
+from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.extraction import context, run
+from trustgraph_prompt.extraction.splitting import Splitting
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.extraction.results import Job
+    from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+
+DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The jobs of a run. `asked` are their prompts, `skipped` tells why which files are no documents.
+
+    `model` is what the answers of an earlier run depend on. `files` are all that were named or found.
+    """
+
+    jobs: Sequence[Job]
+    prompts: PromptSet
+    asked: Sequence[PromptDefinition]
+    terms: Mapping[str, object]
+    splitting: Splitting
+    model: str
+    skipped: Sequence[str]
+    files: Sequence[Path] = ()
+
+    @property
+    def documents(self) -> list[Document]:
+        """The documents, in the order of their first job."""
+        return list({job.document.file: job.document for job in self.jobs}.values())
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks the documents have."""
+        return len({(job.document.file, job.chunk.number) for job in self.jobs})
+
+    @property
+    def answer_limits(self) -> dict[str, int | None]:
+        """The token limit of an answer, by prompt."""
+        return {definition.id: definition.config.answer_limit for definition in self.asked}
+
+
+def chunk_terms(given: list[str] | None) -> dict[str, object]:
+    """Return the terms that every question gets beside its chunk. Raises `ConfigError`."""
+    terms = options.terms(given)
+    if "text" in terms:
+        raise ConfigError("is reserved for the chunk", where="--term text")
+    return terms
+
+
+def make_plan(
+    files: Sequence[Path],
+    *,
+    templates: Path | None,
+    ids: Sequence[str] | None,
+    terms: Mapping[str, object],
+    chunk_size: str,
+    overlap: str,
+    model: str,
+    state: Path,
+    written: Sequence[Path],
+) -> Plan:
+    """Read and split the files. What the run writes (`written`) is no document. Raises `ConfigError`."""
+    found, notes = listed([str(file) for file in files])
+    for note in notes:
+        output.note(note)
+    prompts = options.prompts(templates)
+    asked = _asked(prompts, ids, templates)
+    splitting = _splitting(chunk_size, overlap, state)
+    if splitting.overlap.length:
+        prompts = _with_context(prompts, asked, terms)
+        asked = [prompts.get(definition.id) for definition in asked]
+    documents = [file for file in found if not _is_within(file, written)]
+    jobs, unusable = run.jobs(
+        progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
+    )
+    for definition in asked:
+        options.require_terms(definition, {"text", *terms})
+    if unusable and not jobs:
+        raise unusable[0]
+    skipped = [str(error) for error in unusable]
+    return Plan(jobs, prompts, asked, terms, splitting, model, skipped, found)
+
+
+def _asked(prompts: PromptSet, ids: Sequence[str] | None, templates: Path | None) -> list[PromptDefinition]:
+    """Return the prompts with these ids, or the default ones. Raises `ConfigError`."""
+    if not ids and not any(map(prompts.find, DEFAULT_PROMPTS)):
+        there = ", ".join(sorted(prompts.prompts)) or "none"
+        raise ConfigError(
+            f"no default prompts ({', '.join(DEFAULT_PROMPTS)}) here; give --prompt ID, one of: {there}",
+            where=str(templates),
+        )
+    found = [options.prompt(prompts, id) for id in ids or DEFAULT_PROMPTS]
+    return list({definition.id: definition for definition in found}.values())
+
+
+def _is_within(file: Path, paths: Sequence[Path]) -> bool:
+    """Whether a file is one of these, or in one of these folders."""
+    real = Path(os.path.realpath(file))
+    return any(real.is_relative_to(os.path.realpath(path)) for path in paths)
+
+
+def _splitting(chunk_size: str, overlap: str, state: Path) -> Splitting:
+    """Return how files are split, which also depends on how the run was begun. Raises `ConfigError`."""
+    size = parse_size(chunk_size, "--chunk-size")
+    before = parse_overlap(overlap, size, "--overlap")
+    return Splitting(size, before, began_with_first_splitter=run.began_with_first_splitter(state))
+
+
+def _with_context(
+    prompts: PromptSet, asked: Sequence[PromptDefinition], terms: Mapping[str, object]
+) -> PromptSet:
+    """Let the prompts show what precedes a chunk. Raises `ConfigError` if the term for it is given."""
+    if context.TERM in terms:
+        raise ConfigError(
+            "is reserved for what precedes the chunk (--overlap)", where=f"--term {context.TERM}"
+        )
+    return context.showing_context(prompts, asked)

@@ -1,0 +1,135 @@
+"""`graph`: queries, exports and corrects the graph in a store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trustgraph_prompt.cli import graph_page, graph_query, graph_resolve, graph_show, options, output
+from trustgraph_prompt.cli.lazy_commands import Command, group
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.terminal import harmless
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.graph_store.view import GraphView
+
+_MOST_LISTED = 20
+
+app = group(
+    "Query, export and correct the graph in a store, which `extract --store` makes.",
+    "graph stats --store graph",
+)
+
+app.command("query", cls=Command, epilog=graph_query.EXAMPLE)(graph_query.command)
+app.command("show", cls=Command, epilog=graph_show.EXAMPLE)(graph_show.command)
+app.command("page", cls=Command, epilog=graph_page.EXAMPLE)(graph_page.command)
+app.command("resolve", cls=Command, epilog=graph_resolve.EXAMPLE)(graph_resolve.command)
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt graph stats --store graph")
+def stats(store: options.StoreOption, as_json: options.JsonOption = False) -> None:
+    """Print how much is in a store: documents, things, facts, and what was refused or truncated."""
+    from trustgraph_prompt.graph_store.read_view import read_view
+
+    with options.graph_store(store) as opened:
+        counted = _stats(read_view(opened))
+    if as_json:
+        output.print_json(counted)
+        return
+    for name, value in counted.items():
+        if isinstance(value, int):
+            typer.echo(f"{value:>9,} {name.replace('-', ' ')}")
+            continue
+        typer.echo(f"{'':10}{name.replace('-', ' ')}:")
+        for each, count in [*value.items()][:_MOST_LISTED]:
+            typer.echo(harmless(f"{count:>13,} {each}"))
+        if len(value) > _MOST_LISTED:
+            typer.echo(f"{'':13} and {len(value) - _MOST_LISTED:,} more; --json prints all")
+
+
+def _stats(view: GraphView) -> dict[str, Any]:
+    """The counts of a graph, each followed by its parts."""
+    return {
+        "documents": len(view.documents),
+        "things": len(view.things),
+        "things-by-type": _counts(
+            type for thing in view.things.values() for type in thing.types or ["no type"]
+        ),
+        "facts": len(view.facts),
+        "facts-by-predicate": _counts(fact.predicate for fact in view.facts),
+        "facts-by-prompt": _counts(id for fact in view.facts for id in fact.prompts),
+        "facts-found-in-the-text": sum(bool(fact.passages) and not fact.is_ungrounded for fact in view.facts),
+        "facts-not-found-in-the-text": sum(fact.is_ungrounded for fact in view.facts),
+        "refused": len(view.refusals),
+        "truncated": len(view.cuts),
+    }
+
+
+def _counts(names: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(names).most_common())
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt graph export --store graph graph.ttl")
+def export(
+    store: options.StoreOption,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="A file of RDF: .nq, .trig, .nt, .ttl, .jsonld or .rdf, also with .gz after it.",
+        ),
+    ] = None,
+    neo4j: Annotated[
+        Path | None,
+        typer.Option("--neo4j", metavar="DIR", help="A folder for the CSV files of Neo4j's import."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
+) -> None:
+    """Write the graph to a file of RDF, or to the files of Neo4j's import.
+
+    N-Quads and TriG hold the graph as it is in the store. N-Triples, Turtle and RDF/XML have no named graphs:
+    facts and where they come from are in one graph. JSON-LD has no triple terms: an rdf:Statement takes the
+    place of each.
+    """
+    from trustgraph_prompt.graph_store import neo4j as neo4j_files
+    from trustgraph_prompt.graph_store.rdf_files import file_format, write_rdf
+    from trustgraph_prompt.graph_store.read_view import read_view
+
+    if file is None and neo4j is None:
+        raise ConfigError("nothing to write to: give FILE or --neo4j DIR", where="graph export")
+    written = [] if file is None else [file]
+    written += [] if neo4j is None else [neo4j / neo4j_files.NODES, neo4j / neo4j_files.RELATIONSHIPS]
+    for each in written:
+        if each.exists() and not (overwrite and each.is_file()):
+            raise ConfigError("exists; give --overwrite to replace it, or another name", where=str(each))
+    if file is not None:
+        file_format(file)
+    with options.graph_store(store) as opened:
+        if file is not None:
+            write_rdf(opened.dataset, file)
+            typer.echo(f"{len(opened.dataset):,} statements -> {file}")
+        if neo4j is not None:
+            neo4j_files.write_neo4j(read_view(opened), neo4j)
+            typer.echo(f"-> {neo4j}; to make a database of it, while Neo4j is stopped:")
+            typer.echo(f"  {neo4j_files.import_command(neo4j)}")
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt graph forget --store graph report.pdf")
+def forget(
+    store: options.StoreOption,
+    document: Annotated[
+        str,
+        typer.Argument(metavar="DOCUMENT", help="The name of a file, or the beginning of a document's hash."),
+    ],
+) -> None:
+    """Remove a document from a store, with everything that only this document states."""
+    from trustgraph_prompt.graph_store import forget as forgetting
+
+    with options.graph_store(store, read_only=False) as opened:
+        found = forgetting.find_document(opened, document)
+        gone = forgetting.forget(opened, found.iri)
+    typer.echo(harmless(f"removed {', '.join(found.files) or found.iri}: {gone:,} statements"))

@@ -1,0 +1,105 @@
+"""`graph show`: prints what is known of one thing."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.errors import suggestion
+from trustgraph_prompt.terminal import harmless
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, Thing
+
+EXAMPLE = "Example:  trustgraph-prompt graph show --store graph 'Ada Lovelace'"
+
+_LONGEST = 200  # characters of a sentence before a passage, and after it
+_MOST_LISTED = 10
+_END_OF_SENTENCE = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)|[。！？]|\n\s*\n")
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a thing, or its IRI.")],
+    store: options.StoreOption,
+) -> None:
+    """Print what is known of one thing, with the sentences that state it. Exits with 1 if there is none."""
+    from trustgraph_prompt.graph_store.excerpt import excerpt
+    from trustgraph_prompt.graph_store.read_view import read_view
+
+    with options.graph_store(store) as opened:
+        view = read_view(excerpt(opened, name))
+        if not _things(view, name):  # a thing without a label is called by its IRI; or others have like names
+            view = read_view(opened)
+    match _things(view, name):
+        case [thing]:
+            typer.echo(harmless("\n".join(_lines(view, thing))))
+        case []:
+            names = [each for thing in view.things.values() for each in thing.names]
+            longer = sorted({each for each in names if name.casefold() in each.casefold()})[:_MOST_LISTED]
+            hint = f", did you mean {' or '.join(map(repr, longer))}?" if longer else suggestion(name, names)
+            output.note(f"error: nothing in the store has the name {name!r}{hint}")
+            raise typer.Exit(1)
+        case several:
+            output.note(f"error: {len(several)} things have the name {name!r}; give the IRI of one:")
+            for thing in several:
+                output.note(f"  {thing.iri}  {_title(thing)}")
+            raise typer.Exit(1)
+
+
+def _things(view: GraphView, name: str) -> list[Thing]:
+    """The things of this IRI, or else of this name, whatever its case."""
+    wanted = name.casefold()
+    return [thing for thing in view.things.values() if name in thing.iris] or [
+        thing for thing in view.things.values() if wanted in map(str.casefold, thing.names)
+    ]
+
+
+def _title(thing: Thing) -> str:
+    return f"{thing.name} ({', '.join(thing.types)})" if thing.types else thing.name
+
+
+def _lines(view: GraphView, thing: Thing) -> list[str]:
+    lines = [_title(thing), *(f"  {iri}" for iri in thing.iris)]
+    if others := thing.names[1:]:
+        lines.append(f"  also called {', '.join(others)}")
+    for fact in view.facts:
+        if thing.iri == fact.subject or (fact.is_relation and thing.iri == fact.object):
+            object = view.things[fact.object].name if fact.is_relation else fact.object
+            lines += ["", f"{view.things[fact.subject].name} · {fact.predicate} · {object}"]
+            lines += _sources(view, fact)
+    return lines
+
+
+def _sources(view: GraphView, fact: Fact) -> list[str]:
+    found = []
+    document, end = "", 0
+    for passage in fact.passages:
+        if passage.document == document and passage.end <= end:
+            continue  # in the sentence of the passage before
+        document, (start, end) = passage.document, _sentence(view, passage)
+        sentence = " ".join(view.documents[document].text[start:end].split())
+        found.append(f"  {_place(view, passage)}: {sentence}")
+    if fact.is_ungrounded or not found:
+        remark = "not all of it was found in the text" if fact.is_ungrounded else "not looked up in the text"
+        found += [f"  {_place(view, each)}: {remark}" for each in fact.chunks]
+    return [*dict.fromkeys(found)]
+
+
+def _place(view: GraphView, passage: Passage) -> str:
+    document = view.documents[passage.document]
+    name = document.files[0] if document.files else document.iri
+    return ", ".join(
+        [name, *([f"page {passage.page}"] if passage.page else []), *filter(None, [passage.heading])]
+    )
+
+
+def _sentence(view: GraphView, passage: Passage) -> tuple[int, int]:
+    """Where the sentence around a passage begins and ends, or at most so much of it as people read."""
+    text = view.documents[passage.document].text
+    start, end = max(passage.start - _LONGEST, 0), passage.end + _LONGEST
+    ends = [found.end() for found in _END_OF_SENTENCE.finditer(text, start, passage.start)]
+    following = _END_OF_SENTENCE.search(text, passage.end, end)
+    return ends[-1] if ends else start, following.end() if following else end

@@ -1,0 +1,127 @@
+"""Shows the rejected objects of an answer record, each with the rule of its prompt that it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.source_excerpt import underlined, visible
+from trustgraph_prompt.errors import ConfigError, Issue
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.contract import Contract
+    from trustgraph_prompt.contract.broken_rule import BrokenRule, RuleSource
+    from trustgraph_prompt.worker import Answer, Flow
+
+ConfigTopicOption = Annotated[
+    str,
+    typer.Option(
+        "--config-topic",
+        metavar="TOPIC",
+        envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC",
+        help="The config topic, in whose history the schema of the answer is looked up.",
+        callback=options.config_topic,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptVersion:
+    """The contract of one version of a prompt, and the file that it stands in, if it does."""
+
+    contract: Contract
+    source: RuleSource | None = None
+
+    def rule(self, issue: Issue) -> BrokenRule | None:
+        """The rule that an issue is about, if it is about one."""
+        from trustgraph_prompt.contract.broken_rule import broken_rule
+
+        return broken_rule(issue.keyword, self.contract, self.source)
+
+
+async def answer_of(view: BrokerView, flow: Flow, request: str) -> tuple[float, Answer] | None:
+    """Find the record of the answer to a request, and when it was published. Raises `BrokerError`."""
+    from trustgraph_prompt.worker.messages.answer_record import find
+
+    topic = flow.outputs.answers
+    return await find(view.broker, topic, request) if topic and await view.has(topic) else None
+
+
+async def prompt_of(
+    answer: Answer, view: BrokerView, workspace: str, config_topic: str, templates: Path | None
+) -> PromptVersion | None:
+    """Find the version of the prompt that gave an answer: on the config topic, in its history or in files.
+
+    None if it is nowhere. Raises `BrokerError`, and `ConfigError` for invalid files.
+    """
+    from trustgraph_prompt import package_data
+    from trustgraph_prompt.prompts import PromptSet, files
+    from trustgraph_prompt.prompts.prompt_set import PREFIX
+    from trustgraph_prompt.worker.config import versions
+    from trustgraph_prompt.worker.config.apply_plan import state
+
+    here = files.read(templates or package_data.templates())
+    known = await versions.read(
+        lambda topic: view.messages(topic, workspace), workspace, here.entries, topic=config_topic
+    )
+    key = PREFIX + answer.prompt
+    try:
+        entry = known.find(key, answer.version).entry
+    except ConfigError:
+        return None
+    prompt = PromptSet.build({key: entry}).prompts.get(answer.prompt)
+    is_here = state(here.entries.get(key)) == state(entry)
+    if prompt is None:
+        return None
+    return PromptVersion(prompt.contract, here.places.get(key) if is_here else None)
+
+
+def lines(answer: Answer, prompt: PromptVersion | None) -> Iterator[str]:
+    """Show each rejected object for people, with the position of each issue and the rule behind it.
+
+    Raises `RequestError` for a record that is not valid.
+    """
+    from trustgraph_prompt.cli.read_report import issue_span
+
+    for rejected in answer.rejected_objects():
+        for issue in rejected.issues:
+            yield visible(f"refused object {rejected.index + 1}: {output.without_advice(str(issue))}")
+            shown, mark = underlined(rejected.raw, *issue_span(rejected, issue))
+            yield f"  | {shown}"
+            yield f"  | {mark}"
+            if prompt is not None and (rule := prompt.rule(issue)):
+                yield from rule_lines(rule)
+    if (more := answer.rejected_count - len(answer.rejected)) > 0:
+        yield f"and {more:,} more, which the record does not keep"
+    if answer.rejected and prompt is None:
+        yield f"the schema is not shown: neither the config topic nor the files have version {answer.version}"
+
+
+def as_json(answer: Answer, prompt: PromptVersion | None) -> list[dict[str, Any]]:
+    """Return the rejected objects for programs. Raises as `lines`."""
+    return [
+        {
+            "index": rejected.index,
+            "raw": rejected.raw,
+            "issues": [
+                {**output.issue_as_json(issue), "rule": rule and rule._asdict()}
+                for issue in rejected.issues
+                for rule in [prompt and prompt.rule(issue)]
+            ],
+        }
+        for rejected in answer.rejected_objects()
+    ]
+
+
+def rule_lines(rule: BrokenRule, indent: str = "  ", colour: str = "") -> Iterator[str]:
+    """Show a rule that is broken: where it stands, its line, and carets under it."""
+    shown, mark = underlined(rule.text, rule.start, rule.end)
+    yield f"{indent}= breaks {visible(rule.where)}"
+    yield f"{indent}| {shown}"
+    yield f"{indent}| {output.paint(mark, colour) if colour else mark}"

@@ -1,0 +1,128 @@
+"""Finds the files that a person names, and reads them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trustgraph_prompt.documents.document import MAX_BYTES, Document
+from trustgraph_prompt.documents.formats import SUFFIXES, convert
+from trustgraph_prompt.errors import ConfigError
+
+STANDARD_INPUT: Final = Path("-")
+
+_WRITTEN_TOGETHER: Final = (
+    {"CURRENT", "LOCK"},  # a graph store
+    {"nodes.csv", "relationships.csv"},  # for Neo4j
+)
+_GENERATOR: Final = b'<meta name="generator" content="trustgraph-prompt">'
+
+
+class Listing(NamedTuple):
+    """The files to read, each once, and notes about what was skipped."""
+
+    files: list[Path]
+    notes: list[str]
+
+
+def listed(names: Sequence[str]) -> Listing:
+    """Return the files that names stand for: files, folders with all below them, patterns, `-`.
+
+    A pattern may have `*`, `?`, `[…]` and `**`. In a folder, hidden files and unknown formats are skipped.
+    Raises `ConfigError` for a name that matches nothing.
+    """
+    once: dict[str, Path] = {}
+    notes: list[str] = []
+    for name in names:
+        files = [
+            file
+            for path in _matches(name)
+            for file in (_in_folder(path, notes) if path.is_dir() else (path,))
+        ]
+        if not files:
+            raise ConfigError("holds no document of a format that is read", where=name)
+        for file in files:
+            once.setdefault("-" if file == STANDARD_INPUT else os.path.realpath(file), file)
+    return Listing(list(once.values()), notes)
+
+
+def read(file: Path) -> Document:
+    """Read a file, or standard input for `-`. Raises `ConfigError` if that is impossible (see `convert`)."""
+    where = str(file)
+    try:
+        if file == STANDARD_INPUT:
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            mode = file.stat().st_mode
+            if not stat.S_ISREG(mode):
+                raise ConfigError(
+                    "is a folder" if stat.S_ISDIR(mode) else "is not a regular file", where=where
+                )
+            with file.open("rb") as stream:
+                data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=where) from error
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"is larger than {MAX_BYTES // 1024 // 1024} MiB; split it", where=where)
+    return convert(data, where)
+
+
+def _matches(name: str) -> Iterable[Path]:
+    """The files and folders of a name or a pattern, sorted."""
+    path = Path(name)
+    if path == STANDARD_INPUT or (name and os.path.lexists(path)):
+        return (path,)
+    if not any(sign in name for sign in "*?["):
+        raise ConfigError("does not exist", where=name)
+    try:
+        pattern = str(path.relative_to(path.anchor))
+        found = sorted(
+            each
+            for each in Path(path.anchor).glob(pattern)
+            if not any(_is_hidden(part) for part in each.parts if part not in path.parts)
+        )
+    except (ValueError, NotImplementedError, OSError) as error:
+        raise ConfigError(f"is not a pattern: {error}", where=name) from error
+    if not found:
+        raise ConfigError("matches no file", where=name)
+    return found
+
+
+def _is_page_of_ours(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return _GENERATOR in stream.read(1_000)
+    except OSError:
+        return False  # the error of reading it says more
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "~$"))  # Word keeps `~$report.docx` while a report is open
+
+
+def _in_folder(folder: Path, notes: list[str]) -> Iterator[Path]:
+    """The documents below a folder, sorted; a note counts what was skipped."""
+    skipped: Counter[str] = Counter()
+    for parent, folders, names in os.walk(folder, onerror=lambda error: notes.append(f"skipped: {error}")):
+        if parent.endswith(".jsonl.texts") or any(files <= {*names} for files in _WRITTEN_TOGETHER):
+            folders.clear()
+            skipped["written by this program"] += len(names)
+            continue
+        skipped["hidden"] += sum(map(_is_hidden, (*folders, *names)))
+        folders[:] = sorted(name for name in folders if not _is_hidden(name))
+        for name in sorted(name for name in names if not _is_hidden(name)):
+            suffix = Path(name).suffix.lower()
+            if suffix not in SUFFIXES:
+                skipped[suffix or "without extension"] += 1
+            elif suffix in (".html", ".htm") and _is_page_of_ours(Path(parent, name)):
+                skipped["written by this program"] += 1
+            else:
+                yield Path(parent, name)
+    if +skipped:
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in skipped.most_common(10) if count)
+        notes.append(f"{folder}: skipped {counts}")

@@ -1,0 +1,112 @@
+"""Tells the format of a file, and converts it to a document."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+from trustgraph_prompt.documents import archive
+from trustgraph_prompt.documents.document import Document
+from trustgraph_prompt.documents.html import read_epub, read_html
+from trustgraph_prompt.documents.markdown import markdown_places
+from trustgraph_prompt.documents.office import read_docx, read_pptx
+from trustgraph_prompt.documents.pdf import read_pdf
+from trustgraph_prompt.documents.tables import read_csv, read_xlsx
+from trustgraph_prompt.documents.text import decode_any
+from trustgraph_prompt.errors import ConfigError, excerpt
+
+
+class Format(NamedTuple):
+    """A format that can be read."""
+
+    label: str
+    suffixes: tuple[str, ...]
+    read: Callable[[bytes, str], Document]
+    member: str = ""
+    """The beginning of a name that only archives of this format have."""
+
+
+def _read_text(data: bytes, file: str, format: str = "text") -> Document:
+    text, guessed = decode_any(data, file)
+    notes = (f"is not UTF-8; read as {guessed}",) if guessed else ()
+    places = markdown_places(text) if format == "markdown" else ()
+    return Document(file, text, format, places, notes=notes)
+
+
+def _read_markdown(data: bytes, file: str) -> Document:
+    return _read_text(data, file, "markdown")
+
+
+FORMATS: Final = {
+    "pdf": Format("PDF", (".pdf",), read_pdf),
+    "docx": Format("Word", (".docx", ".docm", ".dotx"), read_docx, "word/"),
+    "pptx": Format("PowerPoint", (".pptx", ".pptm"), read_pptx, "ppt/"),
+    "xlsx": Format("Excel", (".xlsx", ".xlsm"), read_xlsx, "xl/"),
+    "epub": Format("EPUB", (".epub",), read_epub, "META-INF/container.xml"),
+    "html": Format("HTML", (".html", ".htm", ".xhtml"), read_html),
+    "markdown": Format("Markdown", (".md", ".markdown"), _read_markdown),
+    "csv": Format("CSV", (".csv", ".tsv", ".tab"), read_csv),
+    "text": Format("text", (".txt", ".text", ".rst", ".adoc", ".org", ".tex"), _read_text),
+}
+SUFFIXES: Final = {suffix: name for name, format in FORMATS.items() for suffix in format.suffixes}
+
+_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s{0,99}(?:<\?xml[^>]{0,200}>\s{0,99})?<(?:!doctype\s+html|html)\b", re.IGNORECASE
+)
+_REFUSED: Final = {
+    b"\xd0\xcf\x11\xe0": "is a Word, Excel or PowerPoint file that has a password or is older than 2007; "
+    "save it as .docx, .xlsx or .pptx without a password",
+    b"{\\rtf": "is RTF; save it as .docx",
+}
+
+
+def convert(data: bytes, file: str) -> Document:
+    """Convert the content of a file, whose format shows in its first bytes, or else in its name.
+
+    Raises `ConfigError`, which names the file, if it is empty, damaged, encrypted or too large, if its format
+    is not read, or if the extra `documents` is missing.
+    """
+    suffix = PurePath(file).suffix.lower()
+    label = FORMATS[SUFFIXES.get(suffix, "text")].label
+    try:
+        if not data.strip():
+            raise ConfigError("is empty")
+        format = FORMATS[_format(data, suffix)]
+        label = format.label
+        with warnings.catch_warnings(action="ignore"):  # of libraries, about what they ignore
+            document = format.read(data, file)
+    except ConfigError as error:
+        raise error.at(file) from None
+    except ImportError as error:
+        message = f"{label} files need {error.name}: pip install 'trustgraph-prompt[documents]'"
+        raise ConfigError(message, where=file) from None
+    except Exception as error:  # a damaged file leads to any error in a library
+        reason = excerpt(" ".join(str(error).split())) or type(error).__name__
+        raise ConfigError(f"cannot be read as {label}, it is damaged: {reason}", where=file) from None
+    if not document.text.strip():
+        raise ConfigError("; ".join(("has no text that can be read", *document.notes)), where=file)
+    return document
+
+
+def _format(data: bytes, suffix: str) -> str:
+    """The name of a file's format. Raises `ConfigError` if it is not read."""
+    for start, message in _REFUSED.items():
+        if data.startswith(start):
+            raise ConfigError(message)
+    if b"%PDF-" in data[:1024]:
+        return "pdf"
+    if data.startswith(b"PK\3\4"):
+        members = archive.members(data)
+        for name, format in FORMATS.items():
+            if format.member and any(member.startswith(format.member) for member in members):
+                return name
+        raise ConfigError("is a ZIP archive; unpack it, or convert it to a format that is read")
+    if _HTML.match(data):
+        return "html"
+    name = SUFFIXES.get(suffix, "text")
+    if name == "pdf" or FORMATS[name].member:  # what such a file begins with is not there
+        raise ConfigError(f"is damaged, or not {FORMATS[name].label}", found=data[:16])
+    return name

@@ -1,0 +1,167 @@
+"""Reads HTML and EPUB: headings, paragraphs, lists, and tables with a row in each line."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any, Final
+from urllib.parse import unquote
+from xml.etree import ElementTree
+from zipfile import ZipFile
+
+from trustgraph_prompt.documents.document import Document
+from trustgraph_prompt.documents.text import decode_page
+from trustgraph_prompt.documents.writer import TextWriter
+from trustgraph_prompt.errors import ConfigError
+
+MAX_ARTICLE: Final = 2 * 1024 * 1024
+"""Characters of a page in which the article is searched for; of a larger one all text is taken."""
+
+_MAX_THOROUGH: Final = 256 * 1024
+"""Characters of a page in which it is searched for in ways whose time grows with the square of the page."""
+
+_SKIPPED: Final = ("script", "style", "template", "noscript", "svg", "math", "select", "textarea")
+_MENUS: Final = ("nav", "footer", "aside", "form", "button")
+_LEVELS: Final = {f"h{level}": level for level in range(1, 7)}
+_BLOCKS: Final = {
+    *_LEVELS,
+    *("address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details"),
+    *("dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form"),
+    *("header", "hgroup", "hr", "legend", "li", "main", "menu", "nav", "ol", "p", "pre", "section"),
+    *("summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
+}
+_LINE_BREAK: Final = "\N{LINE SEPARATOR}"
+"""Stands for `<br>`, as other line breaks of HTML are spaces."""
+
+
+def read_html(data: bytes, file: str) -> Document:
+    """Read the article of a page, or all of the page if no article with its headings is found."""
+    page = decode_page(data)
+    article = _article(page) if len(page) <= MAX_ARTICLE else None
+    writer = TextWriter()
+    if _has_headings(article) or not _has_headings(_body(page)):
+        _write_blocks(writer, article)
+    for menus in (_MENUS, ()):
+        if not writer:
+            _write_blocks(writer, _body(page), *menus)
+    return writer.document(file, "html")
+
+
+def read_epub(data: bytes, file: str) -> Document:
+    """Read the chapters of a book in their order, each as a whole."""
+    archive = ZipFile(BytesIO(data))
+    names = set(archive.namelist())
+    protected = _protected(archive) if "META-INF/encryption.xml" in names else set()
+    writer = TextWriter()
+    missing = 0
+    for name in _chapters(archive):
+        if name in protected:
+            raise ConfigError("is protected against copying (DRM)")
+        if name in names:
+            _write_blocks(writer, _body(decode_page(archive.read(name))))
+        else:
+            missing += 1
+    if missing:
+        chapters = "1 chapter is" if missing == 1 else f"{missing} chapters are"
+        writer.notes.append(f"{chapters} missing in the file")
+    return writer.document(file, "epub")
+
+
+def _article(page: str) -> Any:
+    import trafilatura
+    from lxml import etree  # type: ignore[import-untyped]
+
+    logging.getLogger("trafilatura").addHandler(logging.NullHandler())  # else it complains on stderr
+    try:
+        found = trafilatura.extract(
+            page,
+            output_format="html",
+            fast=len(page) > _MAX_THOROUGH,
+            include_comments=False,
+            include_formatting=False,
+        )
+        body = etree.fromstring(found).find("body")
+    except Exception:  # whatever a strange page leads to
+        return None
+    for code in list(body.iter("pre")):
+        if code.getparent() is not body:
+            code.tag = "code"  # trafilatura makes `pre` of both
+    return body
+
+
+def _body(page: str) -> Any:
+    from lxml import html
+
+    if not page.strip():
+        return None
+    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    return html.document_fromstring(page.encode("utf-8", "replace"), parser=parser).find("body")
+
+
+def _has_headings(body: Any) -> bool:
+    return body is not None and next(body.iter(*_LEVELS), None) is not None
+
+
+def _write_blocks(writer: TextWriter, body: Any, *skipped: str) -> None:
+    """Write the headings, the rows of tables, and what is between them."""
+    if body is None:
+        return
+    from lxml import etree
+
+    etree.strip_elements(body, *_SKIPPED, *skipped, with_tail=False)
+    for line_break in body.iter("br"):
+        line_break.tail = _LINE_BREAK + (line_break.tail or "")
+    pieces: list[str] = []
+    bullet = ""
+    walker = etree.iterwalk(body, events=("start", "end"))
+    for event, element in walker:
+        tag = element.tag
+        if tag in _BLOCKS:
+            lines = (" ".join(line.split()) for line in "".join(pieces).strip().split(_LINE_BREAK))
+            if text := "\n".join(lines):
+                writer.add(bullet + text, kind=bullet)
+                bullet = ""
+            pieces.clear()
+        if tag == "li":
+            bullet = "- " if event == "start" else ""
+        if event == "end":
+            pieces.append(element.tail or "")
+        elif tag in _LEVELS:
+            writer.heading(_LEVELS[tag], _words(element))
+            walker.skip_subtree()
+        elif tag == "tr" and next(element.iter("table", *_LEVELS), None) is None:  # else it is for layout
+            writer.row(_words(cell) for cell in element.iter("td", "th"))
+            walker.skip_subtree()
+        elif tag == "pre":
+            writer.add("".join(element.itertext()).replace(_LINE_BREAK, "\n"))
+            walker.skip_subtree()
+        else:
+            pieces.append(element.text or "")
+
+
+def _words(element: Any) -> str:
+    """The text of an element, with a space between its paragraphs."""
+    for block in element.iter(*_BLOCKS):
+        block.text, block.tail = f" {block.text or ''}", f" {block.tail or ''}"
+    return "".join(element.itertext())
+
+
+def _chapters(archive: ZipFile) -> Iterator[str]:
+    """The names of a book's chapters in the order of its spine, without its table of contents."""
+    container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
+    package = container.find(".//{*}rootfile")
+    path = "" if package is None else package.get("full-path", "")
+    book = ElementTree.fromstring(archive.read(path))
+    items = {item.get("id"): item for item in book.iterfind("{*}manifest/{*}item")}
+    for reference in dict.fromkeys(each.get("idref") for each in book.iterfind("{*}spine/{*}itemref")):
+        item = items.get(reference)
+        if item is not None and "nav" not in item.get("properties", "").split():
+            yield posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(item.get("href", ""))))
+
+
+def _protected(archive: ZipFile) -> set[str]:
+    """The names of the files that are encrypted: those of fonts often are, and do not matter."""
+    encryption = ElementTree.fromstring(archive.read("META-INF/encryption.xml"))
+    return {unquote(each.get("URI", "")) for each in encryption.iterfind(".//{*}CipherReference")}

@@ -1,0 +1,153 @@
+"""Reads Word and PowerPoint files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import Any, Final
+
+from trustgraph_prompt.documents.document import Document
+from trustgraph_prompt.documents.writer import TextWriter
+
+_W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_OTHER_WORD_TYPES: Final = (
+    "application/vnd.ms-word.document.macroEnabled.main+xml",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.template.main+xml",
+)
+"""Those of `.docm` and `.dotx`."""
+
+_NOTE_KINDS: Final = ("footnote", "endnote")
+_NO_TEXT: Final = frozenset(("Fallback", "del", "moveFrom", "pPr", "rPr"))
+"""What was deleted, what repeats something for older programs, and properties."""
+
+_SIGNS: Final = {"tab": "\t", "br": "\n", "cr": "\n", "p": "\n", "noBreakHyphen": "-"}
+_HEADING = re.compile(r"heading ([1-9])\Z", re.IGNORECASE)
+_MAX_STYLES: Final = 20
+"""Styles that one builds on, one upon the other: a hostile file has circles."""
+
+
+def read_docx(data: bytes, file: str) -> Document:
+    """Read headings, paragraphs, lists and tables, with each footnote below its paragraph."""
+    from docx.opc.part import PartFactory
+    from docx.package import Package
+    from docx.parts.document import DocumentPart
+
+    PartFactory.part_type_for.update(dict.fromkeys(_OTHER_WORD_TYPES, DocumentPart))
+    word: Any = Package.open(BytesIO(data)).main_document_part
+    styles = {style.get(_W + "styleId"): style for style in word.styles.element.iter(_W + "style")}
+    notes = dict(_notes(word.rels.values()))
+    writer = TextWriter()
+    for block in _outermost(word.element.body, _W + "p", _W + "tr"):
+        if block.tag == _W + "tr":
+            writer.row(_text(cell) for cell in _outermost(block, _W + "tc"))
+        elif text := _text(block).strip():
+            level, is_item = _style(block, styles)
+            if level is not None:
+                writer.heading(level, text)
+            elif is_item:
+                writer.add(f"- {text}", kind="item")
+            else:
+                writer.add(text)
+        for reference in block.iter(*(f"{_W}{kind}Reference" for kind in _NOTE_KINDS)):
+            writer.add(notes.pop((reference.tag.removesuffix("Reference"), reference.get(_W + "id")), ""))
+    return writer.document(file, "docx")
+
+
+def read_pptx(data: bytes, file: str) -> Document:
+    """Read the slides, each below its title, with tables and the speaker's notes."""
+    import pptx
+
+    writer = TextWriter()
+    for number, slide in enumerate(pptx.Presentation(BytesIO(data)).slides, 1):
+        writer.page(number)
+        writer.section(1, "")
+        title = slide.shapes.title
+        if title is not None:
+            writer.heading(1, title.text_frame.text)
+        _write_shapes(
+            writer, (each for each in slide.shapes if title is None or each.shape_id != title.shape_id)
+        )
+        if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
+            writer.add(notes.text.replace("\v", "\n"))
+    return writer.document(file, "pptx")
+
+
+def _outermost(parent: Any, *tags: str) -> Iterator[Any]:
+    """The elements with these tags that are in no other of them, without those of older programs."""
+    for child in parent.iterchildren("*"):
+        if child.tag in tags:
+            yield child
+        elif _name(child) not in _NO_TEXT:
+            yield from _outermost(child, *tags)
+
+
+def _text(element: Any) -> str:
+    """The text of a paragraph or a cell, with that of the text boxes in it."""
+    parts: list[str] = []
+
+    def take(parent: Any) -> None:
+        for child in parent.iterchildren("*"):
+            name = _name(child)
+            if name == "t":
+                parts.append(child.text or "")
+            elif name not in _NO_TEXT:
+                parts.append(_SIGNS.get(name, ""))
+                take(child)
+
+    take(element)
+    return "".join(parts)
+
+
+def _style(paragraph: Any, styles: dict[str, Any]) -> tuple[int | None, bool]:
+    """The level of a heading, the title's being 0, and whether a paragraph is an item of a list.
+
+    Its own properties say so, or else its style and those that the style builds on.
+    """
+    is_item = False
+    properties = paragraph.find(_W + "pPr")
+    name, parent = "", _value(properties, "pStyle")
+    for _ in range(_MAX_STYLES):
+        if heading := _HEADING.match(name):
+            return int(heading[1]), False
+        if name.lower() == "title":
+            return 0, False
+        if (outline := _value(properties, "outlineLvl")) in tuple("012345678"):
+            return int(outline) + 1, False
+        is_item |= _value(properties, f"numPr/{_W}numId") not in ("", "0") or name.startswith("List ")
+        if (style := styles.get(parent)) is None:
+            break
+        properties = style.find(_W + "pPr")
+        name, parent = _value(style, "name"), _value(style, "basedOn")
+    return None, is_item
+
+
+def _value(element: Any, path: str) -> str:
+    """The value of an element below another, "" without one."""
+    found = None if element is None else element.find(_W + path)
+    return "" if found is None else found.get(_W + "val", "")
+
+
+def _notes(relations: Iterable[Any]) -> Iterator[tuple[tuple[str, str], str]]:
+    """The footnotes and endnotes, by tag and id."""
+    from docx.oxml import parse_xml
+
+    for relation in relations:
+        if not relation.is_external and relation.reltype.endswith(tuple(f"/{kind}s" for kind in _NOTE_KINDS)):
+            for note in parse_xml(relation.target_part.blob).iter(*(_W + kind for kind in _NOTE_KINDS)):
+                yield (note.tag, note.get(_W + "id")), _text(note).strip()
+
+
+def _write_shapes(writer: TextWriter, shapes: Iterable[Any]) -> None:
+    for shape in shapes:
+        if hasattr(shape, "shapes"):  # a group
+            _write_shapes(writer, shape.shapes)
+        elif shape.has_text_frame:
+            writer.add(shape.text_frame.text.replace("\v", "\n"))
+        elif shape.has_table:
+            for row in shape.table.rows:
+                writer.row(cell.text for cell in row.cells)
+
+
+def _name(element: Any) -> str:
+    return str(element.tag.rpartition("}")[2])

@@ -1,0 +1,92 @@
+"""Reads CSV and Excel: each row is a record of `name: value` lines, with the names of the first row."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, time
+from itertools import islice, zip_longest
+from typing import Any, Final
+
+from trustgraph_prompt.documents.document import Document
+from trustgraph_prompt.documents.text import decode_any
+from trustgraph_prompt.documents.writer import TextWriter
+from trustgraph_prompt.errors import ConfigError
+
+MAX_CELLS: Final = 10_000_000
+"""Of all tables of a file, blank ones and rows included: a cell far out brings millions of them."""
+
+_SAMPLE: Final = 64 * 1024
+
+
+def read_csv(data: bytes, file: str) -> Document:
+    """Read values that are separated by commas, semicolons, tabs or bars."""
+    writer = TextWriter()
+    text, encoding = decode_any(data, file)
+    if encoding:
+        writer.notes.append(f"is not UTF-8; read as {encoding}")
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+    try:
+        _write_rows(writer, rows)
+    except csv.Error as error:
+        raise ConfigError(f"line {rows.line_num}: {error}; is a quote not closed?") from error
+    return writer.document(file, "csv")
+
+
+def read_xlsx(data: bytes, file: str) -> Document:
+    """Read the sheets, each below its name; a cell with a formula has the value that was last computed."""
+    import openpyxl
+
+    writer = TextWriter()
+    book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    cells = 0
+
+    def rows(sheet: Any) -> Iterator[list[str]]:
+        nonlocal cells
+        sheet.reset_dimensions()  # a file may state any
+        for row in sheet.iter_rows(values_only=True):
+            cells += 1 + len(row)
+            if cells > MAX_CELLS:
+                raise ConfigError(f"has more than {MAX_CELLS:,} cells; split it")
+            yield [_shown(value) for value in row]
+
+    for sheet in book.worksheets:
+        writer.section(1, sheet.title)
+        _write_rows(writer, rows(sheet))
+    return writer.document(file, "xlsx")
+
+
+def _write_rows(writer: TextWriter, rows: Iterable[Sequence[str]]) -> None:
+    """Write the rows that are not blank, each with the names of the first; a single row is plain text."""
+    filled = filter(any, ([cell.strip() for cell in row] for row in rows))
+    names = [" ".join(name.split()) for name in next(filled, [])]
+    is_alone = True
+    for row in filled:
+        is_alone = False
+        pairs = enumerate(zip_longest(names, row, fillvalue=""), 1)
+        lines = (f"{name or f'column {number}'}: {value}" for number, (name, value) in pairs if value)
+        writer.record("\n".join(lines))
+    if is_alone and names:
+        writer.record(" | ".join(filter(None, names)))
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter with which most of the first rows have as many cells as the first one."""
+    sample = text[:_SAMPLE]
+
+    def score(delimiter: str) -> tuple[int, int]:
+        rows = list(islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), 50))
+        width = len(rows[0]) if rows else 0
+        return (sum(len(row) == width for row in rows) if width > 1 else 0, width)
+
+    return max(",;\t|", key=score)
+
+
+def _shown(value: object) -> str:
+    """A cell as text: a date without a time of day has none."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat(" ")
+    return str(value)

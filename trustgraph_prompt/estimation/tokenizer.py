@@ -1,0 +1,105 @@
+"""Counts the tokens of questions: by the server, with a tokenizer file, or with the bundled tokenizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trustgraph_prompt.documents import chunks
+from trustgraph_prompt.errors import ConfigError, ProviderError, ProviderInvalidResponse
+from trustgraph_prompt.estimation import chat_template
+from trustgraph_prompt.llm import Call, Provider
+
+MESSAGE_TOKENS = 4
+"""Tokens that chat templates add to a message, where the template is not known."""
+
+CLOSE, ROUGH = 0.02, 0.2
+"""How far a count may be from that of the model, as a share: by its own tokenizer and template, or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """Counts the tokens of a call, to `within` a share of the count of the model.
+
+    `name` says with what; `why` says why with nothing better.
+    """
+
+    name: str
+    count: Callable[[Call], Awaitable[int]]
+    within: float = CLOSE
+    why: str = ""
+
+
+async def choose_tokenizer(provider: Provider, file: Path | None, probe: Call) -> Tokenizer:
+    """Return the tokenizer of a file, else that of the server if it can count `probe`, else the bundled one.
+
+    Raises `ConfigError` for an unusable file.
+    """
+    if file is not None:
+        return _of_file(file)
+    why = ""
+    if (by_server := getattr(provider, "count_tokens", None)) is not None:
+        try:
+            if await by_server(probe) is not None:
+                return Tokenizer(f"the tokenizer of {provider.identity.place}", _always(by_server))
+            why = f"{provider.identity.place} does not count tokens"
+        except ProviderError as error:
+            why = str(error)
+    return Tokenizer(
+        f"the bundled tokenizer of {chunks.TOKENIZER}",
+        _counting(chunks.count_tokens, with_schema=True),
+        ROUGH,
+        why,
+    )
+
+
+def _always(by_server: Callable[[Call], Awaitable[int | None]]) -> Callable[[Call], Awaitable[int]]:
+    async def count(call: Call) -> int:
+        if (tokens := await by_server(call)) is None:
+            raise ProviderInvalidResponse("the server counted the tokens of one question, and not of another")
+        return tokens
+
+    return count
+
+
+def _counting(
+    tokens_of: Callable[[str], int], *, with_schema: bool = False
+) -> Callable[[Call], Awaitable[int]]:
+    """Count the messages. OpenAI shows its models the schema, too; servers of other models enforce it."""
+
+    async def count(call: Call) -> int:
+        schema = json.dumps(call.response_schema) if with_schema and call.response_schema else ""
+        messages = sum(tokens_of(message.text) + MESSAGE_TOKENS for message in call.messages)
+        return messages + tokens_of(schema)
+
+    return count
+
+
+def _of_file(file: Path) -> Tokenizer:
+    name, tokens_of = f"the tokenizer in {file}", _encoding(file)
+    if (template := chat_template.beside(file)) is None:
+        why = "no chat template beside it"
+        return Tokenizer(name, _counting(tokens_of), ROUGH, why)
+
+    async def count(call: Call) -> int:
+        return tokens_of(template(call.messages))
+
+    return Tokenizer(f"{name} and the chat template beside it", count)
+
+
+def _encoding(file: Path) -> Callable[[str], int]:
+    where = f"--tokenizer {file}"
+    try:
+        from tokenizers import Tokenizer as FileTokenizer
+    except ImportError as error:
+        message = "a tokenizer file needs the extra `tokenizer`: pip install 'trustgraph-prompt[tokenizer]'"
+        raise ConfigError(message, where=where) from error
+    try:
+        tokenizer = FileTokenizer.from_file(str(file))
+    except Exception as error:  # the library raises nothing more specific
+        message = f"is not a tokenizer: {error}"
+        raise ConfigError(message, where=where, expected="a tokenizer.json of Hugging Face") from error
+    tokenizer.no_truncation()
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

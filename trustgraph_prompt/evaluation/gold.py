@@ -1,0 +1,152 @@
+"""Gold files: JSON Lines of terms and of the objects that should come, checked before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from trustgraph_prompt.config_files import MAX_ERRORS, check
+from trustgraph_prompt.contract.grounding import grounded, without_advice
+from trustgraph_prompt.errors import ConfigError, Reason, raise_first, suggestion
+from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.prompts import PromptDefinition
+
+MAX_BYTES: Final = 256 * 1024 * 1024
+
+MAX_OBJECTS: Final = 2_000
+"""Objects of one line: matching takes memory for each pair of an expected and a found one."""
+
+_LINE: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "required": ["terms", "objects"],
+    "additionalProperties": False,
+    "properties": {
+        "note": {"type": "string", "description": "for readers of the file"},
+        "name": {"type": "string", "description": "what the text is, for people"},
+        "prompt": {"type": "string", "description": "the id of the only prompt that the line is for"},
+        "terms": {"type": "object", "description": "the terms of the prompt, such as its text"},
+        "objects": {"type": "array", "description": "the objects that should come, [] if none should"},
+    },
+}
+
+_NEVER_ACCEPTED: Final = frozenset(
+    {
+        *(Reason.SCHEMA_EXTRA_FIELD, Reason.SCHEMA_TYPE_ERROR, Reason.SCHEMA_VALUE_ERROR),
+        *(Reason.UNGROUNDED, Reason.UNSUPPORTED_VERSION),
+    }
+)
+"""What rules out that an object ever comes. One that lacks keys may be complete enough to be matched."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldText:
+    """A line of a gold file: the terms of a question, and the objects that should come.
+
+    `prompt` is the only prompt that it is for, None for any. `where` is file and line, `name` is for people.
+    """
+
+    where: str
+    name: str
+    terms: Mapping[str, Any] = field(repr=False)
+    objects: tuple[Any, ...] = field(repr=False)
+    prompt: str | None = None
+
+
+def read(path: Path) -> list[GoldText]:
+    """Read a gold file. Raises `ConfigError` with file, line and key."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ConfigError(f"larger than {MAX_BYTES:,} bytes", where=str(path))
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ConfigError(error.strerror or str(error), where=str(path)) from None
+    texts: list[GoldText] = []
+    errors: list[ConfigError] = []
+    for number, line in enumerate(lines, 1):
+        if line.strip() and len(errors) < MAX_ERRORS:
+            try:
+                texts.append(_text(line, f"{path}:{number}", f"line {number}"))
+            except ConfigError as error:
+                errors.append(error)
+    raise_first(errors)
+    if not texts:
+        expected = 'lines such as {"terms": {"text": "…"}, "objects": []}'
+        raise ConfigError("there are no texts", where=str(path), found="nothing", expected=expected)
+    return texts
+
+
+def _text(line: bytes, where: str, name: str) -> GoldText:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"not JSON: {error}", where=where) from None
+    check(value, _LINE, where)
+    if (count := len(value["objects"])) > MAX_OBJECTS:
+        raise ConfigError(
+            "too many objects", where=where, path="/objects", found=count, expected=f"at most {MAX_OBJECTS:,}"
+        )
+    return GoldText(
+        where, value.get("name", name), value["terms"], tuple(value["objects"]), value.get("prompt")
+    )
+
+
+def texts_for(prompt: PromptDefinition, texts: Sequence[GoldText]) -> list[GoldText]:
+    """The texts that are for a prompt, also by one of its aliases."""
+    return [text for text in texts if text.prompt in (None, prompt.id, *prompt.aliases)]
+
+
+def check_for(prompt: PromptDefinition, texts: Sequence[GoldText], given: Mapping[str, object]) -> None:
+    """Raise `ConfigError` if some texts cannot be asked about, or expect objects that can never come.
+
+    `given` are terms that every question gets.
+    """
+    errors = (error for text in texts for error in _problems(prompt, text, given))
+    raise_first(islice(errors, MAX_ERRORS))
+
+
+def _problems(prompt: PromptDefinition, text: GoldText, given: Mapping[str, object]) -> Iterator[ConfigError]:
+    terms = {**prompt.terms, **given, **text.terms}
+    missing = prompt.missing(terms) if prompt.template.dialect == "jinja" else []
+    if missing:
+        yield ConfigError(
+            f"{prompt.id} needs the term {missing[0]}",
+            where=text.where,
+            path="/terms",
+            found=", ".join(text.terms) or "no terms",
+            expected=f"`{missing[0]}` too",
+        )
+        return
+    contract = grounded(prompt.contract, terms)
+    is_list = prompt.contract.many and prompt.contract.format == "json"
+    for index, value in enumerate(text.objects):
+        keys = value if isinstance(value, dict) else {}
+        lacking = sorted(prompt.match.required - keys.keys())
+        at = pointer(("objects", str(index)))
+        if isinstance(value, dict) and lacking:
+            yield ConfigError(
+                f"the key `{lacking[0]}` is missing, by which {prompt.id} matches objects"
+                f"{suggestion(lacking[0], keys)}",
+                where=text.where,
+                path=at,
+                found=", ".join(keys) or "no keys",
+                expected=f"`{lacking[0]}` too",
+            )
+            continue
+        whole = [value] if is_list else value
+        issues = contract.issues(whole)
+        if {issue.reason for issue in issues} == {Reason.SCHEMA_MISSING_FIELD}:
+            issues = contract.ungrounded(whole)
+        for issue in issues:
+            if issue.reason in _NEVER_ACCEPTED:
+                yield ConfigError(
+                    f"{prompt.id} can never give this object: {without_advice(issue.message)}",
+                    where=text.where,
+                    path=at + (issue.path.removeprefix("/0") if is_list else issue.path),
+                    found=value,
+                    expected="an object that its schema accepts",
+                )

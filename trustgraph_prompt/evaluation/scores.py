@@ -1,0 +1,172 @@
+"""The answers of one version of a prompt, scored text by text, and what two versions do differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import orjson
+
+from trustgraph_prompt.cost import Price, Usage
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.evaluation.gold import GoldText
+from trustgraph_prompt.evaluation.matching import Matching, match
+from trustgraph_prompt.evaluation.measures import Counts, Measure, compared, is_real, measured
+from trustgraph_prompt.evaluation.run import GoldQuestion
+from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.outcome import Stage
+from trustgraph_prompt.prompts.match_clause import MatchClause
+from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
+
+_REPAIRED = frozenset(stage.name.lower() for stage in (Stage.REPAIRED, Stage.SALVAGED))
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """The objects that came of a text, matched with those that should."""
+
+    text: GoldText
+    found: tuple[Any, ...]
+    matching: Matching
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """The objects that match, the expected ones and the found ones."""
+        return len(self.matching.matched), len(self.text.objects), len(self.found)
+
+    @property
+    def f1(self) -> float:
+        """The F1 of this text; 1 if nothing should come, and nothing came."""
+        right, expected, found = self.counts
+        return 2 * right / (expected + found) if expected or found else 1.0
+
+    @property
+    def unexpected(self) -> list[Any]:
+        """The objects that should not have come."""
+        right = {found for _, found in self.matching.matched}
+        return [value for index, value in enumerate(self.found) if index not in right]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One version of a prompt on gold texts.
+
+    `failed` has the reason for each text without an answer. Of one that the model refuses, nothing came.
+    """
+
+    version: str
+    model: str
+    clause: MatchClause
+    scores: Sequence[TextScore]
+    answers: Sequence[Answer]
+    failed: Sequence[tuple[GoldText, str]]
+
+    @classmethod
+    def of(
+        cls, version: str, model: str, clause: MatchClause, results: Sequence[Result[GoldQuestion]]
+    ) -> Self:
+        """Score the results of one prompt, in the order of the texts."""
+        scores: list[TextScore] = []
+        failed: list[tuple[GoldText, str]] = []
+        for result in sorted(results, key=lambda result: result.job.position):
+            text = result.job.text
+            if is_unanswered(result):
+                failed.append((text, result.failure or "no answer"))
+                continue
+            found = _found(result)
+            scores.append(TextScore(text, found, match(text.objects, found, clause)))
+        answers = {result.job.id: result.answer for result in results if not is_unanswered(result)}
+        return cls(version, model, clause, scores, [each for each in answers.values() if each], failed)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """A row for each scored text."""
+        return np.array([score.counts for score in self.scores], np.int64).reshape(-1, 3)
+
+    @cached_property
+    def measures(self) -> dict[str, Measure]:
+        """Precision, recall and F1; empty if nothing is scored."""
+        return measured(self.counts) if self.scores else {}
+
+    def spent(self, price: Price | None) -> dict[str, float | None]:
+        """What the answers took, and what became of them; `money` only with a price, in its currency."""
+        usage = Usage.sum(Usage(**answer.usage) for answer in self.answers)
+        return {
+            "answers": len(self.answers),
+            "refused_objects": sum(answer.rejected_count for answer in self.answers),
+            "repaired": sum(answer.stage in _REPAIRED for answer in self.answers),
+            "truncated": sum(answer.truncated is True for answer in self.answers),
+            "completed": sum(
+                not answer.truncated and any(call["why"] == "continue" for call in answer.calls)
+                for answer in self.answers
+            ),
+            "calls": sum(len(answer.calls) for answer in self.answers),
+            "tokens_in": usage.prompt_tokens,
+            "tokens_out": usage.completion_tokens,
+            "money": None if price is None else price.of(usage),
+            "seconds": sum(answer.seconds or 0 for answer in self.answers),
+        }
+
+
+def _found(result: Result[GoldQuestion]) -> tuple[Any, ...]:
+    """The objects of a jsonl answer; else the value, or the elements of its list, of any type."""
+    value = None if result.answer is None else result.answer.value
+    if value is None:
+        return tuple(orjson.loads(each.text) for each in result.objects)
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def is_unanswered(result: Result[GoldQuestion]) -> bool:
+    """Whether there is nothing to score. A refusal is an answer: the model finds nothing."""
+    return result.answer is None or result.answer.reason in UNSERVED - {Reason.REFUSED}
+
+
+class Change(NamedTuple):
+    """An object about which two versions disagree: `what` became of it in the new one."""
+
+    text: str
+    what: str
+    object: Any
+
+
+class Comparison(NamedTuple):
+    """By how much a version differs from another on the `texts` that both answered.
+
+    `is_different` is whether its F1 differs by more than noise.
+    """
+
+    texts: int
+    differences: dict[str, Measure]
+    is_different: bool
+    changes: Sequence[Change]
+
+    @classmethod
+    def of(cls, new: Evaluation, old: Evaluation) -> Self:
+        """Compare two versions."""
+        before = {score.text.where: score for score in old.scores}
+        pairs = [(score, before[score.text.where]) for score in new.scores if score.text.where in before]
+        changes = [change for pair in pairs for change in _changes(*pair, new.clause)]
+        if not pairs:
+            return cls(0, {}, False, changes)
+        counts = (np.array([score.counts for score in side], np.int64) for side in zip(*pairs, strict=True))
+        differences = compared(*counts)
+        return cls(len(pairs), differences, is_real(differences["f1"], len(pairs)), changes)
+
+
+def _changes(new: TextScore, old: TextScore, clause: MatchClause) -> Iterator[Change]:
+    now, before = ({expected for expected, _ in score.matching.matched} for score in (new, old))
+    for index, value in enumerate(new.text.objects):
+        if index in now ^ before:
+            yield Change(new.text.name, "found" if index in now else "missing", value)
+    wrong, wrong_before = new.unexpected, old.unexpected
+    same = match(wrong, wrong_before, clause).matched
+    for what, values, kept in (
+        ("too many", wrong, {index for index, _ in same}),
+        ("no longer too many", wrong_before, {index for _, index in same}),
+    ):
+        yield from (
+            Change(new.text.name, what, value) for index, value in enumerate(values) if index not in kept
+        )

@@ -1,0 +1,124 @@
+"""Where the graph of an extraction goes: into a store, and from there into files and a page."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.extraction.graph import answer_statements
+from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.extraction.written_files import check_file, check_folder, check_page
+from trustgraph_prompt.graph.provenance import about_document
+from trustgraph_prompt.graph.statements import Statement
+from trustgraph_prompt.graph_store import rdf
+from trustgraph_prompt.graph_store.neo4j import NODES, RELATIONSHIPS, write_neo4j
+from trustgraph_prompt.graph_store.page import write_page
+from trustgraph_prompt.graph_store.rdf_files import file_format, write_rdf
+from trustgraph_prompt.graph_store.read_view import read_view
+from trustgraph_prompt.graph_store.store import GraphStore
+from trustgraph_prompt.prompts import PromptDefinition
+
+
+@dataclass(slots=True)
+class GraphOutputs:
+    """Collects the results of a run, and writes their graph to what is not None.
+
+    `store` is the folder of a store, `rdf` a file, `neo4j` a folder, `page` a file of HTML. Files and page
+    show the whole store; without one, the graph of the run.
+    """
+
+    store: Path | None = None
+    rdf: Path | None = None
+    neo4j: Path | None = None
+    page: Path | None = None
+    _results: list[Result] = field(default_factory=list)
+
+    @property
+    def paths(self) -> list[Path]:
+        """What is written."""
+        return [path for path in (self.store, self.rdf, self.neo4j, self.page) if path is not None]
+
+    def check(
+        self,
+        prompts: Iterable[PromptDefinition],
+        used: Sequence[Path],
+        *,
+        may_replace: bool,
+        waiting: Callable[[str], None],
+    ) -> None:
+        """Check before a question is asked that there can be a graph, and that it can be written.
+
+        `used` are other files of the run, which must not be overwritten; files that exist are replaced only
+        if `may_replace`. `waiting` is told if another process uses the store. Raises `ConfigError`,
+        `StoreError`.
+        """
+        if not any(prompt.graph for prompt in prompts):
+            ids = ", ".join(prompt.id for prompt in prompts)
+            raise ConfigError(
+                "no prompt makes a graph", where="--prompt", found=ids, expected="one with `graph`"
+            )
+        if self.rdf is not None:
+            file_format(self.rdf)
+            check_file("--rdf", self.rdf, used, may_replace=may_replace)
+        if self.page is not None:
+            check_page("--graph", self.page, used, may_replace=may_replace)
+        if self.neo4j is not None:
+            names = (NODES, RELATIONSHIPS)
+            check_folder("--neo4j", self.neo4j, names, used, may_replace=may_replace)
+        if self.store is not None:
+            GraphStore.open(self.store, waiting=waiting).close()
+
+    def add(self, result: Result) -> None:
+        """Collect a result that has an answer."""
+        if result.answer is not None and result.failure is None:
+            self._results.append(result)
+
+    def write(
+        self, prompts: Mapping[str, PromptDefinition], model: str, waiting: Callable[[str], None]
+    ) -> list[Path]:
+        """Write the graph of the results, and return where it is now.
+
+        `waiting` is told if another process uses the store. Raises `ConfigError`, `StoreError`.
+        """
+        statements = self._statements(prompts, model)
+        if self.rdf is not None and not any((self.store, self.neo4j, self.page)):
+            write_rdf(rdf.quads(statements), self.rdf)  # takes a fifth of the time of the way through a store
+            return [self.rdf]
+        with _opened(self.store, waiting) as store:
+            store.add(statements)
+            if self.rdf is not None:
+                write_rdf(store.dataset, self.rdf)
+            if self.neo4j is not None or self.page is not None:
+                view = read_view(store)
+                if self.neo4j is not None:
+                    write_neo4j(view, self.neo4j)
+                if self.page is not None:
+                    write_page(view, self.page)
+        return self.paths
+
+    def _statements(self, prompts: Mapping[str, PromptDefinition], model: str) -> Iterator[Statement]:
+        jobs = [result.job for result in self._results]
+        documents = {(job.document.sha256, job.document.file): job.document for job in jobs}
+        for document in documents.values():
+            yield from about_document(document)
+        for result in self._results:
+            yield from answer_statements(result, prompts[result.job.prompt], model)
+
+
+@contextmanager
+def _opened(path: Path | None, waiting: Callable[[str], None]) -> Iterator[GraphStore]:
+    """The store at a path; without one, a store that is deleted afterwards."""
+    if path is not None:
+        with GraphStore.open(path, waiting=waiting) as store:
+            yield store
+        return
+    # On the disk: in memory, a million statements would take 0.6 GB.
+    with (
+        tempfile.TemporaryDirectory(prefix="trustgraph-prompt-") as folder,
+        GraphStore.open(Path(folder) / "graph") as store,
+    ):
+        yield store

@@ -1,0 +1,109 @@
+"""Writes the report of a run as one HTML file, without a script, which loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from trustgraph_prompt import __version__
+from trustgraph_prompt.extraction.report import MAX_PASSAGE, MAX_REMARKS, Remark, Report, shown_values
+from trustgraph_prompt.replaced_file import replaced
+from trustgraph_prompt.terminal import harmless
+
+FILES: Final = Path(__file__).parent / "report_files"
+
+
+class Advice(Protocol):
+    """What helps against what went wrong, and the commands to type."""
+
+    @property
+    def what(self) -> str: ...
+    @property
+    def commands(self) -> Sequence[str]: ...
+
+
+class Origin(NamedTuple):
+    """Of what run the report is: its file of objects, model, prompts with versions, and page of the graph.
+
+    `skipped` tells why which files are no documents.
+    """
+
+    objects: Path
+    model: str
+    versions: Mapping[str, str]
+    graph: Path | None
+    skipped: Sequence[str]
+
+
+def write_report(report: Report, file: Path, origin: Origin, advice: Sequence[Advice]) -> None:
+    """Write the report of counted jobs, which replaces the previous file at the end. Raises `StoreError`."""
+    style = (FILES / "report.css").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    shown = report.shown_chunks()
+    files = {file for file, _ in shown}
+    page = (
+        _environment()
+        .get_template("report.html")
+        .generate(
+            report=report,
+            origin=origin,
+            advice=advice,
+            style=Markup(style),
+            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+            version=__version__,
+            made=datetime.now(UTC),
+            shown=shown,
+            shown_files=files,
+            document_rows=[
+                (part.file, "", part.counts, f"d{part.number}" if part.file in files else "")
+                for part in islice(report.documents.values(), MAX_REMARKS)
+            ],
+            chunks=sum(len(part.chunks) for part in report.documents.values()),
+            refused=_bounded(report.refused),
+            link=lambda path: quote(os.fsencode(os.path.relpath(path, file.parent))),
+            passage=lambda remark: remark.job.chunk.text[:MAX_PASSAGE],
+        )
+    )
+    with replaced(file) as part, part.open("w", encoding="utf-8", errors="replace") as out:
+        out.writelines(page)
+
+
+def _bounded(groups: Mapping[Any, Sequence[Remark]]) -> list[tuple[Any, int, list[Remark]]]:
+    """The groups with the most remarks first, with their number and those that are shown."""
+    left = MAX_REMARKS
+    bounded = []
+    for key, remarks in sorted(groups.items(), key=lambda group: -len(group[1])):
+        bounded.append((key, len(remarks), list(islice(remarks, left))))
+        left -= len(bounded[-1][2])
+    return bounded[:MAX_REMARKS]
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(FILES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    environment.filters["shown_values"] = shown_values
+    environment.globals["most"] = MAX_REMARKS
+    return environment
+
+
+def _visible(value: Any) -> Any:
+    """Escape what would reorder the text of the page, or could not be seen in it."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return harmless(value.replace("\r\n", "\n").replace("\t", "    "))

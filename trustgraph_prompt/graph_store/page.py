@@ -1,0 +1,100 @@
+"""Writes a graph as one HTML file: the graph beside its documents, without anything loaded from elsewhere.
+
+`page/` in the repository holds the sources of the page, and builds `page_files/page.html` of them.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+from trustgraph_prompt.graph_store.layout import layout
+from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, Thing
+from trustgraph_prompt.replaced_file import replaced
+
+TEMPLATE: Final = Path(__file__).parent / "page_files" / "page.html"
+_BEYOND_ONE_UNIT: Final = re.compile("[\U00010000-\U0010ffff]")
+
+
+def write_page(view: GraphView, out: Path, title: str | None = None) -> None:
+    """Write the page of a graph to `out`, by default under the name of its file if it has one document.
+
+    The file replaces the previous one at the end. Raises `StoreError`.
+    """
+    head, tail = TEMPLATE.read_text("utf-8").split("{{data}}")
+    head = head.replace("{{title}}", html.escape(title or _title(view)))
+    data = json.dumps(_data(view), ensure_ascii=False, separators=(",", ":"))
+    # No `<`, so nothing in the data ends the element that holds it.
+    page = head + data.replace("<", "\\u003c") + tail
+    with replaced(out) as part:
+        part.write_bytes(page.encode(errors="replace"))
+
+
+def _title(view: GraphView) -> str:
+    files = [file for document in view.documents.values() for file in document.files]
+    return PurePath(files[0]).name if len(view.documents) == 1 and files else "Knowledge graph"
+
+
+def _data(view: GraphView) -> dict[str, Any]:
+    """Return the content of the page, as `page/src/data.js` reads it: texts once, references as numbers."""
+    strings: defaultdict[str, int] = defaultdict(lambda: len(strings))
+    passages: defaultdict[Passage, int] = defaultdict(lambda: len(passages))
+    numbers = {iri: number for number, iri in enumerate(view.things)}
+    documents = {iri: number for number, iri in enumerate(view.documents)}
+    offsets = [_Utf16(document.text) for document in view.documents.values()]
+    places = layout(
+        len(numbers),
+        ((numbers[fact.subject], numbers[fact.object]) for fact in view.facts if fact.is_relation),
+    )
+
+    def thing(thing: Thing, x: float, y: float) -> list[Any]:
+        types = [strings[name] for name in thing.types]
+        others = [name for name in thing.names if name != thing.name]
+        return [thing.name, types, round(x, 1), round(y, 1), thing.iris, others]
+
+    def fact(fact: Fact) -> list[Any]:
+        return [
+            numbers[fact.subject],
+            strings[fact.predicate],
+            numbers[fact.object] if fact.is_relation else strings[fact.object],
+            fact.is_relation,
+            [passages[each] for each in fact.passages],
+            [strings[each] for each in fact.prompts],
+            [passages[each] for each in fact.chunks],
+            fact.is_ungrounded,
+        ]
+
+    def passage(passage: Passage) -> list[Any]:
+        document = documents[passage.document]
+        start, end = offsets[document][passage.start], offsets[document][passage.end]
+        return [document, start, end, passage.page, passage.heading and strings[passage.heading]]
+
+    return {
+        "documents": [[each.files or (iri,), each.text] for iri, each in view.documents.items()],
+        "things": [thing(each, *place) for each, place in zip(view.things.values(), places, strict=True)],
+        "facts": [fact(each) for each in view.facts],
+        "refusals": [
+            [passages[each.passage], strings[each.prompt], each.object, strings[each.reason]]
+            for each in view.refusals
+        ],
+        "cuts": [[passages[each.passage], strings[each.prompt]] for each in view.cuts],
+        "passages": [passage(each) for each in passages],
+        "strings": list(strings),
+    }
+
+
+class _Utf16:
+    """Converts offsets in code points to offsets in UTF-16 code units, which JavaScript counts."""
+
+    def __init__(self, text: str) -> None:
+        self._pairs = [match.start() for match in _BEYOND_ONE_UNIT.finditer(text)]
+        self._length = len(text)
+
+    def __getitem__(self, offset: int) -> int:
+        offset = min(offset, self._length)  # a store may hold what somebody else loaded
+        return offset + bisect_left(self._pairs, offset)

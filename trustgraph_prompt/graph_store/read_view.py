@@ -1,0 +1,231 @@
+"""Reads the graph of a store as people see it.
+
+A store may hold statements that somebody else loaded. Those of the default graph are facts like ours; in the
+other graphs, what is not written as we write it is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import pyoxigraph as ox
+
+from trustgraph_prompt.graph import vocabulary as v
+from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
+from trustgraph_prompt.graph_store.same_names import connected
+from trustgraph_prompt.graph_store.store import GRAPH_SAME, GraphStore
+from trustgraph_prompt.graph_store.view import Cut, Fact, GraphView, Passage, Refusal, SourceDocument, Thing
+
+# One query for all that is known of each fact would take twice as long as these.
+_ANSWERS: Final = """
+SELECT ?activity ?prompt ?document ?start ?end ?truncated {
+  ?activity prov:used ?chunk ; tp:prompt ?prompt .
+  ?chunk prov:wasDerivedFrom ?document ; tg:charOffset ?start ; tg:charLength ?length .
+  BIND (?start + ?length AS ?end)
+  FILTER (0 <= ?start && ?start <= ?end)
+  OPTIONAL { ?activity tp:truncated ?truncated }
+}
+"""
+_STATED: Final = """
+SELECT ?fact ?activity { ?subgraph tg:contains ?fact ; prov:wasGeneratedBy ?activity }
+"""
+_REFUSED: Final = """
+SELECT ?activity ?object ?reason {
+  ?activity tp:refused ?refused . ?refused tp:object ?object ; tp:reason ?reason
+}
+"""
+_TARGETS: Final = """
+SELECT ?target ?document ?start ?end ?page ?heading {
+  ?target oa:hasSource ?document ; oa:hasSelector ?position . ?position oa:start ?start ; oa:end ?end .
+  FILTER (0 <= ?start && ?start <= ?end)
+  OPTIONAL { ?target tg:pageNumber ?page FILTER (0 < ?page) }
+  OPTIONAL { ?target tp:heading ?heading }
+}
+"""
+_LOOKED_UP: Final = """
+SELECT ?fact ?target ?ungrounded {
+  ?reifier rdf:reifies ?fact .
+  OPTIONAL { ?reifier oa:hasTarget ?target }
+  OPTIONAL { ?reifier tp:ungrounded ?ungrounded }
+}
+"""
+
+_LOCAL_NAME = re.compile(r"[^/#:]+(?=[/#:]*\Z)")
+
+
+class _Answer(NamedTuple):
+    chunk: Passage
+    prompt: str
+    is_truncated: bool
+
+
+class _Key(NamedTuple):
+    """What facts that are one have in common: things, the IRI of a predicate, or else a text."""
+
+    subject: str
+    predicate: str
+    object: str
+    is_relation: bool
+
+
+def read_view(store: GraphStore) -> GraphView:
+    """Read all of a graph into memory.
+
+    Each statement of the default graph is a fact, except for labels. A thing's class is a text, and its
+    statement is a fact like others. Things are the subjects of facts and the objects of relations.
+    """
+    documents = store.documents()
+    sources = _Sources(store, documents)
+    labels, facts = _default_graph(store)
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    for label in labels:
+        names[_name(label.subject)][_name(label.object)] += len(sources.answers.get(label, ())) or 1
+    first = _first_of_same(store)
+    stated: dict[_Key, list[ox.Triple]] = defaultdict(list)
+    types: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        subject, predicate = first.get(_name(fact.subject), _name(fact.subject)), fact.predicate.value
+        object, is_relation = _name(fact.object), not isinstance(fact.object, ox.Literal)
+        if predicate == v.TYPE:
+            object, is_relation = _most_used(names, object), False
+            types[subject].add(object)
+        elif is_relation:
+            object = first.get(object, object)
+        stated[_Key(subject, predicate, object, is_relation)].append(fact)
+    iris: dict[str, set[str]] = defaultdict(set)
+    for iri, one in first.items():
+        iris[one].add(iri)
+    seen = {key.subject for key in stated} | {key.object for key in stated if key.is_relation}
+    return GraphView(
+        {iri: _thing(sorted(iris[iri] | {iri}), names, types) for iri in sorted(seen)},
+        sorted(
+            (sources.fact(key, _most_used(names, key.predicate), of) for key, of in stated.items()),
+            key=lambda fact: fact[:4],
+        ),
+        documents,
+        sources.refusals,
+        sources.cuts,
+    )
+
+
+class _Sources:
+    """The answers that state facts, the passages of facts, and what of the answers is not a fact."""
+
+    def __init__(self, store: GraphStore, documents: Mapping[str, SourceDocument]) -> None:
+        by_activity = {
+            activity: _Answer(passage, prompt.value, truncated is not None and truncated.value == "true")
+            for activity, prompt, document, start, end, truncated in _rows(store, _ANSWERS)
+            if (passage := _passage(documents, document, start, end))
+        }
+        self.answers: dict[ox.Triple, list[_Answer]] = defaultdict(list)
+        for fact, activity in _rows(store, _STATED):
+            if activity in by_activity:
+                self.answers[fact].append(by_activity[activity])
+        targets = {
+            target: passage
+            for target, document, start, end, page, heading in _rows(store, _TARGETS)
+            if (passage := _passage(documents, document, start, end, page, heading))
+        }
+        self._passages: dict[ox.Triple, set[Passage]] = defaultdict(set)
+        marked: set[ox.Triple] = set()
+        grounded: set[ox.Triple] = set()
+        for fact, target, ungrounded in _rows(store, _LOOKED_UP):
+            (marked if ungrounded else grounded).add(fact)
+            if target in targets:
+                self._passages[fact].add(targets[target])
+        self._ungrounded = marked - grounded
+        refused = (
+            Refusal(answer.chunk, answer.prompt, object.value, reason.value)
+            for activity, object, reason in _rows(store, _REFUSED)
+            if (answer := by_activity.get(activity))
+        )
+        self.refusals = sorted(refused)
+        self.cuts = sorted(Cut(each.chunk, each.prompt) for each in by_activity.values() if each.is_truncated)
+
+    def fact(self, key: _Key, predicate: str, stated: list[ox.Triple]) -> Fact:
+        """The fact that one or several statements are."""
+        answers = [answer for each in stated for answer in self.answers.get(each, ())]
+        passages = {passage for each in stated for passage in self._passages.get(each, ())}
+        return Fact(
+            key.subject,
+            predicate,
+            key.object,
+            key.is_relation,
+            tuple(sorted(passages, key=_by_place)),
+            tuple(sorted({each.prompt for each in answers})),
+            tuple(sorted({each.chunk for each in answers}, key=_by_place)),
+            all(each in self._ungrounded for each in stated),
+        )
+
+
+def _rows(store: GraphStore, sparql: str) -> Any:
+    return store.query(sparql, default_graph=ox.NamedNode(GRAPH_SOURCE))
+
+
+def _passage(
+    documents: Mapping[str, SourceDocument],
+    document: ox.NamedNode,
+    start: ox.Literal,
+    end: ox.Literal,
+    page: ox.Literal | None = None,
+    heading: ox.Literal | None = None,
+) -> Passage | None:
+    """A passage, if it is one of a document that we have."""
+    if (found := documents.get(_name(document))) is None:
+        return None
+    return Passage(
+        found.iri,
+        int(start.value),
+        int(end.value),
+        None if page is None else int(page.value),
+        None if heading is None else heading.value,
+    )
+
+
+def _by_place(passage: Passage) -> tuple[str, int, int]:
+    return passage[:3]
+
+
+def _default_graph(store: GraphStore) -> tuple[list[ox.Triple], list[ox.Triple]]:
+    """The labels and the facts."""
+    labels, facts = [], []
+    for quad in store.dataset.quads_for_pattern(None, None, None, ox.DefaultGraph()):
+        if quad.predicate.value != v.LABEL:
+            if not isinstance(quad.object, ox.Triple):
+                facts.append(quad.triple)
+        elif isinstance(quad.object, ox.Literal):
+            labels.append(quad.triple)
+    return labels, facts
+
+
+def _first_of_same(store: GraphStore) -> dict[str, str]:
+    """For each node with `owl:sameAs` the first of all that are the same."""
+    same, graph = ox.NamedNode(v.SAME_AS), ox.NamedNode(GRAPH_SAME)
+    quads = store.dataset.quads_for_pattern(None, same, None, graph)
+    pairs = ((_name(quad.subject), _name(quad.object)) for quad in quads if quad.subject != quad.object)
+    return {iri: group[0] for group in connected(pairs) for iri in group}
+
+
+def _thing(iris: list[str], names: Mapping[str, Counter[str]], types: Mapping[str, set[str]]) -> Thing:
+    counted = sum((names.get(each, Counter()) for each in iris), Counter[str]())
+    ordered = sorted(counted, key=lambda each: (-counted[each], each)) or [_local_name(iris[0])]
+    return Thing(iris[0], ordered[0], tuple(iris), tuple(ordered), tuple(sorted(types.get(iris[0], ()))))
+
+
+def _most_used(names: Mapping[str, Counter[str]], iri: str) -> str:
+    """The name of a predicate or a class."""
+    return _thing([iri], names, {}).name
+
+
+def _name(term: object) -> str:
+    """The IRI of a node, the id of a blank node after `_:`, or the text of a literal."""
+    return term.value if isinstance(term, ox.NamedNode | ox.Literal) else str(term)
+
+
+def _local_name(iri: str) -> str:
+    found = _LOCAL_NAME.search(iri)
+    return unquote(found[0]) if found and not iri.startswith("_:") else iri

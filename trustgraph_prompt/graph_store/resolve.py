@@ -1,0 +1,202 @@
+"""Joins the things of a store that the rules, or a person, say are one; and takes them apart again."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyoxigraph as ox
+
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.graph import vocabulary as v
+from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
+from trustgraph_prompt.graph_store.name_rules import Same, Verdict
+from trustgraph_prompt.graph_store.read_view import read_view
+from trustgraph_prompt.graph_store.same_names import Pair, Resolution, connected, resolve_names
+from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GRAPH_SAME, GraphStore
+from trustgraph_prompt.graph_store.view import Fact, GraphView
+from trustgraph_prompt.replaced_file import replaced
+
+_DEFINITIONS = frozenset(("definition", "description"))
+_AROUND, _LONGEST = 60, 1_000  # characters of a passage around a name, and of a definition
+_GRAPHS: Final = {v.SAME_AS: GRAPH_SAME, v.DIFFERENT_FROM: GRAPH_DIFFERENT}
+_COLUMNS: Final = ("decision", "reason", "score", *(
+    f"{what} {n}" for what in ("name", "types", "definition", "passage", "iri") for n in (1, 2)
+))  # fmt: skip
+_COLUMNS_READ: Final = frozenset(("decision", "iri 1", "iri 2"))
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Described(NamedTuple):
+    """What a person needs to know of a thing."""
+
+    name: str
+    types: str
+    definition: str
+    passage: str
+    iri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What the rules found in a graph."""
+
+    view: GraphView
+    found: Resolution
+
+    def described(self, pairs: Iterable[Pair]) -> Iterator[tuple[Described, Described, Verdict]]:
+        """The things of pairs, with a definition and a passage of each."""
+        facts: dict[str, list[Fact]] = defaultdict(list)
+        for fact in self.view.facts:
+            facts[fact.subject].append(fact)
+            if fact.is_relation:
+                facts[fact.object].append(fact)
+        for one, other, verdict in pairs:
+            yield self._describe(one, facts[one]), self._describe(other, facts[other]), verdict
+
+    def _describe(self, iri: str, facts: list[Fact]) -> Described:
+        thing = self.view.things[iri]
+        passage = next((p for fact in facts for p in (*fact.passages, *fact.chunks)), None)
+        text = ""
+        if passage:
+            document = self.view.documents[passage.document]
+            quoted = document.text[max(0, passage.start - _AROUND) : passage.start + 2 * _AROUND]
+            text = f"{', '.join(document.files)}: …{' '.join(quoted.split())}…"
+        texts = (f.object for f in facts if not f.is_relation and f.predicate in _DEFINITIONS)
+        return Described(thing.name, ", ".join(thing.types), next(texts, "")[:_LONGEST], text, iri)
+
+
+def resolve(store: GraphStore, *, dry_run: bool = False) -> Resolved:
+    """Join the things of a store that the rules say are one. With `dry_run` nothing is written."""
+    view = read_view(store)
+    named = [each for each in view.things.values() if not each.iri.startswith("_:")]
+    found = resolve_names(named, _pairs(store, v.DIFFERENT_FROM))
+    if not dry_run:
+        store.add(statement for each in found.same for statement in _same(each))
+    return Resolved(view, found)
+
+
+def undo(store: GraphStore) -> int:
+    """Take everything apart again that was joined, also by a person. Returns how many pairs there were."""
+    count = len(_pairs(store, v.SAME_AS))
+    store.drop(GRAPH_SAME)
+    return count
+
+
+def write_pairs(path: Path, resolved: Resolved) -> None:
+    """Write the open pairs to a CSV file with an empty column `decision`; then those merged, with `same`.
+
+    Decisions that the file had are there until the new one is complete. Raises `StoreError`.
+    """
+    with replaced(path) as part, part.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(_COLUMNS)
+        for decision, pairs in (("", resolved.found.open), ("same", resolved.found.same)):
+            for one, other, verdict in resolved.described(pairs):
+                each = (text for both in zip(one, other, strict=True) for text in both)
+                cells = (f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in each)
+                writer.writerow((decision, verdict.reason, verdict.score, *cells))
+
+
+def apply_decisions(store: GraphStore, path: Path) -> tuple[int, int]:
+    """Join and separate what a person decided in a CSV file; returns how many pairs of each are new.
+
+    Of the columns `decision`, `iri 1` and `iri 2` are read. What was joined before, and is in the way of a
+    decision, is taken apart. Nothing is written unless all rows are valid. Raises `ConfigError`.
+    """
+    decided = _read_decisions(path, {iri for each in read_view(store).things.values() for iri in each.iris})
+    was_same, was_apart = _pairs(store, v.SAME_AS), _pairs(store, v.DIFFERENT_FROM)
+    joined = {pair for pair, is_same in decided.items() if is_same}
+    apart = (was_apart | decided.keys()) - joined
+    between = {iri for pair in _joined(was_same - apart | joined, apart) for iri in pair}
+    kept = {pair for pair in was_same - apart - joined if between.isdisjoint(pair)}
+    if contradicted := _joined(kept | joined, apart):
+        found = " and ".join(sorted(contradicted[0]))
+        raise ConfigError("joins, through others, what is kept apart", where=str(path), found=found)
+    for pair in was_same - kept - joined:
+        _remove(store, v.SAME_AS, pair)
+    for pair in was_apart - apart:
+        _remove(store, v.DIFFERENT_FROM, pair)
+    new_same, new_apart = joined - was_same, apart - was_apart
+    for one, other in map(sorted, new_same):
+        store.add(_same(Pair(one, other, Verdict(Same.PERSON))))
+    for one, other in map(sorted, new_apart):
+        store.add([Statement(Iri(one), v.DIFFERENT_FROM, Iri(other), GRAPH_DIFFERENT)])
+    return len(new_same), len(new_apart)
+
+
+def _joined(same: Set[frozenset[str]], apart: Set[frozenset[str]]) -> list[frozenset[str]]:
+    """The pairs of `apart` that are one, through others."""
+    groups = {iri: number for number, group in enumerate(connected(same)) for iri in group}
+    return [pair for pair in apart if pair <= groups.keys() and len({groups[iri] for iri in pair}) == 1]
+
+
+def _read_decisions(path: Path, known: Set[str]) -> dict[frozenset[str], bool]:
+    """The decided pairs, and whether they are the same. Raises `ConfigError`."""
+    decisions: dict[frozenset[str], bool] = {}
+    try:
+        text = path.read_text("utf-8-sig", errors="replace")  # the IRIs are ASCII, whatever wrote the names
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    header = text.partition("\n")[0]
+    separator = max(",;", key=header.count)  # with decimal commas, spreadsheets write semicolons
+    if missing := _COLUMNS_READ - {each.strip('" \r') for each in header.split(separator)}:
+        found, expected = header[:_AROUND], ", ".join(sorted(missing))
+        raise ConfigError("columns are missing", where=str(path), found=found, expected=expected)
+    try:
+        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator), 2):
+            where = f"{path}, row {number}"
+            decision, *iris = ((row[each] or "").strip() for each in ("decision", "iri 1", "iri 2"))
+            if not decision:
+                continue
+            if decision.casefold() not in ("same", "different"):
+                expected = "same, different or nothing"
+                raise ConfigError("no such decision", where=where, found=decision, expected=expected)
+            pair, is_same = frozenset(iris), decision.casefold() == "same"
+            if len(pair) < 2 or not pair <= known:
+                raise ConfigError("these are not two things of the store", where=where, found=", ".join(iris))
+            if decisions.setdefault(pair, is_same) != is_same:
+                raise ConfigError("an earlier row decides otherwise", where=where, found=decision)
+    except csv.Error as error:
+        raise ConfigError(f"cannot be read: {error}", where=str(path)) from error
+    return decisions
+
+
+def _remove(store: GraphStore, predicate: Iri, pair: frozenset[str]) -> None:
+    """Remove a statement about two things, in both directions, and what is said of it."""
+    for one, other in permutations(map(ox.NamedNode, pair)):
+        said = ox.Triple(one, ox.NamedNode(predicate), other)
+        graph = ox.NamedNode(_GRAPHS[predicate])
+        store.dataset.remove(ox.Quad(one, ox.NamedNode(predicate), other, graph))
+        for reifies in [*store.dataset.quads_for_pattern(None, ox.NamedNode(v.REIFIES), said, graph)]:
+            for about in [*store.dataset.quads_for_pattern(reifies.subject, None, None, graph)]:
+                store.dataset.remove(about)
+
+
+def _same(pair: Pair) -> Iterator[Statement]:
+    said = Quoted(Iri(pair.one), v.SAME_AS, Iri(pair.other))
+    digest = hashlib.sha256(ascii(tuple(said)).encode()).hexdigest()[:32]
+    reifier = Iri(f"urn:trustgraph-prompt:same:{digest}")
+    yield Statement(said.subject, said.predicate, said.object, GRAPH_SAME)
+    yield Statement(reifier, v.REIFIES, said, GRAPH_SAME)
+    yield Statement(reifier, v.REASON, Literal(str(pair.verdict.reason)), GRAPH_SAME)
+    yield Statement(reifier, v.SCORE, Literal(str(pair.verdict.score), v.DOUBLE), GRAPH_SAME)
+
+
+def _pairs(store: GraphStore, predicate: Iri) -> set[frozenset[str]]:
+    """The pairs of things that are the same, or different."""
+    graph = ox.NamedNode(_GRAPHS[predicate])
+    quads = store.dataset.quads_for_pattern(None, ox.NamedNode(predicate), None, graph)
+    nodes = ((quad.subject, quad.object) for quad in quads if quad.subject != quad.object)
+    return {
+        frozenset((one.value, other.value))
+        for one, other in nodes
+        if isinstance(one, ox.NamedNode) and isinstance(other, ox.NamedNode)
+    }

@@ -1,0 +1,87 @@
+"""A graph as people see it: things with names, relations between them, and the passages that state them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Passage(NamedTuple):
+    """A passage of a document. Offsets are code points of the document's text, the end exclusive."""
+
+    document: str
+    start: int
+    end: int
+    page: int | None = None
+    heading: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """A document of the graph: its IRI, the names of its files, its format and its whole text."""
+
+    iri: str
+    files: tuple[str, ...]
+    format: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """An entity. Things that are the same by `owl:sameAs` are one, whose `iris` are all of theirs.
+
+    `iri` is the first of `iris`, `name` the name that most statements use, `names` all of them. `types` are
+    the names of its classes.
+    """
+
+    iri: str
+    name: str
+    iris: tuple[str, ...]
+    names: tuple[str, ...]
+    types: tuple[str, ...] = ()
+
+
+class Fact(NamedTuple):
+    """A statement about a thing.
+
+    `subject` is a thing's IRI; `object` is one too if `is_relation`, or else a text. `predicate` is a name,
+    `prompts` are the ids of the prompts that stated it. `passages` are where its values stand in the text;
+    `is_ungrounded` if one was looked up there and not found. `chunks` are the passages that it was extracted
+    from.
+    """
+
+    subject: str
+    predicate: str
+    object: str
+    is_relation: bool
+    passages: tuple[Passage, ...]
+    prompts: tuple[str, ...]
+    chunks: tuple[Passage, ...] = ()
+    is_ungrounded: bool = False
+
+
+class Refusal(NamedTuple):
+    """An object that was refused: the passage it was extracted from, its text, and why."""
+
+    passage: Passage
+    prompt: str
+    object: str
+    reason: str
+
+
+class Cut(NamedTuple):
+    """An answer that was truncated: objects may be missing."""
+
+    passage: Passage
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphView:
+    """All of a graph. `things` and `documents` are by IRI."""
+
+    things: dict[str, Thing]
+    facts: list[Fact]
+    documents: dict[str, SourceDocument]
+    refusals: list[Refusal]
+    cuts: list[Cut]

@@ -1,0 +1,207 @@
+"""The canary topic beside the config topic: keeps the canaries of a worker up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from trustgraph_prompt.broker import Broker, Message, Table
+from trustgraph_prompt.errors import BrokerError, ConfigError, without_frames
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts.prompt_set import PREFIX
+from trustgraph_prompt.worker.canary.record import CANARY, Canaries, Canary
+from trustgraph_prompt.worker.config.report_topic import REFUSED_CANARY, Reports
+from trustgraph_prompt.worker.config.source import (
+    MORE,
+    PUSH,
+    VERSION_CHARACTERS,
+    Prompts,
+    RefusedEntries,
+    watched,
+)
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.telemetry.watch import Watch
+
+log = logging.getLogger(__name__)
+
+MAX_CANARIES: Final = 50
+"""Canaries that a worker serves. Each is compiled anew when its workspace changes."""
+
+SECONDS_TO_READ = 5.0
+"""Timeout for reading the topic. A worker serves without canaries if it cannot be read."""
+
+SECONDS_BEFORE_ANOTHER = 5.0
+"""Before a topic that could not be read or followed is read again."""
+
+_Served = tuple[Canary, PromptDefinition]
+
+
+class CanaryTopic:
+    """Serves what is on `<config topic>-canary` as `canaries`, and reports what is rejected.
+
+    A worker that cannot read the topic serves without canaries, or with those that it knows, and tries again.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        prompts: Prompts,
+        flows: Sequence[Flow],
+        canaries: Canaries,
+        reports: Reports,
+        refused: RefusedEntries,
+        watch: Watch,
+        *,
+        topic: str,
+    ) -> None:
+        self._broker = broker
+        self._prompts = prompts
+        self._flows = flows
+        self._canaries = canaries
+        self._reports = reports
+        self._refused = refused
+        self._watch = watch
+        self._topic = topic + CANARY
+        self._table: Table | None = None
+        self._messages: dict[str, Message] = {}
+        self._judged: dict[str, tuple[Message, PromptSet, _Served | ConfigError]] = {}
+        self._turn = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read the whole topic and apply it; an error is only logged."""
+        try:
+            async with asyncio.timeout(SECONDS_TO_READ):
+                await self.close()
+                self._table = await self._broker.table(self._topic)
+        except (BrokerError, TimeoutError) as error:
+            log.warning("%s: cannot read which canaries there are: %s", self._topic, error or "no answer")
+            return
+        self._messages = {key: m for key, m in self._table.entries.items() if self._is_served(key)}
+        self._judged.clear()
+        await self.apply()
+        if pushes := self._refused_by_push():
+            self._reports.announce(pushes)
+
+    async def follow(self) -> None:
+        """Apply what is published after `load`, until cancelled."""
+        while True:
+            try:
+                if (table := self._table) is not None:
+                    with watched(self._watch, "canary topic", self._topic, table.check, table.close):
+                        async for message in table.changes():
+                            await self._receive(message)
+            except BrokerError as error:
+                log.warning("%s: lost the connection, it is read again: %s", self._topic, error)
+            await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
+            await self.load()
+
+    async def close(self) -> None:
+        """End the subscription. Idempotent."""
+        table, self._table = self._table, None
+        if table is not None:
+            await table.close()
+
+    async def apply(self) -> None:
+        """Compile the canaries against the current prompts and serve those that are valid."""
+        async with self._turn:
+            try:
+                await self._swap()
+            except Exception:
+                log.exception("internal error, the canaries stay unchanged")
+
+    async def _swap(self) -> None:
+        served: dict[tuple[str, str], _Served] = {}
+        refused: dict[str, ConfigError] = {}
+        messages = sorted(self._messages.items())
+        for number, (key, message) in enumerate(messages):
+            workspace, _, entry = key.partition("/")
+            judged = await self._judge(key, message) if number < MAX_CANARIES else _too_many(len(messages))
+            if isinstance(judged, ConfigError):
+                refused[REFUSED_CANARY + key] = judged.at(f"{self._topic} {key}")
+            else:
+                served[workspace, entry.removeprefix(PREFIX)] = judged
+        self._log_changes(served)
+        self._canaries.served = served
+        repaired, new = self._refused.replace(refused, lambda key: key.startswith(REFUSED_CANARY))
+        for key in repaired:
+            self._reports.repaired(key)
+        for key, error in new.items():
+            self._reports.refused(key, error)
+
+    async def _receive(self, message: Message) -> None:
+        key = message.key or ""
+        if not self._is_served(key):
+            return
+        self._messages.pop(key, None)
+        self._judged.pop(key, None)
+        if message.data:
+            self._messages[key] = message
+        await self.apply()
+        push = message.properties.get(PUSH)
+        if push is not None and MORE not in message.properties:
+            self._reports.announce({push: self._refused_by_push().get(push, [])})
+
+    def _is_served(self, key: str) -> bool:
+        return key.partition("/")[0] in self._prompts
+
+    def _refused_by_push(self) -> dict[str, list[str]]:
+        """The pushes of the canaries that are on the topic, with the keys of those that are rejected."""
+        pushes: dict[str, list[str]] = {}
+        for key, message in self._messages.items():
+            if push := message.properties.get(PUSH):
+                name = REFUSED_CANARY + key
+                pushes.setdefault(push, []).extend([name] if name in self._refused else [])
+        return pushes
+
+    async def _judge(self, key: str, message: Message) -> _Served | ConfigError:
+        """The canary of a key with its compiled prompt, or why it is rejected."""
+        snapshot = self._prompts[key.partition("/")[0]]
+        if (before := self._judged.get(key)) and before[0] is message and before[1] is snapshot:
+            return before[2]
+        try:
+            judged: _Served | ConfigError = await self._compiled(key, message.data, snapshot)
+        except ConfigError as error:
+            judged = without_frames(error)
+        self._judged[key] = message, snapshot, judged
+        return judged
+
+    async def _compiled(self, key: str, data: bytes, snapshot: PromptSet) -> _Served:
+        """The canary with its prompt as it would be in the workspace. Raises `ConfigError`."""
+        workspace, _, entry = key.partition("/")
+        id = entry.removeprefix(PREFIX)
+        if not entry.startswith(PREFIX) or id not in snapshot.prompts:
+            raise ConfigError(
+                "there is no such prompt, and only a prompt can have a canary",
+                found=entry,
+                expected=f"{PREFIX}<id> with the id of a prompt of the workspace",
+            )
+        canary = Canary.decode(data)
+        asking = [flow for flow in self._flows if flow.may_ask(id, workspace, self._prompts)]
+        if asking and all(flow.outputs.answers is None for flow in asking):
+            raise ConfigError(
+                "no flow that uses the prompt keeps its answers, by which a canary is judged",
+                found=", ".join(sorted(flow.name for flow in asking)),
+                expected="a flow with `outputs.answers`",
+            )
+        changed = await self._prompts.with_entry(workspace, entry, canary.entry)
+        if (error := changed.refused.get(entry)) is not None:
+            raise ConfigError(f"the canary cannot be served: {error}")
+        return canary, replace(changed.prompts[id], canary=canary.id)
+
+    def _log_changes(self, served: Mapping[tuple[str, str], _Served]) -> None:
+        before = self._canaries.served
+        for workspace, id in sorted(before.keys() | served.keys()):
+            now = served.get((workspace, id))
+            what = f"the canary of prompt {id:.100} of workspace {workspace}"
+            if now is None:
+                log.info("%s has ended", what)
+            elif now != before.get((workspace, id)):
+                canary, version = now[0], now[1].version[:VERSION_CHARACTERS]
+                log.info("%s answers %g %% of its requests (%s)", what, 100 * canary.share, version)
+
+
+def _too_many(count: int) -> ConfigError:
+    return ConfigError("there are too many canaries", found=count, expected=f"at most {MAX_CANARIES}")

@@ -1,0 +1,211 @@
+"""What a worker did lately: how often and how fast its flows answered, and the last outcomes."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from time import monotonic, time
+from typing import Any, Final, NamedTuple
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.broken_rule import broken_rule
+from trustgraph_prompt.errors import Issue, excerpt
+from trustgraph_prompt.outcome import Outcome, Rejected
+from trustgraph_prompt.prompts import PromptDefinition, Question
+
+MINUTE: Final = 60
+MINUTES: Final = 60
+"""How far back the rates of a flow go."""
+
+MINUTES_OF_SPEND: Final = 10
+DURATIONS: Final = 1_000
+OUTCOMES: Final = 100
+
+MAX_NAME: Final = 200
+"""Characters of an id that a requester chose."""
+
+MAX_REJECTED, MAX_TEXT, MAX_QUESTION = 5, 1_000, 2_000
+"""Rejected objects that are kept of an outcome, and characters of each and of the text asked about."""
+
+MAX_ISSUES, MAX_ISSUE = 5, 500
+"""Issues of a rejected object, and characters of each."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a request was about and what was rejected of its answer, cut. `contract` explains why."""
+
+    question: str
+    rejected: tuple[Rejected, ...]
+    contract: Contract
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """What the status shows of it. Finding the broken rules takes time, so this is done only once."""
+        return {
+            "question": self.question,
+            "rejected": [
+                {
+                    "index": rejected.index,
+                    "text": rejected.raw,
+                    "issues": [_issue(issue, self.contract) for issue in rejected.issues[:MAX_ISSUES]],
+                }
+                for rejected in self.rejected
+            ],
+        }
+
+
+class Answered(NamedTuple):
+    """One outcome, without content unless that is shown. `at` is in seconds since the epoch."""
+
+    at: float
+    request: str
+    flow: str
+    prompt: str
+    version: str
+    canary: bool
+    reason: str
+    objects: int
+    rejected: int
+    truncated: bool | None
+    cached: bool
+    calls: int
+    tokens: int
+    cost: float | None
+    seconds: float
+    content: Content | None
+
+
+class _Buckets:
+    """Sums by unit of time, which are numbered; the last `kept` units."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._sums: dict[int, float] = {}
+
+    def add(self, unit: int, amount: float) -> None:
+        if unit not in self._sums:
+            self._sums[unit] = 0.0
+            while len(self._sums) > self._kept:
+                del self._sums[next(iter(self._sums))]
+        self._sums[unit] += amount
+
+    def of(self, units: range) -> list[float]:
+        return [self._sums.get(unit, 0.0) for unit in units]
+
+
+@dataclass(slots=True)
+class FlowActivity:
+    """The rates and durations of one flow. Times are seconds of a monotonic clock."""
+
+    began: float
+    durations: collections.deque[float] = field(default_factory=lambda: collections.deque(maxlen=DURATIONS))
+    _seconds: _Buckets = field(default_factory=lambda: _Buckets(MINUTE + 1))
+    _minutes: _Buckets = field(default_factory=lambda: _Buckets(MINUTES))
+    _spend: _Buckets = field(default_factory=lambda: _Buckets(MINUTES))
+
+    def add(self, now: float, seconds: float, cost: float | None) -> None:
+        self.durations.append(seconds)
+        self._seconds.add(int(now), 1)
+        self._minutes.add(int(now) // MINUTE, 1)
+        if cost is not None:
+            self._spend.add(int(now) // MINUTE, cost)
+
+    def per_second(self, now: float, last: int) -> float:
+        """Requests per second over the `last` whole seconds, at most a minute."""
+        return sum(self._seconds.of(range(int(now) - last, int(now)))) / last
+
+    def per_minute(self, now: float) -> list[int]:
+        """Requests of each minute of the last hour, oldest first; the last minute has not ended."""
+        minute = int(now) // MINUTE
+        return [int(count) for count in self._minutes.of(range(minute - MINUTES + 1, minute + 1))]
+
+    def cost_per_hour(self, now: float) -> float:
+        """The spend of an hour like the last ten minutes, or like all minutes of a flow that is younger."""
+        minute = int(now) // MINUTE
+        first = minute - MINUTES_OF_SPEND + 1
+        seconds = now - max(self.began, first * MINUTE)
+        spent = sum(self._spend.of(range(first, minute + 1)))
+        return spent * 3600 / max(seconds, MINUTE)
+
+
+class Activity:
+    """Collects the outcomes of a worker. With `shows_content` it keeps parts of questions and answers."""
+
+    def __init__(
+        self,
+        *,
+        shows_content: bool = False,
+        clock: Callable[[], float] = monotonic,
+        now: Callable[[], float] = time,
+    ) -> None:
+        self.shows_content = shows_content
+        self.clock = clock
+        self.flows: dict[str, FlowActivity] = {}
+        self.outcomes: collections.deque[Answered] = collections.deque(maxlen=OUTCOMES)
+        self._now = now
+
+    def asked(
+        self,
+        request: str,
+        flow: str,
+        prompt: PromptDefinition,
+        question: Question,
+        outcome: Outcome,
+        seconds: float,
+    ) -> None:
+        """Note an outcome, which also counts in the metrics."""
+        now = self.clock()
+        if flow not in self.flows:
+            self.flows[flow] = FlowActivity(now)
+        self.flows[flow].add(now, seconds, cost := outcome.cost)
+        self.outcomes.append(
+            Answered(
+                self._now(),
+                excerpt(request, MAX_NAME),
+                flow,
+                prompt.id,
+                prompt.version,
+                prompt.canary is not None,
+                outcome.reason.value,
+                len(outcome.value) if isinstance(outcome.value, list) else 0,
+                len(outcome.rejected),
+                outcome.truncated,
+                outcome.cached,
+                len(outcome.calls),
+                sum(call.usage.tokens for call in outcome.calls),
+                cost,
+                seconds,
+                self._content(question, outcome),
+            )
+        )
+
+    def forget_flow(self, flow: str) -> None:
+        """Remove the rates of a flow."""
+        self.flows.pop(flow, None)
+
+    def _content(self, question: Question, outcome: Outcome) -> Content | None:
+        if not self.shows_content or (outcome.ok and not outcome.rejected):
+            return None
+        rejected = (replace(each, raw=each.raw[:MAX_TEXT]) for each in outcome.rejected[:MAX_REJECTED])
+        return Content(
+            excerpt(_subject(question), MAX_QUESTION), tuple(rejected), outcome.contract.without_terms
+        )
+
+
+def _subject(question: Question) -> str:
+    """The text that a question is about: the longest of its terms, or the question itself."""
+    texts: Sequence[str] = [term for term in (question.terms or {}).values() if isinstance(term, str)]
+    return max(texts, key=len, default=question.prompt)
+
+
+def _issue(issue: Issue, contract: Contract) -> dict[str, Any]:
+    rule = broken_rule(issue.keyword, contract)
+    return {
+        "reason": issue.reason.value,
+        "path": excerpt(issue.path),
+        "message": excerpt(issue.message, MAX_ISSUE),
+        "schema": rule and excerpt(f"{rule.where}: {rule.text}", MAX_ISSUE),
+    }

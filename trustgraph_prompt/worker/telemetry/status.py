@@ -1,0 +1,302 @@
+"""The status of a worker as a document, which `status.schema.json` describes.
+
+The counts are read from the metrics, so that they are those of `/metrics`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import time
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import trustgraph_prompt
+from trustgraph_prompt.errors import excerpt
+from trustgraph_prompt.llm.circuit import Circuit
+from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.worker.canary.record import Canary
+from trustgraph_prompt.worker.config.recent_changes import AppliedChange
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.telemetry.activity import Answered, FlowActivity
+from trustgraph_prompt.worker.telemetry.health import brief
+from trustgraph_prompt.worker.telemetry.metrics import MAX_VERSION, Row
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.worker.process import Service
+    from trustgraph_prompt.worker.worker import Worker
+
+VERSION: Final = 1
+
+MAX_FLOWS, MAX_PROMPTS = 200, 500
+"""Flows and prompts in a document; those that were asked most come first."""
+
+Document = dict[str, Any]
+
+
+class Status:
+    """Describes a service. `id` is its name in the names of its subscriptions."""
+
+    def __init__(self, service: Service, id: str) -> None:
+        self._service = service
+        self._worker = {
+            "id": id,
+            "instance": uuid4().hex[:12],
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "release": trustgraph_prompt.__version__,
+            "started": iso(service.health.started),
+            "shows_content": service.activity.shows_content,
+        }
+
+    def observe(self) -> Callable[[], Document]:
+        """Look at the service; returns what makes the document, in another thread if wanted."""
+        service = self._service
+        worker: Worker | None = getattr(service, "worker", None)  # until the broker answers
+        health, activity = service.health, service.activity
+        head = {
+            "version": VERSION,
+            "at": iso(time()),
+            "worker": self._worker,
+            "ready": health.ready,
+            "since": iso(health.waiting.since),
+            "waiting": brief(health.waiting),
+            "notes": brief(health.notes()),
+        }
+        provider = {
+            "in_flight": service.limits.in_flight,
+            "waiting": service.limits.waiting,
+            "limits": service.limits.set,
+            "paused": {server: round(seconds, 1) for server, seconds in service.limits.pauses.items()},
+            "models": _models(service.circuits.all),
+        }
+        outcomes, now = list(activity.outcomes), activity.clock()
+        flows: list[_ObservedFlow] = []
+        canaries: Mapping[tuple[str, str], tuple[Canary, PromptDefinition]] = {}
+        changes: Sequence[AppliedChange] = ()
+        if worker is not None:
+            canaries, changes = worker.canaries.served, worker.changes.newest
+            models = worker.flow_set.models
+            flows = [
+                _ObservedFlow(
+                    flow,
+                    models[flow.name],
+                    worker.flow_set.why_unserved(flow),
+                    activity.flows.get(flow.name),
+                )
+                for flow in worker.flow_set.flows
+            ]
+        prompts = {
+            (workspace, id): _ObservedPrompt(
+                prompt, service.prompts.since(workspace, id), canaries.get((workspace, id))
+            )
+            for workspace, snapshot in service.prompts.items()
+            for id, prompt in snapshot.prompts.items()
+        }
+
+        def document() -> Document:
+            counts = _Counts(
+                service.metrics.counts(), {each.flow.name: each.flow.workspace for each in flows}
+            )
+            kept_flows = sorted(flows, key=lambda each: -counts.total("outcomes", each.flow.name))[:MAX_FLOWS]
+            keys = sorted(
+                prompts.keys() | counts.asking.keys(), key=lambda key: (-counts.total("outcomes", key), key)
+            )
+            return {
+                **head,
+                "flows": [_flow(each, counts, now) for each in kept_flows],
+                "prompts": [_prompt(key, prompts.get(key), counts) for key in keys[:MAX_PROMPTS]],
+                "provider": {**provider, "pauses": counts.pauses, "errors": counts.errors},
+                "dead_letters": counts.split("dead_letters"),
+                "config": {"topic": service.config_topic, "changes": [_change(each) for each in changes]},
+                "outcomes": [_outcome(each) for each in reversed(outcomes)],
+                "omitted": {
+                    "flows": len(flows) - len(kept_flows),
+                    "prompts": max(0, len(keys) - MAX_PROMPTS),
+                },
+            }
+
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class _ObservedFlow:
+    flow: Flow
+    model: str
+    waiting: str | None
+    activity: FlowActivity | None
+
+
+@dataclass(frozen=True, slots=True)
+class _ObservedPrompt:
+    prompt: PromptDefinition
+    since: float
+    canary: tuple[Canary, PromptDefinition] | None
+
+
+_LABELS = {"outcomes": 2, "rejected": 2, "repaired": 2, "tokens": 3, "dead_letters": 1}
+"""The position of the label by which a metric is split in the document; others are not split."""
+
+_NOT_OF_PROMPTS = {"in_work", "retries", "dead_letters"}
+
+
+class _Counts:
+    """The rows of the metrics, added up for each flow (by name) and each prompt (by workspace and id)."""
+
+    def __init__(self, rows: Mapping[str, Sequence[Row]], workspaces: Mapping[str, str]) -> None:
+        self._sums: defaultdict[tuple[str, Hashable], Counter[str]] = defaultdict(Counter)
+        self.asking: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self.pauses = int(sum(value for _, value in rows["pauses"]))
+        self.errors: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for (model, category), value in rows["errors"]:
+            self.errors[model][category] = int(value)
+        self._judged = rows["judged"]
+        self._workspaces = workspaces
+        for name in rows.keys() - {"pauses", "errors", "judged"}:
+            for labels, value in rows[name]:
+                self._add(name, labels, value)
+
+    def _add(self, name: str, labels: tuple[str, ...], value: float) -> None:
+        flow, split = labels[0], labels[_LABELS[name]] if name in _LABELS else ""
+        self._sums[name, flow][split] += value  # type: ignore[assignment]  # costs are no integers
+        self._sums[name, None][split] += value  # type: ignore[assignment]
+        if name not in _NOT_OF_PROMPTS and flow in self._workspaces:
+            prompt = self._workspaces[flow], labels[1]
+            self.asking[prompt].add(flow)
+            self._sums[name, prompt][split] += value  # type: ignore[assignment]
+
+    def split(self, name: str, of: Hashable = None) -> dict[str, int]:
+        """The counts of a flow, of a prompt or of all flows, by the label of the metric."""
+        return {label: int(value) for label, value in sorted(self._sums[name, of].items()) if value}
+
+    def total(self, name: str, of: Hashable) -> int:
+        return int(self._sums[name, of].total())
+
+    def tokens(self, of: Hashable) -> dict[str, int]:
+        return {"in": 0, "out": 0} | self.split("tokens", of)
+
+    def cost(self, of: Hashable) -> float | None:
+        """None if no call had a price."""
+        return round(float(self._sums["cost", of].total()), 6) if self._sums["cost", of] else None
+
+    def judged(self, prompt: tuple[str, str], version: str) -> dict[str, int]:
+        """The objects of one version of a prompt, by verdict."""
+        verdicts: Counter[str] = Counter()
+        for (flow, id, label, verdict), value in self._judged:
+            if (self._workspaces.get(flow), id, label) == (*prompt, version[:MAX_VERSION]):
+                verdicts[verdict] += int(value)
+        return dict(verdicts)
+
+
+def _flow(observed: _ObservedFlow, counts: _Counts, now: float) -> Document:
+    flow, activity = observed.flow, observed.activity or FlowActivity(now)
+    durations = sorted(activity.durations.copy())
+    return {
+        "name": flow.name,
+        "workspace": flow.workspace,
+        "kind": flow.input.kind,
+        "topic": flow.input.topic,
+        "subscription": flow.input.subscription,
+        "prompt": flow.prompt,
+        "model": observed.model or None,
+        "concurrency": flow.concurrency,
+        "waiting": observed.waiting,
+        "in_work": counts.total("in_work", flow.name),
+        "requests": counts.total("outcomes", flow.name),
+        "outcomes": counts.split("outcomes", flow.name),
+        "objects": counts.total("objects", flow.name),
+        "rejected": counts.total("rejected", flow.name),
+        "tokens": counts.tokens(flow.name),
+        "cost": counts.cost(flow.name),
+        "cost_per_hour": flow.price and round(activity.cost_per_hour(now), 6),
+        "retries": counts.total("retries", flow.name),
+        "dead_letters": counts.split("dead_letters", flow.name),
+        "per_second": {f"{last}s": round(activity.per_second(now, last), 2) for last in (10, 60)},
+        "per_minute": activity.per_minute(now),
+        "seconds": {
+            "p50": _percentile(durations, 0.5),
+            "p99": _percentile(durations, 0.99),
+            "of": len(durations),
+        },
+    }
+
+
+def _prompt(key: tuple[str, str], observed: _ObservedPrompt | None, counts: _Counts) -> Document:
+    workspace, id = key
+    return {
+        "workspace": workspace,
+        "id": id,
+        "version": observed and observed.prompt.version,
+        "since": observed and iso(observed.since),
+        "flows": sorted(counts.asking[key]),
+        "requests": counts.total("outcomes", key),
+        "outcomes": counts.split("outcomes", key),
+        "objects": counts.total("objects", key),
+        "rejected": counts.split("rejected", key),
+        "repaired": counts.split("repaired", key),
+        "truncated": counts.total("truncated", key),
+        "completed": counts.total("completed", key),
+        "tokens": counts.tokens(key),
+        "cost": counts.cost(key),
+        "canary": observed and observed.canary and _canary(key, observed.prompt, *observed.canary, counts),
+    }
+
+
+def _canary(
+    key: tuple[str, str], served: PromptDefinition, canary: Canary, changed: PromptDefinition, counts: _Counts
+) -> Document:
+    return {
+        "id": canary.id,
+        "version": changed.version,
+        "share": canary.share,
+        "by": canary.by,
+        "why": canary.why,
+        "judged": {
+            "served": counts.judged(key, served.version),
+            "canary": counts.judged(key, changed.version),
+        },
+    }
+
+
+def _models(circuits: Iterable[Circuit]) -> list[Document]:
+    """The models that flows call; of several circuits of one the open one counts."""
+    away: dict[tuple[str, str], Document | None] = {}
+    for circuit in circuits:
+        key = circuit.server, circuit.model
+        why = {"why": circuit.why, "since": iso(circuit.since)} if circuit.is_open else None
+        away[key] = away.get(key) or why
+    return [{"server": server, "model": model, "away": why} for (server, model), why in sorted(away.items())]
+
+
+def _change(change: AppliedChange) -> Document:
+    return {
+        "at": iso(change.at),
+        "workspace": change.workspace,
+        "entry": excerpt(change.entry),
+        "action": change.action,
+        "version": change.prompt and change.prompt.version,
+        "by": change.by,
+        "why": change.why,
+    }
+
+
+def _outcome(answered: Answered) -> Document:
+    document = answered._asdict() | {"at": iso(answered.at), "seconds": round(answered.seconds, 4)}
+    if (content := document.pop("content")) is not None:
+        document["content"] = content.document
+    return document
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float | None:
+    """The least value that at least this share of the values does not exceed; None without values."""
+    return round(ordered[math.ceil(share * len(ordered)) - 1], 4) if ordered else None
+
+
+def iso(seconds: float) -> str:
+    """A time in seconds since the epoch, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
