@@ -161,9 +161,9 @@ def block_with(guide: str, language: str, text: str) -> str:
     return next(block for block in blocks(guide, language) if text in block)
 
 
-def start_with(guide: str, text: str) -> list[str]:
+def start_with(guide: str, text: str, command: str = "run") -> list[str]:
     """The command line that starts the worker of the guide with this text in an argument."""
-    return next(line for line in commands(guide) if line[0] == "run" and text in " ".join(line))
+    return next(line for line in commands(guide) if line[0] == command and text in " ".join(line))
 
 
 def test_the_estimate_of_the_guide_is_what_the_command_prints(tmp_path: Path) -> None:
@@ -239,3 +239,13 @@ def test_the_ontology_of_the_guide_has_an_answer_corrected(tmp_path: Path) -> No
         printing(block_with(guide, "python", "Chunk"), tmp_path) as output,
     ):
         assert sorted(output.readline() for _ in range(2)) == sorted(shown.splitlines(keepends=True))
+
+
+def test_the_completion_of_the_guide_is_printed(tmp_path: Path) -> None:
+    guide = guide_of("completion-worker.md", tmp_path)
+    (tmp_path / "completions.jsonl").write_text(block_with(guide, "json", "answer"), encoding="utf-8")
+    with (
+        worker(start_with(guide, "scripted:", "complete"), tmp_path),
+        printing(block_with(guide, "python", "TopicProvider"), tmp_path) as output,
+    ):
+        assert output.readline() == "3,403 metres.\n"
