@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.support.guides import ROOT, guide_page
 from trustgraph_prompt import wire
-from trustgraph_prompt.broker import connect
+from trustgraph_prompt.broker import Broker, Message, Table, connect, retry_and_dead_letters, topics
 from trustgraph_prompt.llm import ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, files
 from trustgraph_prompt.worker import Prompts, Service, flow_file
+from trustgraph_prompt.worker.canary.record import Canary
+from trustgraph_prompt.worker.config import apply, config_topic, history
+from trustgraph_prompt.worker.config.report_topic import REPORT
+from trustgraph_prompt.worker.dead_letters.record import LetterSource, failure_properties
 
 BLOCK = re.compile(r'^```json title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 EXAMPLES: dict[str, Any] = {
@@ -121,3 +126,88 @@ async def test_a_worker_publishes_what_the_page_shows() -> None:
     for title, message in found.items():
         assert shape(message) == shape(page[title]), title
     assert messages["object"].properties.keys() == EXAMPLES["properties of an object"].keys()
+
+
+@pytest.mark.parametrize("record", [wire.ConfigResponse, wire.ConfigPush])
+def test_what_the_config_service_sends_on_the_page_is_understood(record: Any) -> None:
+    example = EXAMPLES[record.__name__]
+    assert json.loads(wire.encode(record.decode(json.dumps(example).encode()))) == example
+
+
+def test_the_request_to_the_config_service_is_what_the_encoder_writes() -> None:
+    request = wire.ConfigRequest("getvalues", workspace="default", type="prompt")
+    assert json.loads(request.encode()) == EXAMPLES["ConfigRequest"]
+
+
+def test_the_letters_of_the_page_are_what_the_broker_writes() -> None:
+    dead, again = (
+        EXAMPLES["properties of a dead letter"],
+        EXAMPLES["properties of a request to be tried again"],
+    )
+    source = LetterSource(dead["REAL_TOPIC"], dead["REAL_SUBSCRIPTION"])
+    data = json.dumps(EXAMPLES["dead letter"]).encode()
+    published = int(dead["ORIGIN_PUBLISH_TIME"]) / 1000
+    request = Message(data, source.topic, dead["ORIGIN_MESSAGE_ID"], {"id": "1"}, published=published)
+    why = failure_properties(dead["error"], dead["flow"], dead["prompt"], int(dead["died"]) / 1000)
+    letter = retry_and_dead_letters.dead_letter(source, request, dead["reason"], why)
+    assert (letter.topic, letter.data, letter.properties) == (source.dead_letter_topic, data, dead)
+    assert retry_and_dead_letters.retry_letter(source, request, 30, None).properties == again
+
+
+async def the_entry(broker: Broker, topic: str) -> Message:
+    [message] = (await config_topic.messages(broker, "default", topic=topic)).values()
+    return message
+
+
+async def first(table: Table, fits: Callable[[Message], bool]) -> Message:
+    """The first message of a table that fits, which may still have to come."""
+    there = [*filter(fits, table.entries.values())]
+    coming = (message async for message in table.changes() if fits(message))
+    return there[0] if there else await anext(coming)
+
+
+async def test_what_config_writes_beside_the_config_topic_is_what_the_page_shows() -> None:
+    change, canary = EXAMPLES["change of a prompt"], EXAMPLES["canary"]
+    author = history.Author(change["by"], change["why"])
+    wanted = {"template.summary": change["entry"]}
+    async with await connect("embedded:") as broker:
+
+        async def read(topic: str) -> dict[str, bytes]:
+            return await config_topic.entries(broker, "default", topic=topic)
+
+        plan, _ = await apply.propose(read, "default", "geology", wanted, topic=config_topic.TOPIC)
+        push = await apply.carry_out(
+            broker, "default", "geology", plan, topic=config_topic.TOPIC, author=author
+        )
+        published = await the_entry(broker, config_topic.TOPIC)
+        recorded = await the_entry(broker, config_topic.TOPIC + history.HISTORY)
+        owned = await the_entry(broker, config_topic.TOPIC + apply.OWNERS)
+
+    assert published.properties.keys() == EXAMPLES["properties of an entry"].keys()
+    assert recorded.key == f"default/template.summary@{push}"
+    assert shape(json.loads(recorded.data)) == shape(change)
+    assert json.loads(owned.data) == EXAMPLES["what an owner applied"]
+    assert json.loads(Canary.decode(json.dumps(canary).encode()).encode()) == canary
+
+
+async def test_what_a_worker_writes_on_its_own_topics_is_what_the_page_shows() -> None:
+    flow = flow_file.parse({"name": "requests", **FLOWS["requests"]}, "requests")
+    source, rejected = LetterSource.of(flow), EXAMPLES["rejected entry"]
+    async with await connect("embedded:") as broker:
+        reports = await broker.table(config_topic.TOPIC + REPORT)
+        work = await broker.table(topics.in_progress_topic(source.topic, source.subscription))
+        service = Service(broker, [flow], Prompts(), lambda model: ANSWERS)
+        push = await config_topic.push(broker, "default", {"template.broken": '{"prompt": "{{ a"}'})
+        serving = asyncio.create_task(service.run())
+        requests = await broker.producer(source.topic)
+        await requests.send(wire.PromptRequest("nope").encode(), properties={"id": "1"})
+        in_progress = await first(work, lambda message: message.data not in (b"", b"{}"))
+        report = await first(reports, lambda message: message.key == rejected["key"])
+        announcement = await first(reports, lambda message: push.encode() in message.data)
+        service.stop()
+        await serving
+
+    assert [*json.loads(in_progress.data).values()] == [*EXAMPLES["requests in progress"].values()]
+    assert json.loads(report.data) == rejected
+    shown = json.dumps(EXAMPLES["worker"]).replace("17fd51da4b5e4e68a4d802f3e88ba4e1", push)
+    assert json.loads(announcement.data) == json.loads(shown)

@@ -405,6 +405,16 @@ def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
     assert asking.provider.timeout == 120
 
 
+def test_the_flow_in_the_reference_loads(tmp_path: Path) -> None:
+    [flow] = re.findall(
+        r"^```yaml\n(.*?)^```$", guide_page("flows.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+    [loaded] = flow_file.load(written(tmp_path, flow, "chunks.yaml"))
+
+    assert (loaded.name, loaded.prompt) == ("chunks", "agent-kg-extract")
+
+
 def test_an_ontology_without_a_class_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plants.json").write_text("{}")
     with pytest.raises(FlowError, match="/classes: the ontology has no class"):
