@@ -39,7 +39,6 @@ def pytest_collection() -> None:
 
 def pytest_collection_finish() -> None:
     """Those that stay are never looked at."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 
