@@ -554,6 +554,28 @@ def test_a_passage_that_ends_behind_its_text_ends_with_it(open_page: Opening) ->
     reads(page, "🌋 Etna smokes.", "na smokes.")
 
 
+def test_headings_are_shown_as_such_with_all_their_characters(open_page: Opening) -> None:
+    text = (
+        "# 🌋 Etna\n\nIt smokes.\n\n```sh\n# no heading\n```\n\n"
+        "Eruptions of Etna\n---\n\nEtna erupted in 1669.\n"
+    )
+    thing = Thing("urn:2", "Etna", ("urn:2",), ("Etna",))
+    at = [each.start() for each in re.finditer("Etna", text)]
+    passages = tuple(Passage("urn:1", start, start + 4) for start in at)
+    facts = [Fact("urn:2", "is", f"{n}", False, (each,), ("facts",)) for n, each in enumerate(passages)]
+    document = SourceDocument("urn:1", ("notes.md",), "markdown", text)
+    page = open_page(GraphView({"urn:2": thing}, facts, {"urn:1": document}, [], []))
+    assert page.locator("#text").evaluate("(area) => area.textContent") == text
+    headings = page.locator("#text b").all_text_contents()
+    assert "".join(headings) == "# 🌋 EtnaEruptions of Etna\n---"
+    page.locator("#text mark").nth(1).click()
+    page.locator(".predicate").nth(1).click()
+    sees(page.locator("mark.chosen"), "Etna")
+    assert page.locator("mark.chosen").evaluate(
+        "(mark) => mark.parentElement.previousSibling.textContent"
+    ) == ("Eruptions of ")
+
+
 def test_a_narrow_window_does_not_scroll_beyond_the_page(open_page: Opening) -> None:
     page = open_page(Story().view(), viewport={"width": 600, "height": 500})
     page.locator("#things").get_by_role("button", name="London").click()
