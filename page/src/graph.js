@@ -106,8 +106,9 @@ function placeLabels(graph) {
       left < other.right && other.left < right && top < other.bottom && other.top < bottom);
 
   function places({ x, y, size }, width, height) {
-    const out = x < area.clientWidth / 2 ? -1 : 1; // away from the middle, where the edges are
-    const sides = [[out, 0], [0, 1], [0, -1], [out, 1], [out, -1], [-out, 0]];
+    // Away from the middle, where the edges are.
+    const [aside, off] = [x < area.clientWidth / 2 ? -1 : 1, y < area.clientHeight / 2 ? -1 : 1];
+    const sides = [[aside, 0], [0, off], [aside, off], [0, -off], [aside, -off], [-aside, 0]];
     return sides.map(([dx, dy]) => {
       const center = x + dx * (width / 2 + (dy ? 0 : size + GAP));
       return box(center - width / 2, y + dy * (size + 2 + height / 2), width, height);
