@@ -5,7 +5,7 @@ import { shortened } from "./lists.js";
 /**
  * @typedef {{start: number, end: number, document: Doc, page: ?number, heading: ?string, facts: Fact[]}} Passage
  *   Offsets are UTF-16 code units of the document's text, the end exclusive.
- * @typedef {{number: number, name: string, text: string, passages: Passage[]}} Doc
+ * @typedef {{number: number, name: string, text: string, headings: number[][], passages: Passage[]}} Doc
  * @typedef {{number: number, name: string, types: string[], x: number, y: number, iris: string[], others: string[], facts: Fact[]}} Thing
  *   `facts` are those in which it is subject or object.
  * @typedef {{subject: Thing, predicate: string, object: Thing | string, isRelation: boolean, passages: Passage[], prompts: string[], chunks: Passage[], isUngrounded: boolean}} Fact
@@ -26,8 +26,8 @@ const name = (number) => shortened(strings[number], LONGEST_NAME);
 const aText = (text) => shortened(text, LONGEST_TEXT);
 
 /** @type {Doc[]} */
-export const documents = data.documents.map(([files, text], number) => ({
-  number, name: files.join(", "), text, passages: [],
+export const documents = data.documents.map(([files, text, headings], number) => ({
+  number, name: files.join(", "), text, headings, passages: [],
 }));
 
 const passages = data.passages.map(([doc, start, end, page, heading]) => ({

@@ -76,17 +76,19 @@ function edgeReducer(key, { facts }) {
 }
 
 const EDGE_OF_AREA = 6; // pixels inside the border that stay free
-const GAP = 6; // pixels between the label of an edge and its ends
+const GAP = 6; // pixels between a label and a node beside it
 
 const box = (left, middle, width, height) => ({ left, right: left + width, top: middle - height / 2, bottom: middle + height / 2 });
 
 /**
- * Make labels stay apart from each other, and from the nodes if these are few: beside a node, below or above;
- * on the middle of an edge, or nearer to one of its ends.
+ * Make labels stay apart from each other, and from the nodes if these are few: beside a node, below, above or at a
+ * corner; on the middle of an edge, or nearer to one of its ends. Where there is no room, that of a node with several
+ * edges lies on nodes with fewer.
  */
 function placeLabels(graph) {
   let sigma; // draws its first frame before it can be asked where things are
-  let taken = null; // for one frame
+  let waiting = []; // labels of nodes
+  let taken = null; // for one frame, as `placeOf`
   let placeOf;
 
   const isInSight = ({ left, right, top, bottom }) =>
@@ -95,31 +97,44 @@ function placeLabels(graph) {
     const shown = sigma.getNodeDisplayData(node);
     const { x, y } = sigma.framedGraphToViewport(shown);
     const size = sigma.scaleSize(shown.size);
-    return box(x - size, y, 2 * size, 2 * size);
+    return { ...box(x - size, y, 2 * size, 2 * size), size };
   }).filter(isInSight);
-  const isFree = ({ left, right, top, bottom }) =>
+  /** Whether nothing is there yet, but for nodes that are smaller than `least`. */
+  const isFree = (least) => ({ left, right, top, bottom }) =>
     left >= EDGE_OF_AREA && right <= area.clientWidth - EDGE_OF_AREA &&
-    !taken.some((other) => left < other.right && other.left < right && top < other.bottom && other.top < bottom);
+    !taken.some((other) => !(other.size < least) &&
+      left < other.right && other.left < right && top < other.bottom && other.top < bottom);
 
   function places({ x, y, size }, width, height) {
-    const right = box(x + size + 4, y, width, height);
-    const left = box(x - size - 4 - width, y, width, height);
-    const aside = size + 2 + height / 2;
-    const beside = x < area.clientWidth / 2 ? [left, right] : [right, left]; // away from the middle, where the edges are
-    return [...beside, box(x - width / 2, y + aside, width, height), box(x - width / 2, y - aside, width, height)];
+    // Away from the middle, where the edges are.
+    const [aside, off] = [x < area.clientWidth / 2 ? -1 : 1, y < area.clientHeight / 2 ? -1 : 1];
+    const sides = [[aside, 0], [0, off], [aside, off], [0, -off], [aside, -off], [-aside, 0]];
+    return sides.map(([dx, dy]) => {
+      const center = x + dx * (width / 2 + (dy ? 0 : size + GAP));
+      return box(center - width / 2, y + dy * (size + 2 + height / 2), width, height);
+    });
   }
 
-  /** Begin to place labels; those of a frame are placed once. Returns false before the first frame. */
+  /**
+   * Write the labels of a frame's nodes before all others: first that of the chosen thing, then those of the
+   * things with the most relations. Returns false before the first frame.
+   */
   function isReady() {
-    if (sigma && !taken) [taken, placeOf] = [nodes(), new Map()];
+    if (sigma && !taken) {
+      [taken, placeOf] = [nodes(), new Map()];
+      waiting.sort(([, a], [, b]) => b.highlighted - a.highlighted || b.size - a.size);
+      for (const label of waiting) write(...label);
+    }
     return Boolean(sigma);
   }
 
+  const writeLater = (...label) => waiting.push(label);
+
   function write(context, node, { labelSize, labelFont }, isHighlighted) {
-    if (!isReady()) return;
-    context.font = `${isHighlighted ? 600 : 400} ${labelSize}px ${labelFont}`;
+    context.font = `${node.highlighted ? 600 : 400} ${labelSize}px ${labelFont}`;
     const possible = places(node, context.measureText(node.label).width, labelSize + 2);
-    const place = placeOf.get(node.key) ?? possible.find(isFree) ?? (isHighlighted && possible[0]);
+    const least = graph.degree(node.key) > 1 ? node.size : 0;
+    const place = placeOf.get(node.key) ?? possible.find(isFree(0)) ?? possible.find(isFree(least)) ?? (isHighlighted && possible[0]);
     if (!place || !node.label) return;
     placeOf.set(node.key, place);
     taken.push(place);
@@ -156,7 +171,7 @@ function placeLabels(graph) {
     context.font = `400 ${edgeLabelSize}px ${edgeLabelFont}`;
     const width = context.measureText(edge.label).width;
     const possible = [...placesOnEdge(from, to, width, edgeLabelSize)];
-    const place = placeOf.get(edge.key) ?? possible.find(({ boxes }) => boxes.every(isFree));
+    const place = placeOf.get(edge.key) ?? possible.find(({ boxes }) => boxes.every(isFree(0)));
     if (!place) return; // the list beside it has it, too
     placeOf.set(edge.key, place);
     taken.push(...place.boxes);
@@ -172,20 +187,21 @@ function placeLabels(graph) {
   }
 
   function writeHighlighted(context, node, settings) {
+    if (isReady()) write(context, node, settings, true);
     context.strokeStyle = colours.accent;
     context.lineWidth = 3;
     context.beginPath();
     context.arc(node.x, node.y, node.size + 2, 0, 2 * Math.PI);
     context.stroke();
-    write(context, node, settings, true);
   }
 
   function begin(drawn) {
     sigma = drawn;
-    sigma.on("beforeRender", () => (taken = null));
+    sigma.on("beforeRender", () => ([waiting, taken] = [[], null]));
+    sigma.on("afterRender", isReady);
     sigma.scheduleRender();
   }
-  return { write, writeHighlighted, writeOnEdge, begin };
+  return { writeLater, writeHighlighted, writeOnEdge, begin };
 }
 
 /**
@@ -214,7 +230,7 @@ export function draw(on) {
     minCameraRatio: 0.002,
     maxCameraRatio: 3,
     zIndex: true,
-    defaultDrawNodeLabel: labels.write,
+    defaultDrawNodeLabel: labels.writeLater,
     defaultDrawNodeHover: labels.writeHighlighted,
     defaultDrawEdgeLabel: labels.writeOnEdge,
     nodeReducer,
@@ -274,7 +290,7 @@ export function draw(on) {
       });
       // A few may be far off.
       const reach = distances.sort((a, b) => a - b)[Math.floor(distances.length * 0.75)] ?? 0;
-      move({ x, y, ratio: Math.min(Math.max(reach * 3, 0.05), 1) });
+      move({ x, y, ratio: Math.min(Math.max(reach * 3, 0.05), 2) });
     },
     recolour() {
       readColours();

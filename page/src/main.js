@@ -257,7 +257,9 @@ function showProblem(kind) {
   $("problem-list").hidden = !kind;
   $("text").hidden = Boolean(kind);
   if (!kind && hadFocus) $("text").focus();
-  if (kind) fillList($("problem-list"), ...problems[kind]);
+  if (!kind) return;
+  hidePlace();
+  fillList($("problem-list"), ...problems[kind]);
 }
 
 for (const [kind, [list]] of Object.entries(problems)) {

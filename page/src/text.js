@@ -1,6 +1,7 @@
 // The text of one document, with a mark on everything that was extracted from it.
 
 import { colour, thingAt } from "./data.js";
+import { element } from "./lists.js";
 
 /** Whole lines of at least 2,000 characters: a block that is out of sight costs no layout. */
 const BLOCKS = /[^]{1,2000}[^\n]*\n?/g;
@@ -8,7 +9,7 @@ const BLOCKS = /[^]{1,2000}[^\n]*\n?/g;
 const area = document.getElementById("text");
 
 let shown = null;
-/** Pieces of the text in its order: between two of them a passage begins or ends. */
+/** Pieces of the text in its order: between two of them a passage or a heading begins or ends. */
 let pieces = [];
 
 /** Show a document, unless it is shown already. */
@@ -17,10 +18,10 @@ export function showDocument(doc) {
   shown = doc;
   pieces = [];
   const passages = [...doc.passages].sort((a, b) => a.start - b.start || b.end - a.end);
-  const bounds = [...new Set(passages.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
+  const bounds = [...new Set([...passages.flatMap(({ start, end }) => [start, end]), ...doc.headings.flat()])].sort((a, b) => a - b);
   const blocks = [];
   let open = [];
-  let [next, bound] = [0, 0];
+  let [next, bound, heading] = [0, 0, 0];
   for (const { 0: text, index: from } of doc.text.matchAll(BLOCKS)) {
     const block = document.createElement("div");
     block.style.containIntrinsicSize = `auto ${Math.ceil(text.length / 50) * 1.6}em`;
@@ -29,7 +30,9 @@ export function showDocument(doc) {
       const end = Math.min(bounds[bound] ?? Infinity, from + text.length);
       open = open.filter((passage) => passage.end > start);
       while (passages[next]?.start <= start) open.push(passages[next++]);
-      block.append(piece(doc.text.slice(start, end), start, end, open));
+      while (doc.headings[heading]?.[1] <= start) heading += 1;
+      const part = piece(doc.text.slice(start, end), start, end, open);
+      block.append(doc.headings[heading]?.[0] <= start ? element("b", {}, part) : part);
       start = end;
     }
     blocks.push(block);

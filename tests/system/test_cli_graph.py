@@ -14,7 +14,7 @@ import pytest
 from tests.support.command import run, started
 from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, relation, same
 from tests.support.trustgraph_place import until
-from trustgraph_prompt.graph.statements import Literal, Statement
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import LABEL
 from trustgraph_prompt.graph_store.store import GraphStore
 
@@ -51,6 +51,7 @@ def test_a_query_prints_a_table(store: Path) -> None:
         ["e:chalk", "A", "soft", "rock."],
     ]
     assert (ran.returncode, ran.stderr) == (0, "")
+    assert not [line for line in ran.stdout.splitlines() if line.endswith(" ")]
 
 
 def test_one_query_leads_from_every_statement_to_its_document_page_offsets_and_quote(store: Path) -> None:
@@ -213,6 +214,8 @@ def test_show_suggests_a_name_and_lists_things_of_the_same_name(store: Path) -> 
     ran = run("graph", "show", "Needle", "--store", store)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "error: nothing in the store has the name 'Needle', did you mean 'Needles'?\n"
+    ran = run("graph", "show", "ENGLNAD", "--store", store)
+    assert ran.stderr == "error: nothing in the store has the name 'ENGLNAD', did you mean 'England'?\n"
     mercury = [relation("Mercury planet", "is", "x"), relation("Mercury metal", "is", "x")]
     answer = Answer("p", dict.fromkeys(mercury, ()))
     with GraphStore.open(store) as opened:
@@ -227,6 +230,14 @@ def test_show_suggests_a_name_and_lists_things_of_the_same_name(store: Path) -> 
     ]
     ran = run("graph", "show", "http://trustgraph.ai/e/mercury-metal", "--store", store)
     assert ran.stdout.startswith("Mercury\n  http://trustgraph.ai/e/mercury-metal\n")
+
+
+def test_show_finds_a_thing_without_a_label_by_the_end_of_its_iri(store: Path) -> None:
+    etna, is_in = (Iri(f"https://example.org/{name}") for name in ("Etna", "is-in"))
+    with GraphStore.open(store) as opened:
+        opened.add([Statement(etna, is_in, Iri("http://trustgraph.ai/e/england"))])
+    ran = run("graph", "show", "etna", "--store", store)
+    assert ran.stdout == "Etna\n  https://example.org/Etna\n\nEtna · is-in · England\n"
 
 
 def test_export_writes_files_and_replaces_none_without_being_told(store: Path, tmp_path: Path) -> None:

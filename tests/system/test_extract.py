@@ -256,15 +256,17 @@ class TestTheFileOfObjects:
             assert result.returncode == 2, out
             assert told in result.stderr, out
         command = ("extract", "n.txt", "--provider", SCRIPTED, "-o", "/dev/stdout")
-        piped = subprocess.run(
-            [str(PROGRAM), *map(str, command)],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-        )
+        to_stdout = [str(PROGRAM), *map(str, command)]
+        piped = subprocess.run(to_stdout, cwd=tmp_path, env=environment(), capture_output=True, text=True)
         assert (piped.returncode, piped.stdout) == (2, "")
         assert "is not a regular file" in piped.stderr
+        with (tmp_path / "out").open("w") as target:
+            redirected = subprocess.run(
+                to_stdout, cwd=tmp_path, env=environment(), stdout=target, stderr=subprocess.PIPE, text=True
+            )
+        assert redirected.returncode == 2
+        assert "not to standard output" in redirected.stderr
+        (tmp_path / "out").unlink()
         assert {file.name for file in tmp_path.iterdir()} == before
         assert (tmp_path / "n.txt").read_text() == "Chalk is soft."
         assert (tmp_path / "precious.jsonl").read_text() == "precious"

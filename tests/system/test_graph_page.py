@@ -6,6 +6,7 @@ import base64
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import combinations
@@ -246,6 +247,7 @@ def test_refused_ungrounded_and_truncated_are_listed_with_reasons_and_places(pag
     page.get_by_role("button", name="Zeus is not in the text").click()
     reads(page, LETTERS[:-1])
     page.get_by_role("button", name="1 truncated").click()
+    assert page.locator("#place").is_hidden()
     page.get_by_role("button", name="The answer was truncated").click()
     sees(page.locator("#place-text span"), "The answer about this passage was truncated")
     page.get_by_role("button", name="2 ungrounded").click()
@@ -407,26 +409,74 @@ def test_without_motion_the_layout_stays_as_it_was_written(open_page: Opening) -
     assert page.evaluate(PLACES) == written_places(view)
 
 
+WRITTEN = """(canvas) => new Promise((done) => {
+    const { sigma } = graphPage;
+    const context = sigma.getCanvases()[canvas].getContext("2d");
+    const texts = [];
+    const write = context.fillText;
+    context.fillText = (text, x, y) => {
+        texts.push([text, x, y - 10, x + context.measureText(text).width, y + 2]);
+        write.call(context, text, x, y);
+    };
+    sigma.once("afterRender", () => setTimeout(() => {
+        delete context.fillText;
+        done(texts);
+    }));
+    sigma.refresh();
+})"""
+"""What is written on a canvas in a frame: each text with the left, top, right and bottom of its box."""
+
+
 def test_labels_lie_on_no_other(open_page: Opening) -> None:
-    """Each way to write on a canvas is counted: boxes of texts of one frame must not overlap."""
     page = open_page(made_graph(40, 60))
-    drawn = page.evaluate(
-        """() => new Promise((done) => {
-            const { sigma } = graphPage;
-            const context = sigma.getCanvases().labels.getContext("2d");
-            const texts = [];
-            const write = context.fillText;
-            context.fillText = (text, x, y) => {
-                texts.push([text, x, y - 10, x + context.measureText(text).width, y + 2]);
-                write.call(context, text, x, y);
-            };
-            sigma.once("afterRender", () => done(texts));
-            sigma.refresh();
-        })"""
-    )
+    drawn = page.evaluate(WRITTEN, "labels")
     assert len(drawn) > 20
     for (_, left, top, right, bottom), (_, left_2, top_2, right_2, bottom_2) in combinations(drawn, 2):
         assert right <= left_2 or right_2 <= left or bottom <= top_2 or bottom_2 <= top
+
+
+def test_where_labels_have_no_room_those_of_the_most_related_things_are_there(open_page: Opening) -> None:
+    view = made_graph(80, 60)
+    page = open_page(view, viewport={"width": 390, "height": 844})
+    labelled = {text for text, *_ in page.evaluate(WRITTEN, "labels")}
+    assert len(labelled) < 40
+    relations = Counter(end for fact in view.facts if fact.is_relation for end in {fact.subject, fact.object})
+    assert {view.things[iri].name for iri, _ in relations.most_common(6)} <= labelled
+
+
+def test_a_chosen_thing_covers_nothing_of_its_label(open_page: Opening) -> None:
+    page = open_page(made_graph(40, 60))
+    for button in page.locator("#things button").all()[:12]:
+        button.click()
+        ((name, left, top, right, bottom),) = page.evaluate(WRITTEN, "hovers")
+        x, y, size = page.evaluate(
+            """(name) => {
+                const { sigma } = graphPage;
+                const node = sigma.getGraph().findNode((_, { thing }) => thing.name === name);
+                const shown = sigma.getNodeDisplayData(node);
+                const { x, y } = sigma.framedGraphToViewport(shown);
+                return [x, y, sigma.scaleSize(shown.size)];
+            }""",
+            name,
+        )
+        assert right <= x - size or x + size <= left or bottom <= y - size or y + size <= top, name
+
+
+def test_a_chosen_thing_has_its_neighbours_in_sight(open_page: Opening) -> None:
+    page = open_page(made_graph(2, 1))
+    for button in page.locator("#things button").all():
+        button.click()
+        hidden = page.evaluate(
+            """() => {
+                const { sigma } = graphPage;
+                const { width, height } = sigma.getDimensions();
+                return sigma.getGraph().filterNodes((node, { thing }) => {
+                    const { x, y } = sigma.framedGraphToViewport(sigma.getNodeDisplayData(node));
+                    return thing.near && (x < 0 || x > width || y < 0 || y > height);
+                });
+            }"""
+        )
+        assert hidden == []
 
 
 def test_labels_of_relations_in_one_line_lie_side_by_side(open_page: Opening) -> None:
@@ -502,6 +552,28 @@ def test_a_passage_that_ends_behind_its_text_ends_with_it(open_page: Opening) ->
     page.locator("#text mark").click()
     page.locator(".predicate").click()
     reads(page, "🌋 Etna smokes.", "na smokes.")
+
+
+def test_headings_are_shown_as_such_with_all_their_characters(open_page: Opening) -> None:
+    text = (
+        "# 🌋 Etna\n\nIt smokes.\n\n```sh\n# no heading\n```\n\n"
+        "Eruptions of Etna\n---\n\nEtna erupted in 1669.\n"
+    )
+    thing = Thing("urn:2", "Etna", ("urn:2",), ("Etna",))
+    at = [each.start() for each in re.finditer("Etna", text)]
+    passages = tuple(Passage("urn:1", start, start + 4) for start in at)
+    facts = [Fact("urn:2", "is", f"{n}", False, (each,), ("facts",)) for n, each in enumerate(passages)]
+    document = SourceDocument("urn:1", ("notes.md",), "markdown", text)
+    page = open_page(GraphView({"urn:2": thing}, facts, {"urn:1": document}, [], []))
+    assert page.locator("#text").evaluate("(area) => area.textContent") == text
+    headings = page.locator("#text b").all_text_contents()
+    assert "".join(headings) == "# 🌋 EtnaEruptions of Etna\n---"
+    page.locator("#text mark").nth(1).click()
+    page.locator(".predicate").nth(1).click()
+    sees(page.locator("mark.chosen"), "Etna")
+    assert page.locator("mark.chosen").evaluate(
+        "(mark) => mark.parentElement.previousSibling.textContent"
+    ) == ("Eruptions of ")
 
 
 def test_a_narrow_window_does_not_scroll_beyond_the_page(open_page: Opening) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from enum import StrEnum
@@ -101,7 +102,10 @@ def _print_table(results: ox.QuerySolutions) -> None:
         table.add_column(variable.value, overflow="fold")
     for solution in results:
         table.add_row(*(Text(harmless(_cell(term))) for term in solution))
-    Console(width=None if sys.stdout.isatty() else _ANY_WIDTH).print(table)
+    console = Console(width=None if sys.stdout.isatty() else _ANY_WIDTH)
+    with console.capture() as printed:
+        console.print(table)
+    typer.echo(re.sub(" +$", "", printed.get(), flags=re.MULTILINE), nl=False)
 
 
 def _cell(term: object) -> str:

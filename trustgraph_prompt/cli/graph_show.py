@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import options, output
-from trustgraph_prompt.errors import suggestion
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ EXAMPLE = "Example:  trustgraph-prompt graph show --store graph 'Ada Lovelace'"
 
 _LONGEST = 200  # characters of a sentence before a passage, and after it
 _MOST_LISTED = 10
+_LIKE = 75  # percent
 _END_OF_SENTENCE = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)|[。！？]|\n\s*\n")
 
 
@@ -26,20 +26,21 @@ def command(
     store: options.StoreOption,
 ) -> None:
     """Print what is known of one thing, with the sentences that state it. Exits with 1 if there is none."""
-    from trustgraph_prompt.graph_store.excerpt import excerpt
+    from trustgraph_prompt.graph_store.excerpt import excerpt, without_sources
     from trustgraph_prompt.graph_store.read_view import read_view
 
     with options.graph_store(store) as opened:
         view = read_view(excerpt(opened, name))
         if not _things(view, name):  # a thing without a label is called by its IRI; or others have like names
-            view = read_view(opened)
+            view = read_view(without_sources(opened))
+            if len(found := _things(view, name)) == 1:
+                view = read_view(excerpt(opened, found[0].iri))
     match _things(view, name):
         case [thing]:
             typer.echo(harmless("\n".join(_lines(view, thing))))
         case []:
-            names = [each for thing in view.things.values() for each in thing.names]
-            longer = sorted({each for each in names if name.casefold() in each.casefold()})[:_MOST_LISTED]
-            hint = f", did you mean {' or '.join(map(repr, longer))}?" if longer else suggestion(name, names)
+            near = _near(name, {each for thing in view.things.values() for each in thing.names})
+            hint = f", did you mean {' or '.join(map(repr, near))}?" if near else ""
             output.note(f"error: nothing in the store has the name {name!r}{hint}")
             raise typer.Exit(1)
         case several:
@@ -55,6 +56,18 @@ def _things(view: GraphView, name: str) -> list[Thing]:
     return [thing for thing in view.things.values() if name in thing.iris] or [
         thing for thing in view.things.values() if wanted in map(str.casefold, thing.names)
     ]
+
+
+def _near(name: str, names: set[str]) -> list[str]:
+    """The names that contain a name, or else those that are most like it."""
+    from rapidfuzz import fuzz, process
+
+    if longer := sorted(each for each in names if name.casefold() in each.casefold()):
+        return longer[:_MOST_LISTED]
+    like = process.extract(
+        name, sorted(names), scorer=fuzz.ratio, processor=str.casefold, limit=3, score_cutoff=_LIKE
+    )
+    return [near for near, _, _ in like]
 
 
 def _title(thing: Thing) -> str:

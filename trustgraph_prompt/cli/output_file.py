@@ -14,6 +14,8 @@ from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 SQLITE: Final = b"SQLite format 3\0"
 """The first bytes of the state of a run."""
 
+_NOT_TO_STANDARD_OUTPUT: Final = "objects go to a file, not to standard output"
+
 
 class OutputFile:
     """The file of objects, with `.state` for the answers and `.part` for the objects of this run.
@@ -76,12 +78,14 @@ class OutputFile:
 
     def _check(self, documents: Sequence[Path]) -> None:
         if str(self.out) == "-":
-            raise self._refusal("objects go to a file, not to standard output")
+            raise self._refusal(_NOT_TO_STANDARD_OUTPUT)
         for file in (self._target, self.state, self._part):
             if any(file.exists() and document.exists() and file.samefile(document) for document in documents):
                 raise self._refusal(f"writing to it would overwrite the document {file}")
         if self.out.exists() and not self.out.is_file():
             raise self._refusal("is not a regular file")
+        if self._is_standard_output():
+            raise self._refusal(_NOT_TO_STANDARD_OUTPUT)
         if self.state.exists() and not _may_be_state(self.state):
             raise ConfigError(
                 "is not the state of an earlier `extract`; choose another --output", where=str(self.state)
@@ -95,6 +99,13 @@ class OutputFile:
         for folder in (self._target.parent, self.state.parent):
             if not os.access(folder, os.W_OK):
                 raise self._refusal(f"cannot be written: the folder {folder} is not writable")
+
+    def _is_standard_output(self) -> bool:
+        """Whether standard output goes to this file, as with `/dev/stdout` and `> FILE`."""
+        try:
+            return os.path.samestat(self.out.stat(), os.fstat(1))
+        except OSError:  # there is no such file, or no standard output
+            return False
 
     def _refusal(self, message: str) -> ConfigError:
         return ConfigError(message, where=f"--output {self.out}")

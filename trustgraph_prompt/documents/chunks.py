@@ -11,13 +11,11 @@ from typing import Final, NamedTuple
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from trustgraph_prompt.documents.document import Chunk, Document
+from trustgraph_prompt.documents.markdown import WITH_HEADINGS
 from trustgraph_prompt.errors import ConfigError
 
 TOKENIZER: Final = "gpt-4o"
 """The model whose tokens are counted, offline (`o200k_base`); those of other models are similar."""
-
-_WITH_HEADINGS = frozenset({"markdown", "html", "docx", "pptx", "epub"})
-"""Formats whose text has Markdown's headings."""
 
 _BLOCK = 100_000
 """Characters that are split at a time: the splitter's time grows with the square of a very long word."""
@@ -91,7 +89,7 @@ def chunks(document: Document, size: Size = CHUNK_SIZE, overlap: Size = NO_OVERL
 
 
 def _passages(document: Document, size: Size) -> Iterator[tuple[int, str]]:
-    splitter = _splitter(size.length, size, markdown=document.format in _WITH_HEADINGS)
+    splitter = _splitter(size.length, size, markdown=document.format in WITH_HEADINGS)
     block = max(_BLOCK, size.length * (_MOST_PER_TOKEN if size.in_tokens else 4))
     for start, end in document.records or ((0, len(document.text)),):
         while start < end:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
-from trustgraph_prompt.documents.document import Place
+from trustgraph_prompt.documents.document import Place, Span
 from trustgraph_prompt.documents.writer import Headings
+
+WITH_HEADINGS: Final = frozenset({"markdown", "html", "docx", "pptx", "epub"})
+"""Formats whose text has Markdown's headings."""
 
 _PARTS: Final = re.compile(
     r"""\A---[ \t]*\r?\n (?:(?!(?:---|\.\.\.)[ \t]*\r?$) .*\n)*+ (?:---|\.\.\.)  # what precedes the text
@@ -35,3 +39,8 @@ def markdown_places(text: str) -> tuple[Place, ...]:
             continue
         places.append(Place(part.start(), None, str(headings) or None))
     return tuple(places)
+
+
+def heading_spans(text: str) -> Iterator[Span]:
+    """Yield where the headings stand, with their marks."""
+    return (part.span() for part in _PARTS.finditer(text) if part["marks"] or part["line"])

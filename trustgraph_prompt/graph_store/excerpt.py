@@ -1,4 +1,4 @@
-"""Copies out of a store what concerns the things of one name, to be read without the rest."""
+"""Copies parts of a store, to be read without the rest: what concerns one name, or the facts alone."""
 
 from __future__ import annotations
 
@@ -34,6 +34,14 @@ def excerpt(store: GraphStore, name: str) -> GraphStore:
     excerpt = GraphStore.in_memory()
     excerpt.dataset.extend(copied.quads)
     return excerpt
+
+
+def without_sources(store: GraphStore) -> GraphStore:
+    """Copy the facts and names of a store into memory, but not where they come from, which is most of it."""
+    copy = GraphStore.in_memory()
+    for graph in (_FACTS, _SAME):
+        copy.dataset.extend(store.dataset.quads_for_pattern(None, None, None, graph))
+    return copy
 
 
 class _Excerpt:

@@ -13,8 +13,9 @@ from collections import defaultdict
 from pathlib import Path, PurePath
 from typing import Any, Final
 
+from trustgraph_prompt.documents.markdown import WITH_HEADINGS, heading_spans
 from trustgraph_prompt.graph_store.layout import layout
-from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, Thing
+from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, SourceDocument, Thing
 from trustgraph_prompt.replaced_file import replaced
 
 TEMPLATE: Final = Path(__file__).parent / "page_files" / "page.html"
@@ -52,6 +53,11 @@ def _data(view: GraphView) -> dict[str, Any]:
         ((numbers[fact.subject], numbers[fact.object]) for fact in view.facts if fact.is_relation),
     )
 
+    def document(document: SourceDocument, offset: _Utf16) -> list[Any]:
+        spans = heading_spans(document.text) if document.format in WITH_HEADINGS else ()
+        headings = [(offset[start], offset[end]) for start, end in spans]
+        return [document.files or (document.iri,), document.text, headings]
+
     def thing(thing: Thing, x: float, y: float) -> list[Any]:
         types = [strings[name] for name in thing.types]
         others = [name for name in thing.names if name != thing.name]
@@ -70,12 +76,12 @@ def _data(view: GraphView) -> dict[str, Any]:
         ]
 
     def passage(passage: Passage) -> list[Any]:
-        document = documents[passage.document]
-        start, end = offsets[document][passage.start], offsets[document][passage.end]
-        return [document, start, end, passage.page, passage.heading and strings[passage.heading]]
+        number = documents[passage.document]
+        start, end = offsets[number][passage.start], offsets[number][passage.end]
+        return [number, start, end, passage.page, passage.heading and strings[passage.heading]]
 
     return {
-        "documents": [[each.files or (iri,), each.text] for iri, each in view.documents.items()],
+        "documents": [*map(document, view.documents.values(), offsets)],
         "things": [thing(each, *place) for each, place in zip(view.things.values(), places, strict=True)],
         "facts": [fact(each) for each in view.facts],
         "refusals": [
