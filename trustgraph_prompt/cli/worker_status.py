@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import socket
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, Final, NamedTuple, Self
@@ -48,6 +49,8 @@ class Workers:
         """Raises `ConfigError` for an invalid URL."""
         self._urls = list(dict.fromkeys(map(_checked, urls)))
         self.seen: dict[str, Look] = {}
+        self._behind: defaultdict[URL, set[str]] = defaultdict(set)
+        self._asked: set[str] = set()
         self._valid = jsonschema_rs.validator_for(_schema(), validate_formats=True)
 
     async def __aenter__(self) -> Self:
@@ -74,37 +77,23 @@ class Workers:
         return {address: look.why for address, look in sorted(self.seen.items()) if look.status is None}
 
     async def look(self) -> None:
-        """Look once at every address."""
-
-        async def behind(url: URL) -> None:
-            await asyncio.gather(*(self._look_at(url, host) for host in await self._hosts(url)))
-
-        await asyncio.gather(*map(behind, self._urls))
+        """Look once at every address. When a name cannot be looked up, its last addresses are kept."""
+        await asyncio.gather(*map(self._look_behind, self._urls))
 
     async def follow(self, interval: float) -> None:
-        """Look at every address again and again, until cancelled. `interval` is in seconds."""
-        async with asyncio.TaskGroup() as group:
-            for url in self._urls:
-                group.create_task(self._follow_name(url, interval))
-
-    async def _follow_name(self, url: URL, interval: float) -> None:
-        """Look at all addresses of a name. When it cannot be looked up, the last ones are kept."""
-        followed: dict[str, asyncio.Task[None]] = {}
-        async with asyncio.TaskGroup() as group:
+        """Look every `interval` seconds, until cancelled. A look that takes longer delays no other."""
+        async with asyncio.TaskGroup() as looks:
             while True:
-                hosts = await self._hosts(url)
-                for gone in followed.keys() - set(hosts or followed):
-                    followed.pop(gone).cancel()
-                    self.seen.pop(_address(url, gone), None)
-                for host in hosts:
-                    if host not in followed:
-                        followed[host] = group.create_task(self._follow_address(url, host, interval))
+                looks.create_task(self.look())
                 await asyncio.sleep(interval)
 
-    async def _follow_address(self, url: URL, host: str, interval: float) -> None:
-        while True:
-            await self._look_at(url, host)
-            await asyncio.sleep(interval)
+    async def _look_behind(self, url: URL) -> None:
+        hosts = await self._hosts(url)
+        if hosts:
+            for gone in self._behind[url] - set(hosts):
+                self.seen.pop(_address(url, gone), None)
+            self._behind[url] = set(hosts)
+        await asyncio.gather(*(self._look_at(url, host) for host in self._behind[url]))
 
     async def _hosts(self, url: URL) -> list[str]:
         """The IP addresses of a name; `seen` says why there are none."""
@@ -129,6 +118,11 @@ class Workers:
         return hosts[:MAX_ADDRESSES]
 
     async def _look_at(self, url: URL, host: str) -> None:
+        """Look at an address, unless it is still being asked."""
+        address = _address(url, host)
+        if address in self._asked:
+            return
+        self._asked.add(address)
         try:
             look = Look(await self._status(url, host))
         except TimeoutError:
@@ -140,7 +134,10 @@ class Workers:
             look = Look(None, os.strerror(number) if number else excerpt(str(error.os_error)))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             look = Look(None, excerpt(str(error) or type(error).__name__))
-        self.seen[_address(url, host)] = look
+        finally:
+            self._asked.remove(address)
+        if host in self._behind[url]:
+            self.seen[address] = look
 
     async def _status(self, url: URL, host: str) -> Status:
         """Fetch the document. Raises `ValueError` if it is none."""
