@@ -169,8 +169,8 @@ async def test_a_model_that_is_away_has_the_reason(house: House) -> None:
     working = await house.work(house.flow(), Refusing())
     await house.send(house.flow(), "say", text="it")
     document = await until(working, lambda document: not document["ready"])
-    [model] = document["provider"]["models"]
-    assert "HTTP 401" in model["away"]["why"]
+    [why] = [why for part, why in document["waiting"].items() if part.startswith("model ")]
+    assert "HTTP 401" in why
     assert document["since"] > document["worker"]["started"]
     assert document["provider"]["errors"]["scripted"] == {"provider_authentication": 1}
     assert "SECRET" not in str(document)

@@ -100,7 +100,6 @@ def status(instance: str = "a", **changes: Any) -> dict[str, Any]:
             "limits": {"in_flight": None, "requests_per_minute": None, "tokens_per_minute": None},
             "pauses": 0,
             "paused": {},
-            "models": [],
             "errors": {},
         },
         "dead_letters": {"llm-error": 2},

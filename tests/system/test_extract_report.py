@@ -172,7 +172,7 @@ def test_links_lead_to_the_graph_to_the_objects_and_within_the_page(demo: Path, 
 def test_the_report_is_made_again_of_kept_answers_by_the_command_that_a_run_names(tmp_path: Path) -> None:
     shutil.copy(DOCUMENT, tmp_path / "chalk.txt")
     first = run("extract", "chalk.txt", "--provider", SCRIPTED, "-o", "o.jsonl", folder=tmp_path)
-    [command] = [line for line in first.stderr.splitlines() if "--report" in line]
+    [command] = [line for line in first.stdout.splitlines() if "--report" in line]
     again = run(*shlex.split(command)[1:], "--json", folder=tmp_path)
     summary = json.loads(again.stdout)
     assert summary["from_earlier_runs"] == summary["answers"]

@@ -8,6 +8,7 @@ import os
 import socket
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
 from typing import Any, Final, NamedTuple, Self
 
@@ -16,7 +17,6 @@ import jsonschema_rs
 import orjson
 from yarl import URL
 
-from trustgraph_prompt import http_urls
 from trustgraph_prompt.errors import ConfigError, excerpt
 
 SECONDS_FOR_AN_ANSWER: Final = 3.0
@@ -25,8 +25,8 @@ SECONDS_FOR_AN_ANSWER: Final = 3.0
 MAX_BYTES: Final = 8 * 1024 * 1024
 """The size of a document. A worker's own bounds keep it far smaller."""
 
-MAX_ADDRESSES: Final = 256
-"""Addresses behind one name that are asked."""
+MAX_CONNECTIONS: Final = 256
+"""Addresses that are asked at a time."""
 
 Status = Mapping[str, Any]
 """A document that `worker/telemetry/status.schema.json` describes."""
@@ -55,7 +55,7 @@ class Workers:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True), auto_decompress=False
+            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, force_close=True), auto_decompress=False
         )
         return self
 
@@ -109,13 +109,8 @@ class Workers:
             return []
         families = {family for family, *_ in found}  # of IPv4 and IPv6, a server may listen on only one
         chosen = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
-        hosts = sorted({str(address[0]) for family, *_, address in found if family == chosen})
         self.seen.pop(str(url), None)
-        if len(hosts) > MAX_ADDRESSES:
-            self.seen[str(url)] = Look(
-                None, f"it has {len(hosts):,} addresses, of which {MAX_ADDRESSES} are asked"
-            )
-        return hosts[:MAX_ADDRESSES]
+        return sorted({str(address[0]) for family, *_, address in found if family == chosen})
 
     async def _look_at(self, url: URL, host: str) -> None:
         """Look at an address, unless it is still being asked."""
@@ -172,23 +167,19 @@ def _address(url: URL, host: str) -> str:
 
 
 def _checked(url: str) -> URL:
-    parsed = None
-    try:
+    with suppress(ValueError):
         parsed = URL(url)
-        valid = parsed.scheme in ("http", "https") and bool(parsed.host) and parsed.port != 0
-        valid = valid and not (parsed.user or parsed.password or parsed.query_string or parsed.fragment)
-    except ValueError:
-        valid = False
-    if parsed is None or not valid:
-        problem = "it must not contain a user, a query or a fragment" if parsed and parsed.host else ""
-        problem = problem or http_urls.why_invalid(url)
-        raise ConfigError(f"not the URL of a worker: {problem}", where="URL", expected="http://HOST:PORT")
-    return parsed
+        more = parsed.user or parsed.password or parsed.query_string or parsed.fragment
+        if parsed.scheme in ("http", "https") and parsed.host and parsed.port != 0 and not more:
+            return parsed
+    raise ConfigError(
+        "not the URL of a worker",
+        where="URL",
+        expected="http://HOST:PORT and no query",
+    )
 
 
 def _schema() -> dict[str, Any]:
-    file = (
-        resources.files("trustgraph_prompt") / "worker/telemetry/status.schema.json"
-    )  # without importing it
+    file = resources.files("trustgraph_prompt") / "worker/telemetry/status.schema.json"  # not imported
     schema: dict[str, Any] = json.loads(file.read_text("utf-8"))
     return schema

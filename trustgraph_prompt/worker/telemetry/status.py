@@ -9,14 +9,13 @@ import math
 import os
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import trustgraph_prompt
 from trustgraph_prompt.errors import excerpt
-from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.worker.canary.record import Canary
 from trustgraph_prompt.worker.config.recent_changes import AppliedChange
@@ -74,7 +73,6 @@ class Status:
             "waiting": service.limits.waiting,
             "limits": service.limits.set,
             "paused": {server: round(seconds, 1) for server, seconds in service.limits.pauses.items()},
-            "models": _models(service.circuits.all),
         }
         outcomes, now = list(activity.outcomes), activity.clock()
         flows: list[tuple[Flow, str, str | None, FlowActivity]] = []
@@ -251,16 +249,6 @@ def _canary(
             "canary": counts.judged(key, changed.version),
         },
     }
-
-
-def _models(circuits: Iterable[Circuit]) -> list[Document]:
-    """The models that flows call; of several circuits of one the open one counts."""
-    away: dict[tuple[str, str], Document | None] = {}
-    for circuit in circuits:
-        key = circuit.server, circuit.model
-        why = {"why": circuit.why, "since": iso(circuit.since)} if circuit.is_open else None
-        away[key] = away.get(key) or why
-    return [{"server": server, "model": model, "away": why} for (server, model), why in sorted(away.items())]
 
 
 def _change(change: AppliedChange) -> Document:
