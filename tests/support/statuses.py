@@ -45,7 +45,6 @@ def prompt(id: str = "define", **changes: Any) -> dict[str, Any]:
         "id": id,
         "version": "3f2a9c81" * 8,
         "since": "2026-11-27T10:00:00.000Z",
-        "flows": ["f"],
         "requests": 10,
         "outcomes": {"success": 8, "empty": 2},
         "objects": 20,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import resources
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import aiohttp
 import jsonschema_rs
@@ -32,15 +32,9 @@ Status = Mapping[str, Any]
 """A document that `worker/telemetry/status.schema.json` describes."""
 
 
-class Look(NamedTuple):
-    """What is at an address: the status of a worker, or `why` there is none."""
-
-    status: Status | None
-    why: str = ""
-
-
 class Workers:
-    """The workers behind URLs: `seen` has the last look at each address, and at each name without any.
+    """The workers behind URLs: `seen` has the status at each address, or why there is none, and why a
+    name has no address.
 
     A context manager; `seen` changes while `look` or `follow` runs.
     """
@@ -48,7 +42,7 @@ class Workers:
     def __init__(self, urls: Sequence[str]) -> None:
         """Raises `ConfigError` for an invalid URL."""
         self._urls = list(dict.fromkeys(map(_checked, urls)))
-        self.seen: dict[str, Look] = {}
+        self.seen: dict[str, Status | str] = {}
         self._behind: defaultdict[URL, set[str]] = defaultdict(set)
         self._asked: set[str] = set()
         self._valid = jsonschema_rs.validator_for(_schema(), validate_formats=True)
@@ -67,14 +61,14 @@ class Workers:
         """The statuses by address; of a worker with several addresses, only the first."""
         by_instance: dict[str, tuple[str, Status]] = {}
         for address, look in sorted(self.seen.items()):
-            if look.status is not None:
-                by_instance.setdefault(look.status["worker"]["instance"], (address, look.status))
+            if not isinstance(look, str):
+                by_instance.setdefault(look["worker"]["instance"], (address, look))
         return dict(by_instance.values())
 
     @property
     def missing(self) -> dict[str, str]:
         """Why there is no status, by address."""
-        return {address: look.why for address, look in sorted(self.seen.items()) if look.status is None}
+        return {address: look for address, look in sorted(self.seen.items()) if isinstance(look, str)}
 
     async def look(self) -> None:
         """Look once at every address. When a name cannot be looked up, its last addresses are kept."""
@@ -103,9 +97,7 @@ class Workers:
             async with asyncio.timeout(SECONDS_FOR_AN_ANSWER):
                 found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:  # TimeoutError, too
-            self.seen[str(url)] = Look(
-                None, getattr(error, "strerror", None) or "the name is not looked up in time"
-            )
+            self.seen[str(url)] = getattr(error, "strerror", None) or "the name is not looked up in time"
             return []
         families = {family for family, *_ in found}  # of IPv4 and IPv6, a server may listen on only one
         chosen = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
@@ -119,16 +111,16 @@ class Workers:
             return
         self._asked.add(address)
         try:
-            look = Look(await self._status(url, host))
+            look: Status | str = await self._status(url, host)
         except TimeoutError:
-            look = Look(None, f"no answer in {SECONDS_FOR_AN_ANSWER:g} s")
+            look = f"no answer in {SECONDS_FOR_AN_ANSWER:g} s"
         except aiohttp.ClientSSLError as error:  # its number is not one of the operating system
-            look = Look(None, excerpt(str(error)))
+            look = excerpt(str(error))
         except aiohttp.ClientConnectorError as error:
             number = error.os_error.errno
-            look = Look(None, os.strerror(number) if number else excerpt(str(error.os_error)))
+            look = os.strerror(number) if number else excerpt(str(error.os_error))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            look = Look(None, excerpt(str(error) or type(error).__name__))
+            look = excerpt(str(error) or type(error).__name__)
         finally:
             self._asked.remove(address)
         if host in self._behind[url]:

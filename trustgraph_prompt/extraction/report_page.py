@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from jinja2 import Environment
 from markupsafe import Markup
 
 from trustgraph_prompt import __version__, html_pages
@@ -46,7 +45,7 @@ def write_report(report: Report, file: Path, origin: Origin, advice: Sequence[Ad
     shown = report.shown_chunks()
     files = {file for file, _ in shown}
     page = (
-        _environment()
+        html_pages.environment(FILES, finalize=_visible)
         .get_template("report.html")
         .generate(
             report=report,
@@ -56,8 +55,10 @@ def write_report(report: Report, file: Path, origin: Origin, advice: Sequence[Ad
             policy=f"{POLICY}; style-src {html_pages.allowed(style)}",
             version=__version__,
             made=datetime.now(UTC),
+            most=MAX_REMARKS,
             shown=shown,
             shown_files=files,
+            shown_values=shown_values,
             document_rows=[
                 (part.file, "", part.counts, f"d{part.number}" if part.file in files else "")
                 for part in islice(report.documents.values(), MAX_REMARKS)
@@ -80,13 +81,6 @@ def _bounded(groups: Mapping[Any, Sequence[Remark]]) -> list[tuple[Any, int, lis
         bounded.append((key, len(remarks), list(islice(remarks, left))))
         left -= len(bounded[-1][2])
     return bounded[:MAX_REMARKS]
-
-
-def _environment() -> Environment:
-    environment = html_pages.environment(FILES, finalize=_visible)
-    environment.filters["shown_values"] = shown_values
-    environment.globals["most"] = MAX_REMARKS
-    return environment
 
 
 def _visible(value: Any) -> Any:

@@ -100,7 +100,7 @@ class Status:
             counts = _Counts(service.metrics.counts(), {flow.name: flow.workspace for flow, *_ in flows})
             kept_flows = sorted(flows, key=lambda each: -counts.total("outcomes", each[0].name))[:MAX_FLOWS]
             keys = sorted(
-                prompts.keys() | counts.asking.keys(), key=lambda key: (-counts.total("outcomes", key), key)
+                prompts.keys() | counts.asked, key=lambda key: (-counts.total("outcomes", key), key)
             )
             return {
                 **head,
@@ -135,7 +135,7 @@ class _Counts:
 
     def __init__(self, rows: Mapping[str, Sequence[Row]], workspaces: Mapping[str, str]) -> None:
         self._sums: defaultdict[tuple[str, Hashable], Counter[str]] = defaultdict(Counter)
-        self.asking: defaultdict[_PromptKey, set[str]] = defaultdict(set)
+        self.asked: set[_PromptKey] = set()
         self.pauses = int(sum(value for _, value in rows["pauses"]))
         self.errors: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for (model, category), value in rows["errors"]:
@@ -152,7 +152,7 @@ class _Counts:
         self._sums[name, None][split] += value  # type: ignore[assignment]
         if name not in _NOT_OF_PROMPTS and flow in self._workspaces:
             prompt = self._workspaces[flow], labels[1]
-            self.asking[prompt].add(flow)
+            self.asked.add(prompt)
             self._sums[name, prompt][split] += value  # type: ignore[assignment]
 
     def split(self, name: str, of: Hashable = None) -> dict[str, int]:
@@ -225,7 +225,6 @@ def _prompt(
         "id": id,
         "version": served and served.version,
         "since": since and iso(since),
-        "flows": sorted(counts.asking[key]),
         **counts.of_both(key),
         "rejected": counts.split("rejected", key),
         "repaired": counts.split("repaired", key),
