@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +11,7 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trustgraph_prompt.cli.top_rows import Order, Row, failed, seconds
+from trustgraph_prompt.cli.top_rows import Order, Row, failed
 from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.terminal import harmless
 
@@ -79,12 +80,13 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 def _age(row: Row, time: str) -> str:
     """How long ago a time was, by the clock of the worker."""
-    now, then = seconds(row["at"]), seconds(time)
-    if now is None or then is None:
+    try:
+        past = datetime.fromisoformat(row["at"]) - datetime.fromisoformat(time)
+    except ValueError:  # such as a leap second
         return "?"
-    past = max(1, int(now - then))
-    length, unit = next(each for each in _UNITS if past >= each[0])
-    return f"{past // length}{unit}"
+    count = max(1, int(past.total_seconds()))
+    length, unit = next(each for each in _UNITS if count >= each[0])
+    return f"{count // length}{unit}"
 
 
 def _state(ready_and_notes: tuple[bool, object]) -> Text:
