@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 from collections import defaultdict
@@ -28,8 +27,10 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_CONNECTIONS: Final = 256
 """Addresses that are asked at a time."""
 
+SCHEMA: Final = resources.files("trustgraph_prompt") / "worker/telemetry/status.schema.json"  # not imported
+
 Status = Mapping[str, Any]
-"""A document that `worker/telemetry/status.schema.json` describes."""
+"""A document that the schema describes."""
 
 
 class Workers:
@@ -45,7 +46,7 @@ class Workers:
         self.seen: dict[str, Status | str] = {}
         self._behind: defaultdict[URL, set[str]] = defaultdict(set)
         self._asked: set[str] = set()
-        self._valid = jsonschema_rs.validator_for(_schema(), validate_formats=True)
+        self._valid = jsonschema_rs.validator_for(orjson.loads(SCHEMA.read_bytes()), validate_formats=True)
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -145,11 +146,10 @@ class Workers:
                 if len(body) > MAX_BYTES:
                     raise ValueError(f"more than {MAX_BYTES:,} bytes, expected the status of a worker")
         try:
-            document = orjson.loads(body)
-            self._valid.validate(document)
+            status: Status = orjson.loads(body)
+            self._valid.validate(status)
         except ValueError as error:
             raise ValueError(f"not the status of a worker: {error}") from None
-        status: Status = document
         return status
 
 
@@ -169,9 +169,3 @@ def _checked(url: str) -> URL:
         where="URL",
         expected="http://HOST:PORT and no query",
     )
-
-
-def _schema() -> dict[str, Any]:
-    file = resources.files("trustgraph_prompt") / "worker/telemetry/status.schema.json"  # not imported
-    schema: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    return schema
