@@ -215,7 +215,7 @@ class TestNotOneObject:
             assert "truncated: 14 answers" in result.stdout
             assert "without use: 14 answers" in result.stdout
             assert f"error: {NOT_ONE}\n" in result.stderr
-            assert f"--report {tmp_path / 'o-report.html'}\n" in result.stderr
+            assert f"--report {tmp_path / 'o-report.html'}\n" in result.stdout
 
     def test_where_the_model_does_not_do_it_is_a_failure(self, tmp_path: Path) -> None:
         sorry = recorded(tmp_path, answer="I'm sorry, I can't do that.")

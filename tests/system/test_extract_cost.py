@@ -201,7 +201,7 @@ async def test_a_question_that_the_limit_kept_from_another_attempt_is_asked_agai
     ended = await extract(folder, server, *price, "--max-cost", 600)
     assert ended.returncode == 3
     assert server.lines.count(CHATS) == 1
-    assert f"ended by --max-cost, with {CHUNKS} questions left" in ended.stderr
+    assert f"ended by --max-cost, with {CHUNKS} questions left" in ended.stdout
 
     server.reply = answer
     rest = await extract(folder, server)

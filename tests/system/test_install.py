@@ -69,6 +69,8 @@ def test_prompts_flows_and_types_come_with_the_package(installed: Path, tmp_path
         "page.html",
         "page.js",
     }
+    assert (package / "extraction/report_files/page.css").exists()
+    assert (package / "html_pages/page.css").exists()
     for ours, theirs in ((ROOT / "templates", templates), (ROOT / "flows", flows)):
         assert theirs.is_relative_to(package)
         assert {file.name for file in theirs.iterdir()} == {file.name for file in ours.iterdir()}

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from tests.support.statuses import status
 from trustgraph_prompt.cli import worker_status
-from trustgraph_prompt.cli.worker_status import MAX_ADDRESSES, MAX_BYTES, Workers
+from trustgraph_prompt.cli.worker_status import MAX_BYTES, Workers
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -191,15 +191,6 @@ async def test_keys_of_a_later_release_are_ignored(servers: Servers) -> None:
     async with Workers([url]) as workers:
         await workers.look()
     assert len(workers.statuses) == 1
-
-
-async def test_of_a_name_with_very_many_addresses_a_part_is_asked(servers: Servers) -> None:
-    servers.port = 9
-    servers.names["worker"] = [f"127.0.{a}.{b}" for a in range(1, 3) for b in range(1, 200)]
-    async with Workers(["http://worker:9"]) as workers:
-        await workers.look()
-    assert len(workers.seen) == MAX_ADDRESSES + 1
-    assert workers.missing["http://worker:9"] == f"it has 398 addresses, of which {MAX_ADDRESSES} are asked"
 
 
 async def test_a_failure_of_tls_is_not_told_as_one_of_the_operating_system(servers: Servers) -> None:

@@ -135,12 +135,8 @@ def test_progress_tells_what_is_left_once_it_can_be_estimated() -> None:
     for job in jobs[:4]:
         counted.add(Result(job))
     spending.spent = 0.05
-    assert counted.rest is None
     assert counted.line().endswith(", 0.0500 paid")
     counted.add(Result(jobs[4]))
-    assert counted.rest is not None
-    assert counted.rest.money == pytest.approx(0.35)
-    assert counted.rest.seconds >= 420
     assert counted.line().endswith(", 0.0500 paid; about 7 min and 0.3500 to go")
 
 
@@ -149,7 +145,7 @@ def test_kept_answers_tell_nothing_about_what_is_left_and_are_in_no_rate() -> No
     counted = ExtractSummary(jobs)
     for job in jobs[:20]:
         counted.add(Result(job, (FoundObject(b"{}"),), earlier=True))
-    assert counted.rest is None
+    assert "to go" not in counted.line()
     assert "20 objects, 0 tokens, 0.0 objects/s" in counted.line()
 
 

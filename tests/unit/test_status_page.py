@@ -44,7 +44,7 @@ def filled(schema: dict[str, Any], text: str) -> Any:
 def test_everything_that_the_schema_has_may_be_hostile() -> None:
     document = filled(SCHEMA, HOSTILE)
     page = _Rendered(document).page
-    harmless = page.replace(status_page._source("page.js"), "")
+    harmless = page.replace(status_page._script(), "")
     assert len(re.findall("<script", harmless)) == 1
     assert "alert(1)" in harmless
     assert "{{ 7 * 7 }}" in harmless

@@ -104,14 +104,14 @@ def show(
             if found is None:
                 continue
             published, answer = found
-            prompt = await refused_objects.prompt_of(answer, view, flow.workspace, config_topic, templates)
+            rule_of = await refused_objects.rules_of(answer, view, flow.workspace, config_topic, templates)
             facts = _facts(published, answer) | {"objects": len(answer.objects), "stage": answer.stage}
             if as_json:
-                output.print_json(facts | {"rejected": refused_objects.as_json(answer, prompt)})
+                output.print_json(facts | {"rejected": refused_objects.as_json(answer, rule_of)})
             else:
                 for line in output.readable({name: fact for name, fact in facts.items() if fact is not None}):
                     typer.echo(visible(line))
-                for line in refused_objects.lines(answer, prompt):
+                for line in refused_objects.lines(answer, rule_of):
                     typer.echo(line)
             return True
         return False

@@ -18,7 +18,7 @@ from trustgraph_prompt.errors import ConfigError, TopicInvalid
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.cli.refused_objects import PromptVersion
+    from trustgraph_prompt.cli.refused_objects import RuleOf
     from trustgraph_prompt.worker import Answer, Flow
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
     from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
@@ -359,15 +359,15 @@ async def _answered(
     view: BrokerView,
     config_topic: str,
     templates: Path | None,
-) -> tuple[Answer, PromptVersion | None] | None:
-    """The record of the unusable answer that a letter died of, and the prompt that was asked."""
+) -> tuple[Answer, RuleOf | None] | None:
+    """The record of the unusable answer that a letter died of, and the rules of the prompt that was asked."""
     flow = next((flow for flow in flows if flow.name == letter.flow), None)
     if flow is None or letter.request is None or letter.error != "llm-error":
         return None
     if (found := await refused_objects.answer_of(view, flow, letter.request)) is None:
         return None
     _, answer = found
-    return answer, await refused_objects.prompt_of(answer, view, flow.workspace, config_topic, templates)
+    return answer, await refused_objects.rules_of(answer, view, flow.workspace, config_topic, templates)
 
 
 def _print_whole(letter: DeadLetter) -> None:

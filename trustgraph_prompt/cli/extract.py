@@ -170,15 +170,13 @@ def command(
         concurrency,
         is_recorded=script is not None,
         has_report=report is not None,
-        templates=templates,
-        terms=term or (),
     )
     advised = advice(summary, plan, ending, given)
     written = outputs.write(plan, prices, advised) if summary.answered else outputs.discard()
     _print_summary(summary, outputs, written, as_json=as_json)
     _remark_failures(summary, ending)
     for each in advised:
-        output.note(str(each))
+        typer.echo(harmless(str(each)), err=as_json)
     if code := _exit_code(summary, ending):
         raise typer.Exit(code)
     if script is not None and not as_json:

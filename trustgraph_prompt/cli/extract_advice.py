@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,6 @@ from trustgraph_prompt.cli import failure_advice
 from trustgraph_prompt.cli.output import counted
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.documents.chunks import SMALLEST
-from trustgraph_prompt.documents.files import STANDARD_INPUT
 from trustgraph_prompt.errors import (
     ProviderInvalidModel,
     ProviderInvalidRequest,
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_plan import Plan
     from trustgraph_prompt.cli.extract_run import Ending
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
-    from trustgraph_prompt.extraction.results import Job
 
 
 class Advice(NamedTuple):
@@ -44,8 +42,6 @@ class Settings(NamedTuple):
     concurrency: int
     is_recorded: bool
     has_report: bool
-    templates: Path | None = None
-    terms: Sequence[str] = ()
 
 
 def advice(summary: ExtractSummary, plan: Plan, ending: Ending, given: Settings) -> list[Advice]:
@@ -118,25 +114,10 @@ def _to_improve(summary: ExtractSummary, plan: Plan, given: Settings) -> Iterato
             "answers without use: another model may follow the questions better",
             (own_command({"--model": "NAME"}),),
         )
-    barren: dict[str, Job] = {}
-    for remark in sorted(summary.barren):
-        job = plan.jobs[remark.position]
-        if not summary.objects[job.prompt]:
-            barren.setdefault(job.prompt, job)
+    prompts = dict.fromkeys(plan.jobs[remark.position].prompt for remark in sorted(summary.barren))
+    barren = [prompt for prompt in prompts if not summary.objects[prompt]]
     if barren:
-        commands = _to_render(next(iter(barren.values())), given)
-        yield Advice(f"{' and '.join(barren)} gave no objects: look at the question", commands)
-
-
-def _to_render(job: Job, given: Settings) -> tuple[str, ...]:
-    """The command that shows the question, if the document is a file of plain UTF-8."""
-    document = job.document
-    is_plain = document.format in ("text", "markdown") and not document.notes
-    if not is_plain or document.file == str(STANDARD_INPUT):
-        return ()
-    templates = ("--templates", str(given.templates)) if given.templates else ()
-    terms = [word for term in (*given.terms, f"text=@{document.file}") for word in ("--term", term)]
-    return (shlex.join(("trustgraph-prompt", "render", job.prompt, *templates, *terms)),)
+        yield Advice(f"{' and '.join(barren)} gave no objects: `trustgraph-prompt render` shows the question")
 
 
 def _to_look(summary: ExtractSummary, given: Settings) -> Iterator[Advice]:

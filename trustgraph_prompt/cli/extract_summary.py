@@ -37,17 +37,6 @@ class JobRemark(NamedTuple):
         return f"{self.place}: {self.text}" if self.text else self.place
 
 
-class Rest(NamedTuple):
-    """What the open questions will take: seconds, and money if there is a price."""
-
-    seconds: float
-    money: float | None
-
-    def __str__(self) -> str:
-        money = "" if self.money is None else f" and {self.money:,.4f}"
-        return f"about {duration(self.seconds)}{money} to go"
-
-
 @dataclass
 class ExtractSummary:
     """Counts results as they arrive. Tokens and money are those of this run.
@@ -99,13 +88,14 @@ class ExtractSummary:
         return len(self.jobs) - self.done
 
     @property
-    def rest(self) -> Rest | None:
-        """What is left, at the pace and price of the questions so far; None if that is not known."""
+    def rest(self) -> str:
+        """What is left, at the pace and price of the questions so far; empty if that is not known."""
         asked = self.done - self.earlier
         if not self.open or asked < ENOUGH_TO_TELL:
-            return None
+            return ""
         share = self.open / asked
-        return Rest(self.seconds * share, self.spending.spent * share if self.spending else None)
+        money = f" and {self.spending.spent * share:,.4f}" if self.spending else ""
+        return f"; about {duration(self.seconds * share)}{money} to go"
 
     @property
     def came_to_nothing(self) -> bool:
@@ -189,8 +179,7 @@ class ExtractSummary:
             parts.append(f"{len(self.failed):,} failed")
         if self.spending:
             parts.append(f"{_paid(self.spending)} paid")
-        line = ", ".join(parts)
-        return f"{line}; {rest}" if (rest := self.rest) else line
+        return ", ".join(parts) + self.rest
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for programs."""

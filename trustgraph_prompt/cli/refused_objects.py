@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,12 +10,12 @@ import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.source_excerpt import underlined, visible
-from trustgraph_prompt.errors import ConfigError, Issue
+from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.contract import Contract
-    from trustgraph_prompt.contract.broken_rule import BrokenRule, RuleSource
+    from trustgraph_prompt.contract.broken_rule import BrokenRule
+    from trustgraph_prompt.errors import Issue
     from trustgraph_prompt.worker import Answer, Flow
 
 ConfigTopicOption = Annotated[
@@ -31,18 +30,8 @@ ConfigTopicOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class PromptVersion:
-    """The contract of one version of a prompt, and the file that it stands in, if it does."""
-
-    contract: Contract
-    source: RuleSource | None = None
-
-    def rule(self, issue: Issue) -> BrokenRule | None:
-        """The rule that an issue is about, if it is about one."""
-        from trustgraph_prompt.contract.broken_rule import broken_rule
-
-        return broken_rule(issue.keyword, self.contract, self.source)
+RuleOf = Callable[["Issue"], "BrokenRule | None"]
+"""Gives the rule of a prompt that an issue is about, if it is about one."""
 
 
 async def answer_of(view: BrokerView, flow: Flow, request: str) -> tuple[float, Answer] | None:
@@ -53,14 +42,15 @@ async def answer_of(view: BrokerView, flow: Flow, request: str) -> tuple[float, 
     return await find(view.broker, topic, request) if topic and await view.has(topic) else None
 
 
-async def prompt_of(
+async def rules_of(
     answer: Answer, view: BrokerView, workspace: str, config_topic: str, templates: Path | None
-) -> PromptVersion | None:
-    """Find the version of the prompt that gave an answer: on the config topic, in its history or in files.
+) -> RuleOf | None:
+    """Find the rules of the prompt that gave an answer: on the config topic, in its history or in files.
 
-    None if it is nowhere. Raises `BrokerError`, and `ConfigError` for invalid files.
+    None if its version is nowhere. Raises `BrokerError`, and `ConfigError` for invalid files.
     """
     from trustgraph_prompt import package_data
+    from trustgraph_prompt.contract.broken_rule import broken_rule
     from trustgraph_prompt.prompts import PromptSet, files
     from trustgraph_prompt.prompts.prompt_set import PREFIX
     from trustgraph_prompt.worker.config import versions
@@ -76,13 +66,13 @@ async def prompt_of(
     except ConfigError:
         return None
     prompt = PromptSet.build({key: entry}).prompts.get(answer.prompt)
-    is_here = state(here.entries.get(key)) == state(entry)
     if prompt is None:
         return None
-    return PromptVersion(prompt.contract, here.places.get(key) if is_here else None)
+    source = here.places.get(key) if state(here.entries.get(key)) == state(entry) else None
+    return lambda issue: broken_rule(issue.keyword, prompt.contract, source)
 
 
-def lines(answer: Answer, prompt: PromptVersion | None) -> Iterator[str]:
+def lines(answer: Answer, rule_of: RuleOf | None) -> Iterator[str]:
     """Show each rejected object for people, with the position of each issue and the rule behind it.
 
     Raises `RequestError` for a record that is not valid.
@@ -95,15 +85,15 @@ def lines(answer: Answer, prompt: PromptVersion | None) -> Iterator[str]:
             shown, mark = underlined(rejected.raw, *issue_span(rejected, issue))
             yield f"  | {shown}"
             yield f"  | {mark}"
-            if prompt is not None and (rule := prompt.rule(issue)):
+            if rule_of is not None and (rule := rule_of(issue)):
                 yield from rule_lines(rule)
     if (more := answer.rejected_count - len(answer.rejected)) > 0:
         yield f"and {more:,} more, which the record does not keep"
-    if answer.rejected and prompt is None:
+    if answer.rejected and rule_of is None:
         yield f"the schema is not shown: neither the config topic nor the files have version {answer.version}"
 
 
-def as_json(answer: Answer, prompt: PromptVersion | None) -> list[dict[str, Any]]:
+def as_json(answer: Answer, rule_of: RuleOf | None) -> list[dict[str, Any]]:
     """Return the rejected objects for programs. Raises as `lines`."""
     return [
         {
@@ -112,7 +102,7 @@ def as_json(answer: Answer, prompt: PromptVersion | None) -> list[dict[str, Any]
             "issues": [
                 {**output.issue_as_json(issue), "rule": rule and rule._asdict()}
                 for issue in rejected.issues
-                for rule in [prompt and prompt.rule(issue)]
+                for rule in [rule_of and rule_of(issue)]
             ],
         }
         for rejected in answer.rejected_objects()

@@ -18,6 +18,8 @@ from trustgraph_prompt.cli.top_rows import Order, everything
 from trustgraph_prompt.errors import BrokerError, ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
+    from rich.console import Console, Group
+
     from trustgraph_prompt.cli.top_rows import Row
     from trustgraph_prompt.cli.worker_status import Workers
 
@@ -152,80 +154,44 @@ async def _once(urls: list[str], admin_url: str | None, order: Order, *, as_json
 
 
 async def _live(urls: list[str], admin_url: str | None, order: Order, interval: float) -> bool:
-    from rich.console import Console, Group
+    from rich.console import Console
     from rich.live import Live
-    from rich.text import Text
 
-    from trustgraph_prompt.cli.top_tables import KEYS, view
+    from trustgraph_prompt.cli.top_tables import KEYS
     from trustgraph_prompt.cli.worker_status import Workers
 
-    console = Console()
-    redraw, ended, reverse = asyncio.Event(), False, False
-
-    def end(*_: object) -> None:
-        nonlocal ended
-        ended = True
-        redraw.set()
-
-    def press(key: str) -> None:
-        nonlocal order, reverse
-        if key == "q":
-            end()
-        elif key in KEYS:
-            reverse = KEYS[key] is order and not reverse
-            order = KEYS[key]
-            redraw.set()
-
-    def picture() -> Group:
-        rows, size = watch.rows, console.size
-        ready = sum(worker["ready"] for worker in rows["workers"])
-        head = Text.assemble(
-            ("trustgraph-prompt top", "bold"),
-            f"  {ready} of {len(rows['workers'])} workers ready  {output.time(time())}  by {order.value}",
-            " (reversed)" if reverse else "",
-        )
-        keys = Text(
-            "sort: " + " ".join(f"{key} {each.value}" for key, each in KEYS.items()) + "  q quit", "dim"
-        )
-        for line in (head, keys):
-            line.truncate(size.width)
-        return Group(head, keys, view(rows, order, size.width, reverse=reverse, height=size.height))
-
-    async with Workers(urls) as workers:
+    console, pressed = Console(), asyncio.Queue[str]()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, pressed.put_nowait, "q")
+    async with Workers(urls) as workers, asyncio.TaskGroup() as group:
         watch = _Watch(workers, admin_url)
-        following = asyncio.create_task(watch.follow(interval))
-        try:
-            with (
-                _signals(end, redraw.set),
-                _keys(press),
-                Live(console=console, screen=True, auto_refresh=False) as live,
-            ):
-                while not ended:
-                    live.update(picture(), refresh=True)
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(redraw.wait(), min(interval, 1.0))
-                    redraw.clear()
-                    if following.done():
-                        await following  # raises
-        finally:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
+        following = group.create_task(watch.follow(interval))
+        with _keys(pressed.put_nowait), Live(console=console, screen=True, auto_refresh=False) as live:
+            key = ""
+            while key != "q":
+                order = KEYS.get(key, order)
+                live.update(_picture(watch.rows, order, console), refresh=True)
+                try:
+                    key = await asyncio.wait_for(pressed.get(), min(interval, 1.0))
+                except TimeoutError:
+                    key = ""
+        following.cancel()
     return True
 
 
-@contextmanager
-def _signals(end: Callable[[], None], redraw: Callable[[], None]) -> Iterator[None]:
-    """End in order, with the terminal restored, when told to; draw again when the window has another size."""
-    loop = asyncio.get_running_loop()
-    handlers = {signal.SIGTERM: end, signal.SIGHUP: end, signal.SIGWINCH: redraw}
-    for number, handler in handlers.items():
-        loop.add_signal_handler(number, handler)
-    try:
-        yield
-    finally:
-        for number in handlers:
-            loop.remove_signal_handler(number)
+def _picture(rows: Row, order: Order, console: Console) -> Group:
+    from rich.console import Group
+    from rich.text import Text
+
+    from trustgraph_prompt.cli.top_tables import KEYS, view
+
+    ready = sum(worker["ready"] for worker in rows["workers"])
+    state = f"  {ready} of {len(rows['workers'])} workers ready  {output.time(time())}  by {order.value}"
+    head = Text.assemble(("trustgraph-prompt top", "bold"), state)
+    keys = Text("sort: " + " ".join(f"{key} {each.value}" for key, each in KEYS.items()) + "  q quit", "dim")
+    for line in (head, keys):
+        line.truncate(console.width)
+    return Group(head, keys, view(rows, order, console.width, console.height))
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,14 +90,6 @@ def failed(row: Row) -> int:
     """The requests without a usable value."""
     count: int = row["requests"] - row["outcomes"].get("success", 0)
     return count
-
-
-def seconds(time: str) -> float | None:
-    """A time of a status in seconds since the epoch; None if it cannot be read."""
-    try:
-        return datetime.fromisoformat(time).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _groups(statuses: Mapping[str, Status], part: str, *names: str) -> list[Sequence[Row]]:

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trustgraph_prompt.cli.top_rows import Order, Row, failed, seconds
+from trustgraph_prompt.cli.top_rows import Order, Row, failed
 from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.terminal import harmless
 
 KEYS: Final = dict(zip("nrwtfxslbd", Order, strict=True))
-"""The order for each key; pressed again, it turns the order round."""
-
-
-class Column(NamedTuple):
-    """A column: its title and what is in it. Where there is no room for all, the highest rank goes first."""
-
-    title: str
-    cell: Callable[[Row], Text]
-    rank: int = 0
-    is_text: bool = False
-
-
-def _words(title: str, cell: Callable[[Row], Text], rank: int = 0) -> Column:
-    return Column(title, cell, rank, is_text=True)
+"""The order for each key."""
 
 
 def _text(value: object, style: str = "", limit: int = 60) -> Text:
@@ -39,6 +28,10 @@ def _count(value: float | None, style: str = "") -> Text:
     return Text("-" if value is None else f"{value:,.0f}", style=style if value else "")
 
 
+def _rate(value: float) -> Text:
+    return Text(f"{value:,.1f}")
+
+
 def _money(value: float | None) -> Text:
     return Text("-" if value is None else f"{value:,.2f}" if value >= 100 else f"{value:.4f}")
 
@@ -47,63 +40,67 @@ def _seconds(value: float | None) -> Text:
     return Text("-" if value is None else f"{value:.2f}" if value < 100 else f"{value:,.0f}")
 
 
+class Column(NamedTuple):
+    """A column. Where there is no room for all, the highest rank goes first; `order` sorts by its values."""
+
+    title: str
+    value: Callable[[Row], Any]
+    show: Callable[[Any], Text] = _count
+    rank: int = 0
+    order: Order | None = None
+    justify: JustifyMethod = "right"
+
+
+def _words(title: str, value: Callable[[Row], Any], rank: int = 0, style: str = "") -> Column:
+    return Column(title, value, partial(_text, style=style), rank, justify="left")
+
+
 def _refused(row: Row) -> int:
     rejected = row["rejected"]
     return sum(rejected.values()) if isinstance(rejected, dict) else rejected
 
 
-def _reasons(row: Row) -> Text:
+def _reasons(row: Row) -> str:
     """Why requests failed, most frequent first."""
     reasons = sorted(row["outcomes"].items(), key=lambda item: -item[1])
-    listed = (f"{reason} {count:,}" for reason, count in reasons[:4] if reason != "success")
-    return _text(", ".join(listed), "red")
+    return ", ".join(f"{reason} {count:,}" for reason, count in reasons[:4] if reason != "success")
 
 
-_VALUES: Final[dict[Order, Callable[[Row], float]]] = {
-    Order.rate: lambda row: row.get("per_second", {}).get("10s", 0),
-    Order.in_work: lambda row: row.get("in_work", 0),
-    Order.requests: lambda row: row["requests"],
-    Order.failed: failed,
-    Order.refused: _refused,
-    Order.spend: lambda row: row["cost"] or 0,
-    Order.slow: lambda row: row.get("seconds", {}).get("p99") or 0,
-    Order.backlog: lambda row: row.get("backlog") or 0,
-    Order.dead: lambda row: sum(row.get("dead_letters", {}).values()),
-}
-
-
-def ordered(rows: Iterable[Row], order: Order, *, reverse: bool) -> list[Row]:
-    """Sort rows: by name from A, by anything else from the largest; `reverse` turns that round."""
+def ordered(rows: Iterable[Row], columns: Iterable[Column], order: Order) -> list[Row]:
+    """Sort rows: from the largest value if a column has this order, else by name."""
     by_name = sorted(rows, key=lambda row: str(row["name"]))
-    if order is Order.name:
-        return by_name[::-1] if reverse else by_name
-    return sorted(by_name, key=_VALUES[order], reverse=not reverse)
+    for column in columns:
+        if column.order is order:
+            return sorted(by_name, key=lambda row: -(column.value(row) or 0))
+    return by_name
 
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-def _age(row: Row, time: str) -> Text:
+def _age(row: Row, time: str) -> str:
     """How long ago a time was, by the clock of the worker."""
-    now, then = seconds(row["at"]), seconds(time)
-    if now is None or then is None:
-        return Text("?")
-    past = max(1, int(now - then))
-    length, unit = next(each for each in _UNITS if past >= each[0])
-    return Text(f"{past // length}{unit}")
+    try:
+        past = datetime.fromisoformat(row["at"]) - datetime.fromisoformat(time)
+    except ValueError:  # such as a leap second
+        return "?"
+    count = max(1, int(past.total_seconds()))
+    length, unit = next(each for each in _UNITS if count >= each[0])
+    return f"{count // length}{unit}"
 
 
-def _state(row: Row) -> Text:
-    if row["ready"]:
-        return Text("ready", "green") if not row["notes"] else Text("ready, notes", "yellow")
+def _state(ready_and_notes: tuple[bool, object]) -> Text:
+    ready, notes = ready_and_notes
+    if ready:
+        return Text("ready, notes", "yellow") if notes else Text("ready", "green")
     return Text("not ready", "red")
 
 
-def _canary(row: Row) -> Text:
+def _canary(row: Row) -> str:
     if (canary := row["canary"]) is None:
-        return Text("")
+        return ""
     judged = (f"{name} {_share_refused(canary['judged'][name])}" for name in ("served", "canary"))
-    return _text(f"{canary['share']:.0%} {canary['version'][:12]}: refused {', '.join(judged)}", "magenta")
+    return f"{canary['share']:.0%} {canary['version'][:12]}: refused {', '.join(judged)}"
 
 
 def _share_refused(verdicts: dict[str, int]) -> str:
@@ -111,53 +108,55 @@ def _share_refused(verdicts: dict[str, int]) -> str:
     return f"{1 - verdicts.get('accepted', 0) / total:.1%}" if total else "-"
 
 
+_RED, _YELLOW = partial(_count, style="red"), partial(_count, style="yellow")
+
 _REQUESTS: Final = (
-    Column("REQUESTS", lambda row: _count(row["requests"])),
-    Column("FAILED", lambda row: _count(failed(row), "red")),
-    Column("OBJECTS", lambda row: _count(row["objects"]), 1),
-    Column("REFUSED", lambda row: _count(_refused(row), "yellow")),
+    Column("REQUESTS", lambda row: row["requests"], order=Order.requests),
+    Column("FAILED", failed, _RED, order=Order.failed),
+    Column("OBJECTS", lambda row: row["objects"], rank=1),
+    Column("REFUSED", _refused, _YELLOW, order=Order.refused),
 )
 _RATES: Final = (
-    Column("IN WORK", lambda row: _count(row["in_work"])),
-    Column("REQ/S", lambda row: Text(f"{row['per_second']['10s']:,.1f}")),
-    Column("/S 1M", lambda row: Text(f"{row['per_second']['60s']:,.1f}"), 5),
+    Column("IN WORK", lambda row: row["in_work"], order=Order.in_work),
+    Column("REQ/S", lambda row: row["per_second"]["10s"], _rate, order=Order.rate),
+    Column("/S 1M", lambda row: row["per_second"]["60s"], _rate, 5),
 )
-_SPEND: Final = Column("SPEND", lambda row: _money(row["cost"]), 3)
-_DEAD: Final = Column("DEAD", lambda row: _count(sum(row["dead_letters"].values()), "red"))
+_SPEND: Final = Column("SPEND", lambda row: row["cost"], _money, 3, Order.spend)
+_DEAD: Final = Column("DEAD", lambda row: sum(row["dead_letters"].values()), _RED, order=Order.dead)
 
-TABLES: Final = {
+TABLES: Final[dict[str, tuple[Column, ...]]] = {
     "workers": (
-        _words("WORKER", lambda row: _text(row["name"], "bold")),
-        _words("ID", lambda row: _text(row["worker"]["id"], limit=20), 4),
-        _words("STATE", _state),
-        Column("SINCE", lambda row: _age(row, row["since"]), 1),
-        Column("UP", lambda row: _age(row, row["worker"]["started"]), 2),
+        _words("WORKER", lambda row: row["name"], style="bold"),
+        _words("ID", lambda row: row["worker"]["id"], 4),
+        Column("STATE", lambda row: (row["ready"], row["notes"]), _state, justify="left"),
+        Column("SINCE", lambda row: _age(row, row["since"]), Text, 1),
+        Column("UP", lambda row: _age(row, row["worker"]["started"]), Text, 2),
         *_RATES,
         *_REQUESTS,
         _DEAD,
         _SPEND,
     ),
     "flows": (
-        _words("FLOW", lambda row: _text(row["name"], "bold")),
-        Column("WORKERS", lambda row: _count(row["workers"]), 1),
+        _words("FLOW", lambda row: row["name"], style="bold"),
+        Column("WORKERS", lambda row: row["workers"], rank=1),
         *_RATES,
         *_REQUESTS,
-        Column("P50 S", lambda row: _seconds(row["seconds"]["p50"]), 5),
-        Column("P99 S", lambda row: _seconds(row["seconds"]["p99"]), 2),
-        Column("BACKLOG", lambda row: _count(row["backlog"])),
+        Column("P50 S", lambda row: row["seconds"]["p50"], _seconds, 5),
+        Column("P99 S", lambda row: row["seconds"]["p99"], _seconds, 2, Order.slow),
+        Column("BACKLOG", lambda row: row["backlog"], order=Order.backlog),
         _DEAD,
         _SPEND,
-        Column("/HOUR", lambda row: _money(row["cost_per_hour"]), 6),
-        _words("REASONS", _reasons, 7),
+        Column("/HOUR", lambda row: row["cost_per_hour"], _money, 6),
+        _words("REASONS", _reasons, 7, "red"),
     ),
     "prompts": (
-        _words("PROMPT", lambda row: _text(row["name"], "bold")),
-        _words("VERSION", lambda row: _text((row["version"] or "-")[:12]), 1),
+        _words("PROMPT", lambda row: row["name"], style="bold"),
+        _words("VERSION", lambda row: (row["version"] or "-")[:12], 1),
         *_REQUESTS,
-        Column("CUT", lambda row: _count(row["truncated"], "yellow"), 2),
+        Column("CUT", lambda row: row["truncated"], _YELLOW, 2),
         _SPEND,
-        _words("CANARY", _canary),
-        _words("REASONS", _reasons, 6),
+        _words("CANARY", _canary, style="magenta"),
+        _words("REASONS", _reasons, 6, "red"),
     ),
 }
 
@@ -166,9 +165,7 @@ _REMARKS: Final = 5
 """How many fit on a terminal; `--once` prints all."""
 
 
-def view(
-    rows: Row, order: Order, width: int, *, reverse: bool = False, height: int | None = None
-) -> RenderableType:
+def view(rows: Row, order: Order, width: int, height: int | None = None) -> RenderableType:
     """All tables for a terminal of this size; None for a `height` without an end."""
     remarks = list(_remarks(rows))
     if height is not None:
@@ -178,68 +175,61 @@ def view(
     room = None if height is None else max(3, height - 13 - len(remarks))
     shown: list[RenderableType] = []
     for left, (name, columns) in zip((3, 2, 1), TABLES.items(), strict=True):
-        kept = ordered(
-            (row for row in rows[name] if name != "prompts" or _is_asked(row)), order, reverse=reverse
-        )
-        most = len(kept) if room is None else max(1, room // left)
-        shown.append(Text())
-        shown.append(_table(kept[:most], columns, width))
-        if len(kept) > most:
-            shown.append(Text(f"  and {len(kept) - most:,} more {name}", "dim"))
-        if idle := len(rows[name]) - len(kept):
+        asked = [row for row in rows[name] if name != "prompts" or row["requests"] or row["canary"]]
+        most = len(asked) if room is None else max(1, room // left)
+        shown += [Text(), _table(ordered(asked, columns, order)[:most], columns, width)]
+        if len(asked) > most:
+            shown.append(Text(f"  and {len(asked) - most:,} more {name}", "dim"))
+        if idle := len(rows[name]) - len(asked):
             shown.append(Text(f"  and {idle:,} {name} without requests", "dim"))
-        room = room and room - min(len(kept), most)
+        room = room and room - min(len(asked), most)
     return Group(*shown, Text(), *remarks)
 
 
-def _is_asked(prompt: Row) -> bool:
-    return bool(prompt["requests"] or prompt["canary"])
-
-
 def _table(rows: Sequence[Row], columns: Sequence[Column], width: int) -> Table:
-    cells = {column: [column.cell(row) for row in rows] for column in columns}
+    cells = {column: [column.show(column.value(row)) for row in rows] for column in columns}
     needed = {
         column: max(len(column.title), *(cell.cell_len for cell in cells[column]), 0) for column in columns
     }
-    while sum(needed.values()) + _GAP * len(needed) > width + _GAP and (last := max(needed, key=_rank)).rank:
+    while sum(needed.values()) + _GAP * len(needed) > width + _GAP:
+        last = max(needed, key=lambda column: column.rank)
+        if not last.rank:
+            break
         del needed[last]
     table = Table(box=None, header_style="reverse", pad_edge=False, padding=(0, _GAP, 0, 0))
     for column in needed:
-        justify: JustifyMethod = "left" if column.is_text else "right"
-        least = None if column.is_text else len(column.title)
-        table.add_column(column.title, justify=justify, min_width=least, no_wrap=True, overflow="ellipsis")
+        least = None if column.justify == "left" else len(column.title)
+        table.add_column(
+            column.title, justify=column.justify, min_width=least, no_wrap=True, overflow="ellipsis"
+        )
     for row in zip(*(cells[column] for column in needed), strict=True):
         table.add_row(*row)
     return table
-
-
-def _rank(column: Column) -> int:
-    return column.rank
 
 
 _GAP: Final = 2
 """Columns of the terminal between two columns."""
 
 
-def _remarks(rows: Row) -> Iterable[Text]:
+def _remarks(rows: Row) -> Iterator[Text]:
     """What is wrong, and what is not shown."""
+
+    def remark(where: str, why: str, style: str = "bold yellow") -> Text:
+        return Text.assemble(_text(where, style), ": ", _text(why, limit=200))
+
     for address, why in rows["missing"].items():
-        yield Text.assemble(_text(address, "bold red"), ": ", _text(why, limit=200))
+        yield remark(address, why, "bold red")
     if rows["no_backlogs"] is not None:
-        yield Text.assemble(_text("backlog", "bold red"), ": ", _text(rows["no_backlogs"], limit=200))
+        yield remark("backlog", rows["no_backlogs"], "bold red")
     for worker in rows["workers"]:
         for part, why in (*worker["waiting"].items(), *worker["notes"].items()):
-            yield Text.assemble(
-                _text(worker["name"], "bold yellow"), ": ", _text(f"{part}: {why}", limit=200)
-            )
+            yield remark(worker["name"], f"{part}: {why}")
     for flow in rows["flows"]:
         for why in flow["waiting"]:
-            yield Text.assemble("flow ", _text(flow["name"], "bold yellow"), ": ", _text(why, limit=200))
+            yield remark(f"flow {flow['name']}", why)
     if dead := rows["dead_letters"]:
-        listed = ", ".join(
-            f"{error} {count:,}" for error, count in sorted(dead.items(), key=lambda each: -each[1])
-        )
-        yield Text.assemble("dead letters: ", _text(listed, "red", limit=200))
+        by_count = sorted(dead.items(), key=lambda each: -each[1])
+        yield remark("dead letters", ", ".join(f"{error} {count:,}" for error, count in by_count), "red")
     if any(rows["omitted"].values()):
         flows, prompts = rows["omitted"]["flows"], rows["omitted"]["prompts"]
         yield _text(f"left out by the workers: {flows:,} flows and {prompts:,} prompts with few requests")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import aiohttp
 import jsonschema_rs
 import orjson
 from yarl import URL
 
-from trustgraph_prompt import http_urls
 from trustgraph_prompt.errors import ConfigError, excerpt
 
 SECONDS_FOR_AN_ANSWER: Final = 3.0
@@ -24,22 +24,18 @@ SECONDS_FOR_AN_ANSWER: Final = 3.0
 MAX_BYTES: Final = 8 * 1024 * 1024
 """The size of a document. A worker's own bounds keep it far smaller."""
 
-MAX_ADDRESSES: Final = 256
-"""Addresses behind one name that are asked."""
+MAX_CONNECTIONS: Final = 256
+"""Addresses that are asked at a time."""
+
+SCHEMA: Final = resources.files("trustgraph_prompt") / "worker/telemetry/status.schema.json"  # not imported
 
 Status = Mapping[str, Any]
-"""A document that `worker/telemetry/status.schema.json` describes."""
-
-
-class Look(NamedTuple):
-    """What is at an address: the status of a worker, or `why` there is none."""
-
-    status: Status | None
-    why: str = ""
+"""A document that the schema describes."""
 
 
 class Workers:
-    """The workers behind URLs: `seen` has the last look at each address, and at each name without any.
+    """The workers behind URLs: `seen` has the status at each address, or why there is none, and why a
+    name has no address.
 
     A context manager; `seen` changes while `look` or `follow` runs.
     """
@@ -47,12 +43,14 @@ class Workers:
     def __init__(self, urls: Sequence[str]) -> None:
         """Raises `ConfigError` for an invalid URL."""
         self._urls = list(dict.fromkeys(map(_checked, urls)))
-        self.seen: dict[str, Look] = {}
-        self._valid = jsonschema_rs.validator_for(_schema(), validate_formats=True)
+        self.seen: dict[str, Status | str] = {}
+        self._behind: defaultdict[URL, set[str]] = defaultdict(set)
+        self._asked: set[str] = set()
+        self._valid = jsonschema_rs.validator_for(orjson.loads(SCHEMA.read_bytes()), validate_formats=True)
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True), auto_decompress=False
+            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, force_close=True), auto_decompress=False
         )
         return self
 
@@ -64,47 +62,33 @@ class Workers:
         """The statuses by address; of a worker with several addresses, only the first."""
         by_instance: dict[str, tuple[str, Status]] = {}
         for address, look in sorted(self.seen.items()):
-            if look.status is not None:
-                by_instance.setdefault(look.status["worker"]["instance"], (address, look.status))
+            if not isinstance(look, str):
+                by_instance.setdefault(look["worker"]["instance"], (address, look))
         return dict(by_instance.values())
 
     @property
     def missing(self) -> dict[str, str]:
         """Why there is no status, by address."""
-        return {address: look.why for address, look in sorted(self.seen.items()) if look.status is None}
+        return {address: look for address, look in sorted(self.seen.items()) if isinstance(look, str)}
 
     async def look(self) -> None:
-        """Look once at every address."""
-
-        async def behind(url: URL) -> None:
-            await asyncio.gather(*(self._look_at(url, host) for host in await self._hosts(url)))
-
-        await asyncio.gather(*map(behind, self._urls))
+        """Look once at every address. When a name cannot be looked up, its last addresses are kept."""
+        await asyncio.gather(*map(self._look_behind, self._urls))
 
     async def follow(self, interval: float) -> None:
-        """Look at every address again and again, until cancelled. `interval` is in seconds."""
-        async with asyncio.TaskGroup() as group:
-            for url in self._urls:
-                group.create_task(self._follow_name(url, interval))
-
-    async def _follow_name(self, url: URL, interval: float) -> None:
-        """Look at all addresses of a name. When it cannot be looked up, the last ones are kept."""
-        followed: dict[str, asyncio.Task[None]] = {}
-        async with asyncio.TaskGroup() as group:
+        """Look every `interval` seconds, until cancelled. A look that takes longer delays no other."""
+        async with asyncio.TaskGroup() as looks:
             while True:
-                hosts = await self._hosts(url)
-                for gone in followed.keys() - set(hosts or followed):
-                    followed.pop(gone).cancel()
-                    self.seen.pop(_address(url, gone), None)
-                for host in hosts:
-                    if host not in followed:
-                        followed[host] = group.create_task(self._follow_address(url, host, interval))
+                looks.create_task(self.look())
                 await asyncio.sleep(interval)
 
-    async def _follow_address(self, url: URL, host: str, interval: float) -> None:
-        while True:
-            await self._look_at(url, host)
-            await asyncio.sleep(interval)
+    async def _look_behind(self, url: URL) -> None:
+        hosts = await self._hosts(url)
+        if hosts:
+            for gone in self._behind[url] - set(hosts):
+                self.seen.pop(_address(url, gone), None)
+            self._behind[url] = set(hosts)
+        await asyncio.gather(*(self._look_at(url, host) for host in self._behind[url]))
 
     async def _hosts(self, url: URL) -> list[str]:
         """The IP addresses of a name; `seen` says why there are none."""
@@ -114,33 +98,34 @@ class Workers:
             async with asyncio.timeout(SECONDS_FOR_AN_ANSWER):
                 found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:  # TimeoutError, too
-            self.seen[str(url)] = Look(
-                None, getattr(error, "strerror", None) or "the name is not looked up in time"
-            )
+            self.seen[str(url)] = getattr(error, "strerror", None) or "the name is not looked up in time"
             return []
         families = {family for family, *_ in found}  # of IPv4 and IPv6, a server may listen on only one
         chosen = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
-        hosts = sorted({str(address[0]) for family, *_, address in found if family == chosen})
         self.seen.pop(str(url), None)
-        if len(hosts) > MAX_ADDRESSES:
-            self.seen[str(url)] = Look(
-                None, f"it has {len(hosts):,} addresses, of which {MAX_ADDRESSES} are asked"
-            )
-        return hosts[:MAX_ADDRESSES]
+        return sorted({str(address[0]) for family, *_, address in found if family == chosen})
 
     async def _look_at(self, url: URL, host: str) -> None:
+        """Look at an address, unless it is still being asked."""
+        address = _address(url, host)
+        if address in self._asked:
+            return
+        self._asked.add(address)
         try:
-            look = Look(await self._status(url, host))
+            look: Status | str = await self._status(url, host)
         except TimeoutError:
-            look = Look(None, f"no answer in {SECONDS_FOR_AN_ANSWER:g} s")
+            look = f"no answer in {SECONDS_FOR_AN_ANSWER:g} s"
         except aiohttp.ClientSSLError as error:  # its number is not one of the operating system
-            look = Look(None, excerpt(str(error)))
+            look = excerpt(str(error))
         except aiohttp.ClientConnectorError as error:
             number = error.os_error.errno
-            look = Look(None, os.strerror(number) if number else excerpt(str(error.os_error)))
+            look = os.strerror(number) if number else excerpt(str(error.os_error))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            look = Look(None, excerpt(str(error) or type(error).__name__))
-        self.seen[_address(url, host)] = look
+            look = excerpt(str(error) or type(error).__name__)
+        finally:
+            self._asked.remove(address)
+        if host in self._behind[url]:
+            self.seen[address] = look
 
     async def _status(self, url: URL, host: str) -> Status:
         """Fetch the document. Raises `ValueError` if it is none."""
@@ -161,11 +146,10 @@ class Workers:
                 if len(body) > MAX_BYTES:
                     raise ValueError(f"more than {MAX_BYTES:,} bytes, expected the status of a worker")
         try:
-            document = orjson.loads(body)
-            self._valid.validate(document)
+            status: Status = orjson.loads(body)
+            self._valid.validate(status)
         except ValueError as error:
             raise ValueError(f"not the status of a worker: {error}") from None
-        status: Status = document
         return status
 
 
@@ -175,23 +159,13 @@ def _address(url: URL, host: str) -> str:
 
 
 def _checked(url: str) -> URL:
-    parsed = None
-    try:
+    with suppress(ValueError):
         parsed = URL(url)
-        valid = parsed.scheme in ("http", "https") and bool(parsed.host) and parsed.port != 0
-        valid = valid and not (parsed.user or parsed.password or parsed.query_string or parsed.fragment)
-    except ValueError:
-        valid = False
-    if parsed is None or not valid:
-        problem = "it must not contain a user, a query or a fragment" if parsed and parsed.host else ""
-        problem = problem or http_urls.why_invalid(url)
-        raise ConfigError(f"not the URL of a worker: {problem}", where="URL", expected="http://HOST:PORT")
-    return parsed
-
-
-def _schema() -> dict[str, Any]:
-    file = (
-        resources.files("trustgraph_prompt") / "worker/telemetry/status.schema.json"
-    )  # without importing it
-    schema: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    return schema
+        more = parsed.user or parsed.password or parsed.query_string or parsed.fragment
+        if parsed.scheme in ("http", "https") and parsed.host and parsed.port != 0 and not more:
+            return parsed
+    raise ConfigError(
+        "not the URL of a worker",
+        where="URL",
+        expected="http://HOST:PORT and no query",
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from trustgraph_prompt.contract.contract import Contract
@@ -12,12 +11,8 @@ from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.pointer import follow, pointer, steps
 
-SHORT, LONGEST = 78, 160
-"""Characters of a line. Beyond SHORT it shows less of what is nested, beyond LONGEST only the broken rule."""
-
-_DEPTH = 4
-_ELEMENTS = 10
-_CHARACTERS = 60
+LONGEST = 160
+"""Characters of a part of the schema. A longer part is reduced to its rule, and a longer rule is cut."""
 
 
 class BrokenRule(NamedTuple):
@@ -81,9 +76,7 @@ def _part(keyword: str, contract: Contract) -> BrokenRule | None:
         case "extra", []:
             return _all_of(keyword, f"extra: {contract.extra}")
         case "invariants", [index]:
-            rule = next(
-                (each.rule for place, each in enumerate(contract.invariants) if str(place) == index), None
-            )
+            rule = follow([each.rule for each in contract.invariants], pointer([index]))
             return None if rule is None else _all_of(keyword, rule)
         case "versions", [version, *path]:
             schema, root = (contract.versions or {}).get(version), pointer((part, version))
@@ -94,7 +87,7 @@ def _part(keyword: str, contract: Contract) -> BrokenRule | None:
     while path and not isinstance(follow(schema, pointer(path[:-1])), dict):
         path.pop()  # the holder is a list
     if not path:
-        return None if schema is None else _all_of(root, _shown(schema, 1))
+        return None if schema is None else _all_of(root, _json(schema))
     *above, name = path
     place = root + pointer(above)
     holder = follow(schema, pointer(above)) | _sources(place, contract)
@@ -115,52 +108,16 @@ def _sources(place: str, contract: Contract) -> dict[str, Any]:
 
 
 def _member(where: str, holder: dict[str, Any], name: str) -> BrokenRule:
-    """A subschema in one line, as much of it as fits, with one member marked."""
-    for depth in range(_DEPTH, 0, -1):
-        rule = _marked(where, ((key, _shown(value, depth - 1)) for key, value in holder.items()), name)
-        if len(rule.text) <= (SHORT if depth > 1 else LONGEST):
-            return rule
-    return _marked(where, [(name, _shown(holder[name], 1))], name)
+    """A subschema in one line with one member marked; `…` stands for what is nested in the others."""
+    members = {
+        key: f"{_json(key)}: {'…' if key != name and isinstance(value, dict | list) else _json(value)}"
+        for key, value in holder.items()
+    }
+    rule, above = members[name], list(members.values())[: list(members).index(name)]
+    start = len("".join(["{", *(f"{member}, " for member in above)]))
+    text = "{" + ", ".join(members.values()) + "}"
+    return _all_of(where, rule) if len(text) > LONGEST else BrokenRule(where, text, start, start + len(rule))
 
 
-def _marked(where: str, members: Iterable[tuple[str, str]], name: str) -> BrokenRule:
-    """The members in one line. Those beyond LONGEST are left out: the line is too long anyway."""
-    text, start, end = "{", 0, 0
-    for key, value in members:
-        if len(text) > LONGEST:
-            break
-        text += ", " if len(text) > 1 else ""
-        begin = len(text)
-        text += f"{_shown(key, 0)}: {value}"
-        start, end = (begin, len(text)) if key == name else (start, end)
-    return BrokenRule(where, text + "}", start, end)
-
-
-def _shown(value: Any, depth: int) -> str:
-    """JSON with `…` for what is long, or nested deeper than `depth`."""
-    match value:
-        case str():
-            return json.dumps(excerpt(value, _CHARACTERS), ensure_ascii=False)
-        case dict() if value and depth <= 0:
-            return "{…}"
-        case dict():
-            members = (f"{_shown(key, 0)}: {_shown(each, depth - 1)}" for key, each in value.items())
-            return f"{{{_joined(members, len(value))}}}"
-        case list() if depth <= 0 and any(isinstance(each, dict | list) for each in value[:_ELEMENTS]):
-            return "[…]"
-        case list():
-            elements = (_shown(each, depth - 1) for each in value[:_ELEMENTS])
-            return f"[{_joined(elements, len(value))}]"
-    return excerpt(json.dumps(value), _CHARACTERS)
-
-
-def _joined(parts: Iterable[str], count: int) -> str:
-    """Join the first of `count` parts. Once they are longer than LONGEST, `…` stands for the rest."""
-    shown: list[str] = []
-    length = 0
-    for part in parts:
-        shown.append(part)
-        length += len(part)
-        if length > LONGEST:
-            break
-    return ", ".join(shown + ["…"] * (count > len(shown)))
+def _json(value: Any) -> str:
+    return excerpt(json.dumps(value, ensure_ascii=False), LONGEST)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -26,33 +27,8 @@ _MARKUP: Final = 300
 """Characters that an object costs beside its text."""
 
 
-@dataclass(slots=True)
-class Counts:
-    """What some answers have. Tokens are those that the server reported."""
-
-    questions: int = 0
-    answers: int = 0
-    objects: int = 0
-    refused: int = 0
-    completed: int = 0
-    truncated: int = 0
-    nothing: int = 0
-    without_use: int = 0
-    failed: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    money: float = 0.0
-    whole: int = 0  # answers that are not truncated and have objects
-
-    def __iadd__(self, other: Counts) -> Counts:
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
-        return self
-
-    @property
-    def not_asked(self) -> int:
-        """Questions without an answer or a failure."""
-        return self.questions - self.answers - self.failed
+Counts = Counter[str]
+"""What some questions came to, by the names that the report has for it, with tokens and money."""
 
 
 class Remark(NamedTuple):
@@ -69,7 +45,7 @@ class DocumentPart:
 
     number: int
     file: str
-    counts: Counts = field(default_factory=Counts)
+    counts: Counts = field(default_factory=Counter)
     chunks: dict[int, list[Job]] = field(default_factory=dict)
 
 
@@ -78,8 +54,8 @@ class Report:
 
     def __init__(self, limits: Mapping[str, int | None], price: Price | None = None) -> None:
         self.price = price
-        self.total = Counts()
-        self.prompts = {prompt: Counts() for prompt in limits}
+        self.total: Counts = Counter()
+        self.prompts: dict[str, Counts] = {prompt: Counter() for prompt in limits}
         self.documents: dict[str, DocumentPart] = {}
         self.refused: dict[tuple[str, str], list[Remark]] = {}
         self.truncated: list[Remark] = []
@@ -103,29 +79,29 @@ class Report:
             )
             part.chunks.setdefault(job.chunk.number, []).append(job)
             for sums in (self.total, self.prompts[job.prompt], part.counts):
-                sums += counts
+                sums.update(counts)
             self._remark(job)
 
-    def _counts(self, job: Job, *, is_paid: bool) -> Counts:
+    def _counts(self, job: Job, *, is_paid: bool) -> dict[str, float]:
+        """The counts of one question. Tokens are those that the server reported."""
         if job.position not in self._results:
-            return Counts(questions=1)
+            return {"questions": 1, "not_asked": 1}
         result, found = self.of(job)
         usage = Usage(**result.answer.usage) if is_paid and result.answer else Usage()
-        return Counts(
-            questions=1,
-            answers=int(result.failure is None),
-            objects=len(result.objects),
-            refused=found.refused_count,
-            completed=int(found.completed),
-            truncated=int(found.truncation is not None),
-            nothing=int(found.is_barren),
-            without_use=int(found.without_use is not None),
-            failed=int(result.failure is not None),
-            tokens_in=usage.prompt_tokens or 0,
-            tokens_out=usage.completion_tokens or 0,
-            money=self.price.of(usage) if self.price else 0.0,
-            whole=int(bool(result.objects) and found.truncation is None),
-        )
+        return {
+            "questions": 1,
+            "answers": int(result.failure is None),
+            "objects": len(result.objects),
+            "refused": found.refused_count,
+            "completed": int(found.completed),
+            "truncated": int(found.truncation is not None),
+            "nothing": int(found.is_barren),
+            "without_use": int(found.without_use is not None),
+            "failed": int(result.failure is not None),
+            "tokens_in": usage.prompt_tokens or 0,
+            "tokens_out": usage.completion_tokens or 0,
+            "money": self.price.of(usage) if self.price else 0.0,
+        }
 
     def _remark(self, job: Job) -> None:
         result, found = self.of(job)

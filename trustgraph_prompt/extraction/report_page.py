@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from trustgraph_prompt import __version__
+from trustgraph_prompt import __version__, html_pages
 from trustgraph_prompt.extraction.report import MAX_PASSAGE, MAX_REMARKS, Remark, Report, shown_values
 from trustgraph_prompt.replaced_file import replaced
 from trustgraph_prompt.terminal import harmless
 
 FILES: Final = Path(__file__).parent / "report_files"
 
+POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'"
 
-class Advice(Protocol):
-    """What helps against what went wrong, and the commands to type."""
 
-    @property
-    def what(self) -> str: ...
-    @property
-    def commands(self) -> Sequence[str]: ...
+Advice = tuple[str, Sequence[str]]
+"""What helps against what went wrong, and the commands to type."""
 
 
 class Origin(NamedTuple):
@@ -47,23 +41,24 @@ class Origin(NamedTuple):
 
 def write_report(report: Report, file: Path, origin: Origin, advice: Sequence[Advice]) -> None:
     """Write the report of counted jobs, which replaces the previous file at the end. Raises `StoreError`."""
-    style = (FILES / "report.css").read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    style = html_pages.style(FILES / "page.css")
     shown = report.shown_chunks()
     files = {file for file, _ in shown}
     page = (
-        _environment()
+        html_pages.environment(FILES, finalize=_visible)
         .get_template("report.html")
         .generate(
             report=report,
             origin=origin,
             advice=advice,
-            style=Markup(style),
-            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+            style=style,
+            policy=f"{POLICY}; style-src {html_pages.allowed(style)}",
             version=__version__,
             made=datetime.now(UTC),
+            most=MAX_REMARKS,
             shown=shown,
             shown_files=files,
+            shown_values=shown_values,
             document_rows=[
                 (part.file, "", part.counts, f"d{part.number}" if part.file in files else "")
                 for part in islice(report.documents.values(), MAX_REMARKS)
@@ -86,20 +81,6 @@ def _bounded(groups: Mapping[Any, Sequence[Remark]]) -> list[tuple[Any, int, lis
         bounded.append((key, len(remarks), list(islice(remarks, left))))
         left -= len(bounded[-1][2])
     return bounded[:MAX_REMARKS]
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(FILES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_visible,
-    )
-    environment.filters["shown_values"] = shown_values
-    environment.globals["most"] = MAX_REMARKS
-    return environment
 
 
 def _visible(value: Any) -> Any:

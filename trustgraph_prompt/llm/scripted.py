@@ -134,7 +134,8 @@ class ScriptedProvider(Completer):
         offers = sorted({str(answers[0].prompt or "any prompt") for answers in self._rules.values()})
         raise ProviderInvalidRequest(
             f"{self._name} has no answer for prompt {prompt or '(not named)'} and {excerpt(text, 120)!r}; "
-            f"it has answers for {', '.join(offers) or 'nothing'}"
+            f"it has answers for {', '.join(offers) or 'nothing'}",
+            loggable="no answer is recorded for the question",
         )
 
     def _number(self, question: object, labels: Mapping[str, str]) -> int:

@@ -32,11 +32,6 @@ class Circuits:
         ] = {}  # by flow: its circuits, and whether they block all of it
         self._away: set[Circuit] = set()
 
-    @property
-    def all(self) -> list[Circuit]:
-        """The circuits of all flows; of a model that is called with several keys, one for each."""
-        return list(self._circuits.values())
-
     def breaker(self, flow: Flow, provider: Provider, within: Provider) -> Provider:
         """Put a breaker around `within`, which wraps the provider of a new flow."""
         used = self._used[id(flow)] = {}

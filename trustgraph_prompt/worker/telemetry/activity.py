@@ -5,14 +5,15 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from datetime import UTC, datetime
+from functools import cache
 from time import monotonic, time
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.broken_rule import broken_rule
 from trustgraph_prompt.errors import Issue, excerpt
-from trustgraph_prompt.outcome import Outcome, Rejected
+from trustgraph_prompt.outcome import Outcome
 from trustgraph_prompt.prompts import PromptDefinition, Question
 
 MINUTE: Final = 60
@@ -31,51 +32,6 @@ MAX_REJECTED, MAX_TEXT, MAX_QUESTION = 5, 1_000, 2_000
 
 MAX_ISSUES, MAX_ISSUE = 5, 500
 """Issues of a rejected object, and characters of each."""
-
-
-@dataclass(frozen=True)
-class Content:
-    """What a request was about and what was rejected of its answer, cut. `contract` explains why."""
-
-    question: str
-    rejected: tuple[Rejected, ...]
-    contract: Contract
-
-    @cached_property
-    def document(self) -> dict[str, Any]:
-        """What the status shows of it. Finding the broken rules takes time, so this is done only once."""
-        return {
-            "question": self.question,
-            "rejected": [
-                {
-                    "index": rejected.index,
-                    "text": rejected.raw,
-                    "issues": [_issue(issue, self.contract) for issue in rejected.issues[:MAX_ISSUES]],
-                }
-                for rejected in self.rejected
-            ],
-        }
-
-
-class Answered(NamedTuple):
-    """One outcome, without content unless that is shown. `at` is in seconds since the epoch."""
-
-    at: float
-    request: str
-    flow: str
-    prompt: str
-    version: str
-    canary: bool
-    reason: str
-    objects: int
-    rejected: int
-    truncated: bool | None
-    cached: bool
-    calls: int
-    tokens: int
-    cost: float | None
-    seconds: float
-    content: Content | None
 
 
 class _Buckets:
@@ -144,7 +100,7 @@ class Activity:
         self.shows_content = shows_content
         self.clock = clock
         self.flows: dict[str, FlowActivity] = {}
-        self.outcomes: collections.deque[Answered] = collections.deque(maxlen=OUTCOMES)
+        self.outcomes: collections.deque[dict[str, Any]] = collections.deque(maxlen=OUTCOMES)
         self._now = now
 
     def asked(
@@ -161,38 +117,56 @@ class Activity:
         if flow not in self.flows:
             self.flows[flow] = FlowActivity(now)
         self.flows[flow].add(now, seconds, cost := outcome.cost)
-        self.outcomes.append(
-            Answered(
-                self._now(),
-                excerpt(request, MAX_NAME),
-                flow,
-                prompt.id,
-                prompt.version,
-                prompt.canary is not None,
-                outcome.reason.value,
-                len(outcome.value) if isinstance(outcome.value, list) else 0,
-                len(outcome.rejected),
-                outcome.truncated,
-                outcome.cached,
-                len(outcome.calls),
-                sum(call.usage.tokens for call in outcome.calls),
-                cost,
-                seconds,
-                self._content(question, outcome),
-            )
-        )
+        answered = {
+            "at": iso(self._now()),
+            "request": excerpt(request, MAX_NAME),
+            "flow": flow,
+            "prompt": prompt.id,
+            "version": prompt.version,
+            "canary": prompt.canary is not None,
+            "reason": outcome.reason.value,
+            "objects": len(outcome.value) if isinstance(outcome.value, list) else 0,
+            "rejected": len(outcome.rejected),
+            "truncated": outcome.truncated,
+            "cached": outcome.cached,
+            "calls": len(outcome.calls),
+            "tokens": sum(call.usage.tokens for call in outcome.calls),
+            "cost": cost,
+            "seconds": round(seconds, 4),
+        }
+        if self.shows_content and (outcome.rejected or not outcome.ok):
+            answered["content"] = _content(question, outcome)
+        self.outcomes.append(answered)
 
     def forget_flow(self, flow: str) -> None:
         """Remove the rates of a flow."""
         self.flows.pop(flow, None)
 
-    def _content(self, question: Question, outcome: Outcome) -> Content | None:
-        if not self.shows_content or (outcome.ok and not outcome.rejected):
-            return None
-        rejected = (replace(each, raw=each.raw[:MAX_TEXT]) for each in outcome.rejected[:MAX_REJECTED])
-        return Content(
-            excerpt(_subject(question), MAX_QUESTION), tuple(rejected), outcome.contract.without_terms
-        )
+
+def _content(question: Question, outcome: Outcome) -> Callable[[], dict[str, Any]]:
+    """What a request was about and what was rejected of its answer, cut.
+
+    The rules that are broken take time to find: the function that is returned finds them, and only once.
+    """
+    asked = excerpt(_subject(question), MAX_QUESTION)
+    rejected = [replace(each, raw=each.raw[:MAX_TEXT]) for each in outcome.rejected[:MAX_REJECTED]]
+    contract = outcome.contract.without_terms
+
+    @cache
+    def content() -> dict[str, Any]:
+        return {
+            "question": asked,
+            "rejected": [
+                {
+                    "index": each.index,
+                    "text": each.raw,
+                    "issues": [_issue(issue, contract) for issue in each.issues[:MAX_ISSUES]],
+                }
+                for each in rejected
+            ],
+        }
+
+    return content
 
 
 def _subject(question: Question) -> str:
@@ -209,3 +183,8 @@ def _issue(issue: Issue, contract: Contract) -> dict[str, Any]:
         "message": excerpt(issue.message, MAX_ISSUE),
         "schema": rule and excerpt(f"{rule.where}: {rule.text}", MAX_ISSUE),
     }
+
+
+def iso(seconds: float) -> str:
+    """A time in seconds since the epoch, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,21 +9,18 @@ import math
 import os
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import trustgraph_prompt
 from trustgraph_prompt.errors import excerpt
-from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.worker.canary.record import Canary
 from trustgraph_prompt.worker.config.recent_changes import AppliedChange
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.telemetry.activity import Answered, FlowActivity
+from trustgraph_prompt.worker.telemetry.activity import FlowActivity, iso
 from trustgraph_prompt.worker.telemetry.health import brief
 from trustgraph_prompt.worker.telemetry.metrics import MAX_VERSION, Row
 
@@ -37,6 +34,9 @@ MAX_FLOWS, MAX_PROMPTS = 200, 500
 """Flows and prompts in a document; those that were asked most come first."""
 
 Document = dict[str, Any]
+
+_PromptKey = tuple[str, str]
+"""Workspace and id."""
 
 
 class Status:
@@ -73,48 +73,48 @@ class Status:
             "waiting": service.limits.waiting,
             "limits": service.limits.set,
             "paused": {server: round(seconds, 1) for server, seconds in service.limits.pauses.items()},
-            "models": _models(service.circuits.all),
         }
         outcomes, now = list(activity.outcomes), activity.clock()
-        flows: list[_ObservedFlow] = []
-        canaries: Mapping[tuple[str, str], tuple[Canary, PromptDefinition]] = {}
+        flows: list[tuple[Flow, str, str | None, FlowActivity]] = []
+        canaries: Mapping[_PromptKey, tuple[Canary, PromptDefinition]] = {}
         changes: Sequence[AppliedChange] = ()
         if worker is not None:
             canaries, changes = worker.canaries.served, worker.changes.newest
-            models = worker.flow_set.models
+            flow_set, models = worker.flow_set, worker.flow_set.models
             flows = [
-                _ObservedFlow(
+                (
                     flow,
                     models[flow.name],
-                    worker.flow_set.why_unserved(flow),
-                    activity.flows.get(flow.name),
+                    flow_set.why_unserved(flow),
+                    activity.flows.get(flow.name) or FlowActivity(now),
                 )
-                for flow in worker.flow_set.flows
+                for flow in flow_set.flows
             ]
         prompts = {
-            (workspace, id): _ObservedPrompt(
-                prompt, service.prompts.since(workspace, id), canaries.get((workspace, id))
-            )
+            (workspace, id): (prompt, service.prompts.since(workspace, id))
             for workspace, snapshot in service.prompts.items()
             for id, prompt in snapshot.prompts.items()
         }
 
         def document() -> Document:
-            counts = _Counts(
-                service.metrics.counts(), {each.flow.name: each.flow.workspace for each in flows}
-            )
-            kept_flows = sorted(flows, key=lambda each: -counts.total("outcomes", each.flow.name))[:MAX_FLOWS]
+            counts = _Counts(service.metrics.counts(), {flow.name: flow.workspace for flow, *_ in flows})
+            kept_flows = sorted(flows, key=lambda each: -counts.total("outcomes", each[0].name))[:MAX_FLOWS]
             keys = sorted(
-                prompts.keys() | counts.asking.keys(), key=lambda key: (-counts.total("outcomes", key), key)
+                prompts.keys() | counts.asked, key=lambda key: (-counts.total("outcomes", key), key)
             )
             return {
                 **head,
-                "flows": [_flow(each, counts, now) for each in kept_flows],
-                "prompts": [_prompt(key, prompts.get(key), counts) for key in keys[:MAX_PROMPTS]],
+                "flows": [_flow(*each, counts, now) for each in kept_flows],
+                "prompts": [
+                    _prompt(key, prompts.get(key), canaries.get(key), counts) for key in keys[:MAX_PROMPTS]
+                ],
                 "provider": {**provider, "pauses": counts.pauses, "errors": counts.errors},
                 "dead_letters": counts.split("dead_letters"),
                 "config": {"topic": service.config_topic, "changes": [_change(each) for each in changes]},
-                "outcomes": [_outcome(each) for each in reversed(outcomes)],
+                "outcomes": [
+                    {**each, "content": each["content"]()} if "content" in each else each
+                    for each in reversed(outcomes)
+                ],
                 "omitted": {
                     "flows": len(flows) - len(kept_flows),
                     "prompts": max(0, len(keys) - MAX_PROMPTS),
@@ -122,21 +122,6 @@ class Status:
             }
 
         return document
-
-
-@dataclass(frozen=True, slots=True)
-class _ObservedFlow:
-    flow: Flow
-    model: str
-    waiting: str | None
-    activity: FlowActivity | None
-
-
-@dataclass(frozen=True, slots=True)
-class _ObservedPrompt:
-    prompt: PromptDefinition
-    since: float
-    canary: tuple[Canary, PromptDefinition] | None
 
 
 _LABELS = {"outcomes": 2, "rejected": 2, "repaired": 2, "tokens": 3, "dead_letters": 1}
@@ -150,7 +135,7 @@ class _Counts:
 
     def __init__(self, rows: Mapping[str, Sequence[Row]], workspaces: Mapping[str, str]) -> None:
         self._sums: defaultdict[tuple[str, Hashable], Counter[str]] = defaultdict(Counter)
-        self.asking: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self.asked: set[_PromptKey] = set()
         self.pauses = int(sum(value for _, value in rows["pauses"]))
         self.errors: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for (model, category), value in rows["errors"]:
@@ -167,7 +152,7 @@ class _Counts:
         self._sums[name, None][split] += value  # type: ignore[assignment]
         if name not in _NOT_OF_PROMPTS and flow in self._workspaces:
             prompt = self._workspaces[flow], labels[1]
-            self.asking[prompt].add(flow)
+            self.asked.add(prompt)
             self._sums[name, prompt][split] += value  # type: ignore[assignment]
 
     def split(self, name: str, of: Hashable = None) -> dict[str, int]:
@@ -177,14 +162,18 @@ class _Counts:
     def total(self, name: str, of: Hashable) -> int:
         return int(self._sums[name, of].total())
 
-    def tokens(self, of: Hashable) -> dict[str, int]:
-        return {"in": 0, "out": 0} | self.split("tokens", of)
+    def of_both(self, of: Hashable) -> Document:
+        """The counts that flows and prompts have. The cost is None if no call had a price."""
+        cost = self._sums["cost", of]
+        return {
+            "requests": self.total("outcomes", of),
+            "outcomes": self.split("outcomes", of),
+            "objects": self.total("objects", of),
+            "tokens": {"in": 0, "out": 0} | self.split("tokens", of),
+            "cost": round(float(cost.total()), 6) if cost else None,
+        }
 
-    def cost(self, of: Hashable) -> float | None:
-        """None if no call had a price."""
-        return round(float(self._sums["cost", of].total()), 6) if self._sums["cost", of] else None
-
-    def judged(self, prompt: tuple[str, str], version: str) -> dict[str, int]:
+    def judged(self, prompt: _PromptKey, version: str) -> dict[str, int]:
         """The objects of one version of a prompt, by verdict."""
         verdicts: Counter[str] = Counter()
         for (flow, id, label, verdict), value in self._judged:
@@ -193,8 +182,9 @@ class _Counts:
         return dict(verdicts)
 
 
-def _flow(observed: _ObservedFlow, counts: _Counts, now: float) -> Document:
-    flow, activity = observed.flow, observed.activity or FlowActivity(now)
+def _flow(
+    flow: Flow, model: str, waiting: str | None, activity: FlowActivity, counts: _Counts, now: float
+) -> Document:
     durations = sorted(activity.durations.copy())
     return {
         "name": flow.name,
@@ -203,16 +193,12 @@ def _flow(observed: _ObservedFlow, counts: _Counts, now: float) -> Document:
         "topic": flow.input.topic,
         "subscription": flow.input.subscription,
         "prompt": flow.prompt,
-        "model": observed.model or None,
+        "model": model or None,
         "concurrency": flow.concurrency,
-        "waiting": observed.waiting,
+        "waiting": waiting,
+        **counts.of_both(flow.name),
         "in_work": counts.total("in_work", flow.name),
-        "requests": counts.total("outcomes", flow.name),
-        "outcomes": counts.split("outcomes", flow.name),
-        "objects": counts.total("objects", flow.name),
         "rejected": counts.total("rejected", flow.name),
-        "tokens": counts.tokens(flow.name),
-        "cost": counts.cost(flow.name),
         "cost_per_hour": flow.price and round(activity.cost_per_hour(now), 6),
         "retries": counts.total("retries", flow.name),
         "dead_letters": counts.split("dead_letters", flow.name),
@@ -226,29 +212,30 @@ def _flow(observed: _ObservedFlow, counts: _Counts, now: float) -> Document:
     }
 
 
-def _prompt(key: tuple[str, str], observed: _ObservedPrompt | None, counts: _Counts) -> Document:
+def _prompt(
+    key: _PromptKey,
+    known: tuple[PromptDefinition, float] | None,
+    canary: tuple[Canary, PromptDefinition] | None,
+    counts: _Counts,
+) -> Document:
     workspace, id = key
+    served, since = known or (None, None)
     return {
         "workspace": workspace,
         "id": id,
-        "version": observed and observed.prompt.version,
-        "since": observed and iso(observed.since),
-        "flows": sorted(counts.asking[key]),
-        "requests": counts.total("outcomes", key),
-        "outcomes": counts.split("outcomes", key),
-        "objects": counts.total("objects", key),
+        "version": served and served.version,
+        "since": since and iso(since),
+        **counts.of_both(key),
         "rejected": counts.split("rejected", key),
         "repaired": counts.split("repaired", key),
         "truncated": counts.total("truncated", key),
         "completed": counts.total("completed", key),
-        "tokens": counts.tokens(key),
-        "cost": counts.cost(key),
-        "canary": observed and observed.canary and _canary(key, observed.prompt, *observed.canary, counts),
+        "canary": served and canary and _canary(key, served, *canary, counts),
     }
 
 
 def _canary(
-    key: tuple[str, str], served: PromptDefinition, canary: Canary, changed: PromptDefinition, counts: _Counts
+    key: _PromptKey, served: PromptDefinition, canary: Canary, changed: PromptDefinition, counts: _Counts
 ) -> Document:
     return {
         "id": canary.id,
@@ -263,16 +250,6 @@ def _canary(
     }
 
 
-def _models(circuits: Iterable[Circuit]) -> list[Document]:
-    """The models that flows call; of several circuits of one the open one counts."""
-    away: dict[tuple[str, str], Document | None] = {}
-    for circuit in circuits:
-        key = circuit.server, circuit.model
-        why = {"why": circuit.why, "since": iso(circuit.since)} if circuit.is_open else None
-        away[key] = away.get(key) or why
-    return [{"server": server, "model": model, "away": why} for (server, model), why in sorted(away.items())]
-
-
 def _change(change: AppliedChange) -> Document:
     return {
         "at": iso(change.at),
@@ -285,18 +262,6 @@ def _change(change: AppliedChange) -> Document:
     }
 
 
-def _outcome(answered: Answered) -> Document:
-    document = answered._asdict() | {"at": iso(answered.at), "seconds": round(answered.seconds, 4)}
-    if (content := document.pop("content")) is not None:
-        document["content"] = content.document
-    return document
-
-
 def _percentile(ordered: Sequence[float], share: float) -> float | None:
     """The least value that at least this share of the values does not exceed; None without values."""
     return round(ordered[math.ceil(share * len(ordered)) - 1], 4) if ordered else None
-
-
-def iso(seconds: float) -> str:
-    """A time in seconds since the epoch, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

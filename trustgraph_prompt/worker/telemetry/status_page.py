@@ -6,19 +6,18 @@ What is served is made in a thread, at most once a second, and only while somebo
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
-from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, cached_property, partial
-from html import escape
 from pathlib import Path
 from typing import Final, TypeVar
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Template
+from markupsafe import Markup
 
+from trustgraph_prompt import html_pages
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.worker.telemetry.status import Document, Status
 
@@ -121,63 +120,37 @@ async def _in_thread(function: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_thread, function)
 
 
+@cache
 def headers() -> dict[str, str]:
     """The headers of the page: it may run its own style and script, and ask its own worker, nothing else."""
-    sources = {name: _source(file) for name, file in (("style-src", "page.css"), ("script-src", "page.js"))}
-    hashes = [
-        f"{name} 'sha256-{b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
-        for name, source in sources.items()
-    ]
-    policy = ["default-src 'none'", *hashes, "connect-src 'self'", "img-src data:"]
-    policy += ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"]
-    return {"Content-Security-Policy": "; ".join(policy), **PLAIN_HEADERS}
+    sources = f"style-src {html_pages.allowed(_style())}; script-src {html_pages.allowed(_script())}"
+    nothing_else = "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    policy = f"default-src 'none'; {sources}; connect-src 'self'; {nothing_else}"
+    return {"Content-Security-Policy": policy, **PLAIN_HEADERS}
 
 
-@cache
-def _source(file: str) -> str:
-    return (FILES / file).read_text("utf-8")
+def _style() -> Markup:
+    return html_pages.style(FILES / "page.css")
+
+
+def _script() -> Markup:
+    return Markup((FILES / "page.js").read_text("utf-8"))
 
 
 @cache
 def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(FILES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
+    environment = html_pages.environment(FILES)
     filters: dict[str, Callable[..., str]] = {
         "number": "{:,}".format,
         "short": _short,
         "decimal": lambda value: f"{value:,.3g}" if value < 100 else f"{value:,.0f}",
         "money": lambda value: f"{value:,.4f}" if value < 1 else f"{value:,.2f}",
-        "seconds": lambda value: "none yet" if value is None else f"{value:.3g} s",
         "words": lambda name: name.replace("_", " "),
         "sparkline": _sparkline,
-        "row": _row,
     }
     environment.filters |= filters
-    environment.globals |= {
-        "css": _source("page.css"),
-        "script": _source("page.js"),
-        "max_prompts": PROMPTS_ON_PAGE,
-    }
+    environment.globals |= {"style": _style(), "script": _script(), "max_prompts": PROMPTS_ON_PAGE}
     return environment.get_template("page.html")
-
-
-def _row(one: Document) -> str:
-    """A row of the last outcomes. A hundred of them a second are too many for the template."""
-    texts = (one["request"], one["flow"], one["prompt"], one["version"][:12], one["reason"].replace("_", " "))
-    request, flow, prompt, version, reason = map(escape, texts)
-    remarks = ", cut" * bool(one["truncated"]) + ", cached" * one["cached"]
-    tone = "good" if one["reason"] == "success" else "bad"
-    return (
-        f'<tr data-key="{one["at"]} {request}">'
-        f'<td><time datetime="{one["at"]}">{one["at"][11:19]}</time></td>'
-        f'<td class="id">{request}</td><td>{flow}</td>'
-        f"<td>{prompt} <code>{version}</code>{' canary' * one['canary']}</td>"
-        f'<td class="{tone}">{reason}{remarks}</td>'
-        f'<td class="n">{one["objects"]:,}</td><td class="n">{one["rejected"]:,}</td>'
-        f'<td class="n">{one["calls"]:,}</td><td class="n">{one["tokens"]:,}</td>'
-        f'<td class="n">{one["seconds"]:.2f}</td></tr>'
-    )
 
 
 def _short(number: int) -> str:

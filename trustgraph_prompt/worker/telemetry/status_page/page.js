@@ -2,7 +2,7 @@
 
 const live = document.getElementById("live");
 const instance = document.documentElement.dataset.instance;
-const secondsBetweenPolls = 5;
+const secondsToNextTry = 5;
 const here = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hour12: false });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 const inUtc = new Date().getTimezoneOffset() === 0;
@@ -62,23 +62,6 @@ function say(text, isLive) {
   live.classList.toggle("lost", !isLive);
 }
 
-/** Asks for the whole page: where there is no event stream. */
-async function poll() {
-  try {
-    const response = await fetch(location.pathname, { cache: "no-store" });
-    if (!response.ok) throw new Error(`HTTP ${response.status}`);
-    const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    if (page.documentElement.dataset.instance !== instance) return location.reload();
-    show(Object.fromEntries([...document.querySelectorAll("[id]")].filter((old) => old !== live && !old.id.endsWith("-title"))
-      .map((old) => [old.id, page.getElementById(old.id).innerHTML])));
-    say(`There is no event stream: asks every ${secondsBetweenPolls} seconds`, true);
-    setTimeout(follow, 1000 * secondsBetweenPolls);
-  } catch {
-    say("The worker cannot be reached", false);
-    setTimeout(poll, 1000 * secondsBetweenPolls);
-  }
-}
-
 function follow() {
   const events = new EventSource("events");
   events.onmessage = (message) => {
@@ -88,8 +71,9 @@ function follow() {
     say("Live", true);
   };
   events.onerror = () => {
-    if (events.readyState === EventSource.CLOSED) return poll();
-    say("The worker cannot be reached", false);
+    const isRefused = events.readyState === EventSource.CLOSED;
+    say(isRefused ? "No updates: too many pages are open, or the worker cannot be reached" : "The worker cannot be reached", false);
+    if (isRefused) setTimeout(follow, 1000 * secondsToNextTry);
   };
 }
 
