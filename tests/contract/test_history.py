@@ -36,9 +36,7 @@ async def kept(house: House, files: Mapping[str, str] | None = None) -> History:
     async def read(topic: str) -> Any:
         return await config_topic.messages(house.broker, "default", topic=topic)
 
-    return await versions.read(
-        read, "default", files or history.bundled_system(), topic=house.topic("config")
-    )
+    return await versions.read(read, files or history.bundled_system(), topic=house.topic("config"))
 
 
 def version(entries: dict[str, str], id: str = "say") -> str:
@@ -72,7 +70,7 @@ async def test_an_owner_who_applies_prompts_is_recorded(house: House) -> None:
         async def read(topic: str) -> dict[str, bytes]:
             return await config_topic.entries(house.broker, "default", topic=topic)
 
-        plan, _ = await apply.propose(read, "default", "ns/r", wanted, topic=topic)
+        plan, _ = await apply.propose(read, "ns/r", wanted, topic=topic)
         await apply.carry_out(house.broker, "default", "ns/r", plan, topic=topic, author=BOB)
 
     await applied({KEY: A})
@@ -194,7 +192,7 @@ async def test_hostile_records_are_skipped_and_stop_nobody(house: House) -> None
     await push(house, {KEY: B})
 
     found = await kept(house)
-    assert found.skipped.keys() == shapes.keys()
+    assert {f"default/{key}" for key in found.skipped} == shapes.keys()
     assert [change.entry for change in found.of_entry(KEY)] == [A, "{", B]
     assert found.previous(KEY).entry == A
 

@@ -156,7 +156,7 @@ def test_prompts_of_trustgraphs_config_service_are_shown_and_not_rolled_back(
     assert listed.stderr == "TrustGraph's config service keeps no history: these are its present prompts\n"
     assert 'prompt: "Hello."\n# The system message of the workspace:\n#   Be helpful.\n' in got.stdout
     assert back.returncode == 2
-    assert "cannot roll back: TrustGraph's config service keeps no earlier prompts" in back.stderr
+    assert "No such option: --trustgraph" in back.stderr
 
 
 class EchoingJudge(Judge):

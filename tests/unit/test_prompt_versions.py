@@ -28,10 +28,10 @@ def history(*records: tuple[Change, float], **present: tuple[str, float]) -> His
     def message(data: bytes, published: float) -> Message:
         return Message(data, topic="", id="", published=published)
 
-    kept = {f"w/{each.key}@{each.push}": message(each.encode(), time) for each, time in records}
+    kept = {f"{each.key}@{each.push}": message(each.encode(), time) for each, time in records}
     keys = {"say": KEY, "other": OTHER, "system": SYSTEM}
-    now = {f"w/{keys[name]}": message(text.encode(), time) for name, (text, time) in present.items()}
-    return History.of("w", kept, now, {})
+    now = {keys[name]: message(text.encode(), time) for name, (text, time) in present.items()}
+    return History.of(kept, now, {})
 
 
 def test_changes_are_in_the_order_of_the_topic_whatever_the_clocks_of_their_authors_say() -> None:

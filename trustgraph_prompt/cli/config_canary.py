@@ -11,7 +11,7 @@ import typer
 
 from trustgraph_prompt.cli import inspect_broker, options, output, push_prompts
 from trustgraph_prompt.cli.lazy_commands import Command, group
-from trustgraph_prompt.cli.push_canary import PREFIX, SYSTEM_KEY, decoded, messages
+from trustgraph_prompt.cli.push_canary import PREFIX, SYSTEM_KEY, decoded
 from trustgraph_prompt.cli.push_prompts import WorkspaceOption
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
@@ -220,9 +220,10 @@ async def _trials(broker: Broker, workspace: str, topic: str) -> dict[str, Trial
     """Return the trials of a workspace by prompt, without their answers."""
     from trustgraph_prompt.cli.canary_trial import Trial
     from trustgraph_prompt.worker.canary.record import CANARY
+    from trustgraph_prompt.worker.config import config_topic
 
-    records = await messages(broker, workspace, topic + CANARY)
-    served = await messages(broker, workspace, topic)
+    records = await config_topic.messages(broker, workspace, topic=topic + CANARY)
+    served = await config_topic.messages(broker, workspace, topic=topic)
     trials: dict[str, Trial] = {}
     for id, canary in decoded(records).items():
         began = records[PREFIX + id].published
@@ -264,9 +265,10 @@ def abort(
 ) -> None:
     """End a canary; the old version answers all requests again."""
     from trustgraph_prompt.worker.canary.record import CANARY
+    from trustgraph_prompt.worker.config import config_topic
 
     async def abort(connected: Broker) -> None:
-        if PREFIX + id not in await messages(connected, workspace, topic + CANARY):
+        if PREFIX + id not in await config_topic.messages(connected, workspace, topic=topic + CANARY):
             raise _no_canary(workspace, id)
         await _end(connected, workspace, id, topic)
 

@@ -9,7 +9,6 @@ import typer
 from trustgraph_prompt.cli import options, output, push_prompts
 from trustgraph_prompt.cli.config_history import (
     IdArgument,
-    TrustGraphOption,
     entry_key,
     files,
     warn_of_skipped,
@@ -38,7 +37,6 @@ def command(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     templates: options.TemplatesOption = None,
-    trustgraph: TrustGraphOption = False,
     wait: push_prompts.WaitOption = None,
     by: push_prompts.ByOption = None,
     why: push_prompts.WhyOption = "",
@@ -47,18 +45,11 @@ def command(
     from trustgraph_prompt.prompts import PromptSet
     from trustgraph_prompt.worker.config import config_topic, history, versions
 
-    if trustgraph:
-        raise ConfigError(
-            "cannot roll back: TrustGraph's config service keeps no earlier prompts; change them with its "
-            "own tools (tg-set-prompt)",
-            where="--trustgraph",
-        )
     key = entry_key(id)
 
     async def publish(connected: Broker) -> bool:
         found = await versions.read(
             lambda topic: config_topic.messages(connected, workspace, topic=topic),
-            workspace,
             files(templates),
             topic=topic,
         )
@@ -113,13 +104,12 @@ async def _warn_of_owners(broker: Broker, workspace: str, key: str, topic: str) 
     from trustgraph_prompt.worker.config import apply, apply_plan, config_topic
 
     records = await config_topic.entries(broker, workspace, topic=topic + apply.OWNERS)
-    for name, data in records.items():
+    for owner, data in records.items():
         try:
             holds = key in apply_plan.decode(data)
         except ValueError:
             continue
         if holds:
-            owner = name.removeprefix(f"{workspace}/")
             output.note(
                 f"warning: {key} belongs to owner {owner} of `config apply`: change its files, too. "
                 "Until then `config apply` leaves the entry alone, and with --force overwrites it"

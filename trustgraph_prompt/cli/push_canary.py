@@ -66,7 +66,7 @@ async def begin(
     from trustgraph_prompt.worker.canary.record import CANARY
     from trustgraph_prompt.worker.config import config_topic, history
 
-    standing = await messages(broker, workspace, topic + CANARY)
+    standing = await config_topic.messages(broker, workspace, topic=topic + CANARY)
     canaries = _proposed(workspace, present, wanted, share, author)
     for id in canaries:
         if (former := standing.get(PREFIX + id)) is not None:
@@ -145,11 +145,3 @@ def decoded(messages: Mapping[str, Message]) -> dict[str, Canary]:
         except ConfigError as error:
             output.note(f"warning: ignored {error.at(message.key or '')}")
     return canaries
-
-
-async def messages(broker: Broker, workspace: str, topic: str) -> dict[str, Message]:
-    """Return the messages of a workspace on the config topic or one beside it, by entry."""
-    from trustgraph_prompt.worker.config import config_topic
-
-    found = await config_topic.messages(broker, workspace, topic=topic)
-    return {key.removeprefix(f"{workspace}/"): message for key, message in found.items()}

@@ -175,18 +175,12 @@ def _address(url: URL, host: str) -> str:
 
 
 def _checked(url: str) -> URL:
-    parsed = None
     try:
-        parsed = URL(url)
-        valid = parsed.scheme in ("http", "https") and bool(parsed.host) and parsed.port != 0
-        valid = valid and not (parsed.user or parsed.password or parsed.query_string or parsed.fragment)
-    except ValueError:
-        valid = False
-    if parsed is None or not valid:
-        problem = "it must not contain a user, a query or a fragment" if parsed and parsed.host else ""
-        problem = problem or http_urls.why_invalid(url)
-        raise ConfigError(f"not the URL of a worker: {problem}", where="URL", expected="http://HOST:PORT")
-    return parsed
+        return http_urls.server(url)
+    except ValueError as error:
+        raise ConfigError(
+            f"not the URL of a worker: {error}", where="URL", expected="http://HOST:PORT"
+        ) from None
 
 
 def _schema() -> dict[str, Any]:

@@ -8,19 +8,38 @@ from functools import reduce
 from math import ceil, sqrt
 from operator import add
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from trustgraph_prompt.ask.next_step import MOST_DOUBLINGS
+from trustgraph_prompt.ask.step import first_call
 from trustgraph_prompt.cost import Price
 from trustgraph_prompt.estimation.answer_lengths import AnswerLengths
 from trustgraph_prompt.estimation.calls import CallRange, Calls, Range
-from trustgraph_prompt.estimation.questions import PlannedQuestion
+from trustgraph_prompt.llm import Call
+from trustgraph_prompt.llm.token_estimates import estimate as estimate_text
+from trustgraph_prompt.prompts import PromptDefinition
 
 SLOW, FAST = 20, 100
 """Tokens that a model is assumed to write in a second, for each call in progress."""
 
 _DEVIATIONS = 2
 """Standard deviations on both sides of a mean that hold 95 % of the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuestion:
+    """A question that would be asked: its first call, and about how many tokens its terms have."""
+
+    prompt: PromptDefinition
+    call: Call
+    term_tokens: int
+
+    @classmethod
+    def of(cls, prompt: PromptDefinition, terms: Mapping[str, object]) -> Self:
+        """Render the question. Raises `RequestError` for a missing term, and `RenderError`."""
+        prompt.require(terms)
+        call = first_call(prompt, prompt.question(terms))
+        return cls(prompt, call, sum(estimate_text(str(value)) for value in terms.values()))
 
 
 @dataclass(frozen=True, slots=True)

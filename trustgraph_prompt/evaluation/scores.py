@@ -99,10 +99,7 @@ class Evaluation:
             "refused_objects": sum(answer.rejected_count for answer in self.answers),
             "repaired": sum(answer.stage in _REPAIRED for answer in self.answers),
             "truncated": sum(answer.truncated is True for answer in self.answers),
-            "completed": sum(
-                not answer.truncated and any(call["why"] == "continue" for call in answer.calls)
-                for answer in self.answers
-            ),
+            "completed": sum(answer.completed for answer in self.answers),
             "calls": sum(len(answer.calls) for answer in self.answers),
             "tokens_in": usage.prompt_tokens,
             "tokens_out": usage.completion_tokens,

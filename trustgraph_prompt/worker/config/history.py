@@ -137,8 +137,7 @@ async def push(
     Entries that stay as they are get no record. Returns the id of the push. Raises `BrokerError`.
     """
     id = uuid.uuid4().hex
-    found = await config_topic.messages(broker, workspace, topic=topic)
-    present = {key.removeprefix(f"{workspace}/"): message for key, message in found.items()}
+    present = await config_topic.messages(broker, workspace, topic=topic)
     await _record(broker, workspace, _changes(id, present, changes, author, action), topic)
     return await config_topic.push(
         broker, workspace, changes, topic=topic, recorded_as=id, by=author.by, why=author.why
