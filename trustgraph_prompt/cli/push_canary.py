@@ -14,7 +14,7 @@ from trustgraph_prompt.cli.push_prompts import acknowledged
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker import Broker, Message
+    from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.worker.canary.record import Canary
     from trustgraph_prompt.worker.config.history import Author
 
@@ -131,17 +131,4 @@ def _proposed(
         canaries[id] = Canary(uuid4().hex, text, share, author.by, author.why)
     if canaries and unchanged:
         output.note(f"left alone: {output.counted(len(unchanged), 'prompt')} as served")
-    return canaries
-
-
-def decoded(messages: Mapping[str, Message]) -> dict[str, Canary]:
-    """Return the canaries by prompt; notes the records that cannot be read."""
-    from trustgraph_prompt.worker.canary.record import Canary
-
-    canaries: dict[str, Canary] = {}
-    for key, message in sorted(messages.items()):
-        try:
-            canaries[key.removeprefix(PREFIX)] = Canary.decode(message.data)
-        except ConfigError as error:
-            output.note(f"warning: ignored {error.at(message.key or '')}")
     return canaries
