@@ -85,7 +85,7 @@ def test_the_text_of_a_canary_is_found_and_never_taken_for_a_change_of_the_promp
     assert found.find(KEY, str(canary.version)[:10]).entry == B
     assert found.previous(KEY).entry == A
     assert found.unpublished == []
-    assert found.in_force(KEY) is found.on_topic[KEY] is found.changes[-1]
+    assert found.on_topic[KEY] is found.changes[-1]
 
     standing = history((change("1", A), 1), (canary, 2), say=(A, 1))
     assert (standing.unpublished, standing.text(KEY).entry) == ([], A)
@@ -95,9 +95,7 @@ def test_the_text_of_a_canary_is_found_and_never_taken_for_a_change_of_the_promp
 
 def test_a_promoted_canary_is_a_change_and_the_version_before_is_the_old_one() -> None:
     found = history((change("1", A), 1), (change("c", B, action=CANARY), 2), (change("2", B), 3), say=(B, 3))
-    current = found.in_force(KEY)
-    assert current is not None
-    assert (current.push, found.previous(KEY).entry) == ("2", A)
+    assert (found.on_topic[KEY].push, found.previous(KEY).entry) == ("2", A)
 
 
 def test_a_canary_that_somebody_publishes_without_a_record_is_found() -> None:

@@ -104,6 +104,7 @@ def command(
     from trustgraph_prompt.evaluation import gold as gold_files
     from trustgraph_prompt.evaluation import run
     from trustgraph_prompt.extraction.estimate import estimate_run
+    from trustgraph_prompt.llm import ScriptedProvider
 
     if begin_from is not None:
         _begin(gold, begin_from, prompt)
@@ -114,15 +115,17 @@ def command(
     options.check_max_cost(max_cost, prices)
     options.check_tokenizer(tokenizer, estimate=estimate)
 
-    def provider_of(model: str | None, script: str | None = None) -> Provider:
-        return options.provider(script, base_url, model, prefill, native_schema)
+    def provider(side: Side) -> Provider:
+        if side.script is not None:
+            return ScriptedProvider.load(options.recording(side.script))
+        return options.provider(None, base_url, side.model, prefill, native_schema)
 
-    provider_of(model, script)  # wrong options are told before anything else
+    options.provider(script, base_url, model, prefill, native_schema)  # wrong options are told first
     terms = options.terms(term)
-    sides = [Side.of(templates, prompt, script, model, partial(provider_of, model, script))]
+    sides = [Side.of(templates, prompt, script, model)]
     if against is not None:
         history = partial(config_history.look, broker, admin_url, workspace, topic, None)
-        sides = [*sides[0].against(against, history, provider_of)]
+        sides = [*sides[0].against(against, history)]
     texts = gold_files.read(gold)
     for definition in sides[0].asked:
         if not (own := gold_files.texts_for(definition, texts)):
@@ -137,7 +140,7 @@ def command(
                 estimate_run(
                     questions,
                     side.prompts,
-                    side.provider(),
+                    provider(side),
                     state=state,
                     terms=terms,
                     tokenizer_file=tokenizer,
@@ -156,7 +159,7 @@ def command(
         output.note("warning: both sides are the same version and model, so that they share their answers")
     results, money = [], max_cost or inf
     for side, questions in todo:
-        answered, paid = _ask(side, questions, state, terms, pace, prices, money)
+        answered, paid = _ask(side, provider(side), questions, state, terms, pace, prices, money)
         results.append(answered)
         money -= paid
     reports = list(_reports(sides, results, prices))
@@ -245,6 +248,7 @@ class _Progress:
 
 def _ask(
     side: Side,
+    provider: Provider,
     questions: Sequence[GoldQuestion],
     state: Path,
     terms: Mapping[str, object],
@@ -256,13 +260,13 @@ def _ask(
 
     A signal, the limit of cost and a hopeless run end the program.
     """
-    provider = limited(side.provider(), pace)
-    spending = spending_limit(provider, price, money)
+    asked = limited(provider, pace)
+    spending = spending_limit(asked, price, money)
     counted = _Progress(questions)
     ending = asking_run.run(
         questions,
         side.prompts,
-        spending or provider,
+        spending or asked,
         counted,
         counted.add,
         state=state,
@@ -294,7 +298,7 @@ def _reports(
         evaluations = [
             Evaluation.of(
                 side.prompts.get(definition.id).version,
-                side.model,
+                side.name,
                 definition.match,
                 [result for result in of_side if result.job.prompt == definition.id],
             )

@@ -235,11 +235,7 @@ class ConfigTopic:
             parts = _split(key)
             return changes.get(key) == b"" or (parts is not None and parts[0] in snapshots)
 
-        repaired, new = self.refused.replace(refused, in_scope)
-        for key in repaired:
-            self._reports.repaired(key)
-        for key, error in new.items():
-            self._reports.refused(key, error)
+        self._reports.judged(*self.refused.replace(refused, in_scope))
 
 
 @dataclass(slots=True)

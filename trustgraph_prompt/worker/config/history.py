@@ -39,6 +39,9 @@ class Author:
     why: str = ""
 
 
+_RECORDED: Final = ("action", "entry", "version", "replaced", "by", "why", "versions")
+"""What a record has of a change; its key and its message have the rest."""
+
 NOBODY: Final = Author("")
 
 
@@ -65,17 +68,7 @@ class Change:
 
     def encode(self) -> bytes:
         """Encode the record of the change."""
-        return wire.encode(
-            {
-                "action": self.action,
-                "entry": self.entry,
-                "version": self.version,
-                "replaced": self.replaced,
-                "by": self.by,
-                "why": self.why,
-                "versions": self.versions,
-            }
-        )
+        return wire.encode({name: getattr(self, name) for name in _RECORDED})
 
     @classmethod
     def decode(cls, key: str, message: Message) -> Change:
