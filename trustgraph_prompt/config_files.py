@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
+import orjson
 import yaml
 
 from trustgraph_prompt.errors import ConfigError, excerpt, raise_first, suggestion
@@ -22,6 +23,9 @@ MAX_ERRORS = 100
 """Errors of one document that are reported."""
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
+
+MAX_LINES_BYTES = 256 * 1024 * 1024
+"""Of a JSON Lines file, which is read whole."""
 
 YAML = "tag:yaml.org,2002:"
 JSON_TAGS = {YAML + kind for kind in ("null", "bool", "int", "float", "str", "seq", "map")}
@@ -109,6 +113,33 @@ def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
         raise error(f"not YAML: {cause.problem or cause.context}", where=where) from None
     except (yaml.YAMLError, RecursionError) as cause:
         raise error(f"not YAML: {cause}", where=str(path)) from None
+
+
+def read_json_lines(path: Path, schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the values of a JSON Lines file of at most `MAX_LINES_BYTES`, each with its file and line.
+
+    Raises `ConfigError` if a value does not meet `schema`.
+    """
+    try:
+        if path.stat().st_size > MAX_LINES_BYTES:
+            raise ConfigError(f"larger than {MAX_LINES_BYTES:,} bytes", where=str(path))
+        lines = path.read_bytes().split(b"\n")
+    except OSError as cause:
+        raise ConfigError(cause.strerror or str(cause), where=str(path)) from None
+    values: list[tuple[str, Any]] = []
+    errors: list[ConfigError] = []
+    for number, line in enumerate(lines, 1):
+        if line.strip() and len(errors) < MAX_ERRORS:
+            where = f"{path}:{number}"
+            try:
+                values.append((where, orjson.loads(line)))
+                check(values[-1][1], schema, where)
+            except orjson.JSONDecodeError as cause:
+                errors.append(ConfigError(f"not JSON: {cause}", where=where))
+            except ConfigError as cause:
+                errors.append(cause)
+    raise_first(errors)
+    return values
 
 
 def check(
@@ -216,6 +247,8 @@ def _explain(problem: ValidationError, inner: Mapping[str, Any]) -> tuple[str, s
             return "it is empty", f"at least {wanted} {_COUNTED[problem.validator]}{'s' * (wanted != 1)}"
         case "maxLength":
             return "it is too long", f"at most {wanted:,} characters"
+        case "maxItems":
+            return "it has too many items", f"at most {wanted:,}"
         case "uniqueItems":
             return "it has duplicate items", "unique items"
     return excerpt(problem.message), None

@@ -1,8 +1,26 @@
-"""Why an HTTP URL is invalid, without quoting it: it may hold a password."""
+"""Checks HTTP URLs, and says what is wrong with one without quoting it: it may hold a password."""
 
 from __future__ import annotations
 
 from urllib.parse import urlsplit
+
+from yarl import URL
+
+
+def server(url: str) -> URL:
+    """Parse the URL of a server, without user, query and fragment. Raises `ValueError` with the reason."""
+    try:
+        parsed = URL(url)
+        is_http = parsed.scheme in ("http", "https") and bool(parsed.host) and parsed.port != 0
+    except ValueError:
+        is_http = False
+    if not is_http:
+        raise ValueError(why_invalid(url))
+    if parsed.user or parsed.password:
+        raise ValueError("it must not contain a user or a password")
+    if parsed.query_string or parsed.fragment:
+        raise ValueError("it must not contain a query or a fragment")
+    return parsed
 
 
 def why_invalid(url: str) -> str:

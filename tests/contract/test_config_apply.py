@@ -57,7 +57,6 @@ async def applied(
     topic = house.topic("config")
     plan, ignored = await apply.propose(
         lambda topic: config_topic.entries(house.broker, workspace, topic=topic),
-        workspace,
         owner,
         wanted,
         topic=topic,
@@ -69,7 +68,7 @@ async def applied(
 
 async def there(house: House, workspace: str = "default") -> dict[str, str]:
     found = await config_topic.entries(house.broker, workspace, topic=house.topic("config"))
-    return {key.removeprefix(f"{workspace}/"): data.decode() for key, data in found.items()}
+    return {key: data.decode() for key, data in found.items()}
 
 
 async def records(house: House) -> dict[str, Any]:

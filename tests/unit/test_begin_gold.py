@@ -24,7 +24,7 @@ def test_a_document_with_objects_of_other_prompts_only_has_lines(
         origin = {"prompt": prompt, "file": document.file, "sha256": document.sha256, "chunk": 1}
         lines.append(json.dumps({**origin, "object": {"n": 1}}))
     (tmp_path / "out.jsonl").write_text("\n".join(lines))
-    begun = [json.loads(line) for line in begin_gold.begin(tmp_path / "out.jsonl", ["define"])]
+    begun = [*begin_gold.begin(tmp_path / "out.jsonl", ["define"])]
     assert [(line["terms"]["text"], line["objects"]) for line in begun] == [
         ("The text of a.txt.", [{"n": 1}]),
         ("The text of b.txt.", []),

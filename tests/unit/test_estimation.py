@@ -8,7 +8,9 @@ import pytest
 
 from trustgraph_prompt.cost import Price
 from trustgraph_prompt.errors import RequestError
-from trustgraph_prompt.estimation import AnswerLengths, Calls, Pace, PlannedQuestion, Sample, estimate
+from trustgraph_prompt.estimation.answer_lengths import AnswerLengths, Sample
+from trustgraph_prompt.estimation.calls import Calls
+from trustgraph_prompt.estimation.estimate import Pace, PlannedQuestion, estimate
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.prompts.example import Example
 

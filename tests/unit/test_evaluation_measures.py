@@ -10,7 +10,7 @@ import pytest
 from tests.support.flawed_model import evaluation, flawed, gold_texts
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.evaluation.gold import GoldText
-from trustgraph_prompt.evaluation.measures import FEWEST, compared, is_real, measured
+from trustgraph_prompt.evaluation.measures import FEWEST, compared, measured
 from trustgraph_prompt.evaluation.run import GoldQuestion
 from trustgraph_prompt.evaluation.scores import Comparison, Evaluation
 from trustgraph_prompt.extraction.results import Result
@@ -41,13 +41,13 @@ def test_intervals_cover_what_was_built_in_for_at_least_90_of_100_seeds() -> Non
 
 def test_two_equal_versions_are_called_different_for_at_most_10_of_100_seeds() -> None:
     compared = [Comparison.of(version(seed), version(seed, of="b")) for seed in SEEDS]
-    assert sum(each.is_different for each in compared) <= 10
+    assert sum(each.verdict in ("better", "worse") for each in compared) <= 10
 
 
 def test_a_version_that_is_much_better_is_called_better_in_every_seed() -> None:
     for seed in SEEDS[:20]:
         found = Comparison.of(version(seed), version(seed, recall=0.4, of="b"))
-        assert found.is_different
+        assert found.verdict == "better"
         assert found.differences["f1"].value > 0
 
 
@@ -84,15 +84,15 @@ def test_many_texts_are_drawn_in_batches() -> None:
 
 def test_few_texts_show_no_difference() -> None:
     better, worse = np.array([[4, 4, 4]] * FEWEST), np.array([[2, 4, 4]] * FEWEST)
-    assert is_real(compared(better, worse)["f1"], FEWEST)
-    assert not is_real(compared(better[1:], worse[1:])["f1"], FEWEST - 1)
+    assert Comparison(FEWEST, compared(better, worse), []).verdict == "better"
+    assert Comparison(FEWEST - 1, compared(better[1:], worse[1:]), []).verdict == "too few texts"
 
 
 def test_versions_are_compared_on_the_texts_that_both_answered() -> None:
     texts = gold_texts(8, random.Random(1))
     right = [list(text.objects) for text in texts]
     found = Comparison.of(evaluation(texts, right), evaluation(texts[2:], right[2:]))
-    assert (found.texts, found.is_different, found.changes) == (6, False, [])
+    assert (found.texts, found.verdict, found.changes) == (6, "noise", [])
     assert Comparison.of(evaluation(texts[:1], right[:1]), evaluation([], [])).differences == {}
 
 

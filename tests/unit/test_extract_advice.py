@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_extract_summary import JOB, cut, outcome_of, summary
+from trustgraph_prompt.cli.asking_run import Ending
 from trustgraph_prompt.cli.extract_advice import Settings, advice
 from trustgraph_prompt.cli.extract_plan import Plan
-from trustgraph_prompt.cli.extract_run import Ending
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.cost import Price
 from trustgraph_prompt.documents.chunks import Size

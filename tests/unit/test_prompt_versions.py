@@ -28,10 +28,10 @@ def history(*records: tuple[Change, float], **present: tuple[str, float]) -> His
     def message(data: bytes, published: float) -> Message:
         return Message(data, topic="", id="", published=published)
 
-    kept = {f"w/{each.key}@{each.push}": message(each.encode(), time) for each, time in records}
+    kept = {f"{each.key}@{each.push}": message(each.encode(), time) for each, time in records}
     keys = {"say": KEY, "other": OTHER, "system": SYSTEM}
-    now = {f"w/{keys[name]}": message(text.encode(), time) for name, (text, time) in present.items()}
-    return History.of("w", kept, now, {})
+    now = {keys[name]: message(text.encode(), time) for name, (text, time) in present.items()}
+    return History.of(kept, now, {})
 
 
 def test_changes_are_in_the_order_of_the_topic_whatever_the_clocks_of_their_authors_say() -> None:
@@ -85,7 +85,7 @@ def test_the_text_of_a_canary_is_found_and_never_taken_for_a_change_of_the_promp
     assert found.find(KEY, str(canary.version)[:10]).entry == B
     assert found.previous(KEY).entry == A
     assert found.unpublished == []
-    assert found.in_force(KEY) is found.on_topic[KEY] is found.changes[-1]
+    assert found.on_topic[KEY] is found.changes[-1]
 
     standing = history((change("1", A), 1), (canary, 2), say=(A, 1))
     assert (standing.unpublished, standing.text(KEY).entry) == ([], A)
@@ -95,9 +95,7 @@ def test_the_text_of_a_canary_is_found_and_never_taken_for_a_change_of_the_promp
 
 def test_a_promoted_canary_is_a_change_and_the_version_before_is_the_old_one() -> None:
     found = history((change("1", A), 1), (change("c", B, action=CANARY), 2), (change("2", B), 3), say=(B, 3))
-    current = found.in_force(KEY)
-    assert current is not None
-    assert (current.push, found.previous(KEY).entry) == ("2", A)
+    assert (found.on_topic[KEY].push, found.previous(KEY).entry) == ("2", A)
 
 
 def test_a_canary_that_somebody_publishes_without_a_record_is_found() -> None:

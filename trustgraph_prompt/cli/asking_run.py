@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import options, output, progress
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.estimation import Pace
-    from trustgraph_prompt.extraction.results import Q
+    from trustgraph_prompt.estimation.estimate import Pace
+    from trustgraph_prompt.extraction.results import Q, Result
     from trustgraph_prompt.extraction.run import Extraction
+    from trustgraph_prompt.extraction.splitting import Splitting
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.llm.spending import SpendingLimit
+    from trustgraph_prompt.prompts import PromptSet
 
 _HOPELESS = 20
 """After this many failures in a row the run stops: the server is down."""
@@ -23,8 +27,58 @@ LIMIT_REACHED = 3
 """The exit code of a run that `--max-cost` has ended."""
 
 
-async def run_until_signal(extraction: Extraction[Q], provider: Provider) -> bool:
-    """Run to the end or until a signal, and close the provider; return whether there was a signal."""
+class Ending(NamedTuple):
+    """Whether a signal ended the run, or a failure that every other question would meet as well."""
+
+    interrupted: bool
+    is_hopeless: bool
+
+
+def run(
+    questions: Sequence[Q],
+    prompts: PromptSet,
+    provider: Provider,
+    summary: progress.Summary,
+    listen: Callable[[Result[Q]], None],
+    *,
+    state: Path,
+    terms: Mapping[str, object],
+    concurrency: int,
+    splitting: Splitting | None = None,
+) -> Ending:
+    """Ask until all is answered, the run is hopeless or a signal ends it, then close the provider.
+
+    `listen` gets each result, and adds it to the summary, which is shown meanwhile. Raises `BrokerError` if
+    the state is unusable, and a `TrustgraphPromptError` of `listen`.
+    """
+    import asyncio
+
+    from trustgraph_prompt.extraction.run import Extraction
+
+    def hear(result: Result[Q]) -> None:
+        listen(result)
+        update()
+        if summary.failed_in_a_row == _HOPELESS:
+            output.note(f"stopping after {_HOPELESS} failures in a row")
+            extraction.stop()
+
+    extraction = Extraction(
+        questions,
+        prompts,
+        provider,
+        state=state,
+        terms=terms,
+        concurrency=concurrency,
+        listen=hear,
+        splitting=splitting,
+    )
+    with progress.shown(summary) as update:
+        interrupted = asyncio.run(_run_until_signal(extraction, provider))
+    return Ending(interrupted, extraction.is_hopeless)
+
+
+async def _run_until_signal(extraction: Extraction[Q], provider: Provider) -> bool:
+    """Run, and close the provider; return whether there was a signal."""
     import asyncio
 
     interrupted = False
@@ -46,13 +100,6 @@ async def run_until_signal(extraction: Extraction[Q], provider: Provider) -> boo
     finally:
         await provider.close()
     return interrupted
-
-
-def stop_if_hopeless(extraction: Extraction[Q], failed_in_a_row: int) -> None:
-    """Stop a run in which nothing but failures has come for long."""
-    if failed_in_a_row == _HOPELESS:
-        output.note(f"stopping after {_HOPELESS} failures in a row")
-        extraction.stop()
 
 
 def model_identity(script: str | None, model: str | None) -> str:

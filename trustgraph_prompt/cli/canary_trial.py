@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.errors import Reason, RequestError
 from trustgraph_prompt.worker.canary.compare import QUANTITIES, Observed, Rate, Ratio, ratio
 from trustgraph_prompt.worker.canary.record import Canary
+from trustgraph_prompt.worker.config.source import VERSION_CHARACTERS
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _TITLES: Mapping[str, str] = {
     "seconds": "seconds per answer",
 }
 _SHARES = ("refused", "failed", "truncated")
-_VERSION_CHARACTERS = 12
 
 
 @dataclass
@@ -81,7 +81,10 @@ class Trial:
 
     def facts(self) -> dict[str, Any]:
         """The comparison, for programs."""
-        served, canary = self._sides()
+        answers = self.answers
+        served = [answer for answer in answers if answer.canary is None]
+        canary = [answer for answer in answers if answer.canary is not None]
+        ratios = {name: ratio(name, served, canary) for name in QUANTITIES}
         return {
             "prompt": self.id,
             "workspace": self.workspace,
@@ -90,86 +93,62 @@ class Trial:
             "by": self.canary.by,
             "began": output.time(self.began),
             "since": output.time(self.since),
-            "served": _side_as_json(served),
-            "canary": _side_as_json(canary),
-            "ratios": {
-                name: found and {"value": found.value, "low": found.low, "high": found.high}
-                for name, found in _ratios(served, canary).items()
-            },
+            "served": _summary(served),
+            "canary": _summary(canary),
+            "ratios": {name: found and asdict(found) for name, found in ratios.items()},
         }
 
     def table(self) -> Iterator[str]:
         """The lines of the comparison, for people."""
-        served, canary = self._sides()
+        facts = self.facts()
+        sides = facts["served"], facts["canary"]
         by = f" by {self.canary.by}" if self.canary.by else ""
         yield (
             f"{self.id} in workspace {self.workspace}: a canary for {100 * self.canary.share:g} % of the "
-            f"requests, begun {output.time(self.began)}{by}; answers since {output.time(self.since)}"
+            f"requests, begun {facts['began']}{by}; answers since {facts['since']}"
         )
         yield _row("", "served", "canary", "canary / served")
-        yield _row("version", _versions(served), _versions(canary))
-        yield _row("answers", f"{len(served):,}", f"{len(canary):,}")
-        ratios = _ratios(served, canary)
-        for name, title in _TITLES.items():
-            old, new = Rate.of(name, served), Rate.of(name, canary)
-            if old or new:
-                compared = "" if ratios[name] is None else str(ratios[name])
-                yield _row(title, _shown(name, old), _shown(name, new), compared)
-            if name == "refused":
-                yield from _reason_rows(_refused(served), _refused(canary))
-            if name == "failed":
-                yield from _reason_rows(_failed(served), _failed(canary))
-
-    def _sides(self) -> tuple[list[Observed], list[Observed]]:
-        answers = self.answers
-        return (
-            [answer for answer in answers if answer.canary is None],
-            [answer for answer in answers if answer.canary is not None],
+        yield _row(
+            "version", *(", ".join(v[:VERSION_CHARACTERS] for v in side["versions"]) or "-" for side in sides)
         )
+        yield _row("answers", *(f"{side['answers']:,}" for side in sides))
+        for name, title in _TITLES.items():
+            rates = [side["rates"][name] for side in sides]
+            if rates != [None, None]:
+                found = facts["ratios"][name]
+                yield _row(
+                    title, *(_shown(name, rate) for rate in rates), str(Ratio(**found)) if found else ""
+                )
+            if name in ("refused", "failed"):
+                reasons = [Counter(side[name]) for side in sides]
+                for reason, _ in (reasons[0] + reasons[1]).most_common():
+                    yield _row(f"  {reason}", *(f"{counts[reason]:,}" for counts in reasons))
 
 
-def _ratios(served: list[Observed], canary: list[Observed]) -> dict[str, Ratio | None]:
-    return {name: ratio(name, served, canary) for name in QUANTITIES}
-
-
-def _side_as_json(answers: list[Observed]) -> dict[str, Any]:
+def _summary(answers: list[Observed]) -> dict[str, Any]:
+    """The answers of one version."""
     rates = {name: Rate.of(name, answers) for name in QUANTITIES}
+    refused: Counter[str] = Counter()
+    for answer in answers:
+        refused.update(answer.refused)
     return {
         "answers": len(answers),
         "cached": sum(answer.cached for answer in answers),
-        "versions": dict(Counter(answer.version for answer in answers)),
+        "versions": Counter(answer.version for answer in answers),
         "objects": sum(answer.objects for answer in answers),
-        "refused": dict(_refused(answers)),
-        "failed": dict(_failed(answers)),
+        "refused": refused,
+        "failed": Counter(answer.reason for answer in answers if answer.reason != Reason.SUCCESS),
         "rates": {name: rate and rate.value for name, rate in rates.items()},
     }
 
 
-def _refused(answers: list[Observed]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for answer in answers:
-        counts.update(answer.refused)
-    return counts
-
-
-def _failed(answers: list[Observed]) -> Counter[str]:
-    return Counter(answer.reason for answer in answers if answer.reason != "success")
-
-
-def _reason_rows(served: Counter[str], canary: Counter[str]) -> Iterator[str]:
-    for reason, _ in (served + canary).most_common():
-        yield _row(f"  {reason}", f"{served[reason]:,}", f"{canary[reason]:,}")
-
-
-def _versions(answers: list[Observed]) -> str:
-    return ", ".join(dict.fromkeys(answer.version[:_VERSION_CHARACTERS] for answer in answers)) or "-"
-
-
-def _shown(name: str, rate: Rate | None) -> str:
+def _shown(name: str, rate: float | None) -> str:
     if rate is None:
         return "-"
-    return f"{100 * rate.value:.1f} %" if name in _SHARES else f"{rate.value:,.4g}"
+    return f"{100 * rate:.1f} %" if name in _SHARES else f"{rate:,.4g}"
 
 
-def _row(title: str, served: str, canary: str, compared: str = "") -> str:
-    return f"  {title:26}{served:>16}{canary:>16}   {compared}".rstrip()
+def _row(title: str, *cells: str) -> str:
+    """A line with the values of both versions, and possibly their ratio."""
+    values = "".join(f"{cell:>16}" for cell in cells[:2])
+    return "   ".join([f"  {title:26}{values}", *cells[2:]]).rstrip()

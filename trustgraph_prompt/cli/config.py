@@ -77,8 +77,7 @@ def push(
     pushed = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
 
     async def publish(connected: Broker) -> bool:
-        found = await config.entries(connected, workspace, topic=topic)
-        present = {key.removeprefix(f"{workspace}/"): data for key, data in found.items()}
+        present = await config.entries(connected, workspace, topic=topic)
         if share is not None:
             author = push_prompts.author(by, why)
             return await push_canary.begin(connected, workspace, present, entries, share, author, topic, wait)
@@ -131,11 +130,11 @@ def list_(
             + (f" for workspace {workspace}" if workspace else "")
         )
     if as_json:
-        prefix = f"{workspace}/" if workspace else ""
-        output.print_json({key.removeprefix(prefix): _value(data) for key, data in sorted(entries.items())})
+        output.print_json({key: output.decoded(data) for key, data in sorted(entries.items())})
     else:
+        prefix = f"{workspace}/" if workspace else ""
         for key in sorted(entries):
-            typer.echo(harmless(key))
+            typer.echo(harmless(f"{prefix}{key}"))
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt config get template.extract-definitions")
@@ -151,11 +150,11 @@ def get(
     """Print one entry as JSON. Exits with 1 if it does not exist."""
     workspace, key = _split_key(workspace, key)
     entries = inspect_broker.look(broker, admin_url, lambda view: view.entries(topic, workspace))
-    data = entries.get(f"{workspace}/{key}")
+    data = entries.get(key)
     if data is None:
         output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")
         raise typer.Exit(1)
-    output.print_json(_value(data))
+    output.print_json(output.decoded(data))
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt config delete template.extract-topics")
@@ -177,7 +176,7 @@ def delete(
 
     async def delete_known(connected: Broker) -> list[str]:
         entries = await config.entries(connected, workspace, topic=topic)
-        unknown = [key for key in keys if f"{workspace}/{key}" not in entries]
+        unknown = [key for key in keys if key not in entries]
         if not unknown:
             author = push_prompts.author(by, why)
             await history.push(connected, workspace, dict.fromkeys(keys, ""), author, topic=topic)
@@ -268,7 +267,7 @@ async def _changes(view: BrokerView, topic: str) -> AsyncGenerator[Message, None
 
 def _print(message: Message, topic: str, lines: Iterable[str], *, as_json: bool) -> None:
     if as_json:
-        entry = _value(message.data) if message.data else None
+        entry = output.decoded(message.data) if message.data else None
         typer.echo(output.json_text({"topic": topic, "key": message.key, "value": entry}))
     else:
         for line in lines:
@@ -284,13 +283,3 @@ def _split_key(workspace: str, key: str) -> tuple[str, str]:
 
 def _hint(key: str) -> str:
     return "" if key == "system" or key.startswith("template.") else f" (a prompt's key is template.{key})"
-
-
-def _value(data: bytes) -> object:
-    """Decode an entry as JSON, or as text if it is not JSON."""
-    import json
-
-    try:
-        return json.loads(data)
-    except ValueError:
-        return data.decode(errors="replace")

@@ -79,7 +79,7 @@ def command(
         raise
 
     async def propose(read: apply.Read) -> Plan:
-        plan, ignored = await apply.propose(read, workspace, owner, wanted, topic=topic, force=force)
+        plan, ignored = await apply.propose(read, owner, wanted, topic=topic, force=force)
         if any(plan.changes.values()):
             after = {**plan.present, **plan.changes}
             config_topic.check_room(workspace, [key for key, data in after.items() if data])

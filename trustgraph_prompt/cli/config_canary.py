@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from trustgraph_prompt.cli import inspect_broker, options, output, push_prompts
 from trustgraph_prompt.cli.lazy_commands import Command, group
-from trustgraph_prompt.cli.push_canary import PREFIX, SYSTEM_KEY, decoded, messages
+from trustgraph_prompt.cli.push_canary import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.cli.push_prompts import WorkspaceOption
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.canary_trial import AnswerTopics, Trial
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.worker.canary.compare import Look, Rule
+    from trustgraph_prompt.worker.canary.compare import Look
+    from trustgraph_prompt.worker.config.versions import Read
+
 app = group(
     "Compare a new version of a prompt, which answers a share of its requests, with the old.",
     "config canary status extract-definitions --broker embedded:broker.db",
 )
+
+T = TypeVar("T")
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the prompt.")]
 
@@ -48,15 +53,11 @@ def status(
 
     The answers are those on the topics `outputs.answers` of the flows.
     """
-    from trustgraph_prompt.worker.canary.record import CANARY
-
     topics = _answer_topics(flows, workspace)
 
     async def compare(view: BrokerView) -> list[Trial]:
-        trials = await _trials(view.broker, workspace, topic) if await view.has(topic + CANARY) else {}
-        if id is not None and id not in trials:
-            raise _no_canary(workspace, id)
-        chosen = [trial for name, trial in trials.items() if id in (None, name)]
+        trials = await _trials(partial(view.messages, workspace=workspace), workspace, topic)
+        chosen = [*trials.values()] if id is None else [_chosen(trials, workspace, id)]
         for trial in chosen:
             await trial.read(view, topics)
         return chosen
@@ -118,7 +119,9 @@ def watch(
     It keeps no state: start it again after an interruption. Exits with 0 if the canary is promoted, with 1 if
     it is aborted or somebody else has ended it.
     """
-    from trustgraph_prompt.worker.canary.compare import Rule
+    import asyncio
+
+    from trustgraph_prompt.worker.canary.compare import Rule, look_counts, looks
 
     rules = [Rule.parse(text, "--abort-if") for text in abort_if]
     if promote_after < fewest:
@@ -129,74 +132,51 @@ def watch(
             expected=f"at least {fewest:,}",
         )
     topics = _answer_topics(flows, workspace)
+    counts = look_counts(fewest, promote_after)
 
-    async def follow(view: BrokerView) -> bool:
-        return await _decide(view, workspace, id, topic, topics, rules, fewest, promote_after, by)
+    async def promoted(view: BrokerView) -> bool:
+        trials = partial(_trials, partial(view.messages, workspace=workspace), workspace, topic)
+        trial = _chosen(await trials(), workspace, id)
+        output.note(f"the rules look after {', '.join(map(str, counts))} answers of the canary")
+        printed = 0
+        while True:
+            await trial.read(view, topics)
+            seen = [*looks(trial.answers, trial.canary.id, rules, fewest, promote_after)]
+            now = (await trials()).get(id)
+            if now is None or now.canary.id != trial.canary.id:
+                output.note(f"the canary of {id} has been {'replaced' if now else 'ended'} by somebody else")
+                return False
+            if now.promoted:  # by a process that has died before it ended the canary
+                await _promote(view.broker, now, topic, by)
+                return True
+            if now.since != trial.since:
+                since = output.time(now.since)
+                output.note(f"the served version has changed: only answers since {since} count")
+                trial.since, printed = now.since, 0
+                continue
+            for look in seen[printed:]:
+                _print_look(look)
+            printed = len(seen)
+            if seen and (rule := seen[-1].fired):
+                typer.echo(f"aborted: {rule}, after {seen[-1].answers:,} answers of the canary")
+                await _end(view.broker, workspace, id, topic)
+                return False
+            if len(seen) == len(counts):
+                typer.echo(f"promoted: no rule has fired after {promote_after:,} answers of the canary")
+                await _promote(view.broker, trial, topic, by)
+                return True
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
-    if not inspect_broker.look(broker, admin_url, follow):
+    if not inspect_broker.look(broker, admin_url, promoted):
         raise typer.Exit(1)
 
 
-async def _decide(
-    view: BrokerView,
-    workspace: str,
-    id: str,
-    topic: str,
-    topics: AnswerTopics,
-    rules: Sequence[Rule],
-    fewest: int,
-    most: int,
-    by: str | None,
-) -> bool:
-    """Wait until the rules decide about a canary, and carry that out; return whether it was promoted."""
-    import asyncio
-
-    from trustgraph_prompt.worker.canary.compare import look_counts, looks
-    from trustgraph_prompt.worker.canary.record import CANARY
-
-    there = await view.has(topic + CANARY)
-    trial = (await _trials(view.broker, workspace, topic)).get(id) if there else None
-    if trial is None:
-        raise _no_canary(workspace, id)
-    counts = look_counts(fewest, most)
-    output.note(f"the rules look after {', '.join(map(str, counts))} answers of the canary")
-    printed = 0
-    while True:
-        await trial.read(view, topics)
-        seen = [*looks(trial.answers, trial.canary.id, rules, fewest, most)]
-        now = (await _trials(view.broker, workspace, topic)).get(id)
-        if now is None or now.canary.id != trial.canary.id:
-            output.note(f"the canary of {id} has been {'replaced' if now else 'ended'} by somebody else")
-            return False
-        if now.promoted:  # by a process that has died before it ended the canary
-            await _promote(view.broker, now, topic, by)
-            return True
-        if now.since != trial.since:
-            output.note(f"the served version has changed: only answers since {output.time(now.since)} count")
-            trial.since, printed = now.since, 0
-            continue
-        for look in seen[printed:]:
-            _print_look(look, len(counts))
-        printed = len(seen)
-        if seen and (rule := seen[-1].fired):
-            typer.echo(f"aborted: {rule}, after {seen[-1].answers:,} answers of the canary")
-            await _end(view.broker, workspace, id, topic)
-            return False
-        if len(seen) == len(counts):
-            typer.echo(f"promoted: no rule has fired after {most:,} answers of the canary")
-            await _promote(view.broker, trial, topic, by)
-            return True
-        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-
-
-def _print_look(look: Look, count: int) -> None:
-    from trustgraph_prompt.worker.canary.compare import confidence_of_look
-
+def _print_look(look: Look) -> None:
     found = "; ".join(
         f"{rule}: {'too few events to tell' if ratio is None else ratio}"
         for rule, ratio in look.ratios.items()
     )
-    percent = f"{100 * confidence_of_look(count):.3g} %"
+    percent = f"{100 * look.confidence:.3g} %"
     typer.echo(f"after {look.answers:,} answers of the canary ({percent} intervals): {found}")
     sys.stdout.flush()
 
@@ -216,20 +196,24 @@ def _answer_topics(flows: list[Path] | None, workspace: str) -> AnswerTopics:
     return topics
 
 
-async def _trials(broker: Broker, workspace: str, topic: str) -> dict[str, Trial]:
-    """Return the trials of a workspace by prompt, without their answers."""
+async def _trials(read: Read, workspace: str, topic: str) -> dict[str, Trial]:
+    """Return the trials of a workspace by prompt, without their answers; note records that are not valid."""
     from trustgraph_prompt.cli.canary_trial import Trial
-    from trustgraph_prompt.worker.canary.record import CANARY
+    from trustgraph_prompt.worker.canary.record import CANARY, Canary
 
-    records = await messages(broker, workspace, topic + CANARY)
-    served = await messages(broker, workspace, topic)
+    records, served = await read(topic + CANARY), await read(topic)
     trials: dict[str, Trial] = {}
-    for id, canary in decoded(records).items():
-        began = records[PREFIX + id].published
-        entries = (served[key] for key in (PREFIX + id, SYSTEM_KEY) if key in served)
-        since = max([began, *(entry.published for entry in entries)])
-        promoted = PREFIX + id in served and served[PREFIX + id].data == canary.entry.encode()
-        trials[id] = Trial(workspace, id, canary, began, since, promoted)
+    for key, record in sorted(records.items()):
+        try:
+            canary = Canary.decode(record.data)
+        except ConfigError as error:
+            output.note(f"warning: ignored {error.at(record.key or '')}")
+            continue
+        changed = [record, *(served[each] for each in (key, SYSTEM_KEY) if each in served)]
+        since = max(message.published for message in changed)
+        promoted = key in served and served[key].data == canary.entry.encode()
+        id = key.removeprefix(PREFIX)
+        trials[id] = Trial(workspace, id, canary, record.published, since, promoted)
     return trials
 
 
@@ -245,12 +229,13 @@ def promote(
 
     If it is interrupted, run it again: until then both sides may have the new version.
     """
+    from trustgraph_prompt.worker.config import config_topic
 
     async def promote(connected: Broker) -> None:
-        trial = (await _trials(connected, workspace, topic)).get(id)
-        if trial is None:
-            raise _no_canary(workspace, id)
-        await _promote(connected, trial, topic, by)
+        trials = await _trials(
+            lambda topic: config_topic.messages(connected, workspace, topic=topic), workspace, topic
+        )
+        await _promote(connected, _chosen(trials, workspace, id), topic, by)
 
     options.on_broker(options.existing(broker), promote)
 
@@ -264,10 +249,11 @@ def abort(
 ) -> None:
     """End a canary; the old version answers all requests again."""
     from trustgraph_prompt.worker.canary.record import CANARY
+    from trustgraph_prompt.worker.config import config_topic
 
     async def abort(connected: Broker) -> None:
-        if PREFIX + id not in await messages(connected, workspace, topic + CANARY):
-            raise _no_canary(workspace, id)
+        there = await config_topic.entries(connected, workspace, topic=topic + CANARY)
+        _chosen({key.removeprefix(PREFIX): canary for key, canary in there.items()}, workspace, id)
         await _end(connected, workspace, id, topic)
 
     options.on_broker(options.existing(broker), abort)
@@ -293,10 +279,13 @@ async def _end(broker: Broker, workspace: str, id: str, topic: str) -> None:
     typer.echo(f"ended the canary of {id} in workspace {workspace}")
 
 
-def _no_canary(workspace: str, id: str) -> ConfigError:
-    return ConfigError(
-        f"no prompt of workspace {workspace} with this id has a canary",
-        where="ID",
-        found=id,
-        expected="a prompt that `config canary status` lists",
-    )
+def _chosen(trials: Mapping[str, T], workspace: str, id: str) -> T:
+    """Return the one of a prompt. Raises `ConfigError` if it has none."""
+    if id not in trials:
+        raise ConfigError(
+            f"no prompt of workspace {workspace} with this id has a canary",
+            where="ID",
+            found=id,
+            expected="a prompt that `config canary status` lists",
+        )
+    return trials[id]

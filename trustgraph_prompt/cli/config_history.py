@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -52,9 +51,8 @@ def history(
     found = look(broker, admin_url, workspace, topic, templates, trustgraph=trustgraph, space=space)
     key = id and entry_key(id)
     changes = found.of_entry(key) if key else found.changes
-    current = found.in_force(key) if key else None
     for change in reversed(changes):
-        is_current = change is (current if key else found.on_topic.get(change.key))
+        is_current = change is found.on_topic.get(change.key)
         if as_json:
             output.print_object({**_facts(change, key or change.key), "current": is_current})
         else:
@@ -103,8 +101,8 @@ def show(
             {
                 "key": key,
                 "version": text.version,
-                "entry": _value(text.entry),
-                "system": text.system and _value(text.system),
+                "entry": output.decoded(text.entry),
+                "system": text.system and output.decoded(text.system),
                 "changes": [_facts(change, key) for change in made],
             }
         )
@@ -187,7 +185,7 @@ def look(
         if trustgraph:
             return await _of_trustgraph(view.broker, workspace, space, templates)
         return await versions.read(
-            lambda topic: view.messages(topic, workspace), workspace, files(templates), topic=topic
+            lambda topic: view.messages(topic, workspace), files(templates), topic=topic
         )
 
     found = inspect_broker.look(broker, admin_url, read)
@@ -207,11 +205,11 @@ async def _of_trustgraph(broker: Broker, workspace: str, space: str, templates: 
         await client.close()
     output.note("TrustGraph's config service keeps no history: these are its present prompts")
     present = {
-        f"{workspace}/{key}": Message(value.encode(errors="replace"), topic="", id="")
+        key: Message(value.encode(errors="replace"), topic="", id="")
         for key, value in values.items()
         if key == "system" or key.startswith("template.")
     }
-    return History.of(workspace, {}, present, files(templates) if templates else {})
+    return History.of({}, present, files(templates) if templates else {})
 
 
 def warn_of_skipped(found: History) -> None:
@@ -243,18 +241,18 @@ def _facts(change: Change, key: str) -> dict[str, Any]:
         "action": change.action,
         "by": change.by,
         "why": change.why,
-        "entry": _value(change.entry) if change.entry else None,
+        "entry": output.decoded(change.entry) if change.entry else None,
     }
 
 
 def _lines(text: Text) -> Iterator[str]:
     """Write a version as a prompt file in YAML, with the system message of the workspace as a comment."""
-    value = _value(text.entry)
+    value = output.decoded(text.entry)
     entry = value if isinstance(value, dict) else {"dialect": "ibis", "prompt": value}
     for key, part in entry.items():
         yield from _part(key, part)
     if text.system is not None:
-        value = _value(text.system)
+        value = output.decoded(text.system)
         system = value.get("prompt", value) if isinstance(value, dict) else value
         yield "# The system message of the workspace:"
         yield from (f"#   {harmless(line)}" for line in str(system).rstrip("\n").split("\n"))
@@ -268,11 +266,3 @@ def _part(key: str, value: object) -> Iterator[str]:
         yield from (f"  {line}" if line else "" for line in value.removesuffix("\n").split("\n"))
     else:
         yield from f"{name}: {output.json_text(value, pretty=True)}".split("\n")
-
-
-def _value(text: str) -> Any:
-    """Decode an entry as JSON, or as text if it is not JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -9,7 +9,6 @@ import typer
 from trustgraph_prompt.cli import options, output, push_prompts
 from trustgraph_prompt.cli.config_history import (
     IdArgument,
-    TrustGraphOption,
     entry_key,
     files,
     warn_of_skipped,
@@ -38,7 +37,6 @@ def command(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     templates: options.TemplatesOption = None,
-    trustgraph: TrustGraphOption = False,
     wait: push_prompts.WaitOption = None,
     by: push_prompts.ByOption = None,
     why: push_prompts.WhyOption = "",
@@ -47,18 +45,11 @@ def command(
     from trustgraph_prompt.prompts import PromptSet
     from trustgraph_prompt.worker.config import config_topic, history, versions
 
-    if trustgraph:
-        raise ConfigError(
-            "cannot roll back: TrustGraph's config service keeps no earlier prompts; change them with its "
-            "own tools (tg-set-prompt)",
-            where="--trustgraph",
-        )
     key = entry_key(id)
 
     async def publish(connected: Broker) -> bool:
         found = await versions.read(
             lambda topic: config_topic.messages(connected, workspace, topic=topic),
-            workspace,
             files(templates),
             topic=topic,
         )
@@ -79,8 +70,11 @@ def command(
             return id
 
         applied = await push_prompts.acknowledged(send, connected, topic, workspace, wait)
-        _warn_of_version(text, versions.version_of(key, text.entry, found.system))
-        await _warn_of_owners(connected, workspace, key, topic)
+        if (version := versions.version_of(key, text.entry, found.system)) != text.version:
+            output.note(
+                f"warning: its version is now {version}: the text is that of {text.version[:12]}, but the "
+                "system message is another one"
+            )
         return applied
 
     if not options.on_broker(options.existing(broker), publish):
@@ -99,28 +93,3 @@ def _check_another(found: History, key: str, text: Text) -> None:
         found=text.version,
         expected="`config rollback system`, which changes all prompts that use it",
     )
-
-
-def _warn_of_version(text: Text, version: str | None) -> None:
-    if version != text.version:
-        output.note(
-            f"warning: its version is now {version}: the text is that of {text.version[:12]}, but the system "
-            "message is another one"
-        )
-
-
-async def _warn_of_owners(broker: Broker, workspace: str, key: str, topic: str) -> None:
-    from trustgraph_prompt.worker.config import apply, apply_plan, config_topic
-
-    records = await config_topic.entries(broker, workspace, topic=topic + apply.OWNERS)
-    for name, data in records.items():
-        try:
-            holds = key in apply_plan.decode(data)
-        except ValueError:
-            continue
-        if holds:
-            owner = name.removeprefix(f"{workspace}/")
-            output.note(
-                f"warning: {key} belongs to owner {owner} of `config apply`: change its files, too. "
-                "Until then `config apply` leaves the entry alone, and with --force overwrites it"
-            )

@@ -9,11 +9,13 @@ from trustgraph_prompt.cli.output import counted, duration
 from trustgraph_prompt.estimation.estimate import FAST, SLOW
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.estimation import Estimate, Pace, Tokenizer
+    from trustgraph_prompt.estimation.estimate import Pace
+    from trustgraph_prompt.extraction.estimate import RunEstimate
 
 
-def as_json(estimate: Estimate, kept: int, tokenizer: Tokenizer | None) -> dict[str, Any]:
-    """Return an estimate for programs; `kept` questions have an answer already."""
+def as_json(estimated: RunEstimate) -> dict[str, Any]:
+    """Return an estimate for programs."""
+    estimate, kept, tokenizer = estimated
     return {
         "questions": estimate.first.low.calls,
         "kept": kept,
@@ -27,8 +29,9 @@ def as_json(estimate: Estimate, kept: int, tokenizer: Tokenizer | None) -> dict[
     }
 
 
-def text(estimate: Estimate, kept: int, tokenizer: Tokenizer | None, pace: Pace) -> str:
+def text(estimated: RunEstimate, pace: Pace) -> str:
     """Return an estimate for people: a table, and what it assumes."""
+    estimate, kept, tokenizer = estimated
     first, later = estimate.first, estimate.later
     lines = [f"{counted(first.low.calls, 'question')} to ask"]
     if kept:

@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import config_history, inspect_broker, options, output, progress, push_prompts
-from trustgraph_prompt.cli.asking_run import (
-    LIMIT_REACHED,
-    limited,
-    run_until_signal,
-    spending_limit,
-    stop_if_hopeless,
-)
+from trustgraph_prompt.cli import asking_run, config_history, inspect_broker, options, output, push_prompts
+from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, spending_limit
 from trustgraph_prompt.cli.eval_sides import Side
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
@@ -27,9 +21,8 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.eval_report import Report
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.estimation import Pace
+    from trustgraph_prompt.estimation.estimate import Pace
     from trustgraph_prompt.evaluation.run import GoldQuestion
-    from trustgraph_prompt.extraction.estimate import RunEstimate
     from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.llm import Provider
 
@@ -106,9 +99,12 @@ def command(
     `match` or of the gold file's objects. Exits with 1 if a question has no answer, or if a value is less
     than --fail-under.
     """
-    from trustgraph_prompt.estimation import Pace
+    from trustgraph_prompt.cli import estimates
+    from trustgraph_prompt.estimation.estimate import Pace
     from trustgraph_prompt.evaluation import gold as gold_files
     from trustgraph_prompt.evaluation import run
+    from trustgraph_prompt.extraction.estimate import estimate_run
+    from trustgraph_prompt.llm import ScriptedProvider
 
     if begin_from is not None:
         _begin(gold, begin_from, prompt)
@@ -119,31 +115,59 @@ def command(
     options.check_max_cost(max_cost, prices)
     options.check_tokenizer(tokenizer, estimate=estimate)
 
-    def provider_of(model: str | None, script: str | None = None) -> Provider:
-        return options.provider(script, base_url, model, prefill, native_schema)
+    def provider(side: Side) -> Provider:
+        if side.script is not None:
+            return ScriptedProvider.load(options.recording(side.script))
+        return options.provider(None, base_url, side.model, prefill, native_schema)
 
-    provider_of(model, script)  # wrong options are told before anything else
+    options.provider(script, base_url, model, prefill, native_schema)  # wrong options are told first
     terms = options.terms(term)
-    sides = [Side.of(templates, prompt, script, model, partial(provider_of, model, script))]
+    sides = [Side.of(templates, prompt, script, model)]
     if against is not None:
         history = partial(config_history.look, broker, admin_url, workspace, topic, None)
-        sides = [*sides[0].against(against, history, provider_of)]
+        sides = [*sides[0].against(against, history)]
     texts = gold_files.read(gold)
     for definition in sides[0].asked:
         if not (own := gold_files.texts_for(definition, texts)):
             raise ConfigError(f"no line is for {definition.id}", where=str(gold))
         gold_files.check_for(definition, own, terms)
     pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
-    asking = _Asking(gold.with_name(f"{gold.name}.state"), terms, pace, prices, max_cost or inf)
+    state = gold.with_name(f"{gold.name}.state")
     todo = [(side, run.questions(side.asked, texts, model=side.identity, terms=terms)) for side in sides]
     if estimate:
-        _print_estimates([asking.estimate(*each, tokenizer, templates) for each in todo], pace, as_json)
+        with output.waiting("counting tokens"):
+            estimated = [
+                estimate_run(
+                    questions,
+                    side.prompts,
+                    provider(side),
+                    state=state,
+                    terms=terms,
+                    tokenizer_file=tokenizer,
+                    examples=options.examples(templates),
+                    price=prices,
+                    pace=pace,
+                )
+                for side, questions in todo
+            ]
+        if as_json:
+            output.print_json([estimates.as_json(each) for each in estimated])
+        else:
+            typer.echo("\n\n".join(harmless(estimates.text(each, pace)) for each in estimated))
         return
     if len(sides) > 1 and [each.id for each in todo[0][1]] == [each.id for each in todo[1][1]]:
         output.note("warning: both sides are the same version and model, so that they share their answers")
-    results = [asking.results(*each) for each in todo]
+    results, money = [], max_cost or inf
+    for side, questions in todo:
+        answered, paid = _ask(side, provider(side), questions, state, terms, pace, prices, money)
+        results.append(answered)
+        money -= paid
     reports = list(_reports(sides, results, prices))
-    _print(reports, as_json=as_json)
+    if as_json:
+        output.print_json([report.as_json() for report in reports])
+    else:
+        for report in reports:
+            report.print()
     failed = [failure for report in reports for side in report.sides for failure in side.failed]
     for text, why in failed:
         output.note(f"{text.where}: no answer: {why}")
@@ -157,6 +181,7 @@ def command(
 
 
 def _begin(gold: Path, extracted: Path, prompts: list[str]) -> None:
+    from trustgraph_prompt import wire
     from trustgraph_prompt.evaluation.begin_gold import begin
 
     if gold.exists():
@@ -165,7 +190,7 @@ def _begin(gold: Path, extracted: Path, prompts: list[str]) -> None:
         )
     lines = list(begin(extracted, prompts))
     try:
-        gold.write_bytes(b"".join(lines))
+        gold.write_bytes(b"".join(wire.encode(line) + b"\n" for line in lines))
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", where=f"--gold {gold}") from error
     typer.echo(f"-> {gold}: {output.counted(len(lines), 'text')}")
@@ -221,86 +246,45 @@ class _Progress:
         self.failed_in_a_row = self.failed_in_a_row + 1 if is_unanswered(result) else 0
 
 
-@dataclass
-class _Asking:
-    """How questions are asked: `state` keeps the answers, `money` is what is left of --max-cost."""
+def _ask(
+    side: Side,
+    provider: Provider,
+    questions: Sequence[GoldQuestion],
+    state: Path,
+    terms: Mapping[str, object],
+    pace: Pace,
+    price: Price | None,
+    money: float,
+) -> tuple[list[Result[GoldQuestion]], float]:
+    """Ask what has no answer yet; return all results, and what was paid.
 
-    state: Path
-    terms: Mapping[str, object]
-    pace: Pace
-    price: Price | None
-    money: float
-
-    def results(self, side: Side, questions: Sequence[GoldQuestion]) -> list[Result[GoldQuestion]]:
-        """Ask what has no answer yet, and return all results. A signal and the limit end the program."""
-        import asyncio
-
-        from trustgraph_prompt.extraction.run import Extraction
-
-        provider, pace = limited(side.provider(), self.pace), self.pace
-        spending = spending_limit(provider, self.price, self.money)
-        counted = _Progress(questions)
-        with progress.shown(counted) as update:
-
-            def listen(result: Result[GoldQuestion]) -> None:
-                counted.add(result)
-                update()
-                stop_if_hopeless(extraction, counted.failed_in_a_row)
-
-            extraction = Extraction(
-                questions,
-                side.prompts,
-                spending or provider,
-                state=self.state,
-                terms=self.terms,
-                concurrency=pace.concurrency,
-                listen=listen,
-            )
-            interrupted = asyncio.run(run_until_signal(extraction, provider))
-        if interrupted:
-            output.note("interrupted: run the same command again for the rest")
-            raise typer.Exit(130)
-        if spending is not None:
-            self.money -= spending.spent
-            if spending.reached:
-                output.note("ended by --max-cost: run the same command again, with a higher limit if need be")
-                raise typer.Exit(LIMIT_REACHED)
-        if counted.done < counted.total:
-            for result in counted.results[-1:]:
-                output.note(f"{result.job.place}: {result.failure}")
-            output.note(f"{output.counted(counted.total - counted.done, 'question')} not asked")
-            raise typer.Exit(1)
-        return counted.results
-
-    def estimate(
-        self, side: Side, questions: Sequence[GoldQuestion], tokenizer: Path | None, templates: Path | None
-    ) -> RunEstimate:
-        """Estimate what the questions without an answer would take."""
-        from trustgraph_prompt.extraction.estimate import estimate_run
-
-        script = side.model if side.model.startswith("scripted:") else None
-        with output.waiting("counting tokens"):
-            return estimate_run(
-                questions,
-                side.prompts,
-                side.provider(),
-                state=self.state,
-                terms=self.terms,
-                tokenizer_file=tokenizer,
-                examples=options.examples(templates),
-                recorded=options.recorded(script),
-                price=self.price,
-                pace=self.pace,
-            )
-
-
-def _print_estimates(estimated: Sequence[RunEstimate], pace: Pace, as_json: bool) -> None:
-    from trustgraph_prompt.cli import estimates
-
-    if as_json:
-        output.print_json([estimates.as_json(*each) for each in estimated])
-    else:
-        typer.echo("\n\n".join(harmless(estimates.text(*each, pace)) for each in estimated))
+    A signal, the limit of cost and a hopeless run end the program.
+    """
+    asked = limited(provider, pace)
+    spending = spending_limit(asked, price, money)
+    counted = _Progress(questions)
+    ending = asking_run.run(
+        questions,
+        side.prompts,
+        spending or asked,
+        counted,
+        counted.add,
+        state=state,
+        terms=terms,
+        concurrency=pace.concurrency,
+    )
+    if ending.interrupted:
+        output.note("interrupted: run the same command again for the rest")
+        raise typer.Exit(130)
+    if spending is not None and spending.reached:
+        output.note("ended by --max-cost: run the same command again, with a higher limit if need be")
+        raise typer.Exit(LIMIT_REACHED)
+    if counted.done < counted.total:
+        for result in counted.results[-1:]:
+            output.note(f"{result.job.place}: {result.failure}")
+        output.note(f"{output.counted(counted.total - counted.done, 'question')} not asked")
+        raise typer.Exit(1)
+    return counted.results, spending.spent if spending else 0
 
 
 def _reports(
@@ -314,18 +298,10 @@ def _reports(
         evaluations = [
             Evaluation.of(
                 side.prompts.get(definition.id).version,
-                side.model,
+                side.name,
                 definition.match,
                 [result for result in of_side if result.job.prompt == definition.id],
             )
             for side, of_side in zip(sides, results, strict=True)
         ]
         yield Report(definition.id, evaluations, price)
-
-
-def _print(reports: Sequence[Report], *, as_json: bool) -> None:
-    if as_json:
-        output.print_json([report.as_json() for report in reports])
-    else:
-        for report in reports:
-            report.print()

@@ -14,9 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trustgraph_prompt.cli.output import counted, json_text
-from trustgraph_prompt.evaluation.matching import differences
 from trustgraph_prompt.evaluation.measures import FEWEST, Measure
-from trustgraph_prompt.evaluation.scores import Comparison, Evaluation, TextScore
+from trustgraph_prompt.evaluation.scores import Comparison, Evaluation
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Report:
             report["comparison"] = {
                 "texts": found.texts,
                 "differences": {name: each._asdict() for name, each in found.differences.items()},
-                "verdict": self._verdict(found),
+                "verdict": found.verdict,
                 "changes": [change._asdict() for change in found.changes],
             }
         return report
@@ -74,7 +73,7 @@ class Report:
         console.print(Text(harmless(f"{self.prompt}: {texts}, {expected} expected")))
         console.print(self._scores())
         if (found := self.comparison) is not None:
-            console.print(Text(_SENTENCES[self._verdict(found)]))
+            console.print(Text(_SENTENCES[found.verdict]))
             rows = [(change.text, change.what, self._object(change.object)) for change in found.changes]
             _print_rows(console, "what has changed", ("text", "", self._keys), rows)
             return
@@ -112,9 +111,9 @@ class Report:
 
     def _mistakes(self) -> Iterator[tuple[str, ...]]:
         for score in self.sides[0].scores:
-            for what, expected, found, keys in _mistakes(score, self.sides[0]):
+            for what, expected, came, keys in score.mistakes(self.sides[0].clause):
                 but = f"right, but for {', '.join(keys)}" if keys else what
-                yield score.text.name, but, self._object(expected, keys), self._object(found, keys)
+                yield score.text.name, but, self._object(expected, keys), self._object(came, keys)
 
     @property
     def _keys(self) -> str:
@@ -140,22 +139,12 @@ class Report:
                     "where": score.text.where,
                     **dict(zip(("right", "expected", "came"), score.counts, strict=True)),
                     "f1": score.f1,
-                    "mistakes": [
-                        {"what": what, "expected": expected, "came": found, "keys": keys}
-                        for what, expected, found, keys in _mistakes(score, side)
-                    ],
+                    "mistakes": [each._asdict() for each in score.mistakes(side.clause)],
                 }
                 for score in side.scores
             ],
             "failed": [{"where": text.where, "why": why} for text, why in side.failed],
         }
-
-    def _verdict(self, found: Comparison) -> str:
-        if found.texts < FEWEST:
-            return "too few texts"
-        if not found.is_different:
-            return "noise"
-        return "better" if found.differences["f1"].value > 0 else "worse"
 
 
 _SENTENCES = {
@@ -164,18 +153,6 @@ _SENTENCES = {
     "better": "The first is better: the difference in F1 is more than noise.",
     "worse": "The first is worse: the difference in F1 is more than noise.",
 }
-
-
-def _mistakes(score: TextScore, side: Evaluation) -> Iterator[tuple[str, Any, Any, list[str]]]:
-    """What is wrong: how, the expected and the found object, None where there is none, and the keys of right
-    ones with other values."""
-    expected, found, matching = score.text.objects, score.found, score.matching
-    yield from (("different", expected[one], found[other], []) for one, other in matching.near)
-    yield from (("missing", expected[index], None, []) for index in matching.missing)
-    yield from (("too many", None, found[index], []) for index in matching.unexpected)
-    for one, other in matching.matched:
-        if keys := differences(expected[one], found[other], side.clause):
-            yield "right", expected[one], found[other], keys
 
 
 def _print_rows(console: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

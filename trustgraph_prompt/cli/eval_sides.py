@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from trustgraph_prompt.cli.asking_run import model_identity
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
     from trustgraph_prompt.worker.config.versions import History
 
@@ -26,35 +25,35 @@ _SUFFIXES = (".prompt", ".yaml", ".yml", ".json")
 
 @dataclass(frozen=True)
 class Side:
-    """What is scored.
+    """What is scored: the prompts in `entries`, by config key, that `ids` names, with a model or a recording.
 
-    `entries` has the prompts by config key, `ids` those to score. `model` is the name of the model,
-    `identity` what kept answers depend on. Without a system message of their own, prompts get the bundled
-    one, as in a worker.
+    Without a system message of their own, prompts get the bundled one, as in a worker.
     """
 
     entries: Mapping[str, str]
     ids: Sequence[str]
-    model: str
-    identity: str
-    provider: Callable[[], Provider]
+    script: str | None
+    model: str | None
 
     @classmethod
-    def of(
-        cls,
-        templates: Path | None,
-        ids: Sequence[str],
-        script: str | None,
-        model: str | None,
-        provider: Callable[[], Provider],
-    ) -> Side:
+    def of(cls, templates: Path | None, ids: Sequence[str], script: str | None, model: str | None) -> Side:
         """Read the prompts of a file or folder, or the bundled ones. Raises `ConfigError`."""
         from trustgraph_prompt import package_data
         from trustgraph_prompt.prompts import files
         from trustgraph_prompt.worker.config.history import bundled_system
 
         entries = {**bundled_system(), **files.load(templates or package_data.templates())}
-        return cls(entries, ids, script or model or "", model_identity(script, model), provider)
+        return cls(entries, ids, script, model)
+
+    @property
+    def name(self) -> str:
+        """The model, or the recording."""
+        return self.script or self.model or ""
+
+    @cached_property
+    def identity(self) -> str:
+        """What kept answers depend on, beside the prompts. Raises `ConfigError`."""
+        return model_identity(self.script, self.model)
 
     @cached_property
     def prompts(self) -> PromptSet:
@@ -72,9 +71,7 @@ class Side:
                 raise ConfigError("it answers with text, which contains no objects", where=definition.id)
         return list({definition.id: definition for definition in found}.values())
 
-    def against(
-        self, other: str, history: Callable[[], History], provider_of: Callable[[str], Provider]
-    ) -> tuple[Side, Side]:
+    def against(self, other: str, history: Callable[[], History]) -> tuple[Side, Side]:
         """Return both sides: of the other, prompts of a path or a version, or the model, differ.
 
         Compared with a version, prompts get the system message that the config topic has. Raises
@@ -101,13 +98,8 @@ class Side:
                     expected="a prompt that names no model",
                 )
         if other.startswith("scripted:"):
-            from trustgraph_prompt.llm import ScriptedProvider
-
-            recording = options.recording(other)
-            identity = model_identity(other, None)
-            provider = partial(ScriptedProvider.load, recording)
-            return self, replace(self, model=other, identity=identity, provider=provider)
-        return self, replace(self, model=other, identity=other, provider=partial(provider_of, other))
+            return self, replace(self, script=other, model=None)
+        return self, replace(self, script=None, model=other)
 
 
 def _of_version(version: str, asked: Sequence[PromptDefinition], history: History) -> Mapping[str, str]:

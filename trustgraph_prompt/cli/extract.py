@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import asking_run, options, output
 from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, model_identity, spending_limit
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.cli.asking_run import Ending
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.cli.extract_plan import Plan
-    from trustgraph_prompt.cli.extract_run import Ending
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
-    from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.estimation import Pace
+    from trustgraph_prompt.estimation.estimate import Pace
+    from trustgraph_prompt.extraction.estimate import RunEstimate
     from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
-    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.extraction.results import Result
 
 EXAMPLE = (
     "Example:  trustgraph-prompt extract report.txt --base-url http://localhost:11434/v1 --model qwen3 "
@@ -130,11 +130,12 @@ def command(
     --estimate says what the run would take, and asks nothing. --max-cost ends the run before it may cost
     more; it then exits with 3. The limit is that of one run: what earlier runs cost does not count.
     """
-    from trustgraph_prompt.cli import extract_plan, extract_run
+    from trustgraph_prompt.cli import extract_plan
     from trustgraph_prompt.cli.extract_advice import Settings, advice
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
-    from trustgraph_prompt.estimation import Pace
+    from trustgraph_prompt.estimation.estimate import Pace
+    from trustgraph_prompt.extraction.estimate import estimate_run
 
     prices = options.price(price)
     options.check_max_cost(max_cost, prices)
@@ -155,15 +156,40 @@ def command(
         written=outputs.paths,
     )
     if estimate:
-        _print_estimate(
-            plan, provider, outputs.state, pace, prices, script, templates, tokenizer, as_json=as_json
-        )
+        with output.waiting("counting tokens"):
+            estimated = estimate_run(
+                plan.jobs,
+                plan.prompts,
+                provider,
+                state=outputs.state,
+                terms=plan.terms,
+                tokenizer_file=tokenizer,
+                examples=options.examples(templates),
+                price=prices,
+                pace=pace,
+            )
+        _print_estimate(plan, estimated, pace, as_json=as_json)
         return
     outputs.prepare(plan)
     asked = limited(provider, pace)
     spending = spending_limit(asked, prices, max_cost or inf)
     summary = ExtractSummary(plan.jobs, plan.answer_limits, plan.skipped, spending)
-    ending = extract_run.run(plan, spending or asked, outputs, summary, concurrency=concurrency)
+
+    def listen(result: Result) -> None:
+        outputs.add(result)
+        summary.add(result)
+
+    ending = asking_run.run(
+        plan.jobs,
+        plan.prompts,
+        spending or asked,
+        summary,
+        listen,
+        state=outputs.state,
+        terms=plan.terms,
+        concurrency=concurrency,
+        splitting=plan.splitting,
+    )
     given = Settings(
         out,
         base_url,
@@ -197,42 +223,17 @@ def _graph_outputs(
     return GraphOutputs(store, rdf, neo4j, page)
 
 
-def _print_estimate(
-    plan: Plan,
-    provider: Provider,
-    state: Path,
-    pace: Pace,
-    price: Price | None,
-    script: str | None,
-    templates: Path | None,
-    tokenizer: Path | None,
-    *,
-    as_json: bool,
-) -> None:
+def _print_estimate(plan: Plan, estimated: RunEstimate, pace: Pace, *, as_json: bool) -> None:
     from trustgraph_prompt.cli import estimates
-    from trustgraph_prompt.extraction.estimate import estimate_run
 
     for skipped in plan.skipped:
         output.note(f"skipped: {skipped}")
-    with output.waiting("counting tokens"):
-        estimated = estimate_run(
-            plan.jobs,
-            plan.prompts,
-            provider,
-            state=state,
-            terms=plan.terms,
-            tokenizer_file=tokenizer,
-            examples=options.examples(templates),
-            recorded=options.recorded(script),
-            price=price,
-            pace=pace,
-        )
     documents = len(plan.documents)
     if as_json:
-        output.print_json({"documents": documents, "chunks": plan.chunks, **estimates.as_json(*estimated)})
+        output.print_json({"documents": documents, "chunks": plan.chunks, **estimates.as_json(estimated)})
         return
     split = f"{output.counted(plan.chunks, 'chunk')} of {output.counted(documents, 'file')}"
-    typer.echo(harmless(f"{split}\n{estimates.text(*estimated, pace)}"))
+    typer.echo(harmless(f"{split}\n{estimates.text(estimated, pace)}"))
 
 
 def _print_summary(

@@ -19,8 +19,8 @@ from trustgraph_prompt.errors import (
 )
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.cli.asking_run import Ending
     from trustgraph_prompt.cli.extract_plan import Plan
-    from trustgraph_prompt.cli.extract_run import Ending
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
 
 

@@ -80,9 +80,15 @@ def make_plan(
         output.note(note)
     prompts = options.prompts(templates)
     asked = _asked(prompts, ids, templates)
-    splitting = _splitting(chunk_size, overlap, state)
-    if splitting.overlap.length:
-        prompts = _with_context(prompts, asked, terms)
+    size = parse_size(chunk_size, "--chunk-size")
+    before = parse_overlap(overlap, size, "--overlap")
+    splitting = Splitting(size, before, began_with_first_splitter=run.began_with_first_splitter(state))
+    if before.length:
+        if context.TERM in terms:
+            raise ConfigError(
+                "is reserved for what precedes the chunk (--overlap)", where=f"--term {context.TERM}"
+            )
+        prompts = context.showing_context(prompts, asked)
         asked = [prompts.get(definition.id) for definition in asked]
     documents = [file for file in found if not _is_within(file, written)]
     jobs, unusable = run.jobs(
@@ -112,21 +118,3 @@ def _is_within(file: Path, paths: Sequence[Path]) -> bool:
     """Whether a file is one of these, or in one of these folders."""
     real = Path(os.path.realpath(file))
     return any(real.is_relative_to(os.path.realpath(path)) for path in paths)
-
-
-def _splitting(chunk_size: str, overlap: str, state: Path) -> Splitting:
-    """Return how files are split, which also depends on how the run was begun. Raises `ConfigError`."""
-    size = parse_size(chunk_size, "--chunk-size")
-    before = parse_overlap(overlap, size, "--overlap")
-    return Splitting(size, before, began_with_first_splitter=run.began_with_first_splitter(state))
-
-
-def _with_context(
-    prompts: PromptSet, asked: Sequence[PromptDefinition], terms: Mapping[str, object]
-) -> PromptSet:
-    """Let the prompts show what precedes a chunk. Raises `ConfigError` if the term for it is given."""
-    if context.TERM in terms:
-        raise ConfigError(
-            "is reserved for what precedes the chunk (--overlap)", where=f"--term {context.TERM}"
-        )
-    return context.showing_context(prompts, asked)

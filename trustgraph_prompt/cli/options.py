@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cost import Price
     from trustgraph_prompt.graph_store.store import GraphStore
-    from trustgraph_prompt.llm import Provider, ScriptedAnswer
+    from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
     from trustgraph_prompt.prompts.example import Example
 
@@ -439,13 +439,6 @@ def recording(script: str) -> Path:
     if kind != "scripted" or not path:
         raise ConfigError("unknown provider", where="--provider", found=script, expected="scripted:PATH")
     return Path(path)
-
-
-def recorded(script: str | None) -> list[ScriptedAnswer]:
-    """Return the answers of the recording, if there is one. Raises `ConfigError`."""
-    from trustgraph_prompt.llm import recordings
-
-    return [] if script is None else list(recordings.read(recording(script)))
 
 
 def prompts(templates: Path | None) -> PromptSet:

@@ -37,6 +37,16 @@ def json_text(value: object, *, pretty: bool = False) -> str:
     return text
 
 
+def decoded(entry: str | bytes) -> Any:
+    """Decode an entry of the config topic as JSON, or as text if it is not JSON."""
+    import json
+
+    try:
+        return json.loads(entry)
+    except ValueError:
+        return entry if isinstance(entry, str) else entry.decode(errors="replace")
+
+
 def readable(value: object, indent: str = "") -> Iterator[str]:
     """Write a JSON value for people: its members below each other, texts of several lines as they are."""
     members = value.items() if isinstance(value, dict) else ()

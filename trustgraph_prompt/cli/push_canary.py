@@ -14,7 +14,7 @@ from trustgraph_prompt.cli.push_prompts import acknowledged
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker import Broker, Message
+    from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.worker.canary.record import Canary
     from trustgraph_prompt.worker.config.history import Author
 
@@ -66,7 +66,7 @@ async def begin(
     from trustgraph_prompt.worker.canary.record import CANARY
     from trustgraph_prompt.worker.config import config_topic, history
 
-    standing = await messages(broker, workspace, topic + CANARY)
+    standing = await config_topic.messages(broker, workspace, topic=topic + CANARY)
     canaries = _proposed(workspace, present, wanted, share, author)
     for id in canaries:
         if (former := standing.get(PREFIX + id)) is not None:
@@ -132,24 +132,3 @@ def _proposed(
     if canaries and unchanged:
         output.note(f"left alone: {output.counted(len(unchanged), 'prompt')} as served")
     return canaries
-
-
-def decoded(messages: Mapping[str, Message]) -> dict[str, Canary]:
-    """Return the canaries by prompt; notes the records that cannot be read."""
-    from trustgraph_prompt.worker.canary.record import Canary
-
-    canaries: dict[str, Canary] = {}
-    for key, message in sorted(messages.items()):
-        try:
-            canaries[key.removeprefix(PREFIX)] = Canary.decode(message.data)
-        except ConfigError as error:
-            output.note(f"warning: ignored {error.at(message.key or '')}")
-    return canaries
-
-
-async def messages(broker: Broker, workspace: str, topic: str) -> dict[str, Message]:
-    """Return the messages of a workspace on the config topic or one beside it, by entry."""
-    from trustgraph_prompt.worker.config import config_topic
-
-    found = await config_topic.messages(broker, workspace, topic=topic)
-    return {key.removeprefix(f"{workspace}/"): message for key, message in found.items()}

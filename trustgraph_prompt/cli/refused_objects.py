@@ -58,7 +58,7 @@ async def rules_of(
 
     here = files.read(templates or package_data.templates())
     known = await versions.read(
-        lambda topic: view.messages(topic, workspace), workspace, here.entries, topic=config_topic
+        lambda topic: view.messages(topic, workspace), here.entries, topic=config_topic
     )
     key = PREFIX + answer.prompt
     try:

@@ -16,6 +16,7 @@ import jsonschema_rs
 import orjson
 from yarl import URL
 
+from trustgraph_prompt import http_urls
 from trustgraph_prompt.errors import ConfigError, excerpt
 
 SECONDS_FOR_AN_ANSWER: Final = 3.0
@@ -159,13 +160,9 @@ def _address(url: URL, host: str) -> str:
 
 
 def _checked(url: str) -> URL:
-    with suppress(ValueError):
-        parsed = URL(url)
-        more = parsed.user or parsed.password or parsed.query_string or parsed.fragment
-        if parsed.scheme in ("http", "https") and parsed.host and parsed.port != 0 and not more:
-            return parsed
-    raise ConfigError(
-        "not the URL of a worker",
-        where="URL",
-        expected="http://HOST:PORT and no query",
-    )
+    try:
+        return http_urls.server(url)
+    except ValueError as error:
+        raise ConfigError(
+            f"not the URL of a worker: {error}", where="URL", expected="http://HOST:PORT"
+        ) from None

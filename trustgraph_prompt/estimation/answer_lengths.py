@@ -30,20 +30,10 @@ class Sample(NamedTuple):
 
 
 class AnswerLengths:
-    """What is known of the answers of prompts, by id: `samples` of answers, and the examples of prompt files.
+    """What is known of the answers of prompts, by id: `samples` of them, and the examples in prompt files."""
 
-    `samples_are` names the samples.
-    """
-
-    def __init__(
-        self,
-        samples: Mapping[str, Sequence[Sample]],
-        examples: Iterable[Example] = (),
-        *,
-        samples_are: str = "kept answer(s)",
-    ) -> None:
+    def __init__(self, samples: Mapping[str, Sequence[Sample]], examples: Iterable[Example] = ()) -> None:
         self.samples = samples
-        self._samples_are = samples_are
         self._examples: dict[str, list[Example]] = {}
         for example in examples:
             self._examples.setdefault(example.prompt, []).append(example)
@@ -51,7 +41,7 @@ class AnswerLengths:
     def basis(self, prompt: str) -> str:
         """What the length of the answers to a prompt is estimated from."""
         if samples := self.samples.get(prompt):
-            return f"{len(samples)} {self._samples_are}"
+            return f"{len(samples)} kept answer(s)"
         return "the prompt's examples" if prompt in self._examples else "the length of the texts"
 
     def of(self, prompt: str, term_tokens: int) -> tuple[int, int]:

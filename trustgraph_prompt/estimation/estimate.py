@@ -8,19 +8,39 @@ from functools import reduce
 from math import ceil, sqrt
 from operator import add
 from statistics import fmean, stdev
-from typing import NamedTuple
+from sys import maxsize
+from typing import Self
 
 from trustgraph_prompt.ask.next_step import MOST_DOUBLINGS
+from trustgraph_prompt.ask.step import first_call
 from trustgraph_prompt.cost import Price
 from trustgraph_prompt.estimation.answer_lengths import AnswerLengths
 from trustgraph_prompt.estimation.calls import CallRange, Calls, Range
-from trustgraph_prompt.estimation.questions import PlannedQuestion
+from trustgraph_prompt.llm import Call
+from trustgraph_prompt.llm.token_estimates import estimate as estimate_text
+from trustgraph_prompt.prompts import PromptDefinition
 
 SLOW, FAST = 20, 100
 """Tokens that a model is assumed to write in a second, for each call in progress."""
 
 _DEVIATIONS = 2
 """Standard deviations on both sides of a mean that hold 95 % of the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuestion:
+    """A question that would be asked: its first call, and about how many tokens its terms have."""
+
+    prompt: PromptDefinition
+    call: Call
+    term_tokens: int
+
+    @classmethod
+    def of(cls, prompt: PromptDefinition, terms: Mapping[str, object]) -> Self:
+        """Render the question. Raises `RequestError` for a missing term, and `RenderError`."""
+        prompt.require(terms)
+        call = first_call(prompt, prompt.question(terms))
+        return cls(prompt, call, sum(estimate_text(str(value)) for value in terms.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +99,10 @@ def estimate(
         by_prompt.setdefault(question.prompt.id, []).append((question, tokens))
     for prompt, same in by_prompt.items():
         samples = lengths.samples.get(prompt, ())
-        answers = [_answer(question, lengths) for question, _ in same]
-        at_most = [_all_later(*each, answer.whole) for each, answer in zip(same, answers, strict=True)]
-        low, high = (sum(answer.low for answer in answers), sum(answer.high for answer in answers))
+        short, long = zip(*(lengths.of(prompt, question.term_tokens) for question, _ in same), strict=True)
+        at_most = [_all_later(*each, length) for each, length in zip(same, long, strict=True)]
+        limit = same[0][0].call.config.answer_limit or maxsize
+        low, high = (sum(min(length, limit) for length in each) for each in (short, long))
         if samples:
             low, high = _sum([sample.tokens_out for sample in samples], len(same))
         first += CallRange(Calls(tokens_out=low), Calls(tokens_out=high))
@@ -95,20 +116,6 @@ def estimate(
         pace.seconds(first, later),
         {prompt: lengths.basis(prompt) for prompt in by_prompt},
     )
-
-
-class _Answer(NamedTuple):
-    """The tokens of a short answer and of a long one, and of a long one if no limit truncates it."""
-
-    low: int
-    high: int
-    whole: int
-
-
-def _answer(question: PlannedQuestion, lengths: AnswerLengths) -> _Answer:
-    short, long = lengths.of(question.prompt.id, question.term_tokens)
-    limit = question.call.config.answer_limit or long
-    return _Answer(min(short, limit), min(long, limit), long)
 
 
 def _all_later(question: PlannedQuestion, tokens_in: int, tokens_out: int) -> Calls:

@@ -6,10 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
-from trustgraph_prompt import wire
-from trustgraph_prompt.config_files import check
+from trustgraph_prompt.config_files import read_json_lines
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.run import recorded_splitting
 
@@ -26,7 +23,7 @@ _LINE: Final[Mapping[str, Any]] = {
 }
 
 
-def begin(extracted: Path, prompts: Sequence[str]) -> Iterator[bytes]:
+def begin(extracted: Path, prompts: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield the lines of a gold file: one for each chunk of the documents and each of these prompts.
 
     They have what the model gave, so also the chunks of which nothing came. Only documents of which no prompt
@@ -36,7 +33,7 @@ def begin(extracted: Path, prompts: Sequence[str]) -> Iterator[bytes]:
     """
     objects: dict[tuple[str, int, str], list[Any]] = {}
     files: dict[str, tuple[str, str]] = {}
-    for where, line in _lines(extracted):
+    for where, line in read_json_lines(extracted, _LINE):
         files.setdefault(line["file"], (line["sha256"], where))
         if line["prompt"] in prompts:
             objects.setdefault((line["file"], line["chunk"], line["prompt"]), []).append(line["object"])
@@ -53,30 +50,9 @@ def begin(extracted: Path, prompts: Sequence[str]) -> Iterator[bytes]:
             raise ConfigError("the document has changed since it was extracted", where=where, found=file)
         for chunk in chunks:
             for prompt in prompts:
-                yield (
-                    wire.encode(
-                        {
-                            "name": f"{file} chunk {chunk.number}",
-                            "prompt": prompt,
-                            "terms": {"text": chunk.text},
-                            "objects": objects.get((file, chunk.number, prompt), []),
-                        }
-                    )
-                    + b"\n"
-                )
-
-
-def _lines(extracted: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        lines = extracted.read_bytes().split(b"\n")
-    except OSError as error:
-        raise ConfigError(error.strerror or str(error), where=f"--from {extracted}") from None
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            where = f"{extracted}:{number}"
-            try:
-                value = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise ConfigError(f"not JSON: {error}", where=where) from None
-            check(value, _LINE, where)
-            yield where, value
+                yield {
+                    "name": f"{file} chunk {chunk.number}",
+                    "prompt": prompt,
+                    "terms": {"text": chunk.text},
+                    "objects": objects.get((file, chunk.number, prompt), []),
+                }

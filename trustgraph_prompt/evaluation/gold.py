@@ -8,15 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
-from trustgraph_prompt.config_files import MAX_ERRORS, check
+from trustgraph_prompt.config_files import MAX_ERRORS, read_json_lines
 from trustgraph_prompt.contract.grounding import grounded, without_advice
 from trustgraph_prompt.errors import ConfigError, Reason, raise_first, suggestion
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.prompts import PromptDefinition
-
-MAX_BYTES: Final = 256 * 1024 * 1024
 
 MAX_OBJECTS: Final = 2_000
 """Objects of one line: matching takes memory for each pair of an expected and a found one."""
@@ -30,7 +26,11 @@ _LINE: Final[Mapping[str, Any]] = {
         "name": {"type": "string", "description": "what the text is, for people"},
         "prompt": {"type": "string", "description": "the id of the only prompt that the line is for"},
         "terms": {"type": "object", "description": "the terms of the prompt, such as its text"},
-        "objects": {"type": "array", "description": "the objects that should come, [] if none should"},
+        "objects": {
+            "type": "array",
+            "maxItems": MAX_OBJECTS,
+            "description": "the objects that should come, [] if none should",
+        },
     },
 }
 
@@ -59,40 +59,20 @@ class GoldText:
 
 def read(path: Path) -> list[GoldText]:
     """Read a gold file. Raises `ConfigError` with file, line and key."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"larger than {MAX_BYTES:,} bytes", where=str(path))
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise ConfigError(error.strerror or str(error), where=str(path)) from None
-    texts: list[GoldText] = []
-    errors: list[ConfigError] = []
-    for number, line in enumerate(lines, 1):
-        if line.strip() and len(errors) < MAX_ERRORS:
-            try:
-                texts.append(_text(line, f"{path}:{number}", f"line {number}"))
-            except ConfigError as error:
-                errors.append(error)
-    raise_first(errors)
-    if not texts:
+    lines = read_json_lines(path, _LINE)
+    if not lines:
         expected = 'lines such as {"terms": {"text": "…"}, "objects": []}'
         raise ConfigError("there are no texts", where=str(path), found="nothing", expected=expected)
-    return texts
-
-
-def _text(line: bytes, where: str, name: str) -> GoldText:
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise ConfigError(f"not JSON: {error}", where=where) from None
-    check(value, _LINE, where)
-    if (count := len(value["objects"])) > MAX_OBJECTS:
-        raise ConfigError(
-            "too many objects", where=where, path="/objects", found=count, expected=f"at most {MAX_OBJECTS:,}"
+    return [
+        GoldText(
+            where,
+            line.get("name", f"line {where.rpartition(':')[2]}"),
+            line["terms"],
+            tuple(line["objects"]),
+            line.get("prompt"),
         )
-    return GoldText(
-        where, value.get("name", name), value["terms"], tuple(value["objects"]), value.get("prompt")
-    )
+        for where, line in lines
+    ]
 
 
 def texts_for(prompt: PromptDefinition, texts: Sequence[GoldText]) -> list[GoldText]:

@@ -6,7 +6,7 @@ interval are expanded percentiles (Hesterberg 2015), without which those of few 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +29,9 @@ _BATCH: Final = 4_000_000  # numbers drawn at a time
 Counts = NDArray[np.int64]
 """A row for each text: the objects that match, the expected ones, the found ones."""
 
+Draws = NDArray[np.int64]
+"""A row for each resample: how often each text is drawn."""
+
 
 class Measure(NamedTuple):
     """A value and its 95 % interval, which one text does not have."""
@@ -40,32 +43,19 @@ class Measure(NamedTuple):
 
 def measured(counts: Counts) -> dict[str, Measure]:
     """Each of `MEASURES`."""
-    drawn = np.concatenate([_measures(draws, counts) for draws in _draws(len(counts))])
-    return _with_intervals(_of_all(counts), drawn, len(counts))
+    return _with_intervals(lambda draws: _measures(draws, counts), len(counts))
 
 
 def compared(new: Counts, old: Counts) -> dict[str, Measure]:
     """By how much each measure of a version exceeds that of another; both have the same texts, in order."""
-    drawn = np.concatenate([_measures(draws, new) - _measures(draws, old) for draws in _draws(len(new))])
-    return _with_intervals(_of_all(new) - _of_all(old), drawn, len(new))
+    return _with_intervals(lambda draws: _measures(draws, new) - _measures(draws, old), len(new))
 
 
-def is_real(difference: Measure, texts: int) -> bool:
-    """Whether a difference is more than noise: its interval does not contain 0."""
-    low, high = difference.low, difference.high
-    return texts >= FEWEST and low is not None and high is not None and not low <= 0 <= high
-
-
-def _of_all(counts: Counts) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = _measures(np.ones((1, len(counts)), np.int64), counts)[0]
-    return values
-
-
-def _with_intervals(
-    values: NDArray[np.float64], drawn: NDArray[np.float64], texts: int
-) -> dict[str, Measure]:
+def _with_intervals(of: Callable[[Draws], NDArray[np.float64]], texts: int) -> dict[str, Measure]:
+    values = of(np.ones((1, texts), np.int64))[0]
     if texts < 2:
         return {name: Measure(float(value)) for name, value in zip(MEASURES, values, strict=True)}
+    drawn = np.concatenate([of(draws) for draws in _draws(texts)])
     tail = float(ndtr(np.sqrt(texts / (texts - 1)) * stdtrit(texts - 1, (1 - CONFIDENCE) / 2)))
     ends = np.quantile(drawn, [tail, 1 - tail], axis=0)
     return {
@@ -74,15 +64,15 @@ def _with_intervals(
     }
 
 
-def _draws(texts: int) -> Iterator[NDArray[np.int64]]:
-    """How often each text is drawn, in each of the resamples, in batches."""
+def _draws(texts: int) -> Iterator[Draws]:
+    """All resamples, in batches."""
     random = np.random.default_rng(_SEED)
     at_once = max(1, min(_RESAMPLES, _BATCH // texts))
     for begin in range(0, _RESAMPLES, at_once):
         yield random.multinomial(texts, np.full(texts, 1 / texts), size=min(at_once, _RESAMPLES - begin))
 
 
-def _measures(draws: NDArray[np.int64], counts: Counts) -> NDArray[np.float64]:
+def _measures(draws: Draws, counts: Counts) -> NDArray[np.float64]:
     """The measures of each resample."""
     matched, expected, found = (draws @ counts).T
     precision, recall = _share(matched, found, expected), _share(matched, expected, found)

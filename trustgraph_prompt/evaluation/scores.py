@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import orjson
@@ -13,8 +13,8 @@ import orjson
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.evaluation.gold import GoldText
-from trustgraph_prompt.evaluation.matching import Matching, match
-from trustgraph_prompt.evaluation.measures import Counts, Measure, compared, is_real, measured
+from trustgraph_prompt.evaluation.matching import Matching, differences, match
+from trustgraph_prompt.evaluation.measures import FEWEST, Counts, Measure, compared, measured
 from trustgraph_prompt.evaluation.run import GoldQuestion
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.outcome import Stage
@@ -22,6 +22,15 @@ from trustgraph_prompt.prompts.match_clause import MatchClause
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 
 _REPAIRED = frozenset(stage.name.lower() for stage in (Stage.REPAIRED, Stage.SALVAGED))
+
+
+class Mistake(NamedTuple):
+    """An expected object and the one that came, None where there is none; `keys` have other values."""
+
+    what: str
+    expected: Any
+    came: Any
+    keys: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,19 @@ class TextScore:
         """The F1 of this text; 1 if nothing should come, and nothing came."""
         right, expected, found = self.counts
         return 2 * right / (expected + found) if expected or found else 1.0
+
+    def mistakes(self, clause: MatchClause) -> Iterator[Mistake]:
+        """What is wrong. Objects that are right may have other values in keys they are not matched by."""
+        expected, found = self.text.objects, self.found
+        for one, other in self.matching.near:
+            yield Mistake("different", expected[one], found[other])
+        for one in self.matching.missing:
+            yield Mistake("missing", expected[one], None)
+        for other in self.matching.unexpected:
+            yield Mistake("too many", None, found[other])
+        for one, other in self.matching.matched:
+            if keys := differences(expected[one], found[other], clause):
+                yield Mistake("right", expected[one], found[other], keys)
 
     @property
     def unexpected(self) -> list[Any]:
@@ -99,10 +121,7 @@ class Evaluation:
             "refused_objects": sum(answer.rejected_count for answer in self.answers),
             "repaired": sum(answer.stage in _REPAIRED for answer in self.answers),
             "truncated": sum(answer.truncated is True for answer in self.answers),
-            "completed": sum(
-                not answer.truncated and any(call["why"] == "continue" for call in answer.calls)
-                for answer in self.answers
-            ),
+            "completed": sum(answer.completed for answer in self.answers),
             "calls": sum(len(answer.calls) for answer in self.answers),
             "tokens_in": usage.prompt_tokens,
             "tokens_out": usage.completion_tokens,
@@ -132,16 +151,25 @@ class Change(NamedTuple):
     object: Any
 
 
-class Comparison(NamedTuple):
-    """By how much a version differs from another on the `texts` that both answered.
+Verdict = Literal["too few texts", "noise", "better", "worse"]
 
-    `is_different` is whether its F1 differs by more than noise.
-    """
+
+class Comparison(NamedTuple):
+    """By how much a version differs from another on the `texts` that both answered."""
 
     texts: int
     differences: dict[str, Measure]
-    is_different: bool
     changes: Sequence[Change]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the F1 differs by more than noise."""
+        if self.texts < FEWEST:
+            return "too few texts"
+        f1 = self.differences["f1"]
+        if f1.low is None or f1.high is None or f1.low <= 0 <= f1.high:
+            return "noise"
+        return "better" if f1.value > 0 else "worse"
 
     @classmethod
     def of(cls, new: Evaluation, old: Evaluation) -> Self:
@@ -150,10 +178,9 @@ class Comparison(NamedTuple):
         pairs = [(score, before[score.text.where]) for score in new.scores if score.text.where in before]
         changes = [change for pair in pairs for change in _changes(*pair, new.clause)]
         if not pairs:
-            return cls(0, {}, False, changes)
+            return cls(0, {}, changes)
         counts = (np.array([score.counts for score in side], np.int64) for side in zip(*pairs, strict=True))
-        differences = compared(*counts)
-        return cls(len(pairs), differences, is_real(differences["f1"], len(pairs)), changes)
+        return cls(len(pairs), compared(*counts), changes)
 
 
 def _changes(new: TextScore, old: TextScore, clause: MatchClause) -> Iterator[Change]:

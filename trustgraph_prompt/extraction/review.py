@@ -54,7 +54,7 @@ def review(result: Result, max_tokens: int | None) -> Review:
         tuple(RefusedObject(each["index"] + 1, each["raw"], refusal_reason(each)) for each in refused),
         0 if is_value else answer.rejected_count,
         cut,
-        completed=cut is None and any(call["why"] == "continue" for call in answer.calls),
+        completed=answer.completed,
         is_barren=has_none and is_success,
         without_use=without_advice(answer.why) if has_none and not is_success else None,
     )

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from trustgraph_prompt.config_files import check
+from trustgraph_prompt.config_files import read_json_lines
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import PROVIDER_ERRORS, ConfigError, ProviderError
 from trustgraph_prompt.llm.scripted import ScriptedAnswer
@@ -61,21 +59,11 @@ _LINE: Mapping[str, Any] = {
 
 def read(path: Path) -> Iterator[ScriptedAnswer]:
     """Yield the answers of a recording, in order. Raises `ConfigError` with file and line."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise ConfigError(error.strerror or str(error), where=str(path)) from None
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield _answer(line, f"{path}:{number}")
+    for where, entry in read_json_lines(path, _LINE):
+        yield _answer(entry, where)
 
 
-def _answer(line: bytes, where: str) -> ScriptedAnswer:
-    try:
-        entry = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise ConfigError(f"not JSON: {error}", where=where) from None
-    check(entry, _LINE, where)
+def _answer(entry: Mapping[str, Any], where: str) -> ScriptedAnswer:
     _check_regex(entry.get("match"), where)
     converted = ("note", "answer", "thinking", "usage", "error")
     values = {key: value for key, value in entry.items() if key not in converted}

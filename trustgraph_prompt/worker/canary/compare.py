@@ -197,6 +197,7 @@ class Look:
     """What the rules said after so many answers of the canary: the ratios by rule, and which rule fired."""
 
     answers: int
+    confidence: float
     ratios: Mapping[Rule, Ratio | None]
 
     @property
@@ -213,20 +214,16 @@ def look_counts(fewest: int, most: int) -> list[int]:
     return [*counts, most]
 
 
-def confidence_of_look(looks: int) -> float:
-    """The confidence of each of so many looks, so that all of them together are as rarely wrong as one."""
-    return 1 - (1 - CONFIDENCE) / looks
-
-
 def looks(
     answers: Iterable[Observed], canary: str, rules: Sequence[Rule], fewest: int, most: int
 ) -> Iterator[Look]:
     """Look at the answers in their order; ends with the look at which a rule fires, or the last one.
 
-    It depends on the answers alone. A look waits until the served version has `fewest` answers, too.
+    It depends on the answers alone. A look waits until the served version has `fewest` answers, too. The
+    intervals of many looks are so wide that all of them together are as rarely wrong as one.
     """
     counts = look_counts(fewest, most)
-    confidence = confidence_of_look(len(counts))
+    confidence = 1 - (1 - CONFIDENCE) / len(counts)
     served: list[Observed] = []
     new: list[Observed] = []
     for answer in answers:
@@ -234,6 +231,6 @@ def looks(
             (served if answer.canary is None else new).append(answer)
         while counts and len(new) >= counts[0] and len(served) >= fewest:
             ratios = {rule: ratio(rule.quantity, served, new, confidence) for rule in rules}
-            yield (look := Look(counts.pop(0), ratios))
+            yield (look := Look(counts.pop(0), confidence, ratios))
             if look.fired:
                 return

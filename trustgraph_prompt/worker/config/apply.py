@@ -19,23 +19,21 @@ OWNERS: Final = "-owners"
 """Suffix of the config topic's name."""
 
 Read = Callable[[str], Awaitable[Mapping[str, bytes]]]
-"""Reads the entries of one workspace on a topic, as `<workspace>/<key>`."""
+"""Reads the entries of one workspace on a topic."""
 
 
 async def propose(
-    read: Read, workspace: str, owner: str, wanted: Mapping[str, str], *, topic: str, force: bool = False
+    read: Read, owner: str, wanted: Mapping[str, str], *, topic: str, force: bool = False
 ) -> tuple[Plan, dict[str, str]]:
     """Plan what to publish on the config topic; also returns why the records of some owners are ignored.
 
     Raises what `read` raises.
     """
-    prefix = f"{workspace}/"
-    present = {key.removeprefix(prefix): data for key, data in (await read(topic)).items()}
+    present = await read(topic)
     # Records last: whatever another owner has published by now is then in its record.
     records: dict[str, Record] = {}
     unreadable: dict[str, str] = {}
-    for key, data in (await read(topic + OWNERS)).items():
-        name = key.removeprefix(prefix)
+    for name, data in (await read(topic + OWNERS)).items():
         try:
             records[name] = apply_plan.decode(data)
         except ValueError as error:

@@ -10,7 +10,7 @@ from typing import Final
 
 from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.errors import BrokerError, ConfigError, without_frames
-from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.prompts.prompt_set import PREFIX
 from trustgraph_prompt.worker.canary.record import CANARY, Canaries, Canary
 from trustgraph_prompt.worker.config.report_topic import REFUSED_CANARY, Reports
@@ -67,7 +67,6 @@ class CanaryTopic:
         self._topic = topic + CANARY
         self._table: Table | None = None
         self._messages: dict[str, Message] = {}
-        self._judged: dict[str, tuple[Message, PromptSet, _Served | ConfigError]] = {}
         self._turn = asyncio.Lock()
 
     async def load(self) -> None:
@@ -80,7 +79,6 @@ class CanaryTopic:
             log.warning("%s: cannot read which canaries there are: %s", self._topic, error or "no answer")
             return
         self._messages = {key: m for key, m in self._table.entries.items() if self._is_served(key)}
-        self._judged.clear()
         await self.apply()
         if pushes := self._refused_by_push():
             self._reports.announce(pushes)
@@ -118,25 +116,21 @@ class CanaryTopic:
         messages = sorted(self._messages.items())
         for number, (key, message) in enumerate(messages):
             workspace, _, entry = key.partition("/")
-            judged = await self._judge(key, message) if number < MAX_CANARIES else _too_many(len(messages))
-            if isinstance(judged, ConfigError):
-                refused[REFUSED_CANARY + key] = judged.at(f"{self._topic} {key}")
-            else:
-                served[workspace, entry.removeprefix(PREFIX)] = judged
+            try:
+                if number >= MAX_CANARIES:
+                    raise _too_many(len(messages))
+                served[workspace, entry.removeprefix(PREFIX)] = await self._compiled(key, message.data)
+            except ConfigError as error:
+                refused[REFUSED_CANARY + key] = without_frames(error).at(f"{self._topic} {key}")
         self._log_changes(served)
         self._canaries.served = served
-        repaired, new = self._refused.replace(refused, lambda key: key.startswith(REFUSED_CANARY))
-        for key in repaired:
-            self._reports.repaired(key)
-        for key, error in new.items():
-            self._reports.refused(key, error)
+        self._reports.judged(*self._refused.replace(refused, lambda key: key.startswith(REFUSED_CANARY)))
 
     async def _receive(self, message: Message) -> None:
         key = message.key or ""
         if not self._is_served(key):
             return
         self._messages.pop(key, None)
-        self._judged.pop(key, None)
         if message.data:
             self._messages[key] = message
         await self.apply()
@@ -156,21 +150,10 @@ class CanaryTopic:
                 pushes.setdefault(push, []).extend([name] if name in self._refused else [])
         return pushes
 
-    async def _judge(self, key: str, message: Message) -> _Served | ConfigError:
-        """The canary of a key with its compiled prompt, or why it is rejected."""
-        snapshot = self._prompts[key.partition("/")[0]]
-        if (before := self._judged.get(key)) and before[0] is message and before[1] is snapshot:
-            return before[2]
-        try:
-            judged: _Served | ConfigError = await self._compiled(key, message.data, snapshot)
-        except ConfigError as error:
-            judged = without_frames(error)
-        self._judged[key] = message, snapshot, judged
-        return judged
-
-    async def _compiled(self, key: str, data: bytes, snapshot: PromptSet) -> _Served:
+    async def _compiled(self, key: str, data: bytes) -> _Served:
         """The canary with its prompt as it would be in the workspace. Raises `ConfigError`."""
         workspace, _, entry = key.partition("/")
+        snapshot = self._prompts[workspace]
         id = entry.removeprefix(PREFIX)
         if not entry.startswith(PREFIX) or id not in snapshot.prompts:
             raise ConfigError(
@@ -192,15 +175,18 @@ class CanaryTopic:
         return canary, replace(changed.prompts[id], canary=canary.id)
 
     def _log_changes(self, served: Mapping[tuple[str, str], _Served]) -> None:
-        before = self._canaries.served
-        for workspace, id in sorted(before.keys() | served.keys()):
-            now = served.get((workspace, id))
-            what = f"the canary of prompt {id:.100} of workspace {workspace}"
-            if now is None:
-                log.info("%s has ended", what)
-            elif now != before.get((workspace, id)):
-                canary, version = now[0], now[1].version[:VERSION_CHARACTERS]
-                log.info("%s answers %g %% of its requests (%s)", what, 100 * canary.share, version)
+        before, now = _described(self._canaries.served), _described(served)
+        for workspace, id in sorted(before.keys() | now.keys()):
+            what = now.get((workspace, id), "has ended")
+            if before.get((workspace, id)) != what:
+                log.info("the canary of prompt %.100s of workspace %s %s", id, workspace, what)
+
+
+def _described(served: Mapping[tuple[str, str], _Served]) -> dict[tuple[str, str], str]:
+    return {
+        key: f"answers {100 * canary.share:g} % of its requests ({prompt.version[:VERSION_CHARACTERS]})"
+        for key, (canary, prompt) in served.items()
+    }
 
 
 def _too_many(count: int) -> ConfigError:

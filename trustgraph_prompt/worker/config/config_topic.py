@@ -235,11 +235,7 @@ class ConfigTopic:
             parts = _split(key)
             return changes.get(key) == b"" or (parts is not None and parts[0] in snapshots)
 
-        repaired, new = self.refused.replace(refused, in_scope)
-        for key in repaired:
-            self._reports.repaired(key)
-        for key, error in new.items():
-            self._reports.refused(key, error)
+        self._reports.judged(*self.refused.replace(refused, in_scope))
 
 
 @dataclass(slots=True)
@@ -297,19 +293,20 @@ def _unfinished(messages: Iterable[Message]) -> list[Message]:
 
 
 async def entries(broker: Broker, workspace: str | None = None, *, topic: str = TOPIC) -> dict[str, bytes]:
-    """The current entries of the config topic by key, of one workspace or of all. Raises `BrokerError`."""
+    """The current entries of a workspace, or of all as `<workspace>/<entry>`. Raises `BrokerError`."""
     found = await messages(broker, workspace, topic=topic)
     return {key: message.data for key, message in found.items()}
 
 
 async def messages(broker: Broker, workspace: str | None = None, *, topic: str = TOPIC) -> dict[str, Message]:
     """As `entries`, with the messages that carry them, in the order of the topic. Raises `BrokerError`."""
+    prefix = "" if workspace is None else f"{workspace}/"
     table = await broker.table(topic)
     try:
         return {
-            key: message
+            key.removeprefix(prefix): message
             for key, message in table.entries.items()
-            if workspace is None or key.startswith(f"{workspace}/")
+            if key.startswith(prefix)
         }
     finally:
         await table.close()

@@ -39,6 +39,9 @@ class Author:
     why: str = ""
 
 
+_RECORDED: Final = ("action", "entry", "version", "replaced", "by", "why", "versions")
+"""What a record has of a change; its key and its message have the rest."""
+
 NOBODY: Final = Author("")
 
 
@@ -65,17 +68,7 @@ class Change:
 
     def encode(self) -> bytes:
         """Encode the record of the change."""
-        return wire.encode(
-            {
-                "action": self.action,
-                "entry": self.entry,
-                "version": self.version,
-                "replaced": self.replaced,
-                "by": self.by,
-                "why": self.why,
-                "versions": self.versions,
-            }
-        )
+        return wire.encode({name: getattr(self, name) for name in _RECORDED})
 
     @classmethod
     def decode(cls, key: str, message: Message) -> Change:
@@ -137,8 +130,7 @@ async def push(
     Entries that stay as they are get no record. Returns the id of the push. Raises `BrokerError`.
     """
     id = uuid.uuid4().hex
-    found = await config_topic.messages(broker, workspace, topic=topic)
-    present = {key.removeprefix(f"{workspace}/"): message for key, message in found.items()}
+    present = await config_topic.messages(broker, workspace, topic=topic)
     await _record(broker, workspace, _changes(id, present, changes, author, action), topic)
     return await config_topic.push(
         broker, workspace, changes, topic=topic, recorded_as=id, by=author.by, why=author.why

@@ -106,19 +106,20 @@ class Reports:
         self._pushes = dict(list(self._pushes.items())[-PUSHES_KEPT:])
         self._report(self._key, self._announcement())
 
-    def refused(self, key: str, error: ConfigError) -> None:
-        record = {
-            "key": key,
-            "where": error.where,
-            "path": error.path,
-            "message": error.message,
-            "found": None if error.found is None else str(error.found)[:200],
-            "expected": error.expected,
-        }
-        self._report(key, wire.encode(record))
-
-    def repaired(self, key: str) -> None:
-        self._report(key, b"")
+    def judged(self, repaired: Iterable[str], refused: Mapping[str, ConfigError]) -> None:
+        """Report which keys are no longer rejected, and which have a new error."""
+        for key in repaired:
+            self._report(key, b"")
+        for key, error in refused.items():
+            record = {
+                "key": key,
+                "where": error.where,
+                "path": error.path,
+                "message": error.message,
+                "found": None if error.found is None else str(error.found)[:200],
+                "expected": error.expected,
+            }
+            self._report(key, wire.encode(record))
 
     async def close(self) -> None:
         """Report that the worker has stopped, and end. Idempotent."""

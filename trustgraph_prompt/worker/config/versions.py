@@ -30,13 +30,13 @@ VERSIONS_NAMED = IDS_NAMED = 10
 """Versions, the newest, and ids that an error names."""
 
 Read = Callable[[str], Awaitable[Mapping[str, Message]]]
-"""Reads the messages of one workspace on a topic, by their keys, in the order of the topic."""
+"""Reads the messages of one workspace on a topic, by entry, in the order of the topic."""
 
 
-async def read(read: Read, workspace: str, files: Mapping[str, str], *, topic: str) -> History:
+async def read(read: Read, files: Mapping[str, str], *, topic: str) -> History:
     """Read the history of a workspace. Raises what `read` raises."""
     present = await read(topic)  # first: whatever is there by now has its record
-    return History.of(workspace, await read(topic + HISTORY), present, files)
+    return History.of(await read(topic + HISTORY), present, files)
 
 
 def version_of(key: str, entry: str, system: str) -> str | None:
@@ -75,26 +75,20 @@ class History:
 
     @classmethod
     def of(
-        cls,
-        workspace: str,
-        records: Mapping[str, Message],
-        present: Mapping[str, Message],
-        files: Mapping[str, str],
+        cls, records: Mapping[str, Message], present: Mapping[str, Message], files: Mapping[str, str]
     ) -> History:
         """Combine the records with the present entries; those without a record count as found."""
-        prefix = f"{workspace}/"
         changes: list[Change] = []
         skipped: dict[str, str] = {}
         for key, message in records.items():
             try:
-                changes.append(Change.decode(key.removeprefix(prefix), message))
+                changes.append(Change.decode(key, message))
             except RequestError as error:
                 skipped[key] = str(error)
-        now = {key.removeprefix(prefix): message for key, message in present.items()}
-        texts = {key: message.data.decode(errors="replace") for key, message in now.items()}
+        texts = {key: message.data.decode(errors="replace") for key, message in present.items()}
         recorded = {(change.key, state(change.entry)) for change in changes if not change.is_canary}
         found = [
-            Change(key, "", FOUND, text, None, published=now[key].published)
+            Change(key, "", FOUND, text, None, published=present[key].published)
             for key, text in texts.items()
             if (key, state(text)) not in recorded
         ]
@@ -126,14 +120,6 @@ class History:
         now = {key: state(text) for key, text in self.present.items()}
         made = (change for change in self.changes if not change.is_canary)
         return {change.key: change for change in made if now.get(change.key) == state(change.entry)}
-
-    def in_force(self, key: str) -> Change | None:
-        """The change that gave an entry its present version; None if the entry is not there."""
-        if key not in self.present:
-            return None
-        version = self.text(key).version
-        made = [each for each in self.changes if each.version_of(key) == version and not each.is_canary]
-        return made[-1] if made else self.on_topic.get(key)
 
     @property
     def unpublished(self) -> list[str]:

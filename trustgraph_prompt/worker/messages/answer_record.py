@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, count
@@ -28,6 +28,11 @@ MAX_GROUNDING, MAX_GROUNDINGS = 8_000, 256_000
 LISTS = ("objects", "rejected", "issues", "calls")
 
 UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
+
+
+def was_completed(truncated: bool | None, calls: Iterable[str]) -> bool:
+    """Whether an answer was truncated, and then continued to its end; `calls` says why each call was made."""
+    return not truncated and "continue" in calls
 
 
 def is_unusable(outcome: Outcome) -> bool:
@@ -189,6 +194,11 @@ class Answer:
     def gave_nothing(self) -> bool:
         """Whether there is neither an object nor a value, even if that is the correct result."""
         return not self.objects and self.value in (None, "", [])
+
+    @property
+    def completed(self) -> bool:
+        """Whether the answer was truncated, and then continued to its end."""
+        return was_completed(self.truncated, (call["why"] for call in self.calls))
 
     def rejected_objects(self) -> list[Rejected]:
         """The rejected objects that the record has kept; `raw` may be cut. Raises `RequestError`."""

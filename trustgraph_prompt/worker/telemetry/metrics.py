@@ -25,6 +25,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Rejected, Repaired
+from trustgraph_prompt.worker.messages.answer_record import was_completed
 from trustgraph_prompt.worker.telemetry.call_metrics import SECONDS, CallMetrics
 from trustgraph_prompt.worker.telemetry.health import Health
 
@@ -274,7 +275,7 @@ class Metrics:
                 self._ungrounded[flow, prompt, key].inc()
         if outcome.truncated:
             self._truncated[flow, prompt].inc()
-        elif any(call.why == "continue" for call in outcome.calls):
+        if was_completed(outcome.truncated, (call.why for call in outcome.calls)):
             self._completed[flow, prompt].inc()
         if outcome.escalated:
             self._escalations[flow, prompt, outcome.escalated].inc()

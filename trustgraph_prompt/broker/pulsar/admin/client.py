@@ -7,7 +7,6 @@ import ssl
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
@@ -173,23 +172,13 @@ async def body_of(response: aiohttp.ClientResponse, where: str) -> bytes:
 
 def _check_url(url: str) -> str:
     try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        valid = valid and not (parts.username or parts.password or parts.query or parts.fragment)
-    except ValueError:
-        valid = False
-    if not valid:
-        found = url
-        if "@" in url:
-            problem = "it must not contain a user or a password (credentials come from the environment)"
-            found = "one with a user"
-        elif "?" in url or "#" in url:
-            problem = "it must not contain a query or a fragment"
-        else:
-            problem = http_urls.why_invalid(url)
+        http_urls.server(url)
+    except ValueError as error:
         raise ConfigError(
-            f"not an admin URL: {problem}", found=found, expected="http://HOST:PORT or https://HOST:PORT"
-        )
+            f"not an admin URL: {error}",
+            found="one with a user" if "@" in url else url,
+            expected="http://HOST:PORT or https://HOST:PORT; credentials come from the environment",
+        ) from None
     return url.rstrip("/")
 
 
