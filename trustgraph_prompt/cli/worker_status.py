@@ -7,7 +7,6 @@ import os
 import socket
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from importlib import resources
 from typing import Any, Final, Self
 
