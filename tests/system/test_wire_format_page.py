@@ -175,7 +175,7 @@ async def test_what_config_writes_beside_the_config_topic_is_what_the_page_shows
         async def read(topic: str) -> dict[str, bytes]:
             return await config_topic.entries(broker, "default", topic=topic)
 
-        plan, _ = await apply.propose(read, "default", "geology", wanted, topic=config_topic.TOPIC)
+        plan, _ = await apply.propose(read, "geology", wanted, topic=config_topic.TOPIC)
         push = await apply.carry_out(
             broker, "default", "geology", plan, topic=config_topic.TOPIC, author=author
         )
