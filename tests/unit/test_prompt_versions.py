@@ -10,7 +10,7 @@ import pytest
 from tests.support.workers import entry
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.worker.config.history import CANARY, FOUND, PUSH, ROLLBACK, Change
+from trustgraph_prompt.worker.config.history import CANARY, DELETE, FOUND, PUSH, ROLLBACK, Change
 from trustgraph_prompt.worker.config.versions import DEFAULT_SYSTEM, History, version_of
 
 A, B, C = entry("A {{ text }}"), entry("B {{ text }}"), entry("C {{ text }}")
@@ -75,6 +75,20 @@ def test_a_push_that_died_before_it_was_published_is_no_version_to_return_to() -
     later = replace(change("3", C), replaced=first.version)
     found = history((first, 1), (change("2", B), 2), (later, 3), say=(C, 3))
     assert found.previous(KEY).entry == A
+
+    deleted = Change(KEY, "3", DELETE, "", None, replaced=first.version)
+    assert history((first, 1), (change("2", B), 2), (deleted, 3)).previous(KEY).entry == A
+
+
+def test_a_system_message_gives_versions_to_what_was_published_and_not_to_a_push_that_died() -> None:
+    version = version_of(KEY, A, BRIEF) or ""
+    brief = Change(SYSTEM, "3", PUSH, BRIEF, "s", versions={"say": version})
+    dead_push, dead_deletion = change("2", B), Change(KEY, "2", DELETE, "", None)
+    for dead in (dead_push, dead_deletion):
+        later = replace(change("4", C, system=BRIEF), replaced=version)
+        records = ((change("1", A), 1), (dead, 2), (brief, 3), (later, 4))
+        found = history(*records, say=(C, 4), system=(BRIEF, 3))
+        assert found.find(KEY, version).entry == found.previous(KEY).entry == A
 
 
 def test_the_text_of_a_canary_is_found_and_never_taken_for_a_change_of_the_prompt() -> None:

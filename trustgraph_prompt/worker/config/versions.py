@@ -197,14 +197,14 @@ class History:
         """
         line: list[Text] = []
         for change, text in self._made(key):
-            if text is None or change.is_canary:
+            if change.is_canary:
                 continue
             versions = [each.version for each in line]
-            is_back = change.action == ROLLBACK and text.version in versions
-            last = text.version if is_back else change.replaced if change.key == key else None
+            is_back = text is not None and change.action == ROLLBACK and text.version in versions
+            last = text.version if text and is_back else change.replaced if change.key == key else None
             if last in versions:
                 del line[len(versions) - versions[::-1].index(last) :]
-            if not is_back:
+            if text and not is_back:
                 line.append(text)
         return line
 
@@ -220,10 +220,21 @@ class History:
                 system = change.entry or self.files[SYSTEM_KEY]
             if change.key == key:
                 entry = change.entry
-            if entry and (version := change.version_of(key)):
-                yield change, _text(key, version, entry, system)
-            elif change.key == key and not entry:
-                yield change, None
+                if not entry:
+                    yield change, None
+            if not (version := change.version_of(key)):
+                continue
+            said = entry if change.key == key else self._text_given(version, key, entry, system)
+            if said:
+                yield change, _text(key, version, said, system)
+
+    def _text_given(self, version: str, key: str, newest: str, system: str) -> str:
+        """The text that got a version from a new system message.
+
+        The newest one, unless that was recorded by a push that died before it was published.
+        """
+        texts = filter(None, (newest, *reversed([*self._texts(key)])))
+        return next((text for text in texts if version_of(key, text, system) == version), newest)
 
     def _possible(self, key: str) -> Iterator[Text]:
         """The versions of all texts of an entry under all system messages."""
