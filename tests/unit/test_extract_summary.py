@@ -22,13 +22,16 @@ from trustgraph_prompt.worker.messages.request import Request
 JOB = Job(0, "r", "define", Document("a.txt", "text"), Chunk(1, 0, "text"))
 
 
+ANSWER = (Request("r", "define", {}), "extract", "define", "v1")
+
+
 def outcome_of(text: str, finish_reason: str) -> Outcome:
     return read(text, Contract.from_schema({"required": ["n"]}, format="jsonl"), finish_reason=finish_reason)
 
 
 def summary(text: str, format: Format, failure: str | None = None) -> ExtractSummary:
     outcome = read(text, Contract.from_schema({"required": ["n"]}, format=format))
-    answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
+    answer = Answer.of(*ANSWER, outcome, ())
     counted = ExtractSummary([JOB])
     counted.add(Result(JOB, (FoundObject(b"{}"),) * len(outcome.objects), answer, failure))
     return counted
@@ -38,7 +41,7 @@ def cut(text: str, **usage: int) -> ExtractSummary:
     """What a prompt with max-tokens 100 has brought, where the model had not finished."""
     outcome = outcome_of(text, "length")
     outcome = replace(outcome, calls=(CallReport("first", text, "length", Usage(**usage)),))
-    answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
+    answer = Answer.of(*ANSWER, outcome, ())
     counted = ExtractSummary([JOB], {"define": 100})
     counted.add(Result(JOB, (FoundObject(b"{}"),) * len(outcome.objects), answer))
     return counted
@@ -51,6 +54,17 @@ def test_refused_objects_are_counted_and_told() -> None:
         'a.txt chunk 1, define, object 2: "n" is missing',
         'a.txt chunk 1, define, object 3: "n" is missing',
     ]
+
+
+def test_accepted_values_that_are_not_in_the_text_are_told() -> None:
+    found = FoundObject(
+        b'{"of": {"n": "Napoleon"}, "m": "text"}', '{"/of/n": null, "/m": {"spans": [[0, 4]]}}'
+    )
+    counted = ExtractSummary([JOB])
+    counted.add(Result(JOB, (found, FoundObject(b"{}")), Answer.of(*ANSWER, outcome_of("[]", "stop"), ())))
+    line = 'a.txt chunk 1, define: "of/n" is not in the text: Napoleon'
+    assert counted.as_json()["ungrounded"] == [line]
+    assert f"ungrounded: 1 value\n  {line}\n" in f"{counted.text()}\n"
 
 
 def test_a_refused_value_is_a_failure_and_told_once() -> None:
@@ -153,7 +167,7 @@ def test_what_the_model_is_told_to_do_is_left_out() -> None:
     schema = {"properties": {"n": {"type": "string", "x-from": "text"}}}
     contract = Contract.from_schema(schema, format="jsonl")
     outcome = read('{"n": "Nile"}', grounded(contract, {"text": "Chalk is soft."}))
-    answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
+    answer = Answer.of(*ANSWER, outcome, ())
     counted = ExtractSummary([JOB])
     counted.add(Result(JOB, (), answer))
     assert counted.as_json()["refusals"] == [

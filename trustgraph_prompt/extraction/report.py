@@ -136,7 +136,7 @@ class Report:
 
     def passage(self, jobs: Sequence[Job]) -> list[tuple[str, bool]]:
         """The text of a chunk in pieces, with whether a value of an object stands there."""
-        groundings = [_grounding(found) for job in jobs for found in self.of(job)[0].objects]
+        groundings = [found.groundings for job in jobs for found in self.of(job)[0].objects]
         spans = sorted(
             (start, end)
             for grounding in groundings
@@ -150,7 +150,7 @@ class Report:
 def shown_values(found: FoundObject) -> list[tuple[str, str, bool]]:
     """The values of an object by key, with whether any part was looked up in the passage and not found."""
     value = orjson.loads(found.text)
-    missing = [steps(path) for path, where in _grounding(found).items() if where is None]
+    missing = [steps(path) for path in found.ungrounded]
     if not isinstance(value, dict):
         return [("", _as_text(value)[:MAX_VALUE], bool(missing))]
     keys = {path[0] for path in missing if path}
@@ -159,11 +159,6 @@ def shown_values(found: FoundObject) -> list[tuple[str, str, bool]]:
 
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
-
-
-def _grounding(found: FoundObject) -> Mapping[str, Any]:
-    grounding: Mapping[str, Any] = orjson.loads(found.grounding) if found.grounding else {}
-    return grounding
 
 
 def _pieces(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:

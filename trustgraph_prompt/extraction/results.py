@@ -12,6 +12,7 @@ from trustgraph_prompt.broker import Message
 from trustgraph_prompt.contract.grounding import without_advice
 from trustgraph_prompt.documents import Chunk, Document
 from trustgraph_prompt.extraction.context import TERM
+from trustgraph_prompt.json_text.pointer import follow
 from trustgraph_prompt.llm.spending import SpendingLimitReached
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 
@@ -78,6 +79,19 @@ class FoundObject(NamedTuple):
 
     text: bytes
     grounding: str | None = None
+
+    @property
+    def groundings(self) -> Mapping[str, Any]:
+        """Where its values occur in the chunk, by JSON Pointer; None for those that occur nowhere."""
+        found: Mapping[str, Any] = json.loads(self.grounding) if self.grounding else {}
+        return found
+
+    @property
+    def ungrounded(self) -> dict[str, Any]:
+        """The values that were looked up in the chunk and not found, by JSON Pointer."""
+        missing = [path for path, where in self.groundings.items() if where is None]
+        value = json.loads(self.text) if missing else None
+        return {path: follow(value, path) for path in missing}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,5 +245,5 @@ class ObjectsFile:
 
 def _first_offset(found: FoundObject) -> int:
     """Where in the chunk the first value stands that was found in it; 0 without any."""
-    grounded = json.loads(found.grounding) if found.grounding else {}
-    return next((int(where["spans"][0][0]) for where in grounded.values() if where and where["spans"]), 0)
+    places = (where for where in found.groundings.values() if where and where["spans"])
+    return next((int(where["spans"][0][0]) for where in places), 0)
