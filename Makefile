@@ -25,9 +25,10 @@ help:  ## what can be made
 
 $(READY): pyproject.toml requirements/$(LOCK).txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say PYTHON=…")'
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --require-hashes --requirement requirements/$(LOCK).txt
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	@echo "Installing into $(VENV): a minute or two, once"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes --requirement requirements/$(LOCK).txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/kubernetes/.ready: requirements/kubernetes.txt $(READY)

@@ -263,7 +263,7 @@ function showProblem(kind) {
 }
 
 for (const [kind, [list]] of Object.entries(problems)) {
-  const toggle = button(`${inWords(list.length)} ${kind}`, () =>
+  const toggle = button(`${inWords(list.length)} ${kind}${documents.length > 1 ? " in all" : ""}`, () =>
     showProblem(toggle.getAttribute("aria-pressed") === "true" ? null : kind));
   toggle.dataset.problem = kind;
   toggle.disabled = !list.length;
@@ -275,7 +275,7 @@ for (const [kind, [list]] of Object.entries(problems)) {
 const relations = facts.filter((fact) => fact.isRelation).length;
 const numbers = { things: things.length, facts: facts.length, relations, documents: documents.length };
 for (const [name, number] of Object.entries(numbers)) {
-  $("numbers").append(element("li", {}, element("data", { value: number, "data-of": name }, inWords(number)), ` ${number === 1 ? name.slice(0, -1) : name}`));
+  $("numbers").append(element("li", {}, element("data", { value: number, "data-of": name }, inWords(number)), ` ${number === 1 ? name.slice(0, -1) : name}${name === "relations" ? " among them" : ""}`));
 }
 
 showTypes();

@@ -371,7 +371,7 @@ def test_numbers_are_those_of_the_graph(open_page: Opening) -> None:
     shown = """() => Object.fromEntries([...document.querySelectorAll("#numbers data")].map(
         ({ dataset, value }) => [dataset.of, Number(value)]))"""
     assert page.evaluate(shown) == {"things": 300, "facts": len(view.facts), "relations": 700, "documents": 3}
-    sees(page.locator("#problems button"), "7 refused", "15 ungrounded", "7 truncated")
+    sees(page.locator("#problems button"), "7 refused in all", "15 ungrounded in all", "7 truncated in all")
     types = """() => Object.fromEntries([...document.querySelectorAll("#types label")].map(
         (label) => [label.querySelector("span").textContent, Number(label.querySelector("data").value)]))"""
     assert page.evaluate(types) == {

@@ -229,10 +229,11 @@ def replay_(
         raise ConfigError("no dead letters are selected: give their ids, or --all")
     choice = DeadLetterFilter(frozenset(letters or ()), error, prompt)
     scope = _scope(flows, flow, id, topic, subscription)
-    missing, replayed, kept = set(choice.ids), 0, 0
+    missing, replayed, kept, looked = set(choice.ids), 0, 0, False
 
     async def put_back(connected: Broker) -> None:
-        nonlocal replayed, kept
+        nonlocal replayed, kept, looked
+        looked = True
         async with aclosing(replay(connected, scope.subscriptions, choice)) as done:
             async for letter, why in done:
                 missing.difference_update((letter.id, letter.request))
@@ -246,7 +247,8 @@ def replay_(
         with output.waiting("putting dead letters back"):
             options.on_broker(options.existing(broker), put_back)
     finally:
-        typer.echo(f"replayed {_counted(replayed)}")
+        if looked:
+            typer.echo(f"replayed {_counted(replayed)}")
         if replayed:
             output.note("they wait until a worker serves them; `dead list` shows those that fail again")
     if missing:

@@ -186,7 +186,7 @@ def _begin(gold: Path, extracted: Path, prompts: list[str]) -> None:
 
     if gold.exists():
         raise ConfigError(
-            "exists: a file that somebody has corrected is not overwritten", where=f"--gold {gold}"
+            "already exists and may hold corrections: delete it, or name another file", where=f"--gold {gold}"
         )
     lines = list(begin(extracted, prompts))
     try:

@@ -73,7 +73,7 @@ class Report:
         console.print(Text(harmless(f"{self.prompt}: {texts}, {expected} expected")))
         console.print(self._scores())
         if (found := self.comparison) is not None:
-            console.print(Text(_SENTENCES[found.verdict]))
+            console.print(Text(harmless(_SENTENCES[found.verdict].format(self._first))))
             rows = [(change.text, change.what, self._object(change.object)) for change in found.changes]
             _print_rows(console, "what has changed", ("text", "", self._keys), rows)
             return
@@ -116,6 +116,12 @@ class Report:
                 yield score.text.name, but, self._object(expected, keys), self._object(came, keys)
 
     @property
+    def _first(self) -> str:
+        """What tells the first side from the other: its version, or else its model."""
+        first, other = self.sides
+        return first.model if first.version == other.version else first.version[:VERSION_CHARACTERS]
+
+    @property
     def _keys(self) -> str:
         return " | ".join(self.sides[0].clause.keys) or "object"
 
@@ -150,8 +156,8 @@ class Report:
 _SENTENCES = {
     "too few texts": f"With fewer than {FEWEST} texts no difference can be told from noise.",
     "noise": "The difference in F1 is not more than noise.",
-    "better": "The first is better: the difference in F1 is more than noise.",
-    "worse": "The first is worse: the difference in F1 is more than noise.",
+    "better": "{} is better: the difference in F1 is more than noise.",
+    "worse": "{} is worse: the difference in F1 is more than noise.",
 }
 
 

@@ -206,7 +206,7 @@ def command(
     if code := _exit_code(summary, ending):
         raise typer.Exit(code)
     if script is not None and not as_json:
-        _print_command_with_a_model()
+        _print_command_with_a_model(outputs)
 
 
 def _graph_outputs(
@@ -245,7 +245,8 @@ def _print_summary(
         files = {"output": str(outputs.out), "graph": list(map(str, graph)), "report": report}
         output.print_json({**files, **summary.as_json()})
         return
-    ends = [f"-> {path}" for path in written] or [f"nothing was written to {outputs.out}"]
+    nothing = f"nothing was written to {outputs.out}; what was there is unchanged"
+    ends = [f"-> {path}" for path in written] or [nothing]
     typer.echo(harmless("\n".join([summary.text(), *ends])))
     if outputs.graph and (neo4j := outputs.graph.neo4j) in graph:
         from trustgraph_prompt.graph_store.neo4j import import_command
@@ -268,9 +269,12 @@ def _exit_code(summary: ExtractSummary, ending: Ending) -> int:
     return int(bool(summary.failed or summary.came_to_nothing or summary.skipped))
 
 
-def _print_command_with_a_model() -> None:
+def _print_command_with_a_model(outputs: RunOutputs) -> None:
     model = {"--provider": None, "--base-url": "http://localhost:11434/v1", "--model": "NAME"}
+    has_store = outputs.graph is not None and outputs.graph.store is not None
+    more = "; the store keeps its facts, so name another one" if has_store else ""
     typer.echo(
-        "\nThese answers were recorded. To call a real model on any OpenAI-compatible server:\n"
+        "\nThese answers were recorded. To call a real model on any OpenAI-compatible server, which replaces "
+        f"these files{more}:\n"
         f"  {own_command(model)}"
     )
