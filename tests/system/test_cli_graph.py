@@ -207,7 +207,18 @@ def test_show_prints_a_sentence_once_in_which_both_values_stand(tmp_path: Path) 
         opened.add(Paper("a.txt", text, {0: [Answer("p", {fact: ("Chalk", "white")})]}).statements())
     shown = run("graph", "show", "chalk", "--store", tmp_path / "store").stdout
     (line,) = [line for line in shown.splitlines() if "a.txt" in line]
-    assert line == f"  a.txt: {text[:205]}".rstrip()
+    assert line == f"  a.txt: {text[:205].rpartition(' ')[0]} …"
+
+
+def test_show_cuts_a_long_sentence_between_words_and_says_so(tmp_path: Path) -> None:
+    text = f"{'very ' * 60}white chalk{' and soft' * 60}."
+    with GraphStore.open(tmp_path / "store") as opened:
+        answer = Answer("p", {relation("Chalk", "is", "white"): ("white", "chalk")})
+        opened.add(Paper("a.txt", text, {0: [answer]}).statements())
+    shown = run("graph", "show", "chalk", "--store", tmp_path / "store").stdout
+    for line in (line.removeprefix("  a.txt: ").split() for line in shown.splitlines() if "a.txt" in line):
+        assert (line[0], line[-1]) == ("…", "…")
+        assert {*line} == {"…", "very", "white", "chalk", "and", "soft"}
 
 
 def test_show_suggests_a_name_and_lists_things_of_the_same_name(store: Path) -> None:

@@ -25,7 +25,7 @@ def command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a thing, or its IRI.")],
     store: options.StoreOption,
 ) -> None:
-    """Print what is known of one thing, with the sentences that state it. Exits with 1 if there is none."""
+    """Print what is known of one thing, with the sentences in which its names stand. Exits with 1 if there is none."""
     from trustgraph_prompt.graph_store.excerpt import excerpt, without_sources
     from trustgraph_prompt.graph_store.read_view import read_view
 
@@ -92,8 +92,8 @@ def _sources(view: GraphView, fact: Fact) -> list[str]:
     for passage in fact.passages:
         if passage.document == document and passage.end <= end:
             continue  # in the sentence of the passage before
-        document, (start, end) = passage.document, _sentence(view, passage)
-        sentence = " ".join(view.documents[document].text[start:end].split())
+        document = passage.document
+        sentence, end = _sentence(view.documents[document].text, passage)
         found.append(f"  {_place(view, passage)}: {sentence}")
     if fact.is_ungrounded or not found:
         remark = "not all of it was found in the text" if fact.is_ungrounded else "not looked up in the text"
@@ -109,10 +109,17 @@ def _place(view: GraphView, passage: Passage) -> str:
     )
 
 
-def _sentence(view: GraphView, passage: Passage) -> tuple[int, int]:
-    """Where the sentence around a passage begins and ends, or at most so much of it as people read."""
-    text = view.documents[passage.document].text
-    start, end = max(passage.start - _LONGEST, 0), passage.end + _LONGEST
-    ends = [found.end() for found in _END_OF_SENTENCE.finditer(text, start, passage.start)]
+def _sentence(text: str, passage: Passage) -> tuple[str, int]:
+    """The sentence around a passage, or whole words of it and `…` if it is long; and where it ends."""
+    start, end = max(passage.start - _LONGEST, 0), min(passage.end + _LONGEST, len(text))
+    if ends := [found.end() for found in _END_OF_SENTENCE.finditer(text, start, passage.start)]:
+        start = ends[-1]
     following = _END_OF_SENTENCE.search(text, passage.end, end)
-    return ends[-1] if ends else start, following.end() if following else end
+    if following:
+        end = following.end()
+    before, after = text[start : passage.start], text[passage.end : end]
+    if start and not ends:
+        before = f"… {before.partition(' ')[2]}"
+    if end < len(text) and not following:
+        after = f"{after.rpartition(' ')[0]} …"
+    return " ".join(f"{before}{text[passage.start : passage.end]}{after}".split()), end
