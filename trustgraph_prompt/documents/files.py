@@ -20,7 +20,7 @@ _WRITTEN_TOGETHER: Final = (
     {"CURRENT", "LOCK"},  # a graph store
     {"nodes.csv", "relationships.csv"},  # for Neo4j
 )
-_GENERATOR: Final = b'<meta name="generator" content="trustgraph-prompt">'
+_GENERATOR: Final = b'<meta name="generator" content="trustgraph-prompt'
 
 
 class Listing(NamedTuple):
@@ -93,10 +93,11 @@ def _matches(name: str) -> Iterable[Path]:
     return found
 
 
-def _is_page_of_ours(file: Path) -> bool:
+def is_page_of_ours(file: Path) -> bool:
+    """Whether a file is a page that this program wrote."""
     try:
         with file.open("rb") as stream:
-            return _GENERATOR in stream.read(1_000)
+            return _GENERATOR in stream.read(4_096)
     except OSError:
         return False  # the error of reading it says more
 
@@ -119,7 +120,7 @@ def _in_folder(folder: Path, notes: list[str]) -> Iterator[Path]:
             suffix = Path(name).suffix.lower()
             if suffix not in SUFFIXES:
                 skipped[suffix or "without extension"] += 1
-            elif suffix in (".html", ".htm") and _is_page_of_ours(Path(parent, name)):
+            elif suffix in (".html", ".htm") and is_page_of_ours(Path(parent, name)):
                 skipped["written by this program"] += 1
             else:
                 yield Path(parent, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,7 +87,10 @@ class GraphOutputs:
         if self.rdf is not None and not any((self.store, self.neo4j, self.page)):
             write_rdf(rdf.quads(statements), self.rdf)  # takes a fifth of the time of the way through a store
             return [self.rdf]
-        with _opened(self.store, waiting) as store:
+        with (
+            tempfile.TemporaryDirectory(prefix="trustgraph-prompt-") as folder,  # in memory, 0.6 GB a million
+            GraphStore.open(self.store or Path(folder), waiting=waiting) as store,
+        ):
             store.add(statements)
             if self.rdf is not None:
                 write_rdf(store.dataset, self.rdf)
@@ -107,18 +109,3 @@ class GraphOutputs:
             yield from about_document(document)
         for result in self._results:
             yield from answer_statements(result, prompts[result.job.prompt], model)
-
-
-@contextmanager
-def _opened(path: Path | None, waiting: Callable[[str], None]) -> Iterator[GraphStore]:
-    """The store at a path; without one, a store that is deleted afterwards."""
-    if path is not None:
-        with GraphStore.open(path, waiting=waiting) as store:
-            yield store
-        return
-    # On the disk: in memory, a million statements would take 0.6 GB.
-    with (
-        tempfile.TemporaryDirectory(prefix="trustgraph-prompt-") as folder,
-        GraphStore.open(Path(folder) / "graph") as store,
-    ):
-        yield store
