@@ -232,24 +232,6 @@ class TestWord:
         document = convert(made.changed(made.word(), {"word/styles.xml": styles}), "a.docx")
         assert document.places == ()
 
-    def test_files_with_macros_and_templates_are_read(self) -> None:
-        for kind, name in (
-            ("application/vnd.ms-word.document.macroEnabled.main+xml", "a.docm"),
-            ("application/vnd.openxmlformats-officedocument.wordprocessingml.template.main+xml", "a.dotx"),
-        ):
-            package = "application/vnd.openxmlformats-"
-            types = (
-                '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-                f'<Default Extension="rels" ContentType="{package}package.relationships+xml"/>'
-                '<Default Extension="xml" ContentType="application/xml"/>'
-                '<Default Extension="jpeg" ContentType="image/jpeg"/>'
-                f'<Override PartName="/word/styles.xml" ContentType="{package}officedocument.'
-                'wordprocessingml.styles+xml"/>'
-                f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>'
-            )
-            data = made.changed(made.word(), {"[Content_Types].xml": types})
-            assert convert(data, name).text == convert(made.word(), "a.docx").text
-
 
 class TestPowerPoint:
     def test_a_slide_is_a_page_below_its_title(self) -> None:
@@ -362,12 +344,13 @@ class TestEpub:
         assert document.text == f"# One 🌊\n\nIntro.\n\n# Two\n\n{SENTENCE}"
         assert heading_of(document, "Yangtze") == "Two"
 
-    def test_a_book_without_its_chapters_is_refused_saying_so(self) -> None:
+    def test_a_book_that_lacks_a_chapter_is_refused_naming_it(self) -> None:
         book = made.epub({"a.xhtml": "<p>x"})
         with zipfile.ZipFile(io.BytesIO(book)) as whole:
             rest = {name: whole.read(name) for name in whole.namelist() if not name.endswith("a.xhtml")}
-        said = "has no text that can be read; 1 chapter is missing in the file"
-        assert refusal(made.archive(rest), "a.epub") == f"a.epub: {said}"
+        assert "it is damaged: \"There is no item named 'OPS/a.xhtml'" in refusal(
+            made.archive(rest), "a.epub"
+        )
 
     def test_a_protected_book_is_refused(self) -> None:
         encryption = '<e><CipherReference URI="OPS/a.xhtml"/></e>'

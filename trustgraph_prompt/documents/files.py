@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,11 +57,8 @@ def read(file: Path) -> Document:
         if file == STANDARD_INPUT:
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
-            mode = file.stat().st_mode
-            if not stat.S_ISREG(mode):
-                raise ConfigError(
-                    "is a folder" if stat.S_ISDIR(mode) else "is not a regular file", where=where
-                )
+            if file.exists() and not file.is_file():
+                raise ConfigError("is a folder" if file.is_dir() else "is not a regular file", where=where)
             with file.open("rb") as stream:
                 data = stream.read(MAX_BYTES + 1)
     except OSError as error:
