@@ -44,7 +44,7 @@ def compare_names(one: str, other: str, *, is_one_type: bool = False) -> Verdict
         ("the Crimea", "Crimea", Same.BESIDE),
         ("The Royal Society", "Royal Society", Same.BESIDE),
         ("chalk cliff", "chalk cliffs", Same.PLURAL),
-        ("sea-water pump", "seawater pump", Same.DIVIDED),
+        ("sea-water pump", "seawater pump", Open.ALIKE),
         ("Royal Observatory of Edinburgh", "Royal Observattory of Edinburgh", Open.ALIKE),
         ("turkey", "Turkey", Open.WRITTEN),
         ("WHO", "who", Open.WRITTEN),

@@ -14,7 +14,7 @@ from trustgraph_prompt.grounding.inflection import base_forms
 ALIKE: Final = 80
 """How alike, in percent, the words are that differ if a name is left open."""
 
-_ACRONYM, _SHORT = range(2, 9), 2  # letters
+_ACRONYM = range(2, 9)  # letters
 _OTHER_IN_PLURAL = frozenset(
     "arm ash authority axes bases brain brief cloth color colour compass content custom damage draft effect "
     "force glass good ground heaven height honour iron jean leaves letter look manner mean minute moral new "
@@ -30,7 +30,6 @@ class Same(StrEnum):
     ACCENTS = "the same but for accents"
     BESIDE = "the same but for a title, a legal form or an article"
     PLURAL = "singular and plural"
-    DIVIDED = "words joined or divided"
     PERSON = "decided by a person"
 
 
@@ -70,9 +69,8 @@ def compare(one: NameForm, other: NameForm, *, is_one_type: bool) -> Verdict | N
     if max(map(len, (*one.words, *other.words))) > LONGEST:
         return None
     score = round(fuzz.ratio(" ".join(one.words), " ".join(other.words)) / 100, 3)
-    same = Same.PLURAL if _is_plural(one, other) else Same.DIVIDED if _is_divided(one, other) else None
-    if same:
-        return Verdict(_beside_words(one, other, is_one_type) or same, score)
+    if _is_plural(one, other):
+        return Verdict(_beside_words(one, other, is_one_type) or Same.PLURAL, score)
     if _is_short(one, other) or _is_short(other, one):
         return Verdict(Open.SHORT, score)
     return Verdict(Open.ALIKE, score) if _is_alike(one, other) else None
@@ -123,13 +121,6 @@ def _is_plural(one: NameForm, other: NameForm) -> bool:
     if one.words[:-1] != other.words[:-1] or not is_common or is_other:
         return False
     return words[0] in base_forms(words[1]) or words[1] in base_forms(words[0])
-
-
-def _is_divided(one: NameForm, other: NameForm) -> bool:
-    """Whether several long words have the same letters. E. D. Smith is not Ed Smith."""
-    words = (*one.words, *other.words)
-    are_long = min(map(len, words)) > _SHORT and min(len(one.words), len(other.words)) > 1
-    return are_long and "".join(one.words) == "".join(other.words)
 
 
 def _is_short(short: NameForm, long: NameForm) -> bool:

@@ -17,7 +17,7 @@ import pyoxigraph as ox
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
 from trustgraph_prompt.graph_store.same_names import connected
-from trustgraph_prompt.graph_store.store import GRAPH_SAME, GraphStore
+from trustgraph_prompt.graph_store.store import GraphStore
 from trustgraph_prompt.graph_store.view import Cut, Fact, GraphView, Passage, Refusal, SourceDocument, Thing
 
 # One query for all that is known of each fact would take twice as long as these.
@@ -204,10 +204,7 @@ def _default_graph(store: GraphStore) -> tuple[list[ox.Triple], list[ox.Triple]]
 
 def _first_of_same(store: GraphStore) -> dict[str, str]:
     """For each node with `owl:sameAs` the first of all that are the same."""
-    same, graph = ox.NamedNode(v.SAME_AS), ox.NamedNode(GRAPH_SAME)
-    quads = store.dataset.quads_for_pattern(None, same, None, graph)
-    pairs = ((_name(quad.subject), _name(quad.object)) for quad in quads if quad.subject != quad.object)
-    return {iri: group[0] for group in connected(pairs) for iri in group}
+    return {iri: group[0] for group in connected(store.pairs(v.SAME_AS)) for iri in group}
 
 
 def _thing(iris: list[str], names: Mapping[str, Counter[str]], types: Mapping[str, set[str]]) -> Thing:
