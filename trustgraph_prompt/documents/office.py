@@ -87,28 +87,25 @@ def _style(paragraph: Any, styles: dict[str, Any]) -> tuple[int | None, bool]:
 
     Its own properties say so, or else its style and those that the style builds on.
     """
-    is_item = False
-    properties = paragraph.find(_W + "pPr")
-    name, parent = "", _value(properties, "pStyle")
+    is_item, element = False, paragraph
+    name, parent = "", _value(paragraph, "w:pPr/w:pStyle")
     for _ in range(_MAX_STYLES):
         if heading := _HEADING.match(name):
             return int(heading[1]), False
         if name.lower() == "title":
             return 0, False
-        if (outline := _value(properties, "outlineLvl")) in tuple("012345678"):
+        if (outline := _value(element, "w:pPr/w:outlineLvl")) in tuple("012345678"):
             return int(outline) + 1, False
-        is_item |= _value(properties, f"numPr/{_W}numId") not in ("", "0") or name.startswith("List ")
-        if (style := styles.get(parent)) is None:
+        is_item |= _value(element, "w:pPr/w:numPr/w:numId") not in ("", "0") or name.startswith("List ")
+        if (element := styles.get(parent)) is None:
             break
-        properties = style.find(_W + "pPr")
-        name, parent = _value(style, "name"), _value(style, "basedOn")
+        name, parent = _value(element, "w:name"), _value(element, "w:basedOn")
     return None, is_item
 
 
 def _value(element: Any, path: str) -> str:
     """The value of an element below another, "" without one."""
-    found = None if element is None else element.find(_W + path)
-    return "" if found is None else found.get(_W + "val", "")
+    return str(element.xpath(f"string({path}/@w:val)"))
 
 
 def _notes(relations: Iterable[Any]) -> Iterator[tuple[tuple[str, str], str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import pyoxigraph as ox
 
@@ -54,12 +54,14 @@ class _Excerpt:
     def add(self, thing: Node) -> None:
         """Copy the facts about a thing, where they come from, and the names of all that is in them."""
         related = self._dataset.quads_for_pattern(None, None, thing, _FACTS)
-        facts = self._copy(thing) | {fact for fact in related if fact.predicate.value != v.TYPE}
+        facts = self._copy(thing, None, None, _FACTS) | {
+            fact for fact in related if fact.predicate.value != v.TYPE
+        }
         self.quads |= facts
         for fact in facts:
             self._add_sources(fact)
         for node in {thing} | {node for fact in facts for node in _nodes(*fact.triple)}:
-            labels = {label for same in self.same(node) for label in self._copy(same, _LABEL)}
+            labels = {label for same in self.same(node) for label in self._copy(same, _LABEL, None, _FACTS)}
             if len(labels) > 1:  # the sources tell which of them is used most
                 for label in labels:
                     self._add_sources(label)
@@ -90,14 +92,8 @@ class _Excerpt:
                 if quad.predicate.value in _FOLLOWED:
                     self._follow(quad.object)
 
-    def _copy(
-        self,
-        subject: Node | None,
-        predicate: ox.NamedNode | None = None,
-        object: Node | None = None,
-        graph: ox.NamedNode | ox.DefaultGraph = _FACTS,
-    ) -> set[ox.Quad]:
-        quads = {*self._dataset.quads_for_pattern(subject, predicate, object, graph)}
+    def _copy(self, *pattern: Any) -> set[ox.Quad]:
+        quads = {*self._dataset.quads_for_pattern(*pattern)}
         self.quads |= quads
         return quads
 

@@ -15,14 +15,7 @@ from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph_store.store import PREFIXES
 from trustgraph_prompt.replaced_file import replaced
 
-FORMATS: Final = {
-    ".nt": ox.RdfFormat.N_TRIPLES,
-    ".nq": ox.RdfFormat.N_QUADS,
-    ".ttl": ox.RdfFormat.TURTLE,
-    ".trig": ox.RdfFormat.TRIG,
-    ".jsonld": ox.RdfFormat.JSON_LD,
-    ".rdf": ox.RdfFormat.RDF_XML,
-}
+FORMATS: Final = (".nt", ".nq", ".ttl", ".trig", ".jsonld", ".rdf")
 
 _XML_NAME_AT_END = re.compile(r"[A-Za-z_][\w.-]*\Z", re.ASCII)
 _NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -30,10 +23,11 @@ _NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def file_format(path: Path) -> ox.RdfFormat:
     """The format that the end of a file's name stands for. Raises `ConfigError`."""
-    if path.suffix not in FORMATS:
+    format = ox.RdfFormat.from_extension(path.suffix[1:])
+    if format is None or path.suffix not in FORMATS:
         expected = f"one of {', '.join(FORMATS)}"
         raise ConfigError("unknown format of RDF", where=str(path), found=path.name, expected=expected)
-    return FORMATS[path.suffix]
+    return format
 
 
 def write_rdf(quads: Iterable[ox.Quad], path: Path) -> None:

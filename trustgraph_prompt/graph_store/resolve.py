@@ -144,13 +144,15 @@ def _read_decisions(path: Path, known: Set[str]) -> dict[frozenset[str], bool]:
         text = path.read_text("utf-8-sig", errors="replace")  # the IRIs are ASCII, whatever wrote the names
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    header = text.partition("\n")[0]
-    separator = max(",;", key=header.count)  # with decimal commas, spreadsheets write semicolons
-    if missing := _COLUMNS_READ - {each.strip('" \r') for each in header.split(separator)}:
-        found, expected = header[:_AROUND], ", ".join(sorted(missing))
-        raise ConfigError("columns are missing", where=str(path), found=found, expected=expected)
+    separator = max(
+        ",;", key=text.partition("\n")[0].count
+    )  # spreadsheets with decimal commas write the latter
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
     try:
-        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator), 2):
+        if missing := _COLUMNS_READ.difference(rows.fieldnames or ()):
+            expected = ", ".join(sorted(missing))
+            raise ConfigError("columns are missing", where=str(path), expected=expected)
+        for number, row in enumerate(rows, 2):
             where = f"{path}, row {number}"
             decision, *iris = ((row[each] or "").strip() for each in ("decision", "iri 1", "iri 2"))
             if not decision:
