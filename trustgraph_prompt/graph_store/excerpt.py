@@ -54,9 +54,8 @@ class _Excerpt:
     def add(self, thing: Node) -> None:
         """Copy the facts about a thing, where they come from, and the names of all that is in them."""
         related = self._dataset.quads_for_pattern(None, None, thing, _FACTS)
-        facts = self._copy(thing, None, None, _FACTS) | {
-            fact for fact in related if fact.predicate.value != v.TYPE
-        }
+        facts = {fact for fact in related if fact.predicate.value != v.TYPE}
+        facts |= self._copy(thing, None, None, _FACTS)
         self.quads |= facts
         for fact in facts:
             self._add_sources(fact)

@@ -144,9 +144,7 @@ def _read_decisions(path: Path, known: Set[str]) -> dict[frozenset[str], bool]:
         text = path.read_text("utf-8-sig", errors="replace")  # the IRIs are ASCII, whatever wrote the names
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    separator = max(
-        ",;", key=text.partition("\n")[0].count
-    )  # spreadsheets with decimal commas write the latter
+    separator = max(",;", key=text.partition("\n")[0].count)  # beside decimal commas, spreadsheets write `;`
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         if missing := _COLUMNS_READ.difference(rows.fieldnames or ()):
