@@ -232,24 +232,6 @@ class TestWord:
         document = convert(made.changed(made.word(), {"word/styles.xml": styles}), "a.docx")
         assert document.places == ()
 
-    def test_files_with_macros_and_templates_are_read(self) -> None:
-        for kind, name in (
-            ("application/vnd.ms-word.document.macroEnabled.main+xml", "a.docm"),
-            ("application/vnd.openxmlformats-officedocument.wordprocessingml.template.main+xml", "a.dotx"),
-        ):
-            package = "application/vnd.openxmlformats-"
-            types = (
-                '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-                f'<Default Extension="rels" ContentType="{package}package.relationships+xml"/>'
-                '<Default Extension="xml" ContentType="application/xml"/>'
-                '<Default Extension="jpeg" ContentType="image/jpeg"/>'
-                f'<Override PartName="/word/styles.xml" ContentType="{package}officedocument.'
-                'wordprocessingml.styles+xml"/>'
-                f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>'
-            )
-            data = made.changed(made.word(), {"[Content_Types].xml": types})
-            assert convert(data, name).text == convert(made.word(), "a.docx").text
-
 
 class TestPowerPoint:
     def test_a_slide_is_a_page_below_its_title(self) -> None:

@@ -31,7 +31,7 @@ class RunOutputs:
         self._documents = files
         self._file = OutputFile(out, files)
         self._lines = ObjectsFile(self._file.write, bare=bare)
-        self._reported: list[Result] = []
+        self._results: list[Result] = []
 
     @property
     def state(self) -> Path:
@@ -64,10 +64,8 @@ class RunOutputs:
     def add(self, result: Result) -> None:
         """Take a result. Raises `TrustgraphPromptError`."""
         self._lines.add(result)
-        if self.graph is not None:
-            self.graph.add(result)
-        if self.report is not None:
-            self._reported.append(result)
+        if self.graph is not None or self.report is not None:
+            self._results.append(result)
 
     def write(self, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> list[Path]:
         """Replace the file of objects, write the rest, and return what was written, in that order.
@@ -79,7 +77,7 @@ class RunOutputs:
         written = [self.out]
         if self.graph is not None:
             output.note("writing the graph")
-            written += self.graph.write(plan.prompts.prompts, plan.model, output.note)
+            written += self.graph.write(self._results, plan.prompts.prompts, plan.model, output.note)
         if self.report is not None:
             output.note("writing the report")
             self._write_report(self.report, plan, price, advice)
@@ -91,7 +89,7 @@ class RunOutputs:
         from trustgraph_prompt.extraction.report_page import Origin, write_report
 
         report = Report(plan.answer_limits, price)
-        for result in self._reported:
+        for result in self._results:
             report.add(result)
         report.count(plan.jobs)
         versions = {definition.id: definition.version for definition in plan.asked}

@@ -80,7 +80,7 @@ def export(
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="A file of RDF: .nq, .trig, .nt, .ttl, .jsonld or .rdf, also with .gz after it.",
+            help="A file of RDF: .nq, .trig, .nt, .ttl, .jsonld or .rdf.",
         ),
     ] = None,
     neo4j: Annotated[

@@ -86,5 +86,3 @@ def _print_open(resolved: Resolved) -> None:
             typer.echo(harmless("  " + " | ".join(text[:_LONGEST] for text in texts if text)))
     if len(found.open) > _MOST_LISTED:
         typer.echo(f"\n{len(found.open) - _MOST_LISTED:,} more are open; --open FILE.csv writes all of them")
-    if found.crowded:
-        typer.echo(f"{found.crowded:,} names are a part of too many others to be compared with them")

@@ -26,7 +26,8 @@ _MOST_PER_TOKEN = 16
 _COUNTED = 2_000
 """Characters whose tokens are counted at a time, for the same reason."""
 
-_SIZE = re.compile(r"([0-9]{1,9})(t|%)?")
+_SIZE = re.compile(r"([0-9]{1,9})(t?)")
+_PART = re.compile(r"(100|[0-9]{1,2})%")
 
 
 class Size(NamedTuple):
@@ -50,30 +51,23 @@ NO_OVERLAP: Final = Size(0)
 
 def parse_size(text: str, where: str) -> Size:
     """Parse the size of a chunk, `2000` or `800t`. Raises `ConfigError`, with the option as `where`."""
-    number, unit = _parsed(text, where, "a number of characters (2000) or of tokens (800t)")
-    if unit == "%":
-        raise ConfigError(
-            "is not a size", where=where, found=text, expected="characters (2000), tokens (800t)"
-        )
-    least = SMALLEST[bool(unit)]
-    if number < least:
-        raise ConfigError("is too small", where=where, found=text, expected=f"at least {least}{unit}")
-    return Size(number, unit == "t")
+    size = _parsed(text, where, "a number of characters (2000) or of tokens (800t)")
+    least = size._replace(length=SMALLEST[size.in_tokens])
+    if size < least:
+        raise ConfigError("is too small", where=where, found=text, expected=f"at least {least}")
+    return size
 
 
 def parse_overlap(text: str, size: Size, where: str) -> Size:
     """Parse an overlap, `200`, `80t` or `10%` of the size. Raises `ConfigError`."""
-    number, unit = _parsed(text, where, "characters (200), tokens (80t) or a part of the chunk size (10%)")
-    if unit != "%":
-        return Size(number, unit == "t")
-    if number > 100:
-        raise ConfigError("is too large", where=where, found=text, expected="at most 100%")
-    return Size(size.length * number // 100, size.in_tokens)
+    if part := _PART.fullmatch(text):
+        return size._replace(length=size.length * int(part[1]) // 100)
+    return _parsed(text, where, "characters (200), tokens (80t) or up to 100% of the chunk size (10%)")
 
 
-def _parsed(text: str, where: str, expected: str) -> tuple[int, str]:
+def _parsed(text: str, where: str, expected: str) -> Size:
     if match := _SIZE.fullmatch(text):
-        return int(match[1]), match[2] or ""
+        return Size(int(match[1]), match[2] == "t")
     raise ConfigError("is not a size", where=where, found=text, expected=expected)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +19,7 @@ _WRITTEN_TOGETHER: Final = (
     {"CURRENT", "LOCK"},  # a graph store
     {"nodes.csv", "relationships.csv"},  # for Neo4j
 )
-_GENERATOR: Final = b'<meta name="generator" content="trustgraph-prompt">'
+_GENERATOR: Final = b'<meta name="generator" content="trustgraph-prompt'
 
 
 class Listing(NamedTuple):
@@ -58,11 +57,8 @@ def read(file: Path) -> Document:
         if file == STANDARD_INPUT:
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
-            mode = file.stat().st_mode
-            if not stat.S_ISREG(mode):
-                raise ConfigError(
-                    "is a folder" if stat.S_ISDIR(mode) else "is not a regular file", where=where
-                )
+            if file.exists() and not file.is_file():
+                raise ConfigError("is a folder" if file.is_dir() else "is not a regular file", where=where)
             with file.open("rb") as stream:
                 data = stream.read(MAX_BYTES + 1)
     except OSError as error:
@@ -93,10 +89,11 @@ def _matches(name: str) -> Iterable[Path]:
     return found
 
 
-def _is_page_of_ours(file: Path) -> bool:
+def is_page_of_ours(file: Path) -> bool:
+    """Whether a file is a page that this program wrote."""
     try:
         with file.open("rb") as stream:
-            return _GENERATOR in stream.read(1_000)
+            return _GENERATOR in stream.read(4_096)
     except OSError:
         return False  # the error of reading it says more
 
@@ -119,7 +116,7 @@ def _in_folder(folder: Path, notes: list[str]) -> Iterator[Path]:
             suffix = Path(name).suffix.lower()
             if suffix not in SUFFIXES:
                 skipped[suffix or "without extension"] += 1
-            elif suffix in (".html", ".htm") and _is_page_of_ours(Path(parent, name)):
+            elif suffix in (".html", ".htm") and is_page_of_ours(Path(parent, name)):
                 skipped["written by this program"] += 1
             else:
                 yield Path(parent, name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
-from trustgraph_prompt.documents.document import Chunk, Document
+from trustgraph_prompt.documents.document import MAX_BYTES, Chunk, Document
 
-_MAX_BYTES = 256 * 1024 * 1024
 _PARAGRAPH_BREAK = re.compile(r"\n[ \t]*\n\s*")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|\n")
 _SPACE = re.compile(r"\s+")
@@ -20,18 +20,15 @@ def read_and_split(path: Path, size: int) -> tuple[Document, list[Chunk]] | None
     The text of the document is that of the chunks: line ends and blank lines are changed before it is split.
     """
     try:
-        data = path.read_bytes() if path.stat().st_size <= _MAX_BYTES else b"\0"
-        text = data.decode("utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig") if path.stat().st_size <= MAX_BYTES else ""
     except (OSError, UnicodeDecodeError):
         return None
     if "\0" in text or not text.strip():
         return None
-    chunks: list[Chunk] = []
-    start = 0
-    for number, chunk in enumerate(split(text, size), 1):
-        chunks.append(Chunk(number, start, chunk))
-        start += len(chunk) + 2
-    return Document(str(path), "\n\n".join(chunk.text for chunk in chunks)), chunks
+    texts = [*split(text, size)]
+    starts = accumulate((len(each) + 2 for each in texts), initial=0)
+    chunks = [Chunk(number, *each) for number, each in enumerate(zip(starts, texts, strict=False), 1)]
+    return Document(str(path), "\n\n".join(texts)), chunks
 
 
 def split(text: str, size: int) -> Iterator[str]:

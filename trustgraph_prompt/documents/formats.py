@@ -29,20 +29,19 @@ class Format(NamedTuple):
     """The beginning of a name that only archives of this format have."""
 
 
-def _read_text(data: bytes, file: str, format: str = "text") -> Document:
-    text, guessed = decode_any(data, file)
-    notes = (f"is not UTF-8; read as {guessed}",) if guessed else ()
-    places = markdown_places(text) if format == "markdown" else ()
-    return Document(file, text, format, places, notes=notes)
+def _read_text(data: bytes, file: str) -> Document:
+    text, notes = decode_any(data, file)
+    return Document(file, text, notes=notes)
 
 
 def _read_markdown(data: bytes, file: str) -> Document:
-    return _read_text(data, file, "markdown")
+    text, notes = decode_any(data, file)
+    return Document(file, text, "markdown", markdown_places(text), notes=notes)
 
 
 FORMATS: Final = {
     "pdf": Format("PDF", (".pdf",), read_pdf),
-    "docx": Format("Word", (".docx", ".docm", ".dotx"), read_docx, "word/"),
+    "docx": Format("Word", (".docx",), read_docx, "word/"),
     "pptx": Format("PowerPoint", (".pptx", ".pptm"), read_pptx, "ppt/"),
     "xlsx": Format("Excel", (".xlsx", ".xlsm"), read_xlsx, "xl/"),
     "epub": Format("EPUB", (".epub",), read_epub, "META-INF/container.xml"),

@@ -32,6 +32,7 @@ _BLOCKS: Final = {
     *("header", "hgroup", "hr", "legend", "li", "main", "menu", "nav", "ol", "p", "pre", "section"),
     *("summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
 }
+_ENCRYPTION: Final = "META-INF/encryption.xml"
 _LINE_BREAK: Final = "\N{LINE SEPARATOR}"
 """Stands for `<br>`, as other line breaks of HTML are spaces."""
 
@@ -52,10 +53,9 @@ def read_html(data: bytes, file: str) -> Document:
 def read_epub(data: bytes, file: str) -> Document:
     """Read the chapters of a book in their order, each as a whole."""
     archive = ZipFile(BytesIO(data))
-    names = set(archive.namelist())
-    protected = _protected(archive) if "META-INF/encryption.xml" in names else set()
+    protected = _protected(archive)
+    names, missing = set(archive.namelist()), 0
     writer = TextWriter()
-    missing = 0
     for name in _chapters(archive):
         if name in protected:
             raise ConfigError("is protected against copying (DRM)")
@@ -163,5 +163,7 @@ def _chapters(archive: ZipFile) -> Iterator[str]:
 
 def _protected(archive: ZipFile) -> set[str]:
     """The names of the files that are encrypted: those of fonts often are, and do not matter."""
-    encryption = ElementTree.fromstring(archive.read("META-INF/encryption.xml"))
+    if _ENCRYPTION not in archive.namelist():
+        return set()
+    encryption = ElementTree.fromstring(archive.read(_ENCRYPTION))
     return {unquote(each.get("URI", "")) for each in encryption.iterfind(".//{*}CipherReference")}

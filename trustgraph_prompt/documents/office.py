@@ -11,12 +11,6 @@ from trustgraph_prompt.documents.document import Document
 from trustgraph_prompt.documents.writer import TextWriter
 
 _W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_OTHER_WORD_TYPES: Final = (
-    "application/vnd.ms-word.document.macroEnabled.main+xml",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.template.main+xml",
-)
-"""Those of `.docm` and `.dotx`."""
-
 _NOTE_KINDS: Final = ("footnote", "endnote")
 _NO_TEXT: Final = frozenset(("Fallback", "del", "moveFrom", "pPr", "rPr"))
 """What was deleted, what repeats something for older programs, and properties."""
@@ -29,16 +23,13 @@ _MAX_STYLES: Final = 20
 
 def read_docx(data: bytes, file: str) -> Document:
     """Read headings, paragraphs, lists and tables, with each footnote below its paragraph."""
-    from docx.opc.part import PartFactory
-    from docx.package import Package
-    from docx.parts.document import DocumentPart
+    import docx
 
-    PartFactory.part_type_for.update(dict.fromkeys(_OTHER_WORD_TYPES, DocumentPart))
-    word: Any = Package.open(BytesIO(data)).main_document_part
+    word = docx.Document(BytesIO(data))
     styles = {style.get(_W + "styleId"): style for style in word.styles.element.iter(_W + "style")}
-    notes = dict(_notes(word.rels.values()))
+    notes = dict(_notes(word.part.rels.values()))
     writer = TextWriter()
-    for block in _outermost(word.element.body, _W + "p", _W + "tr"):
+    for block in _outermost(word.element, _W + "p", _W + "tr"):
         if block.tag == _W + "tr":
             writer.row(_text(cell) for cell in _outermost(block, _W + "tc"))
         elif text := _text(block).strip():
@@ -84,19 +75,11 @@ def _outermost(parent: Any, *tags: str) -> Iterator[Any]:
 
 def _text(element: Any) -> str:
     """The text of a paragraph or a cell, with that of the text boxes in it."""
-    parts: list[str] = []
-
-    def take(parent: Any) -> None:
-        for child in parent.iterchildren("*"):
-            name = _name(child)
-            if name == "t":
-                parts.append(child.text or "")
-            elif name not in _NO_TEXT:
-                parts.append(_SIGNS.get(name, ""))
-                take(child)
-
-    take(element)
-    return "".join(parts)
+    if (name := _name(element)) in _NO_TEXT:
+        return ""
+    if name == "t":
+        return str(element.text or "")
+    return _SIGNS.get(name, "") + "".join(map(_text, element.iterchildren("*")))
 
 
 def _style(paragraph: Any, styles: dict[str, Any]) -> tuple[int | None, bool]:
@@ -104,28 +87,25 @@ def _style(paragraph: Any, styles: dict[str, Any]) -> tuple[int | None, bool]:
 
     Its own properties say so, or else its style and those that the style builds on.
     """
-    is_item = False
-    properties = paragraph.find(_W + "pPr")
-    name, parent = "", _value(properties, "pStyle")
+    is_item, element = False, paragraph
+    name, parent = "", _value(paragraph, "w:pPr/w:pStyle")
     for _ in range(_MAX_STYLES):
         if heading := _HEADING.match(name):
             return int(heading[1]), False
         if name.lower() == "title":
             return 0, False
-        if (outline := _value(properties, "outlineLvl")) in tuple("012345678"):
+        if (outline := _value(element, "w:pPr/w:outlineLvl")) in tuple("012345678"):
             return int(outline) + 1, False
-        is_item |= _value(properties, f"numPr/{_W}numId") not in ("", "0") or name.startswith("List ")
-        if (style := styles.get(parent)) is None:
+        is_item |= _value(element, "w:pPr/w:numPr/w:numId") not in ("", "0") or name.startswith("List ")
+        if (element := styles.get(parent)) is None:
             break
-        properties = style.find(_W + "pPr")
-        name, parent = _value(style, "name"), _value(style, "basedOn")
+        name, parent = _value(element, "w:name"), _value(element, "w:basedOn")
     return None, is_item
 
 
 def _value(element: Any, path: str) -> str:
     """The value of an element below another, "" without one."""
-    found = None if element is None else element.find(_W + path)
-    return "" if found is None else found.get(_W + "val", "")
+    return str(element.xpath(f"string({path}/@w:val)"))
 
 
 def _notes(relations: Iterable[Any]) -> Iterator[tuple[tuple[str, str], str]]:

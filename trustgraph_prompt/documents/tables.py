@@ -23,9 +23,8 @@ _SAMPLE: Final = 64 * 1024
 def read_csv(data: bytes, file: str) -> Document:
     """Read values that are separated by commas, semicolons, tabs or bars."""
     writer = TextWriter()
-    text, encoding = decode_any(data, file)
-    if encoding:
-        writer.notes.append(f"is not UTF-8; read as {encoding}")
+    text, notes = decode_any(data, file)
+    writer.notes += notes
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
     try:
         _write_rows(writer, rows)

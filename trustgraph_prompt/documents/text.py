@@ -36,25 +36,25 @@ def decode(data: bytes, where: str) -> str:
         raise _not_text(data, where, error.start) from error
 
 
-def decode_any(data: bytes, where: str) -> tuple[str, str | None]:
-    """Decode text in any encoding; return it with the encoding if that had to be guessed.
+def decode_any(data: bytes, where: str) -> tuple[str, tuple[str, ...]]:
+    """Decode text in any encoding; return it with a note if the encoding had to be guessed.
 
     Guessing needs the extra `documents`. Raises `ConfigError` for binary data and unknown encodings.
     """
     for mark, encoding in _MARKS.items():
         if data.startswith(mark):
             try:
-                return data.decode(encoding), None
+                return data.decode(encoding), ()
             except UnicodeDecodeError as error:
                 raise ConfigError(f"is not {encoding.upper()} at byte {error.start}", where=where) from error
     if b"\0" in data:
         raise _not_text(data, where, 0)
     try:
-        return data.decode("utf-8-sig"), None
+        return data.decode("utf-8-sig"), ()
     except UnicodeDecodeError as error:
         if guessed := _guessed(data, error.start):
             try:
-                return data.decode(guessed), guessed
+                return data.decode(guessed), (f"is not UTF-8; read as {guessed}",)
             except UnicodeDecodeError:
                 pass
         raise _not_text(data, where, error.start) from error

@@ -97,14 +97,8 @@ class TextWriter:
 
     def document(self, file: str, format: str) -> Document:
         """Return the document."""
-        return Document(
-            file,
-            "".join(self._parts),
-            format,
-            tuple(self._places),
-            tuple(self._records),
-            tuple(self.notes),
-        )
+        text, places, records = "".join(self._parts), tuple(self._places), tuple(self._records)
+        return Document(file, text, format, places, records, tuple(self.notes))
 
     def _append(self, text: str) -> None:
         self._length += len(text)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from trustgraph_prompt.errors import ConfigError
@@ -23,9 +22,9 @@ from trustgraph_prompt.graph_store.store import GraphStore
 from trustgraph_prompt.prompts import PromptDefinition
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GraphOutputs:
-    """Collects the results of a run, and writes their graph to what is not None.
+    """Writes the graph of a run to what is not None.
 
     `store` is the folder of a store, `rdf` a file, `neo4j` a folder, `page` a file of HTML. Files and page
     show the whole store; without one, the graph of the run.
@@ -35,7 +34,6 @@ class GraphOutputs:
     rdf: Path | None = None
     neo4j: Path | None = None
     page: Path | None = None
-    _results: list[Result] = field(default_factory=list)
 
     @property
     def paths(self) -> list[Path]:
@@ -72,23 +70,25 @@ class GraphOutputs:
         if self.store is not None:
             GraphStore.open(self.store, waiting=waiting).close()
 
-    def add(self, result: Result) -> None:
-        """Collect a result that has an answer."""
-        if result.answer is not None and result.failure is None:
-            self._results.append(result)
-
     def write(
-        self, prompts: Mapping[str, PromptDefinition], model: str, waiting: Callable[[str], None]
+        self,
+        results: Iterable[Result],
+        prompts: Mapping[str, PromptDefinition],
+        model: str,
+        waiting: Callable[[str], None],
     ) -> list[Path]:
         """Write the graph of the results, and return where it is now.
 
         `waiting` is told if another process uses the store. Raises `ConfigError`, `StoreError`.
         """
-        statements = self._statements(prompts, model)
+        statements = _statements(results, prompts, model)
         if self.rdf is not None and not any((self.store, self.neo4j, self.page)):
             write_rdf(rdf.quads(statements), self.rdf)  # takes a fifth of the time of the way through a store
             return [self.rdf]
-        with _opened(self.store, waiting) as store:
+        with (
+            tempfile.TemporaryDirectory(prefix="trustgraph-prompt-") as folder,  # in memory, 0.6 GB a million
+            GraphStore.open(self.store or Path(folder), waiting=waiting) as store,
+        ):
             store.add(statements)
             if self.rdf is not None:
                 write_rdf(store.dataset, self.rdf)
@@ -100,25 +100,13 @@ class GraphOutputs:
                     write_page(view, self.page)
         return self.paths
 
-    def _statements(self, prompts: Mapping[str, PromptDefinition], model: str) -> Iterator[Statement]:
-        jobs = [result.job for result in self._results]
-        documents = {(job.document.sha256, job.document.file): job.document for job in jobs}
-        for document in documents.values():
-            yield from about_document(document)
-        for result in self._results:
-            yield from answer_statements(result, prompts[result.job.prompt], model)
 
-
-@contextmanager
-def _opened(path: Path | None, waiting: Callable[[str], None]) -> Iterator[GraphStore]:
-    """The store at a path; without one, a store that is deleted afterwards."""
-    if path is not None:
-        with GraphStore.open(path, waiting=waiting) as store:
-            yield store
-        return
-    # On the disk: in memory, a million statements would take 0.6 GB.
-    with (
-        tempfile.TemporaryDirectory(prefix="trustgraph-prompt-") as folder,
-        GraphStore.open(Path(folder) / "graph") as store,
-    ):
-        yield store
+def _statements(
+    results: Iterable[Result], prompts: Mapping[str, PromptDefinition], model: str
+) -> Iterator[Statement]:
+    answered = [each for each in results if each.answer is not None and each.failure is None]
+    documents = [each.job.document for each in answered]
+    for document in {(each.sha256, each.file): each for each in documents}.values():
+        yield from about_document(document)
+    for result in answered:
+        yield from answer_statements(result, prompts[result.job.prompt], model)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
+from trustgraph_prompt.documents.files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
-
-_GENERATOR: Final = b'<meta name="generator" content="trustgraph-prompt'
 
 
 def check_file(option: str, path: Path, used: Iterable[Path], *, may_replace: bool) -> None:
@@ -32,7 +30,7 @@ def check_page(option: str, path: Path, used: Iterable[Path], *, may_replace: bo
     """
     if path.suffix not in (".html", ".htm"):
         raise _refused(option, path, "a page is HTML; end its name in .html")
-    check_file(option, path, used, may_replace=may_replace and _is_own_page(path))
+    check_file(option, path, used, may_replace=may_replace and is_page_of_ours(path))
 
 
 def check_folder(
@@ -48,14 +46,6 @@ def check_folder(
     if folder.exists():
         for name in names:
             check_file(option, folder / name, used, may_replace=may_replace)
-
-
-def _is_own_page(path: Path) -> bool:
-    try:
-        with path.open("rb") as page:
-            return _GENERATOR in page.read(4096)
-    except OSError:
-        return False
 
 
 def _is_writable(folder: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import pyoxigraph as ox
 
@@ -15,12 +15,11 @@ from trustgraph_prompt.graph_store.store import GRAPH_SAME, GraphStore
 Node = ox.NamedNode | ox.BlankNode
 
 _FACTS: Final = ox.DefaultGraph()
-_SOURCE: Final = ox.NamedNode(GRAPH_SOURCE)
-_SAME: Final = ox.NamedNode(GRAPH_SAME)
-_LABEL, _SAME_AS, _CONTAINS, _WAS_GENERATED_BY, _REIFIES = map(
-    ox.NamedNode, (v.LABEL, v.SAME_AS, v.CONTAINS, v.WAS_GENERATED_BY, v.REIFIES)
+_SOURCE, _SAME = ox.NamedNode(GRAPH_SOURCE), ox.NamedNode(GRAPH_SAME)
+_LABEL, _SAME_AS, _CONTAINS, _REIFIES = map(ox.NamedNode, (v.LABEL, v.SAME_AS, v.CONTAINS, v.REIFIES))
+_FOLLOWED: Final = frozenset(
+    (v.WAS_GENERATED_BY, v.USED, v.WAS_DERIVED_FROM, v.HAS_TARGET, v.HAS_SOURCE, v.HAS_SELECTOR)
 )
-_FOLLOWED: Final = frozenset((v.USED, v.WAS_DERIVED_FROM, v.HAS_TARGET, v.HAS_SOURCE, v.HAS_SELECTOR))
 
 
 def excerpt(store: GraphStore, name: str) -> GraphStore:
@@ -30,7 +29,8 @@ def excerpt(store: GraphStore, name: str) -> GraphStore:
     they are related to the names.
     """
     copied = _Excerpt(store.dataset)
-    copied.add(copied.nodes(name))
+    for thing in {same for node in _named(store.dataset, name) for same in copied.same(node)}:
+        copied.add(thing)
     excerpt = GraphStore.in_memory()
     excerpt.dataset.extend(copied.quads)
     return excerpt
@@ -44,84 +44,66 @@ def without_sources(store: GraphStore) -> GraphStore:
     return copy
 
 
+def _named(dataset: ox.Store, name: str) -> Iterator[Node]:
+    """The nodes that have this IRI or label."""
+    with suppress(ValueError):
+        yield ox.BlankNode(name[2:]) if name.startswith("_:") else ox.NamedNode(name)
+    for label in dataset.quads_for_pattern(None, _LABEL, None, _FACTS):
+        if isinstance(label.object, ox.Literal) and label.object.value.casefold() == name.casefold():
+            yield from _nodes(label.subject)
+
+
 class _Excerpt:
     def __init__(self, dataset: ox.Store) -> None:
-        self._dataset = dataset
         self.quads: set[ox.Quad] = set()
-        self._read: set[object] = set()  # what is copied with all that is said of it
+        self._dataset = dataset
+        self._read: set[object] = set()  # facts and nodes whose sources are copied
 
-    def nodes(self, name: str) -> set[Node]:
-        """The nodes that have this IRI or label, and those that are the same."""
-        wanted, found = name.casefold(), set[Node]()
-        with suppress(ValueError):
-            found.add(ox.BlankNode(name[2:]) if name.startswith("_:") else ox.NamedNode(name))
-        for label in self._dataset.quads_for_pattern(None, _LABEL, None, _FACTS):
-            if isinstance(label.object, ox.Literal) and label.object.value.casefold() == wanted:
-                found |= _nodes(label.subject)
-        return {same for node in found for same in self._same(node)}
-
-    def add(self, things: set[Node]) -> None:
-        """Copy the facts about things, where they come from, and the names of all that is in them."""
-        named = set(things)
-        for thing in things:
-            for fact in [*self._copy(thing), *self._related(thing)]:
-                named |= _nodes(fact.subject, fact.predicate, fact.object)
-                self._copy_sources(fact)
-        for node in named:
-            labels = [label for same in self._same(node) for label in self._copy(same, _LABEL)]
+    def add(self, thing: Node) -> None:
+        """Copy the facts about a thing, where they come from, and the names of all that is in them."""
+        related = self._dataset.quads_for_pattern(None, None, thing, _FACTS)
+        facts = {fact for fact in related if fact.predicate.value != v.TYPE}
+        facts |= self._copy(thing, None, None, _FACTS)
+        self.quads |= facts
+        for fact in facts:
+            self._add_sources(fact)
+        for node in {thing} | {node for fact in facts for node in _nodes(*fact.triple)}:
+            labels = {label for same in self.same(node) for label in self._copy(same, _LABEL, None, _FACTS)}
             if len(labels) > 1:  # the sources tell which of them is used most
                 for label in labels:
-                    self._copy_sources(label)
+                    self._add_sources(label)
 
-    def _related(self, thing: Node) -> Iterator[ox.Quad]:
-        """Copy the facts whose object is a thing, which may be a class with any number of things."""
-        for fact in self._dataset.quads_for_pattern(None, None, thing, _FACTS):
-            if fact.predicate.value != v.TYPE:
-                self.quads.add(fact)
-                yield fact
-
-    def _copy_sources(self, fact: ox.Quad) -> None:
-        """Copy the answers that state a fact, and the passages of its values."""
-        if fact.triple in self._read:
-            return
-        self._read.add(fact.triple)
-        for contains in self._copy(None, _CONTAINS, fact.triple, _SOURCE):
-            for generated in self._copy(contains.subject, _WAS_GENERATED_BY, None, _SOURCE):
-                self._follow(generated.object)
-        for reifies in self._copy(None, _REIFIES, fact.triple, _SOURCE):
-            self._follow(reifies.subject)
-
-    def _follow(self, node: object) -> None:
-        """Copy what is said of a node of the sources, and of those that it leads to."""
-        if node in self._read or not isinstance(node, Node):
-            return
-        self._read.add(node)
-        for quad in self._copy(node, None, None, _SOURCE):
-            if quad.predicate.value in _FOLLOWED:
-                self._follow(quad.object)
-
-    def _same(self, node: Node) -> set[Node]:
+    def same(self, node: Node) -> set[Node]:
         """Copy what is the same as a node, directly or through others; returns the nodes."""
         same, ahead = {node}, [node]
-        while ahead:
-            one = ahead.pop()
-            pairs = [*self._copy(one, _SAME_AS, None, _SAME), *self._copy(None, _SAME_AS, one, _SAME)]
+        for one in ahead:
+            pairs = self._copy(one, _SAME_AS, None, _SAME) | self._copy(None, _SAME_AS, one, _SAME)
             new = {each for pair in pairs for each in _nodes(pair.subject, pair.object)} - same
             same |= new
             ahead += new
         return same
 
-    def _copy(
-        self,
-        subject: Node | ox.Triple | None,
-        predicate: ox.NamedNode | None = None,
-        object: Node | ox.Triple | None = None,
-        graph: ox.NamedNode | ox.DefaultGraph = _FACTS,
-    ) -> list[ox.Quad]:
-        quads = [*self._dataset.quads_for_pattern(subject, predicate, object, graph)]
-        self.quads.update(quads)
+    def _add_sources(self, fact: ox.Quad) -> None:
+        """Copy the answers that state a fact, and the passages of its values."""
+        if fact.triple not in self._read:
+            self._read.add(fact.triple)
+            for about in (_CONTAINS, _REIFIES):
+                for quad in self._dataset.quads_for_pattern(None, about, fact.triple, _SOURCE):
+                    self._follow(quad.subject)
+
+    def _follow(self, node: object) -> None:
+        """Copy what is said of a node of the sources, and of those that it leads to."""
+        if isinstance(node, Node) and node not in self._read:
+            self._read.add(node)
+            for quad in self._copy(node, None, None, _SOURCE):
+                if quad.predicate.value in _FOLLOWED:
+                    self._follow(quad.object)
+
+    def _copy(self, *pattern: Any) -> set[ox.Quad]:
+        quads = {*self._dataset.quads_for_pattern(*pattern)}
+        self.quads |= quads
         return quads
 
 
-def _nodes(*terms: object) -> set[Node]:
-    return {each for each in terms if isinstance(each, Node)}
+def _nodes(*terms: object) -> Iterator[Node]:
+    return (each for each in terms if isinstance(each, Node))

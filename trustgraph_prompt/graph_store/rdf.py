@@ -10,9 +10,6 @@ import pyoxigraph as ox
 
 from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
 
-Node = ox.NamedNode | ox.BlankNode
-Term = Node | ox.Literal | ox.Triple
-
 _DEFAULT = ox.DefaultGraph()
 
 

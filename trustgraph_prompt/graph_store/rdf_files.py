@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import Final
 
 import pyoxigraph as ox
 
@@ -16,26 +15,19 @@ from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph_store.store import PREFIXES
 from trustgraph_prompt.replaced_file import replaced
 
-FORMATS: Final = {
-    ".nt": ox.RdfFormat.N_TRIPLES,
-    ".nq": ox.RdfFormat.N_QUADS,
-    ".ttl": ox.RdfFormat.TURTLE,
-    ".trig": ox.RdfFormat.TRIG,
-    ".jsonld": ox.RdfFormat.JSON_LD,
-    ".rdf": ox.RdfFormat.RDF_XML,
-}
+FORMATS: Final = (".nt", ".nq", ".ttl", ".trig", ".jsonld", ".rdf")
 
 _XML_NAME_AT_END = re.compile(r"[A-Za-z_][\w.-]*\Z", re.ASCII)
 _NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def file_format(path: Path) -> ox.RdfFormat:
-    """The format that the end of a file's name stands for, also before `.gz`. Raises `ConfigError`."""
-    suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix
-    if suffix not in FORMATS:
-        expected = f"one of {', '.join(FORMATS)}, and .gz after it to compress"
+    """The format that the end of a file's name stands for. Raises `ConfigError`."""
+    format = ox.RdfFormat.from_extension(path.suffix[1:])
+    if format is None or path.suffix not in FORMATS:
+        expected = f"one of {', '.join(FORMATS)}"
         raise ConfigError("unknown format of RDF", where=str(path), found=path.name, expected=expected)
-    return FORMATS[suffix]
+    return format
 
 
 def write_rdf(quads: Iterable[ox.Quad], path: Path) -> None:
@@ -46,11 +38,8 @@ def write_rdf(quads: Iterable[ox.Quad], path: Path) -> None:
     `owl:equivalentProperty` says so. Raises `ConfigError`, `StoreError`.
     """
     format = file_format(path)
-    with (
-        replaced(path) as part,
-        gzip.open(part, "wb") if path.suffix == ".gz" else part.open("wb") as file,
-    ):
-        ox.serialize(_written(quads, format), cast("IO[bytes]", file), format, prefixes=PREFIXES)
+    with replaced(path) as part:
+        ox.serialize(_written(quads, format), part, format, prefixes=PREFIXES)
 
 
 def _written(quads: Iterable[ox.Quad], format: ox.RdfFormat) -> Iterable[ox.Quad] | Iterable[ox.Triple]:
@@ -77,11 +66,9 @@ def _reified(quad: ox.Quad) -> Iterator[ox.Quad]:
 def _as_xml(triples: Iterable[ox.Triple]) -> Iterator[ox.Triple]:
     """Statements that can be written in XML, where a predicate is the name of an element."""
     equivalent = ox.NamedNode(v.OWL + "equivalentProperty")
-    renamed: set[ox.NamedNode] = set()
     for triple in triples:
         written = _triple_as_xml(triple)
-        if written.predicate != triple.predicate and triple.predicate not in renamed:
-            renamed.add(triple.predicate)
+        if written.predicate != triple.predicate:
             yield ox.Triple(written.predicate, equivalent, triple.predicate)
         yield written
 

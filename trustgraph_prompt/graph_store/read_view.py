@@ -17,7 +17,7 @@ import pyoxigraph as ox
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
 from trustgraph_prompt.graph_store.same_names import connected
-from trustgraph_prompt.graph_store.store import GRAPH_SAME, GraphStore
+from trustgraph_prompt.graph_store.store import GraphStore
 from trustgraph_prompt.graph_store.view import Cut, Fact, GraphView, Passage, Refusal, SourceDocument, Thing
 
 # One query for all that is known of each fact would take twice as long as these.
@@ -80,14 +80,18 @@ def read_view(store: GraphStore) -> GraphView:
     """
     documents = store.documents()
     sources = _Sources(store, documents)
-    labels, facts = _default_graph(store)
+    triples = [quad.triple for quad in store.dataset.quads_for_pattern(None, None, None, ox.DefaultGraph())]
     names: dict[str, Counter[str]] = defaultdict(Counter)
-    for label in labels:
-        names[_name(label.subject)][_name(label.object)] += len(sources.answers.get(label, ())) or 1
-    first = _first_of_same(store)
+    for label in triples:
+        if label.predicate.value == v.LABEL and isinstance(label.object, ox.Literal):
+            names[_name(label.subject)][_name(label.object)] += len(sources.answers.get(label, ())) or 1
+    same = {group[0]: group for group in connected(store.pairs(v.SAME_AS))}
+    first = {iri: one for one, group in same.items() for iri in group}
     stated: dict[_Key, list[ox.Triple]] = defaultdict(list)
     types: dict[str, set[str]] = defaultdict(set)
-    for fact in facts:
+    for fact in triples:
+        if fact.predicate.value == v.LABEL or isinstance(fact.object, ox.Triple):
+            continue
         subject, predicate = first.get(_name(fact.subject), _name(fact.subject)), fact.predicate.value
         object, is_relation = _name(fact.object), not isinstance(fact.object, ox.Literal)
         if predicate == v.TYPE:
@@ -96,12 +100,9 @@ def read_view(store: GraphStore) -> GraphView:
         elif is_relation:
             object = first.get(object, object)
         stated[_Key(subject, predicate, object, is_relation)].append(fact)
-    iris: dict[str, set[str]] = defaultdict(set)
-    for iri, one in first.items():
-        iris[one].add(iri)
     seen = {key.subject for key in stated} | {key.object for key in stated if key.is_relation}
     return GraphView(
-        {iri: _thing(sorted(iris[iri] | {iri}), names, types) for iri in sorted(seen)},
+        {iri: _thing(same.get(iri, [iri]), names, types) for iri in sorted(seen)},
         sorted(
             (sources.fact(key, _most_used(names, key.predicate), of) for key, of in stated.items()),
             key=lambda fact: fact[:4],
@@ -175,39 +176,14 @@ def _passage(
     heading: ox.Literal | None = None,
 ) -> Passage | None:
     """A passage, if it is one of a document that we have."""
-    if (found := documents.get(_name(document))) is None:
+    if (iri := _name(document)) not in documents:
         return None
-    return Passage(
-        found.iri,
-        int(start.value),
-        int(end.value),
-        None if page is None else int(page.value),
-        None if heading is None else heading.value,
-    )
+    number, title = page and int(page.value), heading and heading.value
+    return Passage(iri, int(start.value), int(end.value), number, title)
 
 
 def _by_place(passage: Passage) -> tuple[str, int, int]:
     return passage[:3]
-
-
-def _default_graph(store: GraphStore) -> tuple[list[ox.Triple], list[ox.Triple]]:
-    """The labels and the facts."""
-    labels, facts = [], []
-    for quad in store.dataset.quads_for_pattern(None, None, None, ox.DefaultGraph()):
-        if quad.predicate.value != v.LABEL:
-            if not isinstance(quad.object, ox.Triple):
-                facts.append(quad.triple)
-        elif isinstance(quad.object, ox.Literal):
-            labels.append(quad.triple)
-    return labels, facts
-
-
-def _first_of_same(store: GraphStore) -> dict[str, str]:
-    """For each node with `owl:sameAs` the first of all that are the same."""
-    same, graph = ox.NamedNode(v.SAME_AS), ox.NamedNode(GRAPH_SAME)
-    quads = store.dataset.quads_for_pattern(None, same, None, graph)
-    pairs = ((_name(quad.subject), _name(quad.object)) for quad in quads if quad.subject != quad.object)
-    return {iri: group[0] for group in connected(pairs) for iri in group}
 
 
 def _thing(iris: list[str], names: Mapping[str, Counter[str]], types: Mapping[str, set[str]]) -> Thing:

@@ -20,13 +20,12 @@ from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
 from trustgraph_prompt.graph_store.name_rules import Same, Verdict
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.same_names import Pair, Resolution, connected, resolve_names
-from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GRAPH_SAME, GraphStore
+from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GRAPH_OF, GRAPH_SAME, GraphStore
 from trustgraph_prompt.graph_store.view import Fact, GraphView
 from trustgraph_prompt.replaced_file import replaced
 
 _DEFINITIONS = frozenset(("definition", "description"))
 _AROUND, _LONGEST = 60, 1_000  # characters of a passage around a name, and of a definition
-_GRAPHS: Final = {v.SAME_AS: GRAPH_SAME, v.DIFFERENT_FROM: GRAPH_DIFFERENT}
 _COLUMNS: Final = ("decision", "reason", "score", *(
     f"{what} {n}" for what in ("name", "types", "definition", "passage", "iri") for n in (1, 2)
 ))  # fmt: skip
@@ -77,7 +76,7 @@ def resolve(store: GraphStore, *, dry_run: bool = False) -> Resolved:
     """Join the things of a store that the rules say are one. With `dry_run` nothing is written."""
     view = read_view(store)
     named = [each for each in view.things.values() if not each.iri.startswith("_:")]
-    found = resolve_names(named, _pairs(store, v.DIFFERENT_FROM))
+    found = resolve_names(named, store.pairs(v.DIFFERENT_FROM))
     if not dry_run:
         store.add(statement for each in found.same for statement in _same(each))
     return Resolved(view, found)
@@ -85,8 +84,8 @@ def resolve(store: GraphStore, *, dry_run: bool = False) -> Resolved:
 
 def undo(store: GraphStore) -> int:
     """Take everything apart again that was joined, also by a person. Returns how many pairs there were."""
-    count = len(_pairs(store, v.SAME_AS))
-    store.drop(GRAPH_SAME)
+    count = len(store.pairs(v.SAME_AS))
+    store.dataset.remove_graph(ox.NamedNode(GRAPH_SAME))
     return count
 
 
@@ -112,19 +111,19 @@ def apply_decisions(store: GraphStore, path: Path) -> tuple[int, int]:
     decision, is taken apart. Nothing is written unless all rows are valid. Raises `ConfigError`.
     """
     decided = _read_decisions(path, {iri for each in read_view(store).things.values() for iri in each.iris})
-    was_same, was_apart = _pairs(store, v.SAME_AS), _pairs(store, v.DIFFERENT_FROM)
+    was_same, was_apart = store.pairs(v.SAME_AS), store.pairs(v.DIFFERENT_FROM)
     joined = {pair for pair, is_same in decided.items() if is_same}
     apart = (was_apart | decided.keys()) - joined
     between = {iri for pair in _joined(was_same - apart | joined, apart) for iri in pair}
-    kept = {pair for pair in was_same - apart - joined if between.isdisjoint(pair)}
-    if contradicted := _joined(kept | joined, apart):
+    same = joined | {pair for pair in was_same - apart if between.isdisjoint(pair)}
+    if contradicted := _joined(same, apart):
         found = " and ".join(sorted(contradicted[0]))
         raise ConfigError("joins, through others, what is kept apart", where=str(path), found=found)
-    for pair in was_same - kept - joined:
+    for pair in was_same - same:
         _remove(store, v.SAME_AS, pair)
     for pair in was_apart - apart:
         _remove(store, v.DIFFERENT_FROM, pair)
-    new_same, new_apart = joined - was_same, apart - was_apart
+    new_same, new_apart = same - was_same, apart - was_apart
     for one, other in map(sorted, new_same):
         store.add(_same(Pair(one, other, Verdict(Same.PERSON))))
     for one, other in map(sorted, new_apart):
@@ -145,13 +144,13 @@ def _read_decisions(path: Path, known: Set[str]) -> dict[frozenset[str], bool]:
         text = path.read_text("utf-8-sig", errors="replace")  # the IRIs are ASCII, whatever wrote the names
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    header = text.partition("\n")[0]
-    separator = max(",;", key=header.count)  # with decimal commas, spreadsheets write semicolons
-    if missing := _COLUMNS_READ - {each.strip('" \r') for each in header.split(separator)}:
-        found, expected = header[:_AROUND], ", ".join(sorted(missing))
-        raise ConfigError("columns are missing", where=str(path), found=found, expected=expected)
+    separator = max(",;", key=text.partition("\n")[0].count)  # beside decimal commas, spreadsheets write `;`
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
     try:
-        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator), 2):
+        if missing := _COLUMNS_READ.difference(rows.fieldnames or ()):
+            expected = ", ".join(sorted(missing))
+            raise ConfigError("columns are missing", where=str(path), expected=expected)
+        for number, row in enumerate(rows, 2):
             where = f"{path}, row {number}"
             decision, *iris = ((row[each] or "").strip() for each in ("decision", "iri 1", "iri 2"))
             if not decision:
@@ -173,7 +172,7 @@ def _remove(store: GraphStore, predicate: Iri, pair: frozenset[str]) -> None:
     """Remove a statement about two things, in both directions, and what is said of it."""
     for one, other in permutations(map(ox.NamedNode, pair)):
         said = ox.Triple(one, ox.NamedNode(predicate), other)
-        graph = ox.NamedNode(_GRAPHS[predicate])
+        graph = ox.NamedNode(GRAPH_OF[predicate])
         store.dataset.remove(ox.Quad(one, ox.NamedNode(predicate), other, graph))
         for reifies in [*store.dataset.quads_for_pattern(None, ox.NamedNode(v.REIFIES), said, graph)]:
             for about in [*store.dataset.quads_for_pattern(reifies.subject, None, None, graph)]:
@@ -188,15 +187,3 @@ def _same(pair: Pair) -> Iterator[Statement]:
     yield Statement(reifier, v.REIFIES, said, GRAPH_SAME)
     yield Statement(reifier, v.REASON, Literal(str(pair.verdict.reason)), GRAPH_SAME)
     yield Statement(reifier, v.SCORE, Literal(str(pair.verdict.score), v.DOUBLE), GRAPH_SAME)
-
-
-def _pairs(store: GraphStore, predicate: Iri) -> set[frozenset[str]]:
-    """The pairs of things that are the same, or different."""
-    graph = ox.NamedNode(_GRAPHS[predicate])
-    quads = store.dataset.quads_for_pattern(None, ox.NamedNode(predicate), None, graph)
-    nodes = ((quad.subject, quad.object) for quad in quads if quad.subject != quad.object)
-    return {
-        frozenset((one.value, other.value))
-        for one, other in nodes
-        if isinstance(one, ox.NamedNode) and isinstance(other, ox.NamedNode)
-    }

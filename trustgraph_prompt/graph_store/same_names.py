@@ -32,15 +32,11 @@ class Pair(NamedTuple):
 
 @dataclass(slots=True)
 class Resolution:
-    """The things that are the same, and the pairs that a person must decide.
-
-    `crowded` counts names that are a part of more than `NEIGHBOURS` others: these pairs are not compared.
-    """
+    """The things that are the same, and the pairs that a person must decide."""
 
     same: list[Pair] = field(default_factory=list)
     open: list[Pair] = field(default_factory=list)
     compared: int = 0
-    crowded: int = 0
 
 
 def resolve_names(things: Iterable[Thing], apart: Set[frozenset[str]] = frozenset()) -> Resolution:
@@ -126,8 +122,7 @@ class _Resolver:
                     for word in (form.words[0], form.words[-1], form.acronym):
                         long[word].add(iri)
         pairs = chain.from_iterable(map(self._within, blocks.values()))
-        few = {word for word in short if len(long[word]) <= NEIGHBOURS}
-        self.found.crowded = len(short) - len(few)
+        few = (word for word in short if len(long[word]) <= NEIGHBOURS)
         of_parts = chain.from_iterable(product(short[word][:NEIGHBOURS], long[word]) for word in few)
         return {(min(pair), max(pair)) for pair in chain(pairs, of_parts) if pair[0] != pair[1]}
 

@@ -20,7 +20,7 @@ from trustgraph_prompt.errors import ConfigError, StoreError
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.names import ENTITIES
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
-from trustgraph_prompt.graph.statements import Statement
+from trustgraph_prompt.graph.statements import Iri, Statement
 from trustgraph_prompt.graph_store import rdf
 from trustgraph_prompt.graph_store.view import SourceDocument
 
@@ -29,6 +29,8 @@ GRAPH_SAME: Final = "urn:graph:same"
 
 GRAPH_DIFFERENT: Final = "urn:graph:different"
 """The named graph of `owl:differentFrom` statements: what a person decided to keep apart."""
+
+GRAPH_OF: Final = {v.SAME_AS: GRAPH_SAME, v.DIFFERENT_FROM: GRAPH_DIFFERENT}
 
 PREFIXES: Final = {
     "rdf": v.RDF,
@@ -146,9 +148,17 @@ class GraphStore:
         format, text = (min(about[each], default="") for each in (v.ENCODING_FORMAT, v.TEXT))
         return SourceDocument(node.value, tuple(sorted(about[v.NAME])), format, text)
 
-    def drop(self, graph: str) -> None:
-        """Remove a named graph."""
-        self.dataset.remove_graph(ox.NamedNode(graph))
+    def pairs(self, predicate: Iri) -> set[frozenset[str]]:
+        """The pairs of things that are `owl:sameAs` or `owl:differentFrom` each other."""
+        quads = self.dataset.quads_for_pattern(
+            None, ox.NamedNode(predicate), None, ox.NamedNode(GRAPH_OF[predicate])
+        )
+        nodes = ((quad.subject, quad.object) for quad in quads if quad.subject != quad.object)
+        return {
+            frozenset((one.value, other.value))
+            for one, other in nodes
+            if isinstance(one, ox.NamedNode) and isinstance(other, ox.NamedNode)
+        }
 
     def close(self) -> None:
         """Write everything to the disk. Others may write once no result of a query is held any more."""
