@@ -25,7 +25,7 @@ def command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a thing, or its IRI.")],
     store: options.StoreOption,
 ) -> None:
-    """Print what is known of one thing, with the sentences in which its names stand. Exits with 1 if there is none."""
+    """Print what is known of one thing, with the sentences that name it. Exits with 1 if there is none."""
     from trustgraph_prompt.graph_store.excerpt import excerpt, without_sources
     from trustgraph_prompt.graph_store.read_view import read_view
 
