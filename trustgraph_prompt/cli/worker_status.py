@@ -91,7 +91,7 @@ class Workers:
         await asyncio.gather(*(self._look_at(url, host) for host in self._behind[url]))
 
     async def _hosts(self, url: URL) -> list[str]:
-        """The IP addresses of a name; none while it is still being looked up, or `seen` says why."""
+        """The IP addresses of a name. Without any, it is still being looked up, or `seen` says why."""
         assert url.host is not None
         if str(url) in self._asked:
             return []
