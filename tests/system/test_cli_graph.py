@@ -54,6 +54,15 @@ def test_a_query_prints_a_table(store: Path) -> None:
     assert not [line for line in ran.stdout.splitlines() if line.endswith(" ")]
 
 
+def test_a_table_with_one_wide_value_is_printed_at_once(store: Path) -> None:
+    values = " ".join(f"({number} 'x')" for number in range(20))
+    wide = f"'{'w' * 60_000}'"
+    query = f"SELECT ?a ?b {{ VALUES (?a ?b) {{ {values} ({wide} 'x') }} }}"
+    ran = run("graph", "query", "-", "--store", store, input=query)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.count("x\n") == 21
+
+
 def test_one_query_leads_from_every_statement_to_its_document_page_offsets_and_quote(store: Path) -> None:
     ran = run("graph", "query", ORIGINS, "--store", store, "--format", "csv")
     rows = [*csv.DictReader(io.StringIO(ran.stdout))]

@@ -90,6 +90,15 @@ def test_a_bad_push_is_seen_compared_and_rolled_back(
     assert json.loads(config("get", "template.hello").stdout) == bad["entry"]
 
 
+def test_one_change_is_the_current_one_of_a_prompt_even_after_its_system_message_has_changed(
+    config: Config, push: Callable[..., None]
+) -> None:
+    push("Hello {{ name }}")
+    push("Be brief.", name="system")
+    changes = [json.loads(line) for line in config("history", "hello", "--json").stdout.splitlines()]
+    assert [change["current"] for change in changes] == [True, False]
+
+
 def test_a_version_is_shown_as_a_file_that_can_be_pushed(
     tmp_path: Path, config: Config, push: Callable[..., None]
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -155,6 +156,44 @@ async def test_a_worker_that_hangs_delays_no_other(servers: Servers) -> None:
         assert f"127.0.0.2:{servers.port}" not in workers.seen  # it is still being waited for
         await until(lambda: bool(workers.missing))
     assert workers.missing == {f"127.0.0.2:{servers.port}": "no answer in 1 s"}
+
+
+async def test_a_name_that_takes_long_to_look_up_is_looked_up_once_at_a_time(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lookups, looks, answered = 0, 0, threading.Event()
+
+    def resolve(host: str, *others: Any, **options: Any) -> list[Any]:
+        nonlocal lookups
+        if host == "slow":
+            lookups += 1
+            answered.wait()
+        return servers.resolve(host, *others, **options)
+
+    async def counts(request: web.Request) -> web.StreamResponse:
+        nonlocal looks
+        looks += 1
+        return await serves(status("b"))(request)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    workers = Workers([await servers.add("127.0.0.2", counts), "http://slow:8000"])
+    try:
+        async with following(workers):
+            await until(lambda: looks > 10)
+            assert lookups == 1
+    finally:
+        answered.set()
+
+
+async def test_addresses_that_hang_leave_room_for_the_others(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_status, "MAX_CONNECTIONS", 2)
+    urls = [await servers.add(f"127.0.0.{number}", hangs) for number in (2, 3)]
+    urls.append(await servers.add("127.0.0.4", serves(status("b"))))
+    async with Workers(urls) as workers:
+        await workers.look()
+    assert [*workers.statuses] == [f"127.0.0.4:{servers.port}"]
 
 
 @pytest.mark.parametrize(

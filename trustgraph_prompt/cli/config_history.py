@@ -51,8 +51,9 @@ def history(
     found = look(broker, admin_url, workspace, topic, templates, trustgraph=trustgraph, space=space)
     key = id and entry_key(id)
     changes = found.of_entry(key) if key else found.changes
+    current = found.in_force(key) if key else None
     for change in reversed(changes):
-        is_current = change is found.on_topic.get(change.key)
+        is_current = change is (current if key else found.on_topic.get(change.key))
         if as_json:
             output.print_object({**_facts(change, key or change.key), "current": is_current})
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from enum import StrEnum
@@ -105,7 +104,8 @@ def _print_table(results: ox.QuerySolutions) -> None:
     console = Console(width=None if sys.stdout.isatty() else _ANY_WIDTH)
     with console.capture() as printed:
         console.print(table)
-    typer.echo(re.sub(" +$", "", printed.get(), flags=re.MULTILINE), nl=False)
+    for line in printed.get().removesuffix("\n").split("\n"):
+        typer.echo(line.rstrip(" "))
 
 
 def _cell(term: object) -> str:

@@ -45,12 +45,13 @@ class Workers:
         self._urls = list(dict.fromkeys(map(_checked, urls)))
         self.seen: dict[str, Status | str] = {}
         self._behind: defaultdict[URL, set[str]] = defaultdict(set)
-        self._asked: set[str] = set()
+        self._asked: set[str] = set()  # names and addresses
+        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
         self._valid = jsonschema_rs.validator_for(orjson.loads(SCHEMA.read_bytes()), validate_formats=True)
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, force_close=True), auto_decompress=False
+            connector=aiohttp.TCPConnector(limit=0, force_close=True), auto_decompress=False
         )
         return self
 
@@ -83,16 +84,18 @@ class Workers:
                 await asyncio.sleep(interval)
 
     async def _look_behind(self, url: URL) -> None:
-        hosts = await self._hosts(url)
-        if hosts:
+        if hosts := await self._hosts(url):
             for gone in self._behind[url] - set(hosts):
                 self.seen.pop(_address(url, gone), None)
             self._behind[url] = set(hosts)
         await asyncio.gather(*(self._look_at(url, host) for host in self._behind[url]))
 
     async def _hosts(self, url: URL) -> list[str]:
-        """The IP addresses of a name; `seen` says why there are none."""
+        """The IP addresses of a name. Without any, it is still being looked up, or `seen` says why."""
         assert url.host is not None
+        if str(url) in self._asked:
+            return []
+        self._asked.add(str(url))
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(SECONDS_FOR_AN_ANSWER):
@@ -100,6 +103,8 @@ class Workers:
         except (OSError, UnicodeError) as error:  # TimeoutError, too
             self.seen[str(url)] = getattr(error, "strerror", None) or "the name is not looked up in time"
             return []
+        finally:
+            self._asked.remove(str(url))
         families = {family for family, *_ in found}  # of IPv4 and IPv6, a server may listen on only one
         chosen = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
         self.seen.pop(str(url), None)
@@ -112,7 +117,8 @@ class Workers:
             return
         self._asked.add(address)
         try:
-            look: Status | str = await self._status(url, host)
+            async with self._slots:
+                look: Status | str = await self._status(url, host)
         except TimeoutError:
             look = f"no answer in {SECONDS_FOR_AN_ANSWER:g} s"
         except aiohttp.ClientSSLError as error:  # its number is not one of the operating system

@@ -121,6 +121,14 @@ class History:
         made = (change for change in self.changes if not change.is_canary)
         return {change.key: change for change in made if now.get(change.key) == state(change.entry)}
 
+    def in_force(self, key: str) -> Change | None:
+        """The change that gave an entry its present version; None if the entry is not there."""
+        if key not in self.present:
+            return None
+        version = self.text(key).version
+        made = [each for each in self.changes if each.version_of(key) == version and not each.is_canary]
+        return made[-1] if made else self.on_topic.get(key)
+
     @property
     def unpublished(self) -> list[str]:
         """The keys whose newest change is not on the config topic."""
