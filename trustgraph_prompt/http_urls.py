@@ -11,7 +11,12 @@ def server(url: str) -> URL:
     """Parse the URL of a server, without user, query and fragment. Raises `ValueError` with the reason."""
     try:
         parsed = URL(url)
-        is_http = parsed.scheme in ("http", "https") and bool(parsed.host) and parsed.port != 0
+        is_http = (
+            url == url.strip()
+            and parsed.scheme in ("http", "https")
+            and bool(parsed.host)
+            and parsed.port != 0
+        )
     except ValueError:
         is_http = False
     if not is_http:

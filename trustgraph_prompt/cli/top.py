@@ -167,16 +167,23 @@ async def _live(urls: list[str], admin_url: str | None, order: Order, interval: 
         watch = _Watch(workers, admin_url)
         following = group.create_task(watch.follow(interval))
         with _keys(pressed.put_nowait), Live(console=console, screen=True, auto_refresh=False) as live:
-            key = ""
-            while key != "q":
-                order = KEYS.get(key, order)
+            keys = ""
+            while "q" not in keys:
+                order = KEYS.get(keys[-1:], order)
                 live.update(_picture(watch.rows, order, console), refresh=True)
-                try:
-                    key = await asyncio.wait_for(pressed.get(), min(interval, 1.0))
-                except TimeoutError:
-                    key = ""
+                keys = await _pressed(pressed, min(interval, 1.0))
         following.cancel()
     return True
+
+
+async def _pressed(keys: asyncio.Queue[str], seconds: float) -> str:
+    """All keys that were pressed, as soon as there is one, or none after some seconds."""
+    pressed = ""
+    with suppress(TimeoutError):
+        pressed = await asyncio.wait_for(keys.get(), seconds)
+    while not keys.empty():
+        pressed += keys.get_nowait()
+    return pressed
 
 
 def _picture(rows: Row, order: Order, console: Console) -> Group:

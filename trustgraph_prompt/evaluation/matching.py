@@ -105,24 +105,36 @@ def _compared(
     same, similarity, keys = np.ones(shape, bool), np.zeros(shape), np.zeros(shape)
     whole: Mapping[str | None, How] = {None: "normalised"}
     for key, how in (clause.keys or whole).items():
-        left, right = (_texts(side, key, normalised) for side in (expected, found))
-        folded = ([text or "" for text in side] for side in (left, right))
+        left, right = _values(expected, key), _values(found, key)
+        folded = ([normalised(value) if there else "" for there, value in side] for side in (left, right))
         alike = process.cdist(*folded, scorer=fuzz.ratio, dtype=np.float64) / 100
-        either = np.logical_or.outer(*([text is not None for text in side] for side in (left, right)))
-        similarity += alike * either
-        keys += either
-        if how == "exact":
-            left, right = (_texts(side, key, _exact) for side in (expected, found))
-        agree = np.equal.outer(np.array(left, object), np.array(right, object))
-        same &= alike >= how - _ROUNDING if isinstance(how, float) else agree
+        if isinstance(how, float):
+            same &= alike >= how - _ROUNDING
+        else:
+            codes: dict[str | None, int] = {}
+            text_of = _exact if how == "exact" else normalised
+            same &= np.equal.outer(_codes(left, text_of, codes), _codes(right, text_of, codes))
+        counts = np.logical_or.outer([there for there, _ in left], [there for there, _ in right])
+        similarity += alike * counts
+        keys += counts
     return same, similarity / np.maximum(keys, 1)
 
 
-def _texts(objects: Sequence[Any], key: str | None, text_of: Callable[[Any], str]) -> list[str | None]:
-    """The text of a key of each object, None where there is none; the key None is the whole object."""
+def _values(objects: Sequence[Any], key: str | None) -> list[tuple[bool, Any]]:
+    """Whether each object has the key, and its value; None is the whole object."""
     if key is None:
-        return [text_of(value) for value in objects]
-    return [text_of(value[key]) if isinstance(value, dict) and key in value else None for value in objects]
+        return [(True, value) for value in objects]
+    return [
+        (True, value[key]) if isinstance(value, dict) and key in value else (False, None) for value in objects
+    ]
+
+
+def _codes(
+    values: Sequence[tuple[bool, Any]], text_of: Callable[[Any], str], codes: dict[str | None, int]
+) -> NDArray[np.int64]:
+    """Numbers that are equal for equal values, and for those that are not there."""
+    texts = (text_of(value) if there else None for there, value in values)
+    return np.array([codes.setdefault(text, len(codes)) for text in texts])
 
 
 def _assigned(allowed: NDArray[np.bool_], similarity: NDArray[np.float64]) -> tuple[Pair, ...]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.errors import BrokerError, ConfigError, without_frames
-from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.prompts.prompt_set import PREFIX
 from trustgraph_prompt.worker.canary.record import CANARY, Canaries, Canary
 from trustgraph_prompt.worker.config.report_topic import REFUSED_CANARY, Reports
@@ -67,6 +67,7 @@ class CanaryTopic:
         self._topic = topic + CANARY
         self._table: Table | None = None
         self._messages: dict[str, Message] = {}
+        self._made: dict[str, tuple[Message, PromptSet, _Served]] = {}
         self._turn = asyncio.Lock()
 
     async def load(self) -> None:
@@ -119,9 +120,10 @@ class CanaryTopic:
             try:
                 if number >= MAX_CANARIES:
                     raise _too_many(len(messages))
-                served[workspace, entry.removeprefix(PREFIX)] = await self._compiled(key, message.data)
+                served[workspace, entry.removeprefix(PREFIX)] = await self._canary(key, message)
             except ConfigError as error:
                 refused[REFUSED_CANARY + key] = without_frames(error).at(f"{self._topic} {key}")
+        self._made = {key: made for key, made in self._made.items() if key in self._messages}
         self._log_changes(served)
         self._canaries.served = served
         self._reports.judged(*self._refused.replace(refused, lambda key: key.startswith(REFUSED_CANARY)))
@@ -150,10 +152,17 @@ class CanaryTopic:
                 pushes.setdefault(push, []).extend([name] if name in self._refused else [])
         return pushes
 
-    async def _compiled(self, key: str, data: bytes) -> _Served:
+    async def _canary(self, key: str, message: Message) -> _Served:
+        """The canary of a key, compiled once for as long as nothing changes. Raises `ConfigError`."""
+        snapshot = self._prompts[key.partition("/")[0]]
+        made = self._made.get(key)
+        if made is None or made[0] is not message or made[1] is not snapshot:
+            made = self._made[key] = message, snapshot, await self._compiled(key, message.data, snapshot)
+        return made[2]
+
+    async def _compiled(self, key: str, data: bytes, snapshot: PromptSet) -> _Served:
         """The canary with its prompt as it would be in the workspace. Raises `ConfigError`."""
         workspace, _, entry = key.partition("/")
-        snapshot = self._prompts[workspace]
         id = entry.removeprefix(PREFIX)
         if not entry.startswith(PREFIX) or id not in snapshot.prompts:
             raise ConfigError(

@@ -176,7 +176,7 @@ def _check_url(url: str) -> str:
     except ValueError as error:
         raise ConfigError(
             f"not an admin URL: {error}",
-            found="one with a user" if "@" in url else url,
+            found="one with a user or a query" if "@" in url or "?" in url else url,
             expected="http://HOST:PORT or https://HOST:PORT; credentials come from the environment",
         ) from None
     return url.rstrip("/")
