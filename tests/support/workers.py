@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -123,6 +123,12 @@ class Heard:
         """
         assert self._published is not None, "followed by a consumer"
         return await self.until(sum(map(self._wanted, await self._published())))
+
+    async def objects(self, ids: Sequence[str]) -> list[Any]:
+        """The objects with these ids, in their order: they come in any. No others have come."""
+        found = {message.properties["id"]: json.loads(message.data) for message in await self.all()}
+        assert len(self.messages) == len(found) == len(ids)
+        return [found[id] for id in ids]
 
     async def missing(self, ids: Iterable[str], seconds: float = 120) -> set[str]:
         """Those of the ids that no message has as its property `id`; none as soon as all have come."""

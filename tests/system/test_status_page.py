@@ -225,6 +225,7 @@ async def test_flows_come_and_go_while_requests_are_answered() -> None:
         worker.service.worker.flow_set.change([flow("definitions")])
         await page.get_by_role("heading", name="first").wait_for(state="detached")
         await page.get_by_text("success 210").first.wait_for()
+        await page.get_by_text("extraction failed 30").first.wait_for()
         await asking
         assert (await figures(page, "definitions"))["Requests"] == "240"
 
