@@ -312,6 +312,20 @@ async def test_a_waiting_receive_ends_with_none(broker: Broker, topic: str, end:
     assert await take(await broker.consumer(topic, "s"), 1) == [b"1"]
 
 
+@pytest.mark.parametrize("end", ["stop", "close"])
+@pytest.mark.parametrize("steps", range(5))
+async def test_a_receive_that_has_just_begun_ends_with_none(
+    broker: Broker, topic: str, end: str, steps: int
+) -> None:
+    consumer = await broker.consumer(topic, "s")
+    receiving = asyncio.create_task(consumer.receive())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await getattr(consumer, end)()
+    assert await asyncio.wait_for(receiving, 30) is None
+    await consumer.close()
+
+
 async def test_a_closed_consumer_settles_nothing(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s")
     await publish(broker, topic, b"1")

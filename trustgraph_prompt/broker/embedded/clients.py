@@ -147,12 +147,13 @@ class PersistentConsumer(_AnyConsumer[Message | float | None]):
     async def receive(self) -> Message | None:
         while not self._stopped:
             taken = await self._next.get()
-            if not isinstance(taken, Message):
+            if isinstance(taken, Message):
+                if not self._stopped:
+                    return retry_and_dead_letters.restore(taken)
+                if not self._closed:
+                    await self._release(taken)
+            elif not self._stopped:  # that it was stopped is news which a take forgets when it begins
                 await self._news(due=taken)
-            elif not self._stopped:
-                return retry_and_dead_letters.restore(taken)
-            elif not self._closed:
-                await self._release(taken)
         return None
 
     async def acknowledge(self, message: Message) -> None:
