@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ PROGRAM = Path(sys.executable).with_name("trustgraph-prompt")
 DOCUMENT = ROOT / "demo" / "on-a-piece-of-chalk.txt"
 RECORDING = ROOT / "demo" / "on-a-piece-of-chalk.recording.jsonl"
 SCRIPTED = f"scripted:{RECORDING}"
+TIMEOUT = 100.0  # seconds
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -45,7 +47,7 @@ def run(
         env=environ,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=TIMEOUT,
         check=False,
     )
 
@@ -64,12 +66,14 @@ def _forked(
             os.close(theirs)
         process = fork(command, folder, environ, (read.fileno(), out.fileno(), err.fileno()))
         try:
-            code = process.wait()
+            code = process.wait(TIMEOUT)
         except BaseException:  # the time of the test is over
             process.kill()
             raise
         for file in (out, err):
             file.seek(0)
+        if code == -signal.SIGABRT:
+            raise subprocess.TimeoutExpired(command, TIMEOUT, f"{out.read()}\n{err.read()}")
         return subprocess.CompletedProcess(command, code, out.read(), err.read())
 
 

@@ -7,6 +7,7 @@ A fork has all that a process has of its own. It saves the imports, which are mo
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import os
@@ -69,7 +70,8 @@ def _tell(customer: socket.socket, number: int) -> None:
 
 
 def become(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
-    """Be the command."""
+    """Be the command. SIGABRT has it print where it stands."""
+    faulthandler.enable()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

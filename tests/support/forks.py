@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -31,9 +32,16 @@ class Fork:
         self.pid = pid
         self._told = told
 
-    def wait(self) -> int:
-        """Its exit code, or the negative number of the signal that ended it. Once."""
+    def wait(self, seconds: float | None = None) -> int:
+        """Its exit code, or the negative number of the signal that ended it; once.
+
+        After so many seconds it is told to print where it stands and to abort.
+        """
         with self._told as told:
+            told.settimeout(seconds)
+            with suppress(TimeoutError):
+                return int(told.recv(16))
+            self.send_signal(signal.SIGABRT)
             return int(told.recv(16))
 
     def kill(self) -> None:
