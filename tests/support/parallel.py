@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -113,7 +114,8 @@ class _InOrder(LoadScheduling):  # type: ignore[misc]
     """Gives each worker the next test, or all of them that are of one group (`xdist_group`).
 
     A worker has the two tests at hand that xdist needs, and no more: tests that queue behind a long one would
-    keep the whole run waiting.
+    keep the whole run waiting. Every other worker begins with the tests that need Pulsar, for these wait more
+    than they compute: the cores are busy from the beginning to the end.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -130,12 +132,24 @@ class _InOrder(LoadScheduling):  # type: ignore[misc]
 
     def _send_tests(self, node: object, count: int) -> None:
         groups = self.config.stash[_COLLECTED].groups
-        while 0 < count < len(self.pending):
-            group = groups.get(self.pending[count])
-            if group is None or group != groups.get(self.pending[count - 1]):
+        first, end = self._open_to(node)
+        last = min(first + count, end)
+        while first < last < end:
+            group = groups.get(self.pending[last])
+            if group is None or group != groups.get(self.pending[last - 1]):
                 break
-            count += 1
-        super()._send_tests(node, count)
+            last += 1
+        self.pending[:last] = self.pending[first:last] + self.pending[:first]
+        super()._send_tests(node, last - first)
+
+    def _open_to(self, node: object) -> tuple[int, int]:
+        """From where to where in `pending` are the tests of which the worker gets the next."""
+        if self.nodes.index(node) % 2:
+            of_pulsar = self.config.stash[_COLLECTED].of_pulsar
+            first, end = (bisect_left(self.pending, place) for place in of_pulsar)
+            if first < end:
+                return first, end
+        return 0, len(self.pending)
 
 
 @dataclass
@@ -144,6 +158,8 @@ class _Collected:
 
     pulsar: bool
     """Whether any test needs it."""
+    of_pulsar: tuple[int, int]
+    """From where to where are those that need it, but not the machine to themselves."""
     spaces: int
     """How many want a tenant of their own."""
     groups: dict[int, str]
@@ -152,9 +168,11 @@ class _Collected:
     @classmethod
     def of(cls, items: list[pytest.Item]) -> _Collected:
         needing = [item for item in items if _has(item, "pulsar")]
+        shared = [item for item in items if not _has(item, "alone")]
         marks = enumerate(item.get_closest_marker("xdist_group") for item in items)
         return cls(
             pulsar=bool(needing),
+            of_pulsar=(sum(not _has(item, "pulsar") for item in shared), len(shared)),
             spaces=sum(not {"space", "pulsar_space"}.isdisjoint(_fixtures(item)) for item in needing),
             groups={place: mark.args[0] for place, mark in marks if mark},
         )
