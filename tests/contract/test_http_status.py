@@ -7,12 +7,13 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from socket import socket
 
 import aiohttp
 import pytest
 
-from tests.contract.test_http import ASKED, ended, no_descriptors, opened
+from tests.contract.test_http import ASKED, ended, opened
 from trustgraph_prompt.llm import ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.telemetry import http, status_page
@@ -135,11 +136,15 @@ async def test_a_listener_gives_way_when_no_descriptor_is_left() -> None:
         host, _, port = bound.partition(":")
         probe = stack.enter_context(socket())
         probe.setblocking(False)
-        with no_descriptors():
+        soft, hard = getrlimit(RLIMIT_NOFILE)
+        setrlimit(RLIMIT_NOFILE, (1, hard))  # a thread of an earlier test may yet close what it had open
+        try:
             await loop.sock_connect(probe, (host, int(port)))
             await ended(reader)
-            await loop.sock_sendall(probe, ASKED)
-            assert b"200 OK" in await asyncio.wait_for(loop.sock_recv(probe, 1000), 30)
+        finally:
+            setrlimit(RLIMIT_NOFILE, (soft, hard))
+        await loop.sock_sendall(probe, ASKED)
+        assert b"200 OK" in await asyncio.wait_for(loop.sock_recv(probe, 1000), 30)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
