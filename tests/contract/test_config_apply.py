@@ -101,9 +101,9 @@ async def test_what_somebody_changed_or_deleted_is_left_alone_unless_forced(hous
     await push(house, **{"template.a": C, "template.b": "", "template.gone": C})
     wanted = {"template.a": B, "template.b": B}
     left = {
-        "template.a": "somebody else changed it since it was last applied",
-        "template.b": "somebody else deleted it since it was last applied",
-        "template.gone": "somebody else changed it since it was last applied",
+        "template.a": "another client changed it since it was last applied",
+        "template.b": "another client deleted it since it was last applied",
+        "template.gone": "another client changed it since it was last applied",
     }
 
     for _ in range(2):  # it is said each time
@@ -164,7 +164,7 @@ async def test_a_record_that_is_none_is_ignored_and_replaced(house: House) -> No
     await push(house, **{"template.a": A, "template.b": A})
 
     changed, left, ignored = await applied(house, "ours", {"template.a": A, "template.b": B})
-    assert (changed, left) == ([], {"template.b": "somebody else published it"})
+    assert (changed, left) == ([], {"template.b": "another client published it"})
     assert ignored.keys() == hostile.keys()
     assert (await applied(house, "ours", {"template.a": C}))[0] == ["template.a"]
 

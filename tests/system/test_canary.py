@@ -359,7 +359,7 @@ async def test_a_watcher_that_was_killed_is_started_again_and_ends_with_the_cana
     second = await begin()
     await asyncio.to_thread(desk.canary, "abort", "say")
     assert second.stderr is not None
-    assert b"the canary of say has been ended by somebody else" in await second.stderr.readline()
+    assert b"the canary of say has been ended by another client" in await second.stderr.readline()
     assert await second.wait() == 1
 
 

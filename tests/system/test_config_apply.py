@@ -119,9 +119,9 @@ def test_what_somebody_changed_is_left_alone_with_a_warning(
     assert result.returncode == 0
     assert result.stdout == "nothing to change in workspace default\n"
     assert result.stderr == (
-        "warning: left alone template.bye: somebody else deleted it since it was last applied\n"
+        "warning: left alone template.bye: another client deleted it since it was last applied\n"
         "warning: left alone template.hello, which the owner no longer wants: "
-        "somebody else changed it since it was last applied\n"
+        "another client changed it since it was last applied\n"
     )
     other = apply(broker, tmp_path / "hello.yaml", owner="other/prompts")
     assert (other.stdout, other.stderr) == ("nothing to change in workspace default\n", "")

@@ -145,7 +145,7 @@ def test_a_rollback_under_another_system_message_is_warned_of_and_an_owner_leave
     assert back.returncode == 0
     assert f"the text is that of {first[:12]}, but the system message is another one" in back.stderr
     again = config("apply", "hello.yaml", "--owner", "shop")
-    assert "left alone template.hello: somebody else changed it since it was last applied" in again.stderr
+    assert "left alone template.hello: another client changed it since it was last applied" in again.stderr
     now = json.loads(config("history", "hello", "--json").stdout.splitlines()[0])["version"]
     assert "the config topic has this version" in config("rollback", "hello", "--to", now).stderr
 

@@ -11,9 +11,9 @@ from trustgraph_prompt.worker.config import apply_plan
 from trustgraph_prompt.worker.config.apply_plan import ABSENT, Plan, Record, plan
 
 A, B, C = '"a"', '"b"', '"c"'
-DELETED = "somebody else deleted it since it was last applied"
-CHANGED = "somebody else changed it since it was last applied"
-FOREIGN = "somebody else published it"
+DELETED = "another client deleted it since it was last applied"
+CHANGED = "another client changed it since it was last applied"
+FOREIGN = "another client published it"
 OWNED = "it belongs to owner theirs"
 
 Applied = tuple[str, ...] | None

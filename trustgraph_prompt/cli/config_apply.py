@@ -67,7 +67,7 @@ def command(
 ) -> None:
     """Publish what has changed in these files since the owner applied them last, and delete what is gone.
 
-    An entry that somebody else has changed or deleted since then is left alone, with a warning. Prompts that
+    An entry that another client has changed or deleted since then is left alone, with a warning. Prompts that
     do not compile or whose examples fail are rejected, and then nothing is published.
     """
     from trustgraph_prompt.worker.config import apply, config_topic

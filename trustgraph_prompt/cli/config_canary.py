@@ -117,7 +117,7 @@ def watch(
     """Promote or abort a canary by rule, and say why.
 
     It keeps no state: start it again after an interruption. Exits with 0 if the canary is promoted, with 1 if
-    it is aborted or somebody else has ended it.
+    it is aborted or another client has ended it.
     """
     import asyncio
 
@@ -144,7 +144,7 @@ def watch(
             seen = [*looks(trial.answers, trial.canary.id, rules, fewest, promote_after)]
             now = (await trials()).get(id)
             if now is None or now.canary.id != trial.canary.id:
-                output.note(f"the canary of {id} has been {'replaced' if now else 'ended'} by somebody else")
+                output.note(f"the canary of {id} has been {'replaced' if now else 'ended'} by another client")
                 return False
             if now.promoted:  # by a process that has died before it ended the canary
                 await _promote(view.broker, now, topic, by)

@@ -1,7 +1,7 @@
 """Decides what `config apply` publishes: compares the config topic with what is wanted and what was applied.
 
 Each owner has a record of what it applied last, so that it deletes only its own entries, and notices what
-somebody else has changed since. No I/O: `apply.py` carries the plan out.
+another client has changed since. No I/O: `apply.py` carries the plan out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def plan(
 ) -> Plan:
     """Plan how the entries of a workspace become what `owner` wants, given the records of all owners.
 
-    An entry that is present as wanted and belongs to nobody becomes the owner's. An entry that somebody else
+    An entry that is present as wanted and belongs to nobody becomes the owner's. An entry that another client
     changed, deleted or owns is left alone unless `force`; one that the owner no longer wants and that another
     owner has taken over always is.
     """
@@ -89,8 +89,8 @@ def _conflict(now: str, want: str, applied: Collection[str] | None, other: str |
     if now == want or now in (applied or (ABSENT,)):
         return None
     if applied is None:
-        return "somebody else published it"
-    return f"somebody else {'deleted' if now == ABSENT else 'changed'} it since it was last applied"
+        return "another client published it"
+    return f"another client {'deleted' if now == ABSENT else 'changed'} it since it was last applied"
 
 
 def state(data: str | bytes | None) -> str:
