@@ -35,24 +35,27 @@ class SharedPulsar:
     """The broker of the run, as each of its processes sees it: through a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._told = folder / "pulsar.json"
+        self._found = folder / "pulsar.json"
         self._spaces = folder / "spaces"
         self._spaces.mkdir(exist_ok=True)
 
     def tell(self, **found: str | None) -> None:
         """Where the broker is, or why there is none."""
-        draft = self._told.with_suffix(".draft")
+        draft = self._found.with_suffix(".draft")
         draft.write_text(json.dumps(found))
-        draft.rename(self._told)
+        draft.rename(self._found)
+
+    @property
+    def told(self) -> bool:
+        return self._found.exists()
 
     def wait(self) -> None:
-        """Until that has been told."""
-        while not self._told.exists():
+        while not self.told:
             time.sleep(0.05)
 
     def server(self) -> PulsarServer:
         self.wait()
-        found = json.loads(self._told.read_text())
+        found = json.loads(self._found.read_text())
         if "unavailable" in found:
             unavailable(f"no Pulsar: {found['unavailable']}")
         if "failed" in found:
@@ -114,8 +117,8 @@ class _InOrder(LoadScheduling):  # type: ignore[misc]
     """Gives each worker the next test, or all of them that are of one group (`xdist_group`).
 
     A worker has the two tests at hand that xdist needs, and no more: tests that queue behind a long one would
-    keep the whole run waiting. Every other worker begins with the tests that need Pulsar, for these wait more
-    than they compute: the cores are busy from the beginning to the end.
+    keep the whole run waiting. Every other worker turns to the tests that need Pulsar as soon as it is there:
+    these wait more than they compute.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -144,7 +147,7 @@ class _InOrder(LoadScheduling):  # type: ignore[misc]
 
     def _open_to(self, node: object) -> tuple[int, int]:
         """From where to where in `pending` are the tests of which the worker gets the next."""
-        if self.nodes.index(node) % 2:
+        if self.nodes.index(node) % 2 and self.config.stash[_PULSAR].told:
             of_pulsar = self.config.stash[_COLLECTED].of_pulsar
             first, end = (bisect_left(self.pending, place) for place in of_pulsar)
             if first < end:
@@ -229,19 +232,19 @@ def pytest_collection(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Those that need Pulsar come late, for it takes a while to start; those that want to be alone last.
 
-    Otherwise groups and tests of processes, which are the longest, come first: no process waits for another
-    at the end.
+    Otherwise groups come first, then the folders of which the tests are longest and wait most: at the end
+    all processes are at work on short ones.
     """
     items.sort(key=_turn_of)
 
 
-def _turn_of(item: pytest.Item) -> tuple[bool, bool, bool, bool, str]:
+def _turn_of(item: pytest.Item) -> tuple[bool, bool, bool, list[bool], str]:
     group = item.get_closest_marker("xdist_group")
     return (
         _has(item, "alone"),
         _has(item, "pulsar"),
         group is None,
-        "system" not in item.path.parts,
+        [folder not in item.path.parts for folder in ("system", "contract")],
         "" if group is None else str(group.args[0]),
     )
 
