@@ -7,6 +7,7 @@ A fork has all that a process has of its own. It saves the imports, which are mo
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import gc
 import json
@@ -15,6 +16,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 from contextlib import suppress
 from importlib import import_module
 from pkgutil import walk_packages
@@ -76,7 +78,22 @@ def become(arguments: list[str], folder: str, environment: dict[str, str]) -> No
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = arguments
-    main()
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            _end(ended.code or 0)
+        raise
+
+
+def _end(code: int) -> None:
+    """What Python does at the end, but for taking its objects apart: of so many, that is most of the time."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    with suppress(OSError):  # else Python says so
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def prepare() -> None:
