@@ -4,7 +4,7 @@ PYTHON ?= python3
 # also its extractors (extractors.txt).
 LOCK ?= dev
 # Most tests wait: two cores do the work of more processes.
-PROCESSES ?= 4
+PROCESSES ?= 5
 MINUTES ?= 10
 # What builds the image: docker, podman or buildah.
 CONTAINERS ?= docker
