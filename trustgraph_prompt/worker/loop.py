@@ -37,7 +37,7 @@ class FlowLoop:
         self._consumers = ConsumerKeeper(flow, subscribe, services, self._stopping)
         self._slots = asyncio.Semaphore(flow.concurrency)
         self._tasks: asyncio.TaskGroup
-        self._in_work: set[asyncio.Task[None]] = set()
+        self._in_work: set[Delivery] = set()
         self._cancelled = False
 
     async def serve(self) -> None:
@@ -59,8 +59,8 @@ class FlowLoop:
     def give_up(self) -> None:
         """Cancel the requests in progress: persistent ones are left for other workers, others get errors."""
         self._cancelled = True
-        for task in self._in_work:
-            task.cancel()
+        for delivery in self._in_work:
+            delivery.cancel()
 
     async def _receive(self, consumer: Consumer) -> None:
         """Process messages until the consumer ends; closes it when all are settled. Raises `BrokerError`."""
@@ -124,7 +124,7 @@ class FlowLoop:
         task = asyncio.current_task()
         assert task is not None
         if not self._cancelled:
-            self._in_work.add(task)
+            self._in_work.add(delivery)
             try:
                 with self._services.metrics.in_work(self._flow.name):
                     if (result := await delivery.run()) is not None:
@@ -134,5 +134,5 @@ class FlowLoop:
                 if task.cancelling() > 1:  # cancelled again: no time left to settle it
                     raise
             finally:
-                self._in_work.discard(task)
+                self._in_work.discard(delivery)
         await delivery.abandon()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Any, Protocol, TypeVar, assert_never
+from typing import Any, Protocol, assert_never
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge, ProviderError, RenderError, RequestError
@@ -50,8 +50,6 @@ from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 LONGEST_NAME = 100
 """Characters of a prompt's name in the log: requesters choose it freely."""
 
@@ -90,7 +88,7 @@ class _Job:
 
 
 class Delivery:
-    """Processes one message. Call `run`, and `abandon` if it was cancelled."""
+    """Processes one message. Call `run`, and `abandon` if `cancel` ended it."""
 
     def __init__(self, message: Message, flow: Flow, settler: Settler, services: Services) -> None:
         self._message = message
@@ -102,12 +100,16 @@ class Delivery:
         self._last_reason = ""
         self._awaited: AwaitProvider | None = None
         self._provider_is_back = False
+        self._running: asyncio.Task[Any] | None = None
+        self._sending = False
+        self._cancelled = False
 
     async def run(self) -> Result | None:
         """Process and settle the message; returns the last result, None if it was not started.
 
         While the message awaits its provider, a crash is not counted against it, and others may start.
         """
+        self._running = asyncio.current_task()
         while True:
             result = await self._run_recorded()
             if self._awaited is None:
@@ -148,6 +150,15 @@ class Delivery:
                     entry.forget_result()
                 return await self._until_settled(self._job)
 
+    def cancel(self) -> None:
+        """Cancel `run`; while it sends, as soon as that ends.
+
+        A message that is being sent cannot be recalled. An error would be sent after it.
+        """
+        self._cancelled = True
+        if self._running is not None and not self._sending:
+            self._running.cancel()
+
     async def abandon(self) -> None:
         """Settle the message at once, without retries: the worker stops, or the flow is removed."""
         job = self._job
@@ -173,7 +184,7 @@ class Delivery:
                 case Begin():
                     result = await self._ask(job)
                 case SendOut():
-                    result = await _complete_despite_cancel(_try(job.send))
+                    result = await self._send(job)
                 case WaitHere():
                     await self._wait(disposition, job)
                     result = await self._ask(job)
@@ -201,6 +212,18 @@ class Delivery:
                 self._services.failing[self._flow.name] = loggable(cause)
             case Outcome(cached=False):
                 self._services.failing.pop(self._flow.name, None)
+        return result
+
+    async def _send(self, job: _Job) -> Result:
+        self._sending = True
+        try:
+            result = await _try(job.send)
+        finally:
+            self._sending = False
+            if self._cancelled:
+                self.cancel()
+        if self._cancelled:
+            await asyncio.sleep(0)  # raises
         return result
 
     async def _wait(self, disposition: WaitHere, job: _Job) -> None:
@@ -261,22 +284,6 @@ async def _try(step: Callable[[], Awaitable[Outcome]]) -> Result:
         if not out_of_descriptors(error):
             log.exception("internal error while processing a message")
         return error
-
-
-async def _complete_despite_cancel(step: Coroutine[Any, Any, T]) -> T:
-    """Run `step`; if cancelled, wait until it ends or is cancelled again.
-
-    A message that is being sent cannot be recalled. An error would be sent after it.
-    """
-    task = asyncio.create_task(step)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        try:
-            await asyncio.wait([task])
-        finally:
-            task.cancel()
-        raise
 
 
 class Settler:
