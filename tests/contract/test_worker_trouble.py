@@ -87,6 +87,27 @@ async def test_a_producer_that_was_closed_is_replaced(house: House, flaky: Flaky
     assert model.calls == 3
 
 
+async def test_a_request_that_is_cancelled_while_its_answer_is_sent_gets_no_error_after_it(
+    house: House, flaky: FlakyBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = house.flow(persistent=False)
+    responses = await house.hear(house.topic("responses"))
+    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
+    working = await house.work(flow, Counted(), drain_timeout=0.1)
+    id = await house.send(flow, "define", text="x")
+    await responses.until(1)
+
+    stopping = asyncio.create_task(working.stop())
+    while "are cancelled" not in caplog.text:
+        await asyncio.sleep(0.01)
+    confirmed.set()
+    await stopping
+
+    [response] = await responses.under(id)
+    assert response["error"] is None
+    assert len(await responses.all()) == 1
+
+
 @pytest.mark.parametrize("persistent", [True, False])
 async def test_a_stream_whose_end_was_lost_is_not_repeated(
     house: House, flaky: FlakyBroker, persistent: bool

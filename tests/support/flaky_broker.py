@@ -1,7 +1,8 @@
-"""A broker that works, but for producers a test has told to fail."""
+"""A broker that works, but for producers a test has told to fail or to wait."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from trustgraph_prompt.broker import Broker, Producer
@@ -9,12 +10,16 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 
 class FlakyBroker:
-    """`failures` says for a topic how many sends fail as if the broker were away; `closed` breaks once."""
+    """`failures` says for a topic how many sends fail as if the broker were away; `closed` breaks once.
+
+    What is sent to a topic in `unconfirmed` arrives, and the sender hears of it when the event is set.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.failures: dict[str, int] = {}
         self.closed: set[str] = set()
+        self.unconfirmed: dict[str, asyncio.Event] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
@@ -37,7 +42,10 @@ class _FlakyProducer:
         if self._broker.failures.get(self.topic, 0) > 0:
             self._broker.failures[self.topic] -= 1
             raise BrokerUnavailable(self.topic)
-        return await self._producer.send(data, **options)
+        id = await self._producer.send(data, **options)
+        if self.topic in self._broker.unconfirmed:
+            await self._broker.unconfirmed[self.topic].wait()
+        return id
 
     async def close(self) -> None:
         await self._producer.close()
