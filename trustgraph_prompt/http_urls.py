@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from yarl import URL
+if TYPE_CHECKING:
+    from yarl import URL
 
 
 def server(url: str) -> URL:
     """Parse the URL of a server, without user, query and fragment. Raises `ValueError` with the reason."""
+    from yarl import URL  # slow to import, and a worker may have no such URL
+
     try:
         parsed = URL(url)
         is_http = (

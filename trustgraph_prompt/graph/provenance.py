@@ -11,14 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from trustgraph_prompt.contract import Grounding
-from trustgraph_prompt.documents import Document
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.mapping import Graph
 from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
+
+if TYPE_CHECKING:  # workers read no files
+    from trustgraph_prompt.documents import Document
 
 GRAPH_SOURCE: Final = "urn:graph:source"
 """TrustGraph's named graph for the provenance of extracted statements."""
