@@ -129,12 +129,26 @@ class PulsarServer:
         _see_it_healthy(self, threading.Event())
 
     def freeze(self) -> None:
-        """SIGSTOP to a server of our own: it takes nothing in and says nothing until `thaw`."""
+        """SIGSTOP to a server of our own: it takes nothing in and says nothing until `thaw`.
+
+        Returns when it has stopped; one in a container does so soon after.
+        """
         self._order("freeze")
+        deadline = time.monotonic() + _KILL_SECONDS
+        while not self._has_stopped():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the broker at {self.url} was told to stop and still runs")
+            time.sleep(0.01)
 
     def thaw(self) -> None:
         """After `freeze`: it goes on."""
         self._order("thaw")
+
+    def _has_stopped(self) -> bool:
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        states = [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] for child in children]
+        return all(state == "T" for state in states)
 
     def _order(self, order: str) -> None:
         if self.process is None or self.process.stdin is None:
