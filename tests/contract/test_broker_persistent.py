@@ -322,7 +322,8 @@ async def test_a_receive_that_has_just_begun_ends_with_none(
     for _ in range(steps):
         await asyncio.sleep(0)
     await getattr(consumer, end)()
-    assert await asyncio.wait_for(receiving, 30) is None
+    received = await asyncio.wait_for(receiving, 30)
+    assert received is None
     await consumer.close()
 
 

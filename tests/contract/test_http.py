@@ -187,21 +187,30 @@ async def test_what_is_not_there(method: str, path: str, status: int) -> None:
 
 
 @contextmanager
-def no_descriptors() -> Iterator[None]:
-    """This process can open nothing, until something of it is closed."""
+def descriptors_below(limit: int) -> Iterator[None]:
+    """This process can open no descriptor of the limit or above."""
     soft, hard = getrlimit(RLIMIT_NOFILE)
-    taken: list[int] = []
-    highest = max(map(int, os.listdir("/proc/self/fd")))
-    setrlimit(RLIMIT_NOFILE, (highest + 1, hard))  # what is freed below it can be used
+    setrlimit(RLIMIT_NOFILE, (limit, hard))
     try:
-        with suppress(OSError):
-            while True:
-                taken.append(os.dup(0))
         yield
     finally:
-        for descriptor in taken:
-            os.close(descriptor)
         setrlimit(RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """This process can open nothing until it closes something."""
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    taken: list[int] = []
+    with descriptors_below(highest + 1):
+        try:
+            with suppress(OSError):
+                while True:
+                    taken.append(os.dup(0))
+            yield
+        finally:
+            for descriptor in taken:
+                os.close(descriptor)
 
 
 @pytest.mark.usefixtures("configured")

@@ -7,13 +7,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
-from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from socket import socket
 
 import aiohttp
 import pytest
 
-from tests.contract.test_http import ASKED, ended, opened
+from tests.contract.test_http import ASKED, descriptors_below, ended, opened
 from trustgraph_prompt.llm import ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.telemetry import http, status_page
@@ -136,13 +135,9 @@ async def test_a_listener_gives_way_when_no_descriptor_is_left() -> None:
         host, _, port = bound.partition(":")
         probe = stack.enter_context(socket())
         probe.setblocking(False)
-        soft, hard = getrlimit(RLIMIT_NOFILE)
-        setrlimit(RLIMIT_NOFILE, (1, hard))  # a thread of an earlier test may yet close what it had open
-        try:
+        with descriptors_below(1):  # whatever threads of earlier tests may still close
             await loop.sock_connect(probe, (host, int(port)))
             await ended(reader)
-        finally:
-            setrlimit(RLIMIT_NOFILE, (soft, hard))
         await loop.sock_sendall(probe, ASKED)
         assert b"200 OK" in await asyncio.wait_for(loop.sock_recv(probe, 1000), 30)
 

@@ -81,7 +81,7 @@ def become(arguments: list[str], folder: str, environment: dict[str, str]) -> No
     try:
         main()
     except SystemExit as ended:
-        if ended.code is None or isinstance(ended.code, int):
+        if isinstance(ended.code, int | None):
             _end(ended.code or 0)
         raise
 

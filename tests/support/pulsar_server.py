@@ -21,7 +21,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -107,11 +107,10 @@ class PulsarServer:
         """SIGKILL to a server of our own, as a machine that fails would; returns when nobody listens."""
         self._order("kill")
         address = urllib.parse.urlsplit(self.url)
-        deadline = time.monotonic() + _KILL_SECONDS
-        while _listens(str(address.hostname), address.port or 0):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the broker at {self.url} was killed and still listens")
-            time.sleep(0.01)
+        _wait_until(
+            lambda: not _listens(str(address.hostname), address.port or 0),
+            f"the broker at {self.url} was killed and still listens",
+        )
 
     def start_again(self) -> None:
         """After `kill`: the same ports, and what was on the disk; returns when it is healthy.
@@ -134,11 +133,7 @@ class PulsarServer:
         Returns when it has stopped; one in a container does so soon after.
         """
         self._order("freeze")
-        deadline = time.monotonic() + _KILL_SECONDS
-        while not self._has_stopped():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the broker at {self.url} was told to stop and still runs")
-            time.sleep(0.01)
+        _wait_until(self._has_stopped, f"the broker at {self.url} was told to stop and still runs")
 
     def thaw(self) -> None:
         """After `freeze`: it goes on."""
@@ -397,6 +392,15 @@ def _succeeds(*command: str) -> bool:
         return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
     except subprocess.TimeoutExpired:
         return False
+
+
+def _wait_until(happened: Callable[[], bool], otherwise: str) -> None:
+    """Raises `RuntimeError` if it does not happen in time."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    while not happened():
+        if time.monotonic() > deadline:
+            raise RuntimeError(otherwise)
+        time.sleep(0.01)
 
 
 def _listens(host: str, port: int) -> bool:

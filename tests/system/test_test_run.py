@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,11 +21,15 @@ def test_that_hangs(number):
         time.sleep(0.01)
 
 def test_that_hangs_and_lets_nobody_end_it():
+    # What would end it is caught in another frame, so this one stands on one line.
     while True:
-        try:
-            time.sleep(0.01)
-        except BaseException:
-            pass
+        sleep_whatever_happens()
+
+def sleep_whatever_happens():
+    try:
+        time.sleep(0.01)
+    except BaseException:
+        pass
 
 @pytest.fixture
 def closed():
@@ -115,7 +118,7 @@ def test_a_test_that_hangs_ends_and_says_where_and_the_others_go_on(tmp_path: Pa
     assert "TestHangs: still at work after 1.5 s" in output
     assert "test_some.py:9" in output
     assert "test_some.py::test_that_hangs - " in output
-    assert re.search(r'test_some.py", line 1[2-6] in test_that_hangs_and_lets_nobody_end_it', output)
+    assert 'test_some.py", line 14 in test_that_hangs_and_lets_nobody_end_it' in output
     assert "crashed while running 'test_some.py::test_that_hangs_and_lets_nobody_end_it'" in output
     assert "ERROR test_some.py::test_that_fails_and_then_hangs - " in output
     assert (tmp_path / "closed").read_text() == "closed"

@@ -223,7 +223,7 @@ class Delivery:
             if self._cancelled:
                 self.cancel()
         if self._cancelled:
-            await asyncio.sleep(0)  # raises
+            await asyncio.sleep(0)  # raises `CancelledError`
         return result
 
     async def _wait(self, disposition: WaitHere, job: _Job) -> None:
