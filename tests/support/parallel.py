@@ -134,16 +134,18 @@ class _InOrder(LoadScheduling):  # type: ignore[misc]
             self._send_tests(node, max(lacking, self.maxschedchunk))
 
     def _send_tests(self, node: object, count: int) -> None:
-        groups = self.config.stash[_COLLECTED].groups
         first, end = self._open_to(node)
         last = min(first + count, end)
-        while first < last < end:
-            group = groups.get(self.pending[last])
-            if group is None or group != groups.get(self.pending[last - 1]):
-                break
+        while first < last < end and self._continues_a_group(last):
             last += 1
         self.pending[:last] = self.pending[first:last] + self.pending[:first]
         super()._send_tests(node, last - first)
+
+    def _continues_a_group(self, place: int) -> bool:
+        """Whether the test at this place of `pending` is of the same group as the one before it."""
+        groups = self.config.stash[_COLLECTED].groups
+        group = groups.get(self.pending[place])
+        return group is not None and group == groups.get(self.pending[place - 1])
 
     def _open_to(self, node: object) -> tuple[int, int]:
         """From where to where in `pending` are the tests of which the worker gets the next."""
