@@ -6,22 +6,21 @@ import asyncio
 import gc
 import json
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 from weakref import WeakSet
 
 import pytest
 
 from tests.support.flaky_broker import FlakyBroker
-from tests.support.workers import ENTRIES, House, Working
-from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
+from tests.support.workers import ENTRIES, Heard, House, Working
+from trustgraph_prompt.broker import Broker, Consumer, Message, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
-from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker.flow import Input
+from trustgraph_prompt.worker.flow import Flow, Input
 from trustgraph_prompt.worker.loop import FlowLoop
 from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.telemetry import logs
@@ -87,7 +86,7 @@ async def test_a_producer_that_was_closed_is_replaced(house: House, flaky: Flaky
     assert model.calls == 3
 
 
-async def test_a_request_that_is_cancelled_while_its_answer_is_sent_gets_no_error_after_it(
+async def test_a_response_that_awaits_its_confirmation_when_the_drain_ends_is_not_followed_by_an_error(
     house: House, flaky: FlakyBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = house.flow(persistent=False)
@@ -98,8 +97,9 @@ async def test_a_request_that_is_cancelled_while_its_answer_is_sent_gets_no_erro
     await responses.until(1)
 
     stopping = asyncio.create_task(working.stop())
-    while "are cancelled" not in caplog.text:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(30):
+        while "are cancelled" not in caplog.text:
+            await asyncio.sleep(0.01)
     confirmed.set()
     await stopping
 
@@ -384,49 +384,6 @@ async def test_the_time_to_drain_begins_with_the_signal_whatever_the_broker_answ
     assert [piece["text"] for piece in await responses.under(id)] == ["in time"]
 
 
-class BrokerThatConfirmsLate(BrokerWrapper):
-    """What is published on `topic` arrives at once, and is confirmed once `confirms` is set."""
-
-    def __init__(self, broker: Broker, topic: str) -> None:
-        super().__init__(broker)
-        self._topic = topic
-        self.confirms = asyncio.Event()
-
-    def _producer(self, producer: Producer) -> Producer:
-        if producer.topic == self._topic:
-            send = producer.send
-
-            async def send_and_wait(*arguments: Any, **options: Any) -> str:
-                id = await send(*arguments, **options)
-                await self.confirms.wait()
-                return id
-
-            cast(Any, producer).send = send_and_wait
-        return producer
-
-
-async def test_a_response_that_awaits_its_confirmation_when_the_drain_ends_is_not_followed_by_an_error(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    late = house.broker = BrokerThatConfirmsLate(house.broker, house.topic("responses"))
-    flow = house.flow(persistent=False)
-    responses = await house.hear(house.topic("responses"))
-    working = await house.work(flow, lambda call: "in time", drain_timeout=0.1)
-    id = await house.send(flow, "say", text="x")
-    await responses.until(1)
-
-    stopping = asyncio.create_task(working.stop())
-    async with asyncio.timeout(30):
-        while "are cancelled" not in caplog.text:
-            await asyncio.sleep(0.01)
-    late.confirms.set()
-    await stopping
-
-    [response] = await responses.under(id)
-    assert response["text"] == "in time"
-    assert len(await responses.all()) == 1
-
-
 async def test_a_worker_that_is_stopped_before_it_starts_ends(house: House) -> None:
     stopped = worker(house, house.broker)
     stopped.stop()
@@ -450,6 +407,84 @@ class Breaking:
             raise BrokerUnavailable("gone")
         self._left -= 1
         return await self._consumer.receive()
+
+
+class Defective(Breaking):
+    """A consumer that fails on its second message."""
+
+    async def receive(self) -> Message | None:
+        message = await self._consumer.receive()
+        if message is not None and self._left == 0:
+            raise ZeroDivisionError("a defect")
+        self._left -= 1
+        return message
+
+
+@pytest.fixture
+async def sending(house: House, flaky: FlakyBroker) -> Sending:
+    """A loop that awaits the confirmation of an answer."""
+    flow = house.flow(persistent=False, concurrency=2)
+    responses = await house.hear(house.topic("responses"))
+    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
+
+    async def subscribe() -> Consumer:
+        consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
+        return cast(Consumer, Defective(consumer, 1))
+
+    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
+    loop = FlowLoop(flow, subscribe, shared.of_flow(ScriptedProvider(Counted())))
+    serving = asyncio.create_task(loop.serve())
+    await house.send(flow, "define", text="x")
+    await responses.until(1)
+    return Sending(flow, loop, serving, confirmed, responses)
+
+
+@dataclass
+class Sending:
+    flow: Flow
+    loop: FlowLoop
+    serving: asyncio.Task[None]
+    confirmed: asyncio.Event
+    responses: Heard
+
+
+@pytest.mark.parametrize("end", ["defect", "cancel", "give up"])
+async def test_what_a_loop_is_sending_when_it_ends_is_not_followed_by_an_error(
+    house: House, sending: Sending, end: str
+) -> None:
+    match end:
+        case "defect":
+            await house.send(sending.flow, "define", text="y")
+        case "cancel":
+            sending.serving.cancel()
+        case "give up":
+            sending.loop.give_up()
+            await sending.loop.stop()
+    done, _ = await asyncio.wait([sending.serving], timeout=0.1)
+    assert not done
+
+    sending.confirmed.set()
+    async with asyncio.timeout(30):
+        await asyncio.gather(sending.serving, return_exceptions=True)
+
+    [response] = await sending.responses.all()
+    assert json.loads(response.data)["error"] is None
+
+
+@pytest.mark.parametrize("end", ["cancel", "give up"])
+async def test_a_loop_that_has_given_up_can_be_ended_at_once(sending: Sending, end: str) -> None:
+    sending.loop.give_up()
+    match end:
+        case "cancel":
+            sending.serving.cancel()
+        case "give up":
+            sending.loop.give_up()
+            await sending.loop.stop()
+
+    done, _ = await asyncio.wait([sending.serving], timeout=30)
+
+    assert done
+    assert len(await sending.responses.all()) == 1
 
 
 async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_once(house: House) -> None:

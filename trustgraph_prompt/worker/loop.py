@@ -36,17 +36,22 @@ class FlowLoop:
         self._stopping = stopping or asyncio.Event()
         self._consumers = ConsumerKeeper(flow, subscribe, services, self._stopping)
         self._slots = asyncio.Semaphore(flow.concurrency)
-        self._tasks: asyncio.TaskGroup
-        self._in_work: set[Delivery] = set()
-        self._cancelled = False
+        self._in_progress: dict[asyncio.Task[None], Delivery] = {}
+        self._given_up = False
 
     async def serve(self) -> None:
-        """Serve until `stop` is called and all messages in progress are settled."""
+        """Serve until `stop` is called and all messages in progress are settled.
+
+        If it fails or is cancelled, the requests in progress are given up as by `give_up`.
+        """
+        self._given_up = False
         try:
-            async with asyncio.TaskGroup() as self._tasks:
-                while consumer := await self._consumers.next():
-                    async with self._consumers.watched(consumer, self._tasks):
-                        await self._receive(consumer)
+            await self._receive_until_stopped()
+            await self._until_settled()
+        except BaseException:
+            self.give_up()
+            await self._until_settled()
+            raise
         finally:
             await self._consumers.close_all()
         self._consumers.forget()
@@ -57,30 +62,44 @@ class FlowLoop:
         await self._consumers.stop()
 
     def give_up(self) -> None:
-        """Cancel the requests in progress: persistent ones are left for other workers, others get errors."""
-        self._cancelled = True
-        for delivery in self._in_work:
+        """Cancel the requests in progress: persistent ones are left for other workers, others get errors.
+
+        What is being sent is sent first, unless this is the second call.
+        """
+        self._given_up = True
+        for delivery in self._in_progress.values():
             delivery.cancel()
 
+    async def _receive_until_stopped(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            while consumer := await self._consumers.next():
+                async with self._consumers.watched(consumer, tasks):
+                    await self._receive(consumer)
+                    tasks.create_task(self._close_when_settled(consumer))
+
     async def _receive(self, consumer: Consumer) -> None:
-        """Process messages until the consumer ends; closes it when all are settled. Raises `BrokerError`."""
+        """Process messages until the consumer ends. Raises `BrokerError`."""
         settler = Settler(self._flow, consumer, self._services)
-        unsettled: set[asyncio.Task[None]] = set()
-
-        def settled(task: asyncio.Task[None]) -> None:
-            unsettled.discard(task)
-            self._slots.release()
-
         while message := await self._next(consumer):
-            task = self._tasks.create_task(self._process(message, settler))
-            unsettled.add(task)
-            task.add_done_callback(settled)
-        self._tasks.create_task(self._close_after(unsettled, consumer))
+            delivery = Delivery(message, self._flow, settler, self._services)
+            if self._given_up:
+                delivery.cancel()
+            task = asyncio.create_task(self._process(message, delivery))
+            self._in_progress[task] = delivery
+            task.add_done_callback(self._ended)
 
-    async def _close_after(self, unsettled: set[asyncio.Task[None]], consumer: Consumer) -> None:
-        if unsettled:
-            await asyncio.wait(unsettled)
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._in_progress[task]
+        self._slots.release()
+
+    async def _close_when_settled(self, consumer: Consumer) -> None:
+        await self._until_settled()
         await self._consumers.close(consumer)
+
+    async def _until_settled(self) -> None:
+        """Wait for the messages that are in progress now."""
+        if self._in_progress:
+            await asyncio.wait(self._in_progress)
 
     async def _next(self, consumer: Consumer) -> Message | None:
         """Take a slot and receive a message; without a message the slot is released.
@@ -107,32 +126,23 @@ class FlowLoop:
         while not self._flow.has_prompt(self._services.prompts):
             await self._services.sleep(SECONDS_BETWEEN_LOOKS)
 
-    async def _process(self, message: Message, settler: Settler) -> None:
+    async def _process(self, message: Message, delivery: Delivery) -> None:
         """Process and settle a message. Raises nothing."""
         request = message.properties.get("id") or message.id
         with logs.about(flow=self._flow.name, request=request):
             try:
                 with self._services.tracing.request(self._flow, message) as record_result:
-                    await self._run_or_abandon(
-                        Delivery(message, self._flow, settler, self._services), record_result
-                    )
+                    await self._run_or_abandon(delivery, record_result)
             except Exception:
                 log.exception("internal error, the message stays unacknowledged")
 
     async def _run_or_abandon(self, delivery: Delivery, record_result: RecordResult) -> None:
         """Process a message; if that is cancelled, settle it at once."""
-        task = asyncio.current_task()
-        assert task is not None
-        if not self._cancelled:
-            self._in_work.add(delivery)
-            try:
-                with self._services.metrics.in_work(self._flow.name):
-                    if (result := await delivery.run()) is not None:
-                        record_result(result)
-                    return
-            except asyncio.CancelledError:
-                if task.cancelling() > 1:  # cancelled again: no time left to settle it
-                    raise
-            finally:
-                self._in_work.discard(delivery)
-        await delivery.abandon()
+        try:
+            with self._services.metrics.in_work(self._flow.name):
+                if (result := await delivery.run()) is not None:
+                    record_result(result)
+        except asyncio.CancelledError:
+            if delivery.cancelled_at_once:
+                raise
+            await delivery.abandon()

@@ -88,7 +88,7 @@ class _Job:
 
 
 class Delivery:
-    """Processes one message. Call `run`, and `abandon` if `cancel` ended it."""
+    """Processes one message. Call `run`, and `abandon` if `cancel` ended it and there is time."""
 
     def __init__(self, message: Message, flow: Flow, settler: Settler, services: Services) -> None:
         self._message = message
@@ -102,7 +102,7 @@ class Delivery:
         self._provider_is_back = False
         self._running: asyncio.Task[Any] | None = None
         self._sending = False
-        self._cancelled = False
+        self._cancels = 0
 
     async def run(self) -> Result | None:
         """Process and settle the message; returns the last result, None if it was not started.
@@ -110,6 +110,7 @@ class Delivery:
         While the message awaits its provider, a crash is not counted against it, and others may start.
         """
         self._running = asyncio.current_task()
+        self._end_if_cancelled()
         while True:
             result = await self._run_recorded()
             if self._awaited is None:
@@ -151,13 +152,22 @@ class Delivery:
                 return await self._until_settled(self._job)
 
     def cancel(self) -> None:
-        """Cancel `run`; while it sends, as soon as that ends.
+        """Cancel `run`, while it sends as soon as that ends; the second time cancel it or `abandon` at once.
 
         A message that is being sent cannot be recalled. An error would be sent after it.
         """
-        self._cancelled = True
-        if self._running is not None and not self._sending:
+        self._cancels += 1
+        if self._running is not None and (self.cancelled_at_once or not self._sending):
             self._running.cancel()
+
+    @property
+    def cancelled_at_once(self) -> bool:
+        """Whether there is no time left for `abandon`."""
+        return self._cancels > 1
+
+    def _end_if_cancelled(self) -> None:
+        if self._cancels:
+            raise asyncio.CancelledError
 
     async def abandon(self) -> None:
         """Settle the message at once, without retries: the worker stops, or the flow is removed."""
@@ -220,10 +230,7 @@ class Delivery:
             result = await _try(job.send)
         finally:
             self._sending = False
-            if self._cancelled:
-                self.cancel()
-        if self._cancelled:
-            await asyncio.sleep(0)  # raises `CancelledError`
+        self._end_if_cancelled()
         return result
 
     async def _wait(self, disposition: WaitHere, job: _Job) -> None:
