@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.asking import Asked, Script, cut, lines, numbers, why
+from tests.support.asking import Asked, Clock, Script, cut, lines, numbers, why
 from tests.support.caching import Model, definition, keep
 from trustgraph_prompt.ask import MemoryCache, ask
 from trustgraph_prompt.ask.messages import VALUES_SHOWN
@@ -260,7 +260,8 @@ class TestTheCache:
     async def test_an_answer_is_not_kept_whose_last_pass_broke_off(self, last: ScriptedAnswer) -> None:
         cache, prompt = MemoryCache(), definition(passes=2)
         script = Script(ScriptedAnswer(lines([1])), *[last] * (3 if last.error else 1))
-        assert (await keep(script, cache, prompt=prompt)).value == numbers([1])
+        outcome = await keep(script, cache, prompt=prompt, sleep=Clock().sleep)
+        assert outcome.value == numbers([1])
         assert not (await keep(Model(lines([1])), cache, prompt=prompt)).cached
 
 
