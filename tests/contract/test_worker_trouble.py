@@ -13,7 +13,7 @@ from weakref import WeakSet
 import pytest
 
 from tests.support.flaky_broker import FlakyBroker
-from tests.support.workers import ENTRIES, Heard, House, Working
+from tests.support.workers import ENTRIES, Heard, House, Script, Working
 from trustgraph_prompt.broker import Broker, Consumer, Message, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
@@ -410,7 +410,7 @@ class Breaking:
 
 
 class Defective(Breaking):
-    """A consumer that fails on its second message."""
+    """A consumer that raises an internal error after so many messages."""
 
     async def receive(self) -> Message | None:
         message = await self._consumer.receive()
@@ -420,71 +420,211 @@ class Defective(Breaking):
         return message
 
 
-@pytest.fixture
-async def sending(house: House, flaky: FlakyBroker) -> Sending:
-    """A loop that awaits the confirmation of an answer."""
-    flow = house.flow(persistent=False, concurrency=2)
+@dataclass
+class Serving:
+    """A flow whose loop is being served, and what requesters hear of it."""
+
+    house: House
+    flow: Flow
+    loop: FlowLoop
+    task: asyncio.Task[None]
+    responses: Heard
+
+    async def end(self, how: str) -> None:
+        match how:
+            case "fails":
+                await self.house.send(self.flow, "define", text="y")
+            case "is cancelled":
+                self.task.cancel()
+            case "gives up":
+                self.loop.give_up()
+
+    async def ended(self) -> BaseException | None:
+        """How it has ended; nothing of it goes on."""
+        await self.loop.stop()
+        async with asyncio.timeout(30):
+            [how] = await asyncio.gather(self.task, return_exceptions=True)
+        assert not any("FlowLoop._process" in repr(task) for task in asyncio.all_tasks())
+        return how
+
+
+async def serve(
+    house: House, prompt: str, *, persistent: bool = False, model: Script = lambda call: CHALK
+) -> Serving:
+    """Serve a request, and fail on the next one."""
+    flow = house.flow(concurrency=2, persistent=persistent)
     responses = await house.hear(house.topic("responses"))
-    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
 
     async def subscribe() -> Consumer:
         consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
         return cast(Consumer, Defective(consumer, 1))
 
     shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
-    loop = FlowLoop(flow, subscribe, shared.of_flow(ScriptedProvider(Counted())))
+    loop = FlowLoop(flow, subscribe, shared.of_flow(ScriptedProvider(model)))
     serving = asyncio.create_task(loop.serve())
+    await house.send(flow, prompt, id="first", text="x")
+    return Serving(house, flow, loop, serving, responses)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("prompt", ["define", "unknown"])
+@pytest.mark.parametrize("ends", ["fails", "is cancelled", "gives up", "fails, gives up", "gives up, fails"])
+async def test_a_response_that_is_sent_while_a_loop_ends_is_the_only_one(
+    house: House, flaky: FlakyBroker, ends: str, prompt: str, persistent: bool
+) -> None:
+    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
+    serving = await serve(house, prompt, persistent=persistent)
+    await serving.responses.until(1)
+    for end in ends.split(", "):
+        await serving.end(end)
+        await asyncio.sleep(0.05)
+    assert not serving.task.done()
+
+    confirmed.set()
+    how = await serving.ended()
+
+    assert isinstance(how, ExceptionGroup) == ("fails" in ends)
+    assert isinstance(how, asyncio.CancelledError) == (ends == "is cancelled")
+    await house.work(serving.flow, Counted())
+    await serving.responses.under(await house.send(serving.flow, "define", text="z"))
+    answers = [json.loads(m.data) for m in serving.responses.messages if m.properties["id"] == "first"]
+    assert [answer["error"] and answer["error"]["type"] for answer in answers] == [
+        None if prompt == "define" else "unknown-prompt"
+    ]
+
+
+async def test_a_piece_that_is_sent_when_a_worker_ends_is_not_sent_by_the_next_one(
+    house: House, flaky: FlakyBroker
+) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
+    working = await house.work(flow, lambda call: ScriptedAnswer("abcd", chunk=2), drain_timeout=0)
+    id = await house.send(flow, "say", streaming=True, text="x")
+    await responses.until(1)
+    flaky.unconfirmed.clear()
+    await working.stop()
+    confirmed.set()
+    await house.work(flow, lambda call: "another")
+
+    first, last = await responses.under(id)
+
+    assert (first["text"], last["error"]["type"]) == ("ab", "shutting-down")
+    await responses.under(await house.send(flow, "say", text="y"))
+    assert len(await responses.all()) == 3
+
+
+class Panic(BaseException):
+    """As native code raises it."""
+
+
+async def test_a_panic_is_an_internal_error_of_one_request(house: House) -> None:
+    flow = house.flow(deliveries=1)
+    responses = await house.hear(house.topic("responses"))
+
+    def model(call: Call) -> str:
+        if "panic" in call.messages[-1].text:
+            raise Panic
+        return "calm"
+
+    await house.work(flow, model)
+
+    [response] = await responses.under(await house.send(flow, "say", text="panic"))
+    assert response["error"]["type"] == "internal-error"
+    [response] = await responses.under(await house.send(flow, "say", text="x"))
+    assert response["text"] == "calm"
+
+
+async def test_an_error_that_is_sent_while_a_loop_ends_is_not_interrupted(
+    house: House, flaky: FlakyBroker
+) -> None:
+    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
+    serving = await serve(house, "define", model=lambda call: ScriptedAnswer("late", delay=3600))
+    await serving.end("fails")
+    await serving.responses.until(1)
+    await serving.end("gives up")
+    await asyncio.sleep(0.05)
+    assert not serving.task.done()
+
+    confirmed.set()
+    await serving.ended()
+
+    [response] = await serving.responses.under("first")
+    assert response["error"]["type"] == "shutting-down"
+
+
+async def test_a_response_that_cannot_be_sent_when_a_loop_ends_is_left_to_the_next_worker(
+    house: House, flaky: FlakyBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
+    serving = await serve(house, "define", persistent=True)
+    await serving.responses.until(1)
+    await serving.end("gives up")
+    flaky.failures[house.topic("responses")] = 1
+    confirmed.set()
+    await serving.ended()
+
+    assert "retry in" not in caplog.text
+    await house.work(serving.flow, Counted())
+    await serving.responses.until(2)
+
+
+async def test_a_loop_ends_when_all_is_answered_that_came_from_a_lost_consumer(house: House) -> None:
+    flow = house.flow(persistent=False)
+    responses = await house.hear(house.topic("responses"))
+    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
+    consumers: list[Any] = [await house.broker.consumer(flow.input.topic, flow.input.subscription), None]
+
+    async def subscribe() -> Consumer | None:
+        consumer = consumers.pop(0)
+        return consumer and cast(Consumer, Breaking(consumer, 1))
+
+    services = shared.of_flow(ScriptedProvider(lambda call: ScriptedAnswer(CHALK, delay=1)))
+    id = await house.send(flow, "define", text="x")
+    async with asyncio.timeout(30):
+        await FlowLoop(flow, subscribe, services).serve()
+
+    [response] = await responses.all()
+    assert response.properties["id"] == id
+
+
+async def test_a_response_that_is_never_confirmed_keeps_no_worker(
+    house: House, flaky: FlakyBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_TO_GIVE_UP", 0.1)
+    monkeypatch.setattr("trustgraph_prompt.worker.loop.SECONDS_TO_GIVE_UP", 3600)
+    flow = house.flow(persistent=False)
+    responses = await house.hear(house.topic("responses"))
+    flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
+    working = await house.work(flow, Counted(), drain_timeout=0)
     await house.send(flow, "define", text="x")
     await responses.until(1)
-    return Sending(flow, loop, serving, confirmed, responses)
 
-
-@dataclass
-class Sending:
-    flow: Flow
-    loop: FlowLoop
-    serving: asyncio.Task[None]
-    confirmed: asyncio.Event
-    responses: Heard
-
-
-@pytest.mark.parametrize("end", ["defect", "cancel", "give up"])
-async def test_what_a_loop_is_sending_when_it_ends_is_not_followed_by_an_error(
-    house: House, sending: Sending, end: str
-) -> None:
-    match end:
-        case "defect":
-            await house.send(sending.flow, "define", text="y")
-        case "cancel":
-            sending.serving.cancel()
-        case "give up":
-            sending.loop.give_up()
-            await sending.loop.stop()
-    done, _ = await asyncio.wait([sending.serving], timeout=0.1)
-    assert not done
-
-    sending.confirmed.set()
     async with asyncio.timeout(30):
-        await asyncio.gather(sending.serving, return_exceptions=True)
+        await working.stop()
 
-    [response] = await sending.responses.all()
-    assert json.loads(response.data)["error"] is None
+    assert len(await responses.all()) == 1
 
 
-@pytest.mark.parametrize("end", ["cancel", "give up"])
-async def test_a_loop_that_has_given_up_can_be_ended_at_once(sending: Sending, end: str) -> None:
-    sending.loop.give_up()
-    match end:
-        case "cancel":
-            sending.serving.cancel()
-        case "give up":
-            sending.loop.give_up()
-            await sending.loop.stop()
+CUT_OFF = ["is cancelled, is cancelled", "gives up, gives up", "gives up, gives up, is cancelled"]
 
-    done, _ = await asyncio.wait([sending.serving], timeout=30)
 
-    assert done
-    assert len(await sending.responses.all()) == 1
+@pytest.mark.parametrize("ends", ["fails", "is cancelled", *CUT_OFF])
+async def test_a_response_that_is_never_confirmed_keeps_no_loop(
+    house: House, flaky: FlakyBroker, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    if ends not in CUT_OFF:
+        monkeypatch.setattr("trustgraph_prompt.worker.loop.SECONDS_TO_GIVE_UP", 0.1)
+    flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
+    serving = await serve(house, "define")
+    await serving.responses.until(1)
+    for end in ends.split(", "):
+        await serving.end(end)
+        await asyncio.sleep(0)
+
+    await serving.ended()
+
+    assert len(await serving.responses.all()) == 1
 
 
 async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_once(house: House) -> None:

@@ -12,7 +12,8 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 class FlakyBroker:
     """`failures` says for a topic how many sends fail as if the broker were away; `closed` breaks once.
 
-    What is sent to a topic in `unconfirmed` arrives, and the sender hears of it when the event is set.
+    What is sent to a topic in `unconfirmed` arrives, and the sender hears of it when the event is set: of a
+    failure, if `failures` then says so.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -39,13 +40,20 @@ class _FlakyProducer:
             self._broker.closed.discard(self.topic)
             await self._producer.close()
             raise BrokerClosed(self.topic)
+        self._fail_if_told()
+        id = await self._producer.send(data, **options)
+        if self.topic in self._broker.unconfirmed:
+            try:
+                await self._broker.unconfirmed[self.topic].wait()
+            finally:
+                await asyncio.sleep(0.01)  # cancelled too, a real client does not end in one turn of the loop
+            self._fail_if_told()
+        return id
+
+    def _fail_if_told(self) -> None:
         if self._broker.failures.get(self.topic, 0) > 0:
             self._broker.failures[self.topic] -= 1
             raise BrokerUnavailable(self.topic)
-        id = await self._producer.send(data, **options)
-        if self.topic in self._broker.unconfirmed:
-            await self._broker.unconfirmed[self.topic].wait()
-        return id
 
     async def close(self) -> None:
         await self._producer.close()

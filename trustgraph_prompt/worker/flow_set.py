@@ -14,7 +14,7 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker.crash_record import CrashRecord, SharedExclusiveLock
 from trustgraph_prompt.worker.dead_letters import record
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.loop import FlowLoop
+from trustgraph_prompt.worker.loop import SECONDS_TO_GIVE_UP, FlowLoop
 from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.retry_broker import cancel_when_stopped, retry_until_stopped
 
@@ -22,9 +22,6 @@ log = logging.getLogger(__name__)
 
 SECONDS_TO_TAKE_OVER = 30.0
 """How long the old version of a changed flow keeps running if the new one cannot subscribe."""
-
-SECONDS_TO_GIVE_UP = 5.0
-"""For error responses to the requests that are left after a drain."""
 
 SECONDS_TO_CLOSE_RECORD = 1.0
 """For the deletion of the entry in the crash record."""
@@ -217,6 +214,7 @@ class FlowSet:
             _, late = await asyncio.wait(late, timeout=SECONDS_TO_GIVE_UP)
         if late:
             log.error("%s: not all cancelled requests could be answered in time", part)
+            running.loop.give_up()
             running.task.cancel()
             await asyncio.wait(late)
         stopping.cancel()

@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 0.5
 """How often to look whether the prompt of a flow exists."""
 
+SECONDS_TO_GIVE_UP = 5.0
+"""For the answers that are being sent when requests are given up, and for error responses to the others."""
+
 
 class FlowLoop:
     """Serves one flow until it is stopped. `subscribe` returns a consumer, None once `stopping` is set."""
@@ -42,15 +45,14 @@ class FlowLoop:
     async def serve(self) -> None:
         """Serve until `stop` is called and all messages in progress are settled.
 
-        If it fails or is cancelled, the requests in progress are given up as by `give_up`.
+        If it fails or is cancelled, it gives up the requests in progress, and takes at most
+        `SECONDS_TO_GIVE_UP` for that.
         """
-        self._given_up = False
         try:
             await self._receive_until_stopped()
             await self._until_settled()
         except BaseException:
-            self.give_up()
-            await self._until_settled()
+            await self._give_up_in_time()
             raise
         finally:
             await self._consumers.close_all()
@@ -62,13 +64,24 @@ class FlowLoop:
         await self._consumers.stop()
 
     def give_up(self) -> None:
-        """Cancel the requests in progress: persistent ones are left for other workers, others get errors.
+        """Cancel all requests: persistent ones are left for other workers, others get errors.
 
-        What is being sent is sent first, unless this is the second call.
+        A response that is being sent is still sent; a second call cuts it off.
         """
+        self._cancel(cut_off=self._given_up)
         self._given_up = True
+
+    async def _give_up_in_time(self) -> None:
+        self._cancel()
+        try:
+            await self._until_settled(SECONDS_TO_GIVE_UP)
+        finally:
+            self._cancel(cut_off=True)
+            await self._until_settled()
+
+    def _cancel(self, *, cut_off: bool = False) -> None:
         for delivery in self._in_progress.values():
-            delivery.cancel()
+            delivery.cancel(cut_off=cut_off)
 
     async def _receive_until_stopped(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -96,10 +109,10 @@ class FlowLoop:
         await self._until_settled()
         await self._consumers.close(consumer)
 
-    async def _until_settled(self) -> None:
+    async def _until_settled(self, timeout: float | None = None) -> None:
         """Wait for the messages that are in progress now."""
         if self._in_progress:
-            await asyncio.wait(self._in_progress)
+            await asyncio.wait(self._in_progress, timeout=timeout)
 
     async def _next(self, consumer: Consumer) -> Message | None:
         """Take a slot and receive a message; without a message the slot is released.
@@ -127,7 +140,7 @@ class FlowLoop:
             await self._services.sleep(SECONDS_BETWEEN_LOOKS)
 
     async def _process(self, message: Message, delivery: Delivery) -> None:
-        """Process and settle a message. Raises nothing."""
+        """Process and settle a message. Raises only `CancelledError`."""
         request = message.properties.get("id") or message.id
         with logs.about(flow=self._flow.name, request=request):
             try:
@@ -137,12 +150,12 @@ class FlowLoop:
                 log.exception("internal error, the message stays unacknowledged")
 
     async def _run_or_abandon(self, delivery: Delivery, record_result: RecordResult) -> None:
-        """Process a message; if that is cancelled, settle it at once."""
+        """Process a message; if that is cancelled, settle it without retries."""
         try:
             with self._services.metrics.in_work(self._flow.name):
                 if (result := await delivery.run()) is not None:
                     record_result(result)
         except asyncio.CancelledError:
-            if delivery.cancelled_at_once:
+            if delivery.is_cut_off:
                 raise
             await delivery.abandon()

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge, ProviderError, RenderError, RequestError
@@ -50,6 +50,8 @@ from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 LONGEST_NAME = 100
 """Characters of a prompt's name in the log: requesters choose it freely."""
 
@@ -88,7 +90,7 @@ class _Job:
 
 
 class Delivery:
-    """Processes one message. Call `run`, and `abandon` if `cancel` ended it and there is time."""
+    """Processes one message. Call `run`, and `abandon` if `cancel` ended it."""
 
     def __init__(self, message: Message, flow: Flow, settler: Settler, services: Services) -> None:
         self._message = message
@@ -102,7 +104,9 @@ class Delivery:
         self._provider_is_back = False
         self._running: asyncio.Task[Any] | None = None
         self._sending = False
-        self._cancels = 0
+        self._cancelled = False
+        self.is_cut_off = False
+        self._answered: GiveUp | None = None
 
     async def run(self) -> Result | None:
         """Process and settle the message; returns the last result, None if it was not started.
@@ -134,12 +138,12 @@ class Delivery:
     async def _run_once(self) -> Result | None:
         flow, services, message = self._flow, self._services, self._message
         if self._crashes and isinstance(disposition := decide(self._situation(None)), Settlement):
-            await self._settler.settle(message, disposition, None)
+            await self._settle(disposition, None)
             return None
         try:
             request = decode(message, flow)
         except RequestError as error:
-            await self._settler.settle(message, self._settlement(error), None)
+            await self._settle(self._settlement(error), None)
             return error
         REQUEST.set(request.id)
         with _about(request):
@@ -151,31 +155,30 @@ class Delivery:
                     entry.forget_result()
                 return await self._until_settled(self._job)
 
-    def cancel(self) -> None:
-        """Cancel `run`, while it sends as soon as that ends; the second time cancel it or `abandon` at once.
+    def cancel(self, *, cut_off: bool = False) -> None:
+        """Cancel `run`; if it is sending a response, only once that is sent.
 
-        A message that is being sent cannot be recalled. An error would be sent after it.
+        Such a response cannot be recalled, and an error would follow it. `cut_off`: cancel `run` or `abandon`
+        whatever it does; the broker redelivers a persistent message.
         """
-        self._cancels += 1
-        if self._running is not None and (self.cancelled_at_once or not self._sending):
+        now = cut_off or not (self._cancelled or self._sending)
+        self._cancelled, self.is_cut_off = True, self.is_cut_off or cut_off
+        if now and self._running is not None:
             self._running.cancel()
 
-    @property
-    def cancelled_at_once(self) -> bool:
-        """Whether there is no time left for `abandon`."""
-        return self._cancels > 1
-
     def _end_if_cancelled(self) -> None:
-        if self._cancels:
+        if self._cancelled:
             raise asyncio.CancelledError
 
     async def abandon(self) -> None:
-        """Settle the message at once, without retries: the worker stops, or the flow is removed."""
+        """Settle the message without retries: the worker stops, or the flow is removed."""
         job = self._job
         result = job.entry.result if job else None
-        settlement = self._settlement(result.outcome if result else None, ending=True)
+        settlement = self._answered or self._settlement(result.outcome if result else None, ending=True)
         with _about(job.request) if job else nullcontext():
             try:
+                if isinstance(settlement, GiveUp) and settlement.answer:
+                    await self._answer(settlement)
                 await self._settler.settle_now(self._message, settlement, job.request if job else None)
             except BrokerError as error:
                 log.error("the message could not be settled during shutdown: %s", error)
@@ -203,7 +206,7 @@ class Delivery:
                     return result
         if isinstance(disposition, Retry) and disposition.ask_again:
             job.entry.forget_result()
-        settled = await self._settler.settle(self._message, disposition, job.request)
+        settled = await self._settle(disposition, job.request)
         if settled and isinstance(disposition, GiveUp):
             job.entry.forget()
         return result
@@ -225,13 +228,31 @@ class Delivery:
         return result
 
     async def _send(self, job: _Job) -> Result:
+        return await self._uncancelled(partial(_try, job.send))
+
+    async def _settle(self, settlement: Settlement, request: Request | None) -> bool:
+        """Settle the message, with retries during broker outages; returns whether that succeeded."""
+        if isinstance(settlement, GiveUp) and settlement.answer:
+            answer = partial(self._uncancelled, partial(self._answer, settlement))
+            try:
+                await retry_outages(answer, self._services.sleep)
+            except BrokerError as error:
+                log.error("the broker refused the error response: %s", error)
+        return await self._settler.settle(self._message, settlement, request)
+
+    async def _answer(self, settlement: GiveUp) -> None:
+        """Send the error response, after which nothing else is decided."""
+        await self._settler.answer(self._message, settlement.error)
+        self._answered = replace(settlement, answer=False)
+
+    async def _uncancelled(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Send something; `cancel` takes effect when that has ended."""
         self._sending = True
         try:
-            result = await _try(job.send)
+            return await send()
         finally:
             self._sending = False
-        self._end_if_cancelled()
-        return result
+            self._end_if_cancelled()
 
     async def _wait(self, disposition: WaitHere, job: _Job) -> None:
         if disposition.ask_again:
@@ -287,10 +308,12 @@ async def _try(step: Callable[[], Awaitable[Outcome]]) -> Result:
         return await step()
     except (BrokerError, RenderError, RequestError) as error:
         return error
-    except Exception as error:
+    except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of native code is not an `Exception`
         if not out_of_descriptors(error):
             log.exception("internal error while processing a message")
-        return error
+        return error if isinstance(error, Exception) else RuntimeError(repr(error))
 
 
 class Settler:
@@ -301,18 +324,19 @@ class Settler:
         self._consumer = consumer
         self._services = services
 
+    async def answer(self, message: Message, error: Error) -> None:
+        """Send an error response, if the requester has given an id for it. Raises `BrokerError`."""
+        id = request_id(message)
+        if id is not None:
+            await send_response(self._services.producers, self._flow, id, error_response(self._flow, error))
+
     async def settle(self, message: Message, settlement: Settlement, request: Request | None) -> bool:
         """Settle a message, with retries during broker outages; returns whether that succeeded.
 
         If not, the broker redelivers the message when its consumer closes.
         """
-        if isinstance(settlement, GiveUp) and settlement.answer:
-            try:
-                await retry_outages(partial(self._answer, message, settlement.error), self._services.sleep)
-            except BrokerError as error:
-                log.error("the broker refused the error response: %s", error)
         try:
-            await retry_outages(partial(self._settle, message, settlement, request), self._services.sleep)
+            await retry_outages(partial(self.settle_now, message, settlement, request), self._services.sleep)
         except BrokerError as error:
             log.error("the broker refused to settle the message: %s", error)
             self._services.metrics.unsettled(self._flow.name)
@@ -321,11 +345,6 @@ class Settler:
 
     async def settle_now(self, message: Message, settlement: Settlement, request: Request | None) -> None:
         """Settle a message without retries. Raises `BrokerError`."""
-        if isinstance(settlement, GiveUp) and settlement.answer:
-            await self._answer(message, settlement.error)
-        await self._settle(message, settlement, request)
-
-    async def _settle(self, message: Message, settlement: Settlement, request: Request | None) -> None:
         match settlement:
             case Acknowledge():
                 await self._consumer.acknowledge(message)
@@ -345,11 +364,6 @@ class Settler:
                 pass
             case _:
                 assert_never(settlement)
-
-    async def _answer(self, message: Message, error: Error) -> None:
-        id = request_id(message)
-        if id is not None:
-            await send_response(self._services.producers, self._flow, id, error_response(self._flow, error))
 
     async def _dead_letter(self, message: Message, error: Error, request: Request | None) -> None:
         prompt = None if request is None else request.prompt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Awaitable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -63,6 +63,16 @@ class Entry:
     def answer_sent(self) -> AnswerSent:
         """How much of the answer was sent."""
         return AnswerSent.ALL if self.answered else AnswerSent.SOME if self.streamed else AnswerSent.NOTHING
+
+    async def stream(self, sending: Awaitable[None], characters: int = 0) -> None:
+        """Await the sending of a part of the answer. If this is cancelled, the part may have arrived."""
+        try:
+            await sending
+        except asyncio.CancelledError:
+            self.streamed = True
+            raise
+        self.streamed = True
+        self.streamed_characters += characters
 
     @property
     def is_provider_away(self) -> bool:

@@ -114,9 +114,8 @@ class Publisher:
         await self._send(response)
 
     async def _stream(self, text: str) -> None:
-        await self._send(wire.PromptResponse(text=text, end_of_stream=False))
-        self._entry.streamed = True
-        self._entry.streamed_characters += len(text)
+        piece = wire.PromptResponse(text=text, end_of_stream=False)
+        await self._entry.stream(self._send(piece), len(text))
 
     async def _send(self, response: wire.PromptResponse) -> None:
         await send_response(self._producers, self._flow, self._request.id, response)

@@ -133,13 +133,11 @@ class TextCompletionWork:
 
     async def _send_text(self, text: str) -> None:
         at = self._entry.streamed_characters
-        await self._send(wire.TextCompletionResponse(response=text, at=at, end_of_stream=False))
-        self._entry.streamed = True
-        self._entry.streamed_characters += len(text)
+        piece = wire.TextCompletionResponse(response=text, at=at, end_of_stream=False)
+        await self._entry.stream(self._send(piece), len(text))
 
     async def _send_thinking(self, text: str) -> None:
-        await self._send(wire.TextCompletionResponse(thinking=text, end_of_stream=False))
-        self._entry.streamed = True
+        await self._entry.stream(self._send(wire.TextCompletionResponse(thinking=text, end_of_stream=False)))
 
     async def _send(self, response: wire.TextCompletionResponse) -> None:
         await send_response(self._services.producers, self._flow, self._request.id, response)
