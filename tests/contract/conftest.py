@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import cast
 
 import pytest
 
+from tests.support.flaky_broker import FlakyBroker
 from tests.support.own_pulsar import locked as locked
 from tests.support.trustgraph_place import Place
 from tests.support.trustgraph_services import config_service
@@ -17,6 +19,14 @@ async def house(broker: Broker, space: str) -> AsyncIterator[House]:
     """A broker with the topics of one flow, and workers for it."""
     async with AsyncExitStack() as stack:
         yield House(broker, f"persistent://{space}/flow", f"non-persistent://{space}/flow", stack)
+
+
+@pytest.fixture
+def flaky(house: House) -> FlakyBroker:
+    """The broker of the house, which fails as a test tells it to."""
+    flaky = FlakyBroker(house.broker)
+    house.broker = cast(Broker, flaky)
+    return flaky
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.support.flaky_broker import FlakyBroker
 from tests.support.graph_records import ExtractedObject
 from tests.support.model_server import ModelServer, Reply, streamed
 from tests.support.workers import ENTRIES, Heard, House, entry
-from trustgraph_prompt.broker import Broker, topics
+from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnavailable
 from trustgraph_prompt.graph.tables import Table
@@ -326,11 +326,11 @@ async def test_without_tables_there_is_nothing_to_extract(
     assert (await rows.all(), await dead.all(), model.calls) == ([], [], {})
 
 
-async def test_rows_that_could_not_be_published_are_published_later_and_paid_once(house: House) -> None:
+async def test_rows_that_could_not_be_published_are_published_later_and_paid_once(
+    house: House, flaky: FlakyBroker
+) -> None:
     flow = flow_of(house)
     rows, answers, _ = await hear(house, flow)
-    flaky = FlakyBroker(house.broker)
-    house.broker = cast(Broker, flaky)
     model = Model()
     await house.work(flow, model)
     flaky.failures[house.topic("rows")] = 2

@@ -1,57 +1,28 @@
-"""What the worker does when the broker fails it, when it is stopped at odd moments, when it is replayed."""
+"""What a worker does when the broker or the model fails it, and when a request comes again."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
-from dataclasses import dataclass, replace
-from typing import Any, cast
-from weakref import WeakSet
+from dataclasses import replace
 
 import pytest
 
 from tests.support.flaky_broker import FlakyBroker
-from tests.support.workers import ENTRIES, Heard, House, Script, Working
-from trustgraph_prompt.broker import Broker, Consumer, Message, topics
-from trustgraph_prompt.broker.producer_pool import ProducerPool
+from tests.support.workers import CHALK, ENTRIES, Counted, House
+from trustgraph_prompt.broker import topics
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import Chunk, Metadata
-from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker.flow import Flow, Input
-from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.request_services import SharedServices
+from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.telemetry import logs
-from trustgraph_prompt.worker.telemetry.metrics import Metrics
-
-CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
 
 
 @pytest.fixture
 def broker_kind() -> str:
     """The broker's own behaviour is the matter of other tests; here it is told to fail."""
     return "memory"
-
-
-@pytest.fixture
-def flaky(house: House) -> FlakyBroker:
-    flaky = FlakyBroker(house.broker)
-    house.broker = cast(Broker, flaky)
-    return flaky
-
-
-class Counted:
-    """A model that counts how often it is asked."""
-
-    def __init__(self, text: str = CHALK) -> None:
-        self.calls = 0
-        self.text = text
-
-    def __call__(self, call: Call) -> str:
-        self.calls += 1
-        return self.text
 
 
 @pytest.mark.parametrize("output", ["objects", "answers", "responses"])
@@ -84,28 +55,6 @@ async def test_a_producer_that_was_closed_is_replaced(house: House, flaky: Flaky
         [response] = await responses.under(await house.send(flow, "define", text=str(n)))
         assert response["error"] is None
     assert model.calls == 3
-
-
-async def test_a_response_that_awaits_its_confirmation_when_the_drain_ends_is_not_followed_by_an_error(
-    house: House, flaky: FlakyBroker, caplog: pytest.LogCaptureFixture
-) -> None:
-    flow = house.flow(persistent=False)
-    responses = await house.hear(house.topic("responses"))
-    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
-    working = await house.work(flow, Counted(), drain_timeout=0.1)
-    id = await house.send(flow, "define", text="x")
-    await responses.until(1)
-
-    stopping = asyncio.create_task(working.stop())
-    async with asyncio.timeout(30):
-        while "are cancelled" not in caplog.text:
-            await asyncio.sleep(0.01)
-    confirmed.set()
-    await stopping
-
-    [response] = await responses.under(id)
-    assert response["error"] is None
-    assert len(await responses.all()) == 1
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -298,222 +247,6 @@ async def test_a_term_that_is_missing_is_refused_unpaid_or_logged(
     assert "prompt theirs: the request has no value for: text" in caplog.text
 
 
-def worker(house: House, broker: object, **settings: Any) -> Service:
-    provider = ScriptedProvider(lambda call: "hi")
-    return Service(cast(Broker, broker), [house.flow()], Prompts(ENTRIES), lambda _: provider, **settings)
-
-
-class Silent:
-    """A broker that never answers."""
-
-    def __getattr__(self, name: str) -> object:
-        async def wait(*args: object, **options: object) -> None:
-            await asyncio.Event().wait()
-
-        return wait
-
-
-class Away:
-    """A broker that cannot be reached."""
-
-    def __getattr__(self, name: str) -> object:
-        async def fail(*args: object, **options: object) -> None:
-            raise BrokerUnavailable("nobody there")
-
-        return fail
-
-
-async def test_a_worker_whose_broker_is_away_says_so_and_can_be_stopped(house: House) -> None:
-    waiting = worker(house, Away())
-    working = Working(waiting)
-    async with asyncio.timeout(30):
-        while "nobody there" not in waiting.health.waiting.get("config", ""):
-            await asyncio.sleep(0.01)
-        assert not waiting.health.ready
-        await working.stop()
-
-
-async def test_a_worker_that_waits_for_its_broker_for_ever_can_be_stopped(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_TO_GIVE_UP", 0.1)
-    monkeypatch.setattr("trustgraph_prompt.worker.worker.SECONDS_TO_END", 0.1)
-    for settings in ({}, {"config_topic": None}):
-        waiting = worker(house, Silent(), drain_timeout=0.1, **settings)
-        working = Working(waiting)
-        await asyncio.sleep(0.05)
-        async with asyncio.timeout(30):
-            await working.stop()
-
-
-class Unstoppable:
-    """A broker that works, but never answers who wants to leave a subscription."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._broker, name)
-
-    async def consumer(self, topic: str, subscription: str, **options: Any) -> Consumer:
-        consumer = await self._broker.consumer(topic, subscription, **options)
-
-        async def stop() -> None:
-            await asyncio.Event().wait()
-
-        consumer.stop = stop  # type: ignore[method-assign]
-        return consumer
-
-
-async def test_the_time_to_drain_begins_with_the_signal_whatever_the_broker_answers(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_TO_GIVE_UP", 0.1)
-    broker = house.broker
-    house.broker = cast(Broker, Unstoppable(broker))
-    flow = house.flow()
-    working = await house.work(flow, lambda call: ScriptedAnswer("late", delay=3600), drain_timeout=0.1)
-    id = await house.send(flow, "say", text="x")
-
-    async with asyncio.timeout(30):
-        await working.stop()
-
-    house.broker = broker
-    responses = await house.hear(house.topic("responses"))
-    await house.work(flow, lambda call: "in time")
-    assert [piece["text"] for piece in await responses.under(id)] == ["in time"]
-
-
-async def test_a_worker_that_is_stopped_before_it_starts_ends(house: House) -> None:
-    stopped = worker(house, house.broker)
-    stopped.stop()
-    async with asyncio.timeout(30):
-        await stopped.run()
-    assert not stopped.health.ready
-
-
-class Breaking:
-    """A consumer that breaks after so many messages."""
-
-    def __init__(self, consumer: Consumer, messages: int) -> None:
-        self._consumer = consumer
-        self._left = messages
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._consumer, name)
-
-    async def receive(self) -> Message | None:
-        if self._left == 0:
-            raise BrokerUnavailable("gone")
-        self._left -= 1
-        return await self._consumer.receive()
-
-
-class Defective(Breaking):
-    """A consumer that raises an internal error after so many messages."""
-
-    async def receive(self) -> Message | None:
-        message = await self._consumer.receive()
-        if message is not None and self._left == 0:
-            raise ZeroDivisionError("a defect")
-        self._left -= 1
-        return message
-
-
-@dataclass
-class Serving:
-    """A flow whose loop is being served, and what requesters hear of it."""
-
-    house: House
-    flow: Flow
-    loop: FlowLoop
-    task: asyncio.Task[None]
-    responses: Heard
-
-    async def end(self, how: str) -> None:
-        match how:
-            case "fails":
-                await self.house.send(self.flow, "define", text="y")
-            case "is cancelled":
-                self.task.cancel()
-            case "gives up":
-                self.loop.give_up()
-
-    async def ended(self) -> BaseException | None:
-        """How it has ended; nothing of it goes on."""
-        await self.loop.stop()
-        async with asyncio.timeout(30):
-            [how] = await asyncio.gather(self.task, return_exceptions=True)
-        assert not any("FlowLoop._process" in repr(task) for task in asyncio.all_tasks())
-        return how
-
-
-async def serve(
-    house: House, prompt: str, *, persistent: bool = False, model: Script = lambda call: CHALK
-) -> Serving:
-    """Serve a request, and fail on the next one."""
-    flow = house.flow(concurrency=2, persistent=persistent)
-    responses = await house.hear(house.topic("responses"))
-
-    async def subscribe() -> Consumer:
-        consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
-        return cast(Consumer, Defective(consumer, 1))
-
-    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
-    loop = FlowLoop(flow, subscribe, shared.of_flow(ScriptedProvider(model)))
-    serving = asyncio.create_task(loop.serve())
-    await house.send(flow, prompt, id="first", text="x")
-    return Serving(house, flow, loop, serving, responses)
-
-
-@pytest.mark.parametrize("persistent", [True, False])
-@pytest.mark.parametrize("prompt", ["define", "unknown"])
-@pytest.mark.parametrize("ends", ["fails", "is cancelled", "gives up", "fails, gives up", "gives up, fails"])
-async def test_a_response_that_is_sent_while_a_loop_ends_is_the_only_one(
-    house: House, flaky: FlakyBroker, ends: str, prompt: str, persistent: bool
-) -> None:
-    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
-    serving = await serve(house, prompt, persistent=persistent)
-    await serving.responses.until(1)
-    for end in ends.split(", "):
-        await serving.end(end)
-        await asyncio.sleep(0.05)
-    assert not serving.task.done()
-
-    confirmed.set()
-    how = await serving.ended()
-
-    assert isinstance(how, ExceptionGroup) == ("fails" in ends)
-    assert isinstance(how, asyncio.CancelledError) == (ends == "is cancelled")
-    await house.work(serving.flow, Counted())
-    await serving.responses.under(await house.send(serving.flow, "define", text="z"))
-    answers = [json.loads(m.data) for m in serving.responses.messages if m.properties["id"] == "first"]
-    assert [answer["error"] and answer["error"]["type"] for answer in answers] == [
-        None if prompt == "define" else "unknown-prompt"
-    ]
-
-
-async def test_a_piece_that_is_sent_when_a_worker_ends_is_not_sent_by_the_next_one(
-    house: House, flaky: FlakyBroker
-) -> None:
-    flow = house.flow()
-    responses = await house.hear(house.topic("responses"))
-    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
-    working = await house.work(flow, lambda call: ScriptedAnswer("abcd", chunk=2), drain_timeout=0)
-    id = await house.send(flow, "say", streaming=True, text="x")
-    await responses.until(1)
-    flaky.unconfirmed.clear()
-    await working.stop()
-    confirmed.set()
-    await house.work(flow, lambda call: "another")
-
-    first, last = await responses.under(id)
-
-    assert (first["text"], last["error"]["type"]) == ("ab", "shutting-down")
-    await responses.under(await house.send(flow, "say", text="y"))
-    assert len(await responses.all()) == 3
-
-
 class Panic(BaseException):
     """As native code raises it."""
 
@@ -533,152 +266,6 @@ async def test_a_panic_is_an_internal_error_of_one_request(house: House) -> None
     assert response["error"]["type"] == "internal-error"
     [response] = await responses.under(await house.send(flow, "say", text="x"))
     assert response["text"] == "calm"
-
-
-async def test_an_error_that_is_sent_while_a_loop_ends_is_not_interrupted(
-    house: House, flaky: FlakyBroker
-) -> None:
-    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
-    serving = await serve(house, "define", model=lambda call: ScriptedAnswer("late", delay=3600))
-    await serving.end("fails")
-    await serving.responses.until(1)
-    await serving.end("gives up")
-    await asyncio.sleep(0.05)
-    assert not serving.task.done()
-
-    confirmed.set()
-    await serving.ended()
-
-    [response] = await serving.responses.under("first")
-    assert response["error"]["type"] == "shutting-down"
-
-
-async def test_a_response_that_cannot_be_sent_when_a_loop_ends_is_left_to_the_next_worker(
-    house: House, flaky: FlakyBroker, caplog: pytest.LogCaptureFixture
-) -> None:
-    confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
-    serving = await serve(house, "define", persistent=True)
-    await serving.responses.until(1)
-    await serving.end("gives up")
-    flaky.failures[house.topic("responses")] = 1
-    confirmed.set()
-    await serving.ended()
-
-    assert "retry in" not in caplog.text
-    await house.work(serving.flow, Counted())
-    await serving.responses.until(2)
-
-
-async def test_a_loop_ends_when_all_is_answered_that_came_from_a_lost_consumer(house: House) -> None:
-    flow = house.flow(persistent=False)
-    responses = await house.hear(house.topic("responses"))
-    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
-    consumers: list[Any] = [await house.broker.consumer(flow.input.topic, flow.input.subscription), None]
-
-    async def subscribe() -> Consumer | None:
-        consumer = consumers.pop(0)
-        return consumer and cast(Consumer, Breaking(consumer, 1))
-
-    services = shared.of_flow(ScriptedProvider(lambda call: ScriptedAnswer(CHALK, delay=1)))
-    id = await house.send(flow, "define", text="x")
-    async with asyncio.timeout(30):
-        await FlowLoop(flow, subscribe, services).serve()
-
-    [response] = await responses.all()
-    assert response.properties["id"] == id
-
-
-async def test_a_response_that_is_never_confirmed_keeps_no_worker(
-    house: House, flaky: FlakyBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_TO_GIVE_UP", 0.1)
-    monkeypatch.setattr("trustgraph_prompt.worker.loop.SECONDS_TO_GIVE_UP", 3600)
-    flow = house.flow(persistent=False)
-    responses = await house.hear(house.topic("responses"))
-    flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
-    working = await house.work(flow, Counted(), drain_timeout=0)
-    await house.send(flow, "define", text="x")
-    await responses.until(1)
-
-    async with asyncio.timeout(30):
-        await working.stop()
-
-    assert len(await responses.all()) == 1
-
-
-CUT_OFF = ["is cancelled, is cancelled", "gives up, gives up", "gives up, gives up, is cancelled"]
-
-
-@pytest.mark.parametrize("ends", ["fails", "is cancelled", *CUT_OFF])
-async def test_a_response_that_is_never_confirmed_keeps_no_loop(
-    house: House, flaky: FlakyBroker, monkeypatch: pytest.MonkeyPatch, ends: str
-) -> None:
-    if ends not in CUT_OFF:
-        monkeypatch.setattr("trustgraph_prompt.worker.loop.SECONDS_TO_GIVE_UP", 0.1)
-    flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
-    serving = await serve(house, "define")
-    await serving.responses.until(1)
-    for end in ends.split(", "):
-        await serving.end(end)
-        await asyncio.sleep(0)
-
-    await serving.ended()
-
-    assert len(await serving.responses.all()) == 1
-
-
-async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_once(house: House) -> None:
-    flow = house.flow(concurrency=2)
-    responses = await house.hear(house.topic("responses"))
-    model = Counted()
-    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
-    services = shared.of_flow(ScriptedProvider(model))
-    breaking = 3
-
-    async def subscribe() -> Consumer | None:
-        nonlocal breaking
-        breaking -= 1
-        consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
-        return cast(Consumer, Breaking(consumer, 1)) if breaking >= 0 else consumer
-
-    loop = FlowLoop(flow, subscribe, services)
-    flow_set = asyncio.create_task(loop.serve())
-    ids = {await house.send(flow, "define", text=str(n)) for n in range(5)}
-
-    async with asyncio.timeout(60):
-        while {message.properties["id"] for message in responses.messages} != ids:
-            await asyncio.sleep(0.01)
-    await loop.stop()
-    await flow_set
-    assert model.calls == len(ids)
-
-
-async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What is logged is kept by the test run, and with its errors who raised them.
-    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.consumer_keeper"), "disabled", True)
-    flow = house.flow()
-    shared = SharedServices(
-        Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), sleep=lambda _: asyncio.sleep(0)
-    )
-    services = shared.of_flow(ScriptedProvider(Counted()))
-    opened, alive = 0, WeakSet[Breaking]()
-
-    async def subscribe() -> Consumer | None:
-        nonlocal opened
-        opened += 1
-        consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
-        alive.add(breaking := Breaking(consumer, 0))
-        return cast(Consumer, breaking)
-
-    flow_set = asyncio.create_task(FlowLoop(flow, subscribe, services).serve())
-    async with asyncio.timeout(60):
-        while opened < 50:
-            await asyncio.sleep(0)
-    gc.collect()
-
-    assert len(alive) < 5
-    flow_set.cancel()
-    await asyncio.wait([flow_set])
 
 
 async def test_a_flow_whose_prompt_is_not_there_is_noted(

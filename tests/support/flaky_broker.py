@@ -12,8 +12,8 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 class FlakyBroker:
     """`failures` says for a topic how many sends fail as if the broker were away; `closed` breaks once.
 
-    What is sent to a topic in `unconfirmed` arrives, and the sender hears of it when the event is set: of a
-    failure, if `failures` then says so.
+    What is sent to a topic in `unconfirmed` arrives, but the sender waits until the event is set. Its
+    send then fails if `failures` says so.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -46,7 +46,7 @@ class _FlakyProducer:
             try:
                 await self._broker.unconfirmed[self.topic].wait()
             finally:
-                await asyncio.sleep(0.01)  # cancelled too, a real client does not end in one turn of the loop
+                await asyncio.sleep(0.01)  # a real client takes more than one turn of the loop, cancelled too
             self._fail_if_told()
         return id
 

@@ -89,6 +89,22 @@ ENTRIES = {
 }
 
 
+CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
+"""An answer to `define`."""
+
+
+class Counted:
+    """A model that counts how often it is asked."""
+
+    def __init__(self, text: str = CHALK) -> None:
+        self.calls = 0
+        self.text = text
+
+    def __call__(self, call: Call) -> str:
+        self.calls += 1
+        return self.text
+
+
 class Heard:
     """Everything that is published on one topic, or what `wanted` picks of it, as it comes."""
 

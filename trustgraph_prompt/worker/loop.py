@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.worker.consumer_keeper import ConsumerKeeper
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.request.delivery import Delivery, Settler
+from trustgraph_prompt.worker.request.delivery import NOT_ERRORS, Delivery, Settler
 from trustgraph_prompt.worker.request_services import Services
 from trustgraph_prompt.worker.retry_broker import cancel_when_stopped
 from trustgraph_prompt.worker.telemetry import logs
@@ -21,7 +21,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 """How often to look whether the prompt of a flow exists."""
 
 SECONDS_TO_GIVE_UP = 5.0
-"""For the answers that are being sent when requests are given up, and for error responses to the others."""
+"""How long requests that are given up may take to finish a response, or to send an error."""
 
 
 class FlowLoop:
@@ -66,7 +66,7 @@ class FlowLoop:
     def give_up(self) -> None:
         """Cancel all requests: persistent ones are left for other workers, others get errors.
 
-        A response that is being sent is still sent; a second call cuts it off.
+        A response that is being sent is sent to its end. A second call cuts it off.
         """
         self._cancel(cut_off=self._given_up)
         self._given_up = True
@@ -146,7 +146,9 @@ class FlowLoop:
             try:
                 with self._services.tracing.request(self._flow, message) as record_result:
                     await self._run_or_abandon(delivery, record_result)
-            except Exception:
+            except NOT_ERRORS:
+                raise
+            except BaseException:
                 log.exception("internal error, the message stays unacknowledged")
 
     async def _run_or_abandon(self, delivery: Delivery, record_result: RecordResult) -> None:

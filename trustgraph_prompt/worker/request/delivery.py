@@ -52,6 +52,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+NOT_ERRORS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
+"""They end a task. Any other exception is an internal error, also a panic of native code: no `Exception`."""
+
 LONGEST_NAME = 100
 """Characters of a prompt's name in the log: requesters choose it freely."""
 
@@ -107,6 +110,7 @@ class Delivery:
         self._cancelled = False
         self.is_cut_off = False
         self._answered: GiveUp | None = None
+        self._is_settled = False
 
     async def run(self) -> Result | None:
         """Process and settle the message; returns the last result, None if it was not started.
@@ -158,20 +162,22 @@ class Delivery:
     def cancel(self, *, cut_off: bool = False) -> None:
         """Cancel `run`; if it is sending a response, only once that is sent.
 
-        Such a response cannot be recalled, and an error would follow it. `cut_off`: cancel `run` or `abandon`
-        whatever it does; the broker redelivers a persistent message.
+        Such a response cannot be recalled, and an error would follow it. With `cut_off`, cancel `run` or
+        `abandon` at once. The broker then redelivers a persistent message.
         """
-        now = cut_off or not (self._cancelled or self._sending)
-        self._cancelled, self.is_cut_off = True, self.is_cut_off or cut_off
-        if now and self._running is not None:
+        if self._running is not None and (cut_off or not (self._cancelled or self._sending)):
             self._running.cancel()
+        self._cancelled = True
+        self.is_cut_off |= cut_off
 
     def _end_if_cancelled(self) -> None:
-        if self._cancelled:
+        if self._cancelled and not self._is_settled:
             raise asyncio.CancelledError
 
     async def abandon(self) -> None:
         """Settle the message without retries: the worker stops, or the flow is removed."""
+        if self._is_settled:
+            return
         job = self._job
         result = job.entry.result if job else None
         settlement = self._answered or self._settlement(result.outcome if result else None, ending=True)
@@ -179,12 +185,9 @@ class Delivery:
             try:
                 if isinstance(settlement, GiveUp) and settlement.answer:
                     await self._answer(settlement)
-                await self._settler.settle_now(self._message, settlement, job.request if job else None)
+                await self._settle_once(settlement, job.request if job else None)
             except BrokerError as error:
                 log.error("the message could not be settled during shutdown: %s", error)
-            else:
-                if job is not None and isinstance(settlement, GiveUp):
-                    job.entry.forget()
 
     async def _until_settled(self, job: _Job) -> Result | None:
         """Follow `decide` until the message is settled or awaits its provider; returns the last result.
@@ -206,9 +209,7 @@ class Delivery:
                     return result
         if isinstance(disposition, Retry) and disposition.ask_again:
             job.entry.forget_result()
-        settled = await self._settle(disposition, job.request)
-        if settled and isinstance(disposition, GiveUp):
-            job.entry.forget()
+        await self._settle(disposition, job.request)
         return result
 
     def _settlement(self, result: Result | None, *, ending: bool = False) -> Settlement:
@@ -230,23 +231,38 @@ class Delivery:
     async def _send(self, job: _Job) -> Result:
         return await self._uncancelled(partial(_try, job.send))
 
-    async def _settle(self, settlement: Settlement, request: Request | None) -> bool:
-        """Settle the message, with retries during broker outages; returns whether that succeeded."""
+    async def _settle(self, settlement: Settlement, request: Request | None) -> None:
+        """Settle the message, with retries during broker outages.
+
+        If the broker refuses that, it redelivers the message when its consumer closes.
+        """
         if isinstance(settlement, GiveUp) and settlement.answer:
-            answer = partial(self._uncancelled, partial(self._answer, settlement))
             try:
-                await retry_outages(answer, self._services.sleep)
+                await self._retry_outages(partial(self._answer, settlement))
             except BrokerError as error:
                 log.error("the broker refused the error response: %s", error)
-        return await self._settler.settle(self._message, settlement, request)
+        try:
+            await self._retry_outages(partial(self._settle_once, settlement, request))
+        except BrokerError as error:
+            log.error("the broker refused to settle the message: %s", error)
+            self._services.metrics.unsettled(self._flow.name)
 
     async def _answer(self, settlement: GiveUp) -> None:
-        """Send the error response, after which nothing else is decided."""
+        """Send the error response. `abandon` then only settles the message."""
         await self._settler.answer(self._message, settlement.error)
         self._answered = replace(settlement, answer=False)
 
+    async def _settle_once(self, settlement: Settlement, request: Request | None) -> None:
+        await self._settler.settle(self._message, settlement, request)
+        self._is_settled = True
+        if self._job is not None and isinstance(settlement, GiveUp):
+            self._job.entry.forget()
+
+    async def _retry_outages(self, send: Callable[[], Awaitable[None]]) -> None:
+        await retry_outages(partial(self._uncancelled, send), self._services.sleep)
+
     async def _uncancelled(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Send something; `cancel` takes effect when that has ended."""
+        """Send something; `cancel` takes effect when that has ended, also if it has failed."""
         self._sending = True
         try:
             return await send()
@@ -308,9 +324,9 @@ async def _try(step: Callable[[], Awaitable[Outcome]]) -> Result:
         return await step()
     except (BrokerError, RenderError, RequestError) as error:
         return error
-    except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
+    except NOT_ERRORS:
         raise
-    except BaseException as error:  # a panic of native code is not an `Exception`
+    except BaseException as error:
         if not out_of_descriptors(error):
             log.exception("internal error while processing a message")
         return error if isinstance(error, Exception) else RuntimeError(repr(error))
@@ -330,21 +346,8 @@ class Settler:
         if id is not None:
             await send_response(self._services.producers, self._flow, id, error_response(self._flow, error))
 
-    async def settle(self, message: Message, settlement: Settlement, request: Request | None) -> bool:
-        """Settle a message, with retries during broker outages; returns whether that succeeded.
-
-        If not, the broker redelivers the message when its consumer closes.
-        """
-        try:
-            await retry_outages(partial(self.settle_now, message, settlement, request), self._services.sleep)
-        except BrokerError as error:
-            log.error("the broker refused to settle the message: %s", error)
-            self._services.metrics.unsettled(self._flow.name)
-            return False
-        return True
-
-    async def settle_now(self, message: Message, settlement: Settlement, request: Request | None) -> None:
-        """Settle a message without retries. Raises `BrokerError`."""
+    async def settle(self, message: Message, settlement: Settlement, request: Request | None) -> None:
+        """Settle a message. Raises `BrokerError`."""
         match settlement:
             case Acknowledge():
                 await self._consumer.acknowledge(message)
