@@ -160,10 +160,10 @@ class Delivery:
                 return await self._until_settled(self._job)
 
     def cancel(self, *, cut_off: bool = False) -> None:
-        """Cancel `run`; if it is sending a response, only once that is sent.
+        """Cancel `run`; if it is sending something, only once that has ended.
 
-        Such a response cannot be recalled, and an error would follow it. With `cut_off`, cancel `run` or
-        `abandon` at once. The broker then redelivers a persistent message.
+        What is being sent cannot be recalled: an error would follow the response, a second dead letter the
+        first. With `cut_off`, cancel `run` or `abandon` at once; the broker redelivers a persistent message.
         """
         if self._running is not None and (cut_off or not (self._cancelled or self._sending)):
             self._running.cancel()
