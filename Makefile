@@ -54,8 +54,8 @@ test: $(READY) $(VENV)/kubernetes/.ready $(EXTRACTORS)  ## all tests; with a rea
 cluster-test: $(READY) $(VENV)/kubernetes/.ready  ## the chart on the cluster that KUBECONFIG names
 	$(BIN)/python -m pytest -n $(PROCESSES) tests/cluster
 
-quick: $(READY)  ## the unit tests, which need no service
-	$(BIN)/python -m pytest -q -n 2 --maxschedchunk 20 tests/unit
+quick: $(READY)  ## the unit tests, which need no service, with fewer examples of each property
+	$(BIN)/python -m pytest -q -n 2 --maxschedchunk 20 --hypothesis-profile=quick tests/unit
 
 image:  ## the image of the worker, trustgraph-prompt; CONTAINERS=podman builds it with podman
 	$(CONTAINERS) build --build-arg REVISION=$$(git rev-parse HEAD) \

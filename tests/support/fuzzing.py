@@ -1,7 +1,8 @@
 """Pytest plugin: properties are tried with the same examples in every run, and `make fuzz` looks for others.
 
-What that finds is kept in `tests/examples`, which every run tries first. A test finds its own there by its
-name. Where an error is mended, its example may be deleted; what it has taught belongs into a test.
+`make quick` tries fewer of them. What `make fuzz` finds is kept in `tests/examples`, which every run tries
+first. A test finds its own there by its name. Where an error is mended, its example may be deleted; what it
+has taught belongs into a test.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
     settings.register_profile("same", patient, database=ReadOnlyDatabase(examples))
     settings.register_profile("fuzz", patient, database=examples, max_examples=1000)
+    settings.register_profile("quick", patient, database=ReadOnlyDatabase(examples), max_examples=25)
     settings.load_profile("same")
 
 
