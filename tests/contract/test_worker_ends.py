@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 from weakref import WeakSet
@@ -216,6 +217,13 @@ class Defective(Breaking):
         return message
 
 
+def loop_of(
+    house: House, flow: Flow, subscribe: Callable[[], Awaitable[Consumer | None]], model: Script
+) -> FlowLoop:
+    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
+    return FlowLoop(flow, subscribe, shared.of_flow(ScriptedProvider(model)))
+
+
 @dataclass
 class Serving:
     """A flow whose loop is being served, and what requesters hear of it."""
@@ -255,8 +263,7 @@ async def serve(
         consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
         return cast(Consumer, Defective(consumer, 1))
 
-    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
-    loop = FlowLoop(flow, subscribe, shared.of_flow(ScriptedProvider(model)))
+    loop = loop_of(house, flow, subscribe, model)
     serving = asyncio.create_task(loop.serve())
     await house.send(flow, prompt, id="first", text="x")
     return Serving(house, flow, loop, serving, responses)
@@ -400,17 +407,16 @@ async def test_a_suspect_that_is_settled_while_a_loop_ends_is_buried_once_and_su
 async def test_a_loop_ends_when_all_is_answered_that_came_from_a_lost_consumer(house: House) -> None:
     flow = house.flow(persistent=False)
     responses = await house.hear(house.topic("responses"))
-    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
     consumers: list[Any] = [await house.broker.consumer(flow.input.topic, flow.input.subscription), None]
 
     async def subscribe() -> Consumer | None:
         consumer = consumers.pop(0)
         return consumer and cast(Consumer, Breaking(consumer, 1))
 
-    services = shared.of_flow(ScriptedProvider(lambda call: ScriptedAnswer(CHALK, delay=1)))
+    loop = loop_of(house, flow, subscribe, lambda call: ScriptedAnswer(CHALK, delay=1))
     id = await house.send(flow, "define", text="x")
     async with asyncio.timeout(30):
-        await FlowLoop(flow, subscribe, services).serve()
+        await loop.serve()
 
     [response] = await responses.all()
     assert response.properties["id"] == id
@@ -420,8 +426,6 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
     flow = house.flow(concurrency=2)
     responses = await house.hear(house.topic("responses"))
     model = Counted()
-    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
-    services = shared.of_flow(ScriptedProvider(model))
     breaking = 3
 
     async def subscribe() -> Consumer | None:
@@ -430,7 +434,7 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
         consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
         return cast(Consumer, Breaking(consumer, 1)) if breaking >= 0 else consumer
 
-    loop = FlowLoop(flow, subscribe, services)
+    loop = loop_of(house, flow, subscribe, model)
     flow_set = asyncio.create_task(loop.serve())
     ids = {await house.send(flow, "define", text=str(n)) for n in range(5)}
 

@@ -46,7 +46,7 @@ class _FlakyProducer:
             try:
                 await self._broker.unconfirmed[self.topic].wait()
             finally:
-                await asyncio.sleep(0.01)  # a real client takes more than one turn of the loop, cancelled too
+                await asyncio.sleep(0.01)  # a real client needs several turns of the loop
             self._fail_if_told()
         return id
 

@@ -27,10 +27,11 @@ class TooLong(Exception):
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     examples = DirectoryBasedExampleDatabase(config.rootpath / "tests" / "examples")
+    kept = ReadOnlyDatabase(examples)
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
-    settings.register_profile("same", patient, database=ReadOnlyDatabase(examples))
+    settings.register_profile("same", patient, database=kept)
     settings.register_profile("fuzz", patient, database=examples, max_examples=1000)
-    settings.register_profile("quick", patient, database=ReadOnlyDatabase(examples), max_examples=25)
+    settings.register_profile("quick", patient, database=kept, max_examples=25)
     settings.load_profile("same")
 
 

@@ -152,7 +152,7 @@ class _InOrder(LoadScheduling):  # type: ignore[misc]
         if self.nodes.index(node) % 2 and self.config.stash[_PULSAR].told:
             of_pulsar = self.config.stash[_COLLECTED].of_pulsar
             first, end = (bisect_left(self.pending, place) for place in of_pulsar)
-            if end - first + len(self.node2pending[node]) >= 2:  # xdist begins one once the next is known
+            if end - first + len(self.node2pending[node]) >= 2:  # xdist starts one once it has the next
                 return first, end
         return 0, len(self.pending)
 

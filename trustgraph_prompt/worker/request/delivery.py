@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NOT_ERRORS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
-"""They end a task. Any other exception is an internal error, also a panic of native code: no `Exception`."""
+"""These end a task. Any other is an internal error; a panic of native code is one, and is no `Exception`."""
 
 LONGEST_NAME = 100
 """Characters of a prompt's name in the log: requesters choose it freely."""
@@ -200,7 +200,7 @@ class Delivery:
                 case Begin():
                     result = await self._ask(job)
                 case SendOut():
-                    result = await self._send(job)
+                    result = await self._uncancelled(partial(_try, job.send))
                 case WaitHere():
                     await self._wait(disposition, job)
                     result = await self._ask(job)
@@ -227,9 +227,6 @@ class Delivery:
             case Outcome(cached=False):
                 self._services.failing.pop(self._flow.name, None)
         return result
-
-    async def _send(self, job: _Job) -> Result:
-        return await self._uncancelled(partial(_try, job.send))
 
     async def _settle(self, settlement: Settlement, request: Request | None) -> None:
         """Settle the message, with retries during broker outages.
