@@ -118,16 +118,23 @@ class Issue:
     """One problem of a value; `path` is a JSON Pointer (RFC 6901) into the value, "" for all of it.
 
     `keyword` is a JSON Pointer to the rule that the value breaks, "" if none is known. It begins with the
-    part of the contract: `/schema`, `/versions/1.0`, `/invariants/0` or `/extra`.
+    part of the contract: `/schema`, `/versions/1.0`, `/invariants/0` or `/extra`. `advice` is what the model
+    is told to do about it, and only the model.
     """
 
     reason: Reason
     message: str
     path: str = ""
     keyword: str = field(default="", compare=False)
+    advice: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
+
+    @property
+    def for_model(self) -> str:
+        """The text of the issue with the advice."""
+        return f"{self}{self.advice}"
 
 
 class TrustgraphPromptError(Exception):

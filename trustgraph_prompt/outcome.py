@@ -235,14 +235,14 @@ class Outcome(Generic[T]):
             outcome=self,
         ) from self.cause
 
-    def explain(self, limit: int = 5) -> str:
-        """Describe the problems in one line, for a model or a log: at most `limit` issues.
+    def explain(self, limit: int = 5, *, for_model: bool = False) -> str:
+        """Describe the problems in one line: at most `limit` issues, `for_model` with the advice to it.
 
         Objects are counted from 1; for invalid JSON it gives the line and column in the answer. It also names
         duplicate keys in the last answer, and says if the server did not enforce the schema.
         """
         errors, duplicates = self.errors(), self._duplicates()
-        parts = [self._describe(rejected, issue) for rejected, issue in errors[:limit]]
+        parts = [self._describe(*each, for_model=for_model) for each in errors[:limit]]
         parts += duplicates[: limit - len(parts)]
         more = len(errors) + len(duplicates) - len(parts)
         parts = parts or [self.reason.replace("_", " ")]
@@ -251,10 +251,11 @@ class Outcome(Generic[T]):
             parts.append("the server did not hold the answer to the schema")
         return "; ".join(parts)
 
-    def _describe(self, rejected: Rejected | None, issue: Issue) -> str:
+    def _describe(self, rejected: Rejected | None, issue: Issue, *, for_model: bool = False) -> str:
+        text = issue.for_model if for_model else str(issue)
         if rejected is None:
-            return _one_line(str(issue))
-        text = f"object {rejected.index + 1} {issue}" if self.contract.format == "jsonl" else str(issue)
+            return _one_line(text)
+        text = f"object {rejected.index + 1} {text}" if self.contract.format == "jsonl" else text
         if issue.reason is Reason.INVALID_JSON and (position := self._first_invalid(rejected)):
             text += f" at line {position.line} column {position.column}"
         return _one_line(text)
@@ -290,7 +291,7 @@ class Outcome(Generic[T]):
             facts += [f"{len(self.rejected):,} refused"] if self.rejected else []
             facts += [f"{len(self.retracted):,} taken back"] if self.retracted else []
         facts += ["from the cache"] if self.cached else []
-        facts += ["cut"] if self.truncated else []
+        facts += ["truncated"] if self.truncated else []
         facts += ["escalated"] if self.escalated else []
         facts += [f"{tokens:,} tokens"] if tokens else []
         lines = [", ".join(facts), *(self._describe(*error) for error in errors[:3])]

@@ -139,6 +139,13 @@ async def test_what_is_not_in_the_text_is_asked_for_again() -> None:
     assert list(outcome.grounding[0]) == ["/name"]
 
 
+async def test_advice_to_the_model_is_not_in_an_explanation_for_people() -> None:
+    outcome, _ = await asked(prompt(MARKED), "The Rhine.", '{"name": "Nile"}')
+    assert outcome.explain() == 'object 1 /name: "Nile" is not in the passage'
+    assert [str(issue) for _, issue in outcome.errors()] == ['/name: "Nile" is not in the passage']
+    assert outcome.explain(for_model=True) == f"{outcome.explain()}; leave the object out"
+
+
 async def test_pieces_say_where_their_objects_stand() -> None:
     pieces: list[Piece] = []
     outcome, _ = await asked(prompt(MARKED), "The Rhine.", RHINE, pieces=pieces)

@@ -164,7 +164,7 @@ class TestExplain:
 class TestRepr:
     def test_says_in_a_few_lines_what_came_of_reading(self) -> None:
         assert repr(read(MIXED, DEFINITIONS)) == (
-            "<Outcome success, direct, 1 object, 2 refused, cut\n"
+            "<Outcome success, direct, 1 object, 2 refused, truncated\n"
             "  object 2 /definition: expected string, found integer 5\n"
             '  object 3 "definition" is missing\n'
             "  [{'definition': 'carries instructions', 'entity': 'DNA'}]>"

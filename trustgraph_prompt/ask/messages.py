@@ -180,7 +180,7 @@ def _raw(rejected: Sequence[Rejected]) -> str:
 def _problems(rejected: Sequence[Rejected]) -> str:
     """What is wrong with each object, on a line of its own."""
     return "\n".join(
-        f"{number}. {'; '.join(excerpt(str(issue), _ISSUE_TOLD) for issue in item.issues[:_ISSUES_TOLD])}"
+        f"{number}. {'; '.join(excerpt(issue.for_model, _ISSUE_TOLD) for issue in item.issues[:_ISSUES_TOLD])}"
         for number, item in enumerate(rejected, 1)
     )
 
@@ -194,7 +194,7 @@ def _shown_of(answer: str, outcome: Outcome) -> str:
 def _problem(outcome: Outcome) -> str:
     if outcome.ok:
         return _INCOMPLETE
-    problem = outcome.explain()
+    problem = outcome.explain(for_model=True)
     if outcome.reason is not Reason.INVALID_JSON:
         return problem
     raw = outcome.rejected[0].raw

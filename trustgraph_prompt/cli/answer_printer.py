@@ -69,7 +69,7 @@ class AnswerPrinter:
         objects = outcome.rejected if outcome.contract.format == "jsonl" else ()
         for rejected in objects:
             for issue in rejected.issues:
-                output.note(f"refused object {rejected.index + 1}: {output.without_advice(str(issue))}")
+                output.note(f"refused object {rejected.index + 1}: {issue}")
         if outcome.truncated:
             issues = [output.issue_as_json(issue) for issue in (outcome.issues if outcome.ok else ())]
             calls = [asdict(call) for call in outcome.calls]
@@ -87,4 +87,4 @@ class AnswerPrinter:
             output.note(setting)
         if not outcome.ok and outcome.reason is not Reason.PROVIDER_ERROR:
             why = f"error: {outcome.reason.value}"
-            output.note(why if objects else f"{why}: {output.without_advice(outcome.explain())}")
+            output.note(why if objects else f"{why}: {outcome.explain()}")

@@ -45,7 +45,7 @@ class Grounding:
 
 
 def without_advice(message: str) -> str:
-    """A message about a value without what it tells the model to do, for people."""
+    """A recorded message without the advice to the model that earlier versions recorded with it."""
     for advice in (_LEAVE_OUT, _NAME_AS_THERE):
         message = message.replace(advice, "")
     return message
@@ -207,11 +207,11 @@ class _WithTerms(Contract):
                 self._meter.spend(_SEARCHING * len(text))
             found = self._texts.find(source, text)
             if found is None:
-                message = f"{show(text)} is not in the passage{_LEAVE_OUT}"
-                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword)
+                message = f"{show(text)} is not in the passage"
+                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _LEAVE_OUT)
             elif source.policy == "strict" and found.kind is MatchKind.PART:
-                message = f"{show(text)} is in the passage only in part{_NAME_AS_THERE}"
-                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword)
+                message = f"{show(text)} is in the passage only in part"
+                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)
         if self._is_echo(value):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trustgraph_prompt.config_files import MAX_ERRORS, read_json_lines
-from trustgraph_prompt.contract.grounding import grounded, without_advice
+from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import ConfigError, Reason, raise_first, suggestion
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.prompts import PromptDefinition
@@ -124,7 +124,7 @@ def _problems(prompt: PromptDefinition, text: GoldText, given: Mapping[str, obje
         for issue in issues:
             if issue.reason in _NEVER_ACCEPTED:
                 yield ConfigError(
-                    f"{prompt.id} can never give this object: {without_advice(issue.message)}",
+                    f"{prompt.id} can never give this object: {issue.message}",
                     where=text.where,
                     path=at + (issue.path.removeprefix("/0") if is_list else issue.path),
                     found=value,
