@@ -276,7 +276,9 @@ async def test_to_be_stopped_is_no_error(
 
 
 async def test_errors_are_of_the_types_that_its_clients_know(place: Place) -> None:
-    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    pick = template("no {{ text }}", **{"response-type": "json"})
+    say = template("Say {{ text }}")
+    await place.config.put("default", {("prompt", "template.say"): say, ("prompt", "template.pick"): pick})
     await place.config.start_flow("f", place.topics())
     await place.config.start_flow("f", place.topics(workspace="empty"), "empty")
     await place.answer()
@@ -285,9 +287,10 @@ async def test_errors_are_of_the_types_that_its_clients_know(place: Place) -> No
 
     [unknown] = await asking.ask("nosuch")
     [unread] = await asking.put(b'{"id": "say", "terms": {"text": "no JSON"}}')
+    [unusable] = await asking.ask("pick", text="JSON")
     [unconfigured] = await empty.ask("say", text="x")
 
-    assert unknown["error"]["type"] == unread["error"]["type"] == "llm-error"
+    assert {each["error"]["type"] for each in (unknown, unread, unusable)} == {"llm-error"}
     assert "nosuch" in unknown["error"]["message"]
     assert "terms/text is not JSON" in unread["error"]["message"]
     assert unconfigured["error"]["type"] == "no-configuration"

@@ -60,7 +60,7 @@ async def test_an_answer_of_which_nothing_is_true_is_of_no_use(house: House) -> 
 
     [response] = await responses.under(await house.send(flow, "vouch", text="On slate."))
 
-    assert (response["error"]["type"], response["object"]) == ("llm-error", None)
+    assert (response["error"]["type"], response["object"]) == ("unusable-answer", None)
     [record] = await answers.until(1)
     assert Answer.decode(record.data).reason == "ungrounded"
     assert "not in the passage" in Answer.decode(record.data).why

@@ -183,7 +183,7 @@ async def test_a_table_whose_answer_is_of_no_use_makes_a_dead_letter_and_the_row
     await put(house, flow)
 
     [letter] = await dead.until(1)
-    assert letter.properties["error"] == "llm-error"
+    assert letter.properties["error"] == "unusable-answer"
     assert letter.properties["reason"].startswith(
         f"extraction_failed: table {useless}: no object in the answer"
     )

@@ -119,7 +119,7 @@ async def test_a_dead_letter_that_is_replayed_is_asked_anew(house: House) -> Non
     await house.work(flow, model)
     id = await house.send(flow, "pick", text="x")
     [refused] = await responses.under(id)
-    assert refused["error"]["type"] == "llm-error"
+    assert refused["error"]["type"] == "unusable-answer"
     dead = topics.dead_letter_topic(flow.input.topic, flow.input.subscription)
     letters = await house.broker.consumer(dead, topics.DEAD_LETTER_SUBSCRIPTION)
     letter = await letters.receive()

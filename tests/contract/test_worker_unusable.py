@@ -46,7 +46,7 @@ async def test_it_is_an_error_and_a_dead_letter_once_its_attempts_are_spent(
 
     [response] = await responses.under(await house.send(flow, "insist", text="rocks"))
 
-    assert (response["error"]["type"], response["object"]) == ("llm-error", None)
+    assert (response["error"]["type"], response["object"]) == ("unusable-answer", None)
     assert told in response["error"]["message"]
     [record] = await answers.until(1)
     kept = Answer.decode(record.data)
@@ -54,7 +54,7 @@ async def test_it_is_an_error_and_a_dead_letter_once_its_attempts_are_spent(
     assert kept.gave_nothing
     assert told in kept.why
     [letter] = await dead.until(1)
-    assert letter.properties["error"] == "llm-error"
+    assert letter.properties["error"] == "unusable-answer"
     assert letter.properties["reason"].startswith(f"{reason}: ")
     assert f"{reason}: the answer has no valid object" in " ".join(
         record.getMessage() for record in caplog.records if record.levelno == logging.WARNING
@@ -62,7 +62,7 @@ async def test_it_is_an_error_and_a_dead_letter_once_its_attempts_are_spent(
     await working.stop()
     metrics = working.worker.metrics.text().decode()
     assert f'trustgraph_prompt_outcomes_total{{flow="f",prompt="insist",reason="{reason}"}} 1.0' in metrics
-    assert 'trustgraph_prompt_dead_letters_total{error="llm-error",flow="f"} 1.0' in metrics
+    assert 'trustgraph_prompt_dead_letters_total{error="unusable-answer",flow="f"} 1.0' in metrics
 
 
 @pytest.mark.parametrize("answer", [SORRY, "", '{"entity": "chalk"}'])

@@ -363,8 +363,10 @@ async def _answered(
     templates: Path | None,
 ) -> tuple[Answer, RuleOf | None] | None:
     """The record of the unusable answer that a letter died of, and the rules of the prompt that was asked."""
+    from trustgraph_prompt.worker.dead_letters.record import ANSWERED
+
     flow = next((flow for flow in flows if flow.name == letter.flow), None)
-    if flow is None or letter.request is None or letter.error != "llm-error":
+    if flow is None or letter.request is None or letter.error not in ANSWERED:
         return None
     if (found := await refused_objects.answer_of(view, flow, letter.request)) is None:
         return None

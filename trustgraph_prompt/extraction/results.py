@@ -14,6 +14,7 @@ from trustgraph_prompt.documents import Chunk, Document
 from trustgraph_prompt.extraction.context import TERM
 from trustgraph_prompt.json_text.pointer import follow
 from trustgraph_prompt.llm.spending import SpendingLimitReached
+from trustgraph_prompt.worker.dead_letters.record import ANSWERED
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 
 
@@ -34,10 +35,6 @@ class Question(Protocol):
     def terms(self) -> Mapping[str, object]: ...
     @property
     def place(self) -> str: ...
-
-
-_HAS_AN_ANSWER = "llm-error"
-"""The error of dead letters whose request also has an answer record, which says more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,7 @@ class ResultCollector(Generic[Q]):
 
     def take_dead_letter(self, message: Message) -> None:
         """Take a dead letter: a request that could not be served, with the reason."""
-        if message.properties.get("error") != _HAS_AN_ANSWER:
+        if message.properties.get("error") not in ANSWERED:
             self._close(message.properties.get("id", ""), failure=message.properties.get("reason", ""))
 
     def _close_if_complete(self, answer: Answer, *, earlier: bool) -> None:

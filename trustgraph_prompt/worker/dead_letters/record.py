@@ -15,19 +15,23 @@ ADVICE: Final = {
     "broker-error": "see the worker's log of that time; replay",
     "internal-error": "see the worker's log of that time; replay",
     "invalid-request": "fix the sender, which must send the request again",
-    "llm-error": "see the reason and `answers list`; improve the prompt or wait for the model; replay",
+    "llm-error": "see the reason: fix or wait for the model, or raise the budget; replay",
     "missing-term": "push a fixed prompt and replay, or fix the sender",
     "no-configuration": "push the prompt; replay",
     "shutting-down": "replay",
     "template-error": "push a fixed prompt; replay",
     "too-large": "change the prompt so that it asks for smaller values; replay",
     "unknown-prompt": "push the prompt; replay",
+    "unusable-answer": "see the reason and the refused objects; change the prompt or its schema; replay",
     "worker-crashed": "look at the request and the workers' logs; give workers more memory; replay",
 }
 """What a person does about a dead letter, by the type of its error."""
 
 ERRORS: Final = tuple(ADVICE)
 """The types of errors that dead letters have."""
+
+ANSWERED: Final = ("llm-error", "unusable-answer")
+"""The errors of requests that also have an answer record, which says more."""
 
 FAILURE_PROPERTIES: Final = ("error", "flow", "prompt", "died")
 """Properties of a dead letter besides those of its message and of the broker."""

@@ -51,6 +51,11 @@ def is_served(outcome: Outcome, unusable: Unusable) -> bool:
     return unusable == "answer" or not is_unusable(outcome)
 
 
+def failure_type(outcome: Outcome) -> str:
+    """The type of the error without a value: no answer from the model, or one that cannot be used."""
+    return "llm-error" if outcome.reason in UNSERVED else "unusable-answer"
+
+
 def reject_objects(outcome: Outcome, why_not: Callable[[object], str | None]) -> Outcome:
     """A jsonl outcome with those objects rejected for which `why_not` returns a reason.
 

@@ -10,8 +10,8 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import MessageTooLarge
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.flow import Flow, Unusable
-from trustgraph_prompt.worker.messages.answer_record import is_served
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.messages.answer_record import failure_type, is_served
 
 Response = wire.PromptResponse | wire.TextCompletionResponse
 
@@ -21,11 +21,16 @@ TRUSTGRAPH_ERRORS = ("llm-error", "no-configuration", "too-many-requests", "not-
 
 def error_response(flow: Flow, error: wire.Error) -> Response:
     """The response of a flow that reports an error."""
-    if flow.trustgraph and error.type not in TRUSTGRAPH_ERRORS:
-        error = wire.Error("llm-error", error.message)
+    error = _as_named(flow, error)
     if flow.input.kind == "text-completion":
         return wire.TextCompletionResponse(error, response=None)
     return wire.PromptResponse(error)
+
+
+def _as_named(flow: Flow, error: wire.Error) -> wire.Error:
+    """The error under a name that clients of the flow know."""
+    known = not flow.trustgraph or error.type in TRUSTGRAPH_ERRORS
+    return error if known else wire.Error("llm-error", error.message)
 
 
 async def send_response(producers: ProducerPool, flow: Flow, id: str, response: Response) -> None:
@@ -62,9 +67,9 @@ async def send_split(text: str, send: Callable[[str], Awaitable[None]]) -> None:
 
 
 def last_response(
-    outcome: Outcome, *, unusable: Unusable, streaming: bool, streamed_characters: int
+    outcome: Outcome, flow: Flow, *, streaming: bool, streamed_characters: int
 ) -> wire.PromptResponse:
-    """The last response, after `streamed_characters` were streamed. `unusable` is the flow's setting.
+    """The last response of a flow, after `streamed_characters` were streamed.
 
     TrustGraph's client passes on nothing but text to callers that stream. Without streaming, it takes a
     response for an object if the text is empty.
@@ -81,8 +86,9 @@ def last_response(
         "rejected": len(outcome.rejected),
         "escalated": outcome.escalated,
     }
-    if not is_served(outcome, unusable):
-        return wire.PromptResponse(error=wire.Error("llm-error", outcome.explain()), **details)
+    if not is_served(outcome, flow.unusable):
+        error = _as_named(flow, wire.Error(failure_type(outcome), outcome.explain()))
+        return wire.PromptResponse(error, **details)
     if outcome.contract.format == "text":
         empty = '""' if not (streaming or outcome.value) else None
         return wire.PromptResponse(text=outcome.value[streamed_characters:], object=empty, **details)

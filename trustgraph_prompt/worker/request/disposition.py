@@ -32,7 +32,7 @@ from trustgraph_prompt.llm.retry import LONGEST_BELIEVED
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker.flow import Unusable
-from trustgraph_prompt.worker.messages.answer_record import is_served, is_unusable
+from trustgraph_prompt.worker.messages.answer_record import failure_type, is_served, is_unusable
 
 Result = Outcome | Exception
 
@@ -278,7 +278,7 @@ def _failure(situation: Situation) -> tuple[Error, str]:
         case Outcome() as outcome:
             places = ", ".join(dict.fromkeys(f"{i.reason} at {i.path or '/'}" for i in outcome.issues[:5]))
             message = f"{outcome.reason}: {outcome.explain()}"
-            return Error("llm-error", message), places or outcome.reason
+            return Error(failure_type(outcome), message), places or outcome.reason
         case RequestError() as invalid:
             return Error(invalid.type, str(invalid)), str(invalid)
         case RenderError() as unrendered:

@@ -107,7 +107,7 @@ class Publisher:
             return
         response = last_response(
             outcome,
-            unusable=self._flow.unusable,
+            self._flow,
             streaming=self._request.streaming,
             streamed_characters=self._entry.streamed_characters,
         )
