@@ -18,7 +18,8 @@ from trustgraph_prompt.broker.topics import dead_letter_topic
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderAuthentication, SubscriptionBusy
 from trustgraph_prompt.llm import Call, ScriptedAnswer
-from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, browse, replay
+from trustgraph_prompt.wire import PromptRequest
+from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, browse, discard, replay
 from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
 broker_kind = every_broker
@@ -124,6 +125,34 @@ async def test_what_is_not_chosen_stays_in_its_order(broker: Broker, place: Lett
     assert payloads(await seen(broker, place)) == [b"1", b"3", b"5"]
     assert await replayed(broker, place, prompt="define", error="worse") == [(b"3", None)]
     assert payloads(await seen(broker, place)) == [b"1", b"5"]
+
+
+async def test_a_discarded_letter_is_gone_and_the_others_stay(broker: Broker, place: LetterSource) -> None:
+    await bury(broker, place, [b"1", b"2", b"3"])
+
+    assert await discard(broker, [place], DeadLetterFilter(frozenset(["r-2", "nobody"]))) == 1
+
+    assert payloads(await seen(broker, place)) == [b"1", b"3"]
+    assert await discard(broker, [place], DeadLetterFilter(frozenset(["r-2"]))) == 0
+
+
+async def test_a_replayed_request_has_the_terms_that_are_given(broker: Broker, place: LetterSource) -> None:
+    mistyped = json.loads(PromptRequest.asking("define", {"txt": "chalk", "n": 3}).encode()) | {"more": 1}
+    await bury(broker, place, [json.dumps(mistyped).encode(), b'{"chunk": "a text"}', b"no json"])
+    terms = {"text": "chalk", "n": [4]}
+
+    async with asyncio.timeout(90):
+        done = [why async for _, why in replay(broker, [place], terms=terms)]
+
+    assert done[0] is None
+    assert done[1] == "it is no prompt request, so it has no terms"
+    assert (done[2] or "").startswith("PromptRequest is not JSON")
+    consumer = await broker.consumer(place.topic, place.subscription)
+    again = json.loads((await received(consumer)).data)
+    assert again["terms"] == {"txt": '"chalk"', "text": '"chalk"', "n": "[4]"}
+    assert (again["id"], again["more"]) == ("define", 1)
+    await consumer.close()
+    assert payloads(await seen(broker, place)) == [b'{"chunk": "a text"}', b"no json"]
 
 
 async def test_only_the_subscription_it_died_in_gets_a_letter_again(

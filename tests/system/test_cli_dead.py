@@ -90,7 +90,7 @@ def test_a_list_has_a_line_for_each_letter_and_says_how_many(services: Desk) -> 
     assert "  unknown-prompt  define  1 delivery  " in unknown
     assert unknown.endswith(" B  there is no prompt `define`")
     assert broken.endswith("  invalid-request  -  1 delivery  8 B  not JSON…")
-    assert "6,000,000 B (cut)" in huge
+    assert "6,000,000 B (truncated)" in huge
 
 
 def test_a_list_for_programs_has_everything_but_the_payload(services: Desk) -> None:
@@ -210,10 +210,82 @@ def test_a_worker_id_that_is_wrong_shows_in_the_subscriptions_that_were_looked_a
     services.bury([UNKNOWN])
 
     told = services.dead("list", "--flow", "f", "--id", "promt").stderr
-    assert told == "no dead letters of the flow f in flows (subscription promt--default--f--request)\n"
+    assert told.startswith(
+        "no dead letters of the flow f in flows (subscription promt--default--f--request)\n"
+    )
     elsewhere = ("--topic", "persistent://tg/flow/f-in", "--subscription", "s")
     told = services.dead("list", served=elsewhere).stderr
-    assert told == "no dead letters of persistent://tg/flow/f-in (subscription s)\n"
+    assert told.startswith("no dead letters of persistent://tg/flow/f-in (subscription s)\n")
+
+
+OF_F = (
+    "persistent://tg/flow/f-in has such dead letters of the subscription prompt--default--f--request: give "
+)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["show", "a"], ["replay", "a"], ["replay", "--all"], ["discard", "a"]]
+)
+def test_dead_letters_of_another_worker_id_are_named_with_the_option(
+    services: Desk, arguments: list[str]
+) -> None:
+    services.bury([UNKNOWN])
+    services.bury([BROKEN], flow="g")
+
+    told = services.dead(*arguments, "--flow", "f", "--id", "kg").stderr
+    assert told.splitlines()[-1] == f"{OF_F}--id prompt"
+    elsewhere = ("--topic", "persistent://tg/flow/f-in", "--subscription", "s")
+    told = services.dead(*arguments, served=elsewhere).stderr
+    topic_and_name = "--topic persistent://tg/flow/f-in --subscription prompt--default--f--request"
+    assert told.splitlines()[-1] == f"{OF_F}{topic_and_name}"
+
+
+def test_letters_that_the_filter_does_not_choose_are_not_named_elsewhere(services: Desk) -> None:
+    services.bury([UNKNOWN])
+    for arguments in (["list", "--error", "too-large"], ["show", "b"], ["replay", "--all", "--prompt", "x"]):
+        assert "has such dead letters" not in services.dead(*arguments, "--id", "kg").stderr
+
+
+def test_the_worker_id_comes_from_the_environment(services: Desk) -> None:
+    services.bury([UNKNOWN])
+    looked = ("dead", "list", "--flows", "flows", "--broker", services.url)
+    named = run(*looked, folder=services.folder, TRUSTGRAPH_PROMPT_ID="kg")
+    assert "(subscriptions kg--default--f--request, kg--default--g--request)" in named.stderr
+    overridden = run(*looked, "--id", "prompt", folder=services.folder, TRUSTGRAPH_PROMPT_ID="kg")
+    assert overridden.stderr == "1 dead letter of the flows f, g in flows\n"
+
+
+def test_a_dead_letter_is_discarded_once_its_id_is_typed_again(services: Desk) -> None:
+    services.bury([UNKNOWN, BROKEN, HUGE])
+
+    def discard(*arguments: str, typed: str) -> CompletedProcess[str]:
+        served = ("--flows", "flows", "--broker", services.url)
+        return run("dead", "discard", *arguments, *served, folder=services.folder, input=typed)
+
+    wrong = discard("a", typed="b\n")
+    assert (wrong.returncode, wrong.stderr.splitlines()[-1].endswith("nothing was discarded")) == (1, True)
+    assert discard("a", typed="").returncode == 1
+    assert [letter["request"] for letter in services.listed()] == ["a", "b", "c"]
+
+    right = discard("a", typed="a\n")
+    line, said = right.stdout.splitlines()
+    assert (right.returncode, "  unknown-prompt  define  " in line, said) == (
+        0,
+        True,
+        "discarded 1 dead letter",
+    )
+    [*_, last] = services.listed()
+    assert discard(str(last["id"]), "--yes", typed="").returncode == 0
+    assert [letter["request"] for letter in services.listed()] == ["b"]
+
+
+def test_a_mistyped_request_is_replayed_with_another_term(services: Desk) -> None:
+    services.bury([(PromptRequest.asking("define", {"txt": "chalk"}).encode(), "no text", {}), BROKEN])
+
+    result = services.dead("replay", "--all", "--term", "text=chalk")
+    assert (result.returncode, result.stdout) == (0, "replayed 1 dead letter\n")
+    assert "cannot be replayed: PromptRequest is not JSON" in result.stderr
+    assert [letter["request"] for letter in services.listed()] == ["b"]
 
 
 def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(services: Desk) -> None:

@@ -180,7 +180,7 @@ def _raw(rejected: Sequence[Rejected]) -> str:
 def _problems(rejected: Sequence[Rejected]) -> str:
     """What is wrong with each object, on a line of its own."""
     return "\n".join(
-        f"{number}. {'; '.join(excerpt(issue.for_model, _ISSUE_TOLD) for issue in item.issues[:_ISSUES_TOLD])}"
+        f"{number}. {'; '.join(excerpt(each.for_model, _ISSUE_TOLD) for each in item.issues[:_ISSUES_TOLD])}"
         for number, item in enumerate(rejected, 1)
     )
 

@@ -23,7 +23,7 @@ COMMANDS: Final = {
     "send": "Send one request to the workers of a flow and print the response.",
     "top": "Show what all workers behind some addresses do, in the terminal.",
     "config": "Publish, list and watch the prompts on the config topic.",
-    "dead": "List, show and replay dead letters: requests that could not be served.",
+    "dead": "List, show, replay and discard dead letters: requests that could not be served.",
     "answers": "List answers without objects, each with the reason, and show what an answer got refused.",
     "topics": "Check and create the namespaces, topics and subscriptions that workers need on Pulsar.",
 }

@@ -1,19 +1,19 @@
-"""`dead`: lists, shows and replays dead letters."""
+"""`dead`: lists, shows, replays and discards dead letters."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+import sys
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output, refused_objects
+from trustgraph_prompt.cli import dead_scope, inspect_broker, options, output, refused_objects
 from trustgraph_prompt.cli.lazy_commands import Command, group
 from trustgraph_prompt.cli.source_excerpt import visible
-from trustgraph_prompt.errors import ConfigError, TopicInvalid
+from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
@@ -24,80 +24,9 @@ if TYPE_CHECKING:
     from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
 app = group(
-    "List, show and replay dead letters: requests that could not be served.", "dead list --flows flows/"
+    "List, show, replay and discard dead letters: requests that could not be served.",
+    "dead list --flows flows/",
 )
-
-TopicOption = Annotated[
-    str | None,
-    inspect_broker.where_option(
-        "--topic",
-        metavar="TOPIC",
-        help="With --subscription: the request topic of a subscription that no flow file names.",
-    ),
-]
-SubscriptionOption = Annotated[
-    str | None,
-    inspect_broker.where_option(
-        "--subscription", metavar="NAME", help="With --topic: the name of the subscription."
-    ),
-]
-EverywhereOption = Annotated[
-    bool,
-    inspect_broker.where_option(
-        "--all",
-        help="Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
-        "on an embedded broker all of them.",
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Subscriptions:
-    """The subscriptions that the options name, a description of them, and their flows if files name them."""
-
-    subscriptions: list[LetterSource]
-    description: str
-    flows: tuple[Flow, ...] = ()
-    bundled: bool = False
-    everywhere: bool = False
-
-    @property
-    def namespaces(self) -> list[str]:
-        from trustgraph_prompt.broker.topics import namespace_of
-
-        return sorted({namespace_of(place.topic) for place in self.subscriptions})
-
-    def described(self, broker: str) -> str:
-        """Describe what was searched on the broker at the URL."""
-        if not self.everywhere:
-            return self.description + ("; use --flows for others" if self.bundled else "")
-        within = broker if broker.startswith("embedded:") else ", ".join(self.namespaces)
-        return f"{self.description}, and of all other dead-letter topics of {within}"
-
-    def described_in_full(self, broker: str) -> str:
-        """Describe what was searched, with the subscriptions: a wrong --id shows in their names."""
-        names = sorted({place.subscription for place in self.subscriptions})
-        return f"{self.described(broker)} (subscription{'s' if len(names) > 1 else ''} {', '.join(names)})"
-
-    async def look(self, view: BrokerView, choice: DeadLetterFilter) -> AsyncGenerator[DeadLetter, None]:
-        """Yield the chosen dead letters. Raises `BrokerError`, `ConfigError`.
-
-        Skips topics without the subscription `dead`: it exists as soon as there is a dead letter, and looking
-        would create it.
-        """
-        from trustgraph_prompt.broker.topics import DEAD_LETTER_SUBSCRIPTION
-        from trustgraph_prompt.worker.dead_letters.browse_and_replay import browse_topic
-
-        wanted = [place.dead_letter_topic for place in self.subscriptions]
-        if self.everywhere:
-            names = await view.topics(self.namespaces)
-            wanted += sorted(name for name in names if name.endswith("-DLQ"))
-        existing = await view.subscriptions(dict.fromkeys(wanted))
-        for topic, subscriptions in existing.items():
-            if DEAD_LETTER_SUBSCRIPTION in subscriptions:
-                async with aclosing(browse_topic(view.broker, topic, choice)) as letters:
-                    async for letter in letters:
-                        yield letter
 
 
 def _error(type: str | None) -> str | None:
@@ -118,9 +47,9 @@ def list_(
     flows: inspect_broker.FlowsOption = None,
     flow: inspect_broker.FlowOption = None,
     id: options.IdOption = "prompt",
-    topic: TopicOption = None,
-    subscription: SubscriptionOption = None,
-    everywhere: EverywhereOption = False,
+    topic: dead_scope.TopicOption = None,
+    subscription: dead_scope.SubscriptionOption = None,
+    everywhere: dead_scope.EverywhereOption = False,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
@@ -143,10 +72,12 @@ def list_(
             typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
-    scope = _scope(flows, flow, id, topic, subscription, everywhere=everywhere)
+    scope = dead_scope.scope(flows, flow, id, topic, subscription, everywhere=everywhere)
     choice = DeadLetterFilter(error=error, prompt=prompt)
     count = _print_each(broker, admin_url, scope, choice, show_one)
     output.note(f"{_counted(count)} {scope.described(broker) if count else scope.described_in_full(broker)}")
+    if not count:
+        dead_scope.note_elsewhere(broker, admin_url, scope, choice)
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt dead show 1042 --broker embedded:broker.db")
@@ -158,9 +89,9 @@ def show(
     flows: inspect_broker.FlowsOption = None,
     flow: inspect_broker.FlowOption = None,
     id: options.IdOption = "prompt",
-    topic: TopicOption = None,
-    subscription: SubscriptionOption = None,
-    everywhere: EverywhereOption = False,
+    topic: dead_scope.TopicOption = None,
+    subscription: dead_scope.SubscriptionOption = None,
+    everywhere: dead_scope.EverywhereOption = False,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     config_topic: refused_objects.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     templates: options.TemplatesOption = None,
@@ -184,11 +115,10 @@ def show(
         for line in refused_objects.lines(*answered) if answered else ():
             typer.echo(line)
 
-    scope = _scope(flows, flow, id, topic, subscription, everywhere=everywhere)
+    scope = dead_scope.scope(flows, flow, id, topic, subscription, everywhere=everywhere)
     choice = DeadLetterFilter(frozenset([letter]))
     if not _print_each(broker, admin_url, scope, choice, show_one):
-        output.note(f"error: there is no dead letter {letter} {scope.described_in_full(broker)}")
-        raise typer.Exit(1)
+        raise _missing(letter, broker, admin_url, scope, choice)
 
 
 @app.command(
@@ -208,18 +138,22 @@ def replay_(
     ] = False,
     error: ErrorOption = None,
     prompt: options.PromptFilterOption = None,
+    term: options.TermOption = None,
     flows: inspect_broker.FlowsOption = None,
     flow: inspect_broker.FlowOption = None,
     id: options.IdOption = "prompt",
-    topic: TopicOption = None,
-    subscription: SubscriptionOption = None,
+    topic: dead_scope.TopicOption = None,
+    subscription: dead_scope.SubscriptionOption = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
+    admin_url: inspect_broker.AdminUrlOption = None,
 ) -> None:
     """Put dead letters back, so that the subscription they died in gets them again as new requests.
 
     Requests of a persistent topic wait until a worker runs. A non-persistent topic stores nothing: its dead
     letters are replayed only while the worker runs, to all subscriptions, and those beyond its buffer are
-    lost. Exits with 1 if no worker runs there, or if a named dead letter does not exist or is not complete.
+    lost. --term replaces or adds a term of mistyped prompt requests.
+
+    Exits with 1 if no worker runs there, or if a named dead letter does not exist or cannot be replayed.
     """
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, replay
 
@@ -227,14 +161,14 @@ def replay_(
         raise ConfigError("give either ids or --all, not both")
     if not letters and not all_:
         raise ConfigError("no dead letters are selected: give their ids, or --all")
-    choice = DeadLetterFilter(frozenset(letters or ()), error, prompt)
-    scope = _scope(flows, flow, id, topic, subscription)
+    choice, terms = DeadLetterFilter(frozenset(letters or ()), error, prompt), options.terms(term)
+    scope = dead_scope.scope(flows, flow, id, topic, subscription)
     missing, replayed, kept, looked = set(choice.ids), 0, 0, False
 
     async def put_back(connected: Broker) -> None:
         nonlocal replayed, kept, looked
         looked = True
-        async with aclosing(replay(connected, scope.subscriptions, choice)) as done:
+        async with aclosing(replay(connected, scope.subscriptions, choice, terms)) as done:
             async for letter, why in done:
                 missing.difference_update((letter.id, letter.request))
                 if why is None:
@@ -252,49 +186,72 @@ def replay_(
         if replayed:
             output.note("they wait until a worker serves them; `dead list` shows those that fail again")
     if missing:
-        output.note(
-            f"error: there is no dead letter {', '.join(sorted(missing))} {scope.described_in_full(broker)}"
-        )
-    elif not replayed and not kept:
+        sought = DeadLetterFilter(frozenset(missing), error, prompt)
+        raise _missing(", ".join(sorted(missing)), broker, admin_url, scope, sought)
+    if not replayed and not kept:
         output.note(f"searched the dead letters {scope.described_in_full(broker)}")
-    if missing or (kept and not all_):
+        dead_scope.note_elsewhere(broker, admin_url, scope, choice)
+    if kept and not all_:
         raise typer.Exit(1)
 
 
-def _scope(
-    flows: list[Path] | None,
-    flow: str | None,
-    id: str,
-    topic: str | None,
-    subscription: str | None,
-    *,
-    everywhere: bool = False,
-) -> Subscriptions:
-    """Return the subscriptions that the options name. Raises `ConfigError`."""
-    from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.dead_letters.record import LetterSource
+@app.command("discard", cls=Command, epilog="Example:  trustgraph-prompt dead discard 1042 --flows flows/")
+def discard_(
+    letter: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The id of a dead letter, as `list` prints it, or of its request."),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the id again.")] = False,
+    flows: inspect_broker.FlowsOption = None,
+    flow: inspect_broker.FlowOption = None,
+    id: options.IdOption = "prompt",
+    topic: dead_scope.TopicOption = None,
+    subscription: dead_scope.SubscriptionOption = None,
+    everywhere: dead_scope.EverywhereOption = False,
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    admin_url: inspect_broker.AdminUrlOption = None,
+) -> None:
+    """Remove one dead letter for good, after you have typed its id again.
 
-    if everywhere and (flow is not None or topic is not None):
-        raise ConfigError("cannot be combined with --flow or --topic", where="--all")
-    if topic is not None and subscription is not None:
-        if options.typed("--flows") or flow is not None:
-            raise ConfigError("cannot be combined with --flows or --flow", where="--topic")
-        try:
-            place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
-        except TopicInvalid as error:
-            raise ConfigError(str(error), where="--topic, --subscription") from error
-        return Subscriptions([place], f"of {place.topic}")
-    if topic is not None or subscription is not None:
-        raise ConfigError("--topic and --subscription must be given together")
-    chosen, description = inspect_broker.flows_of(flows, flow, processor=id)
-    places = list(dict.fromkeys(map(LetterSource.of, chosen)))
-    return Subscriptions(places, description, tuple(chosen), bundled=not flows, everywhere=everywhere)
+    It is for requests that shall never be served. Exits with 1 if the dead letter does not exist, or if
+    another id is typed.
+    """
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, discard
+
+    found: list[DeadLetter] = []
+
+    async def show_one(each: DeadLetter, _: BrokerView) -> None:
+        found.append(each)
+        typer.echo(_line(each))
+
+    scope = dead_scope.scope(flows, flow, id, topic, subscription, everywhere=everywhere)
+    choice = DeadLetterFilter(frozenset([letter]))
+    if not _print_each(broker, admin_url, scope, choice, show_one):
+        raise _missing(letter, broker, admin_url, scope, choice)
+    if not yes:
+        typer.echo("It cannot be replayed any more. Type its id to discard it: ", nl=False, err=True)
+    if not yes and sys.stdin.readline().strip() != letter:
+        output.note("error: that is not its id; nothing was discarded")
+        raise typer.Exit(1)
+    sources = dict.fromkeys(each.source for each in found)
+    chosen = DeadLetterFilter(frozenset(each.id for each in found))
+    count = options.on_broker(broker, lambda connected: discard(connected, sources, chosen))
+    typer.echo(f"discarded {_counted(count)}")
+
+
+def _missing(
+    ids: str, broker: str, admin_url: str | None, scope: dead_scope.Subscriptions, choice: DeadLetterFilter
+) -> typer.Exit:
+    """Say that there are no dead letters of these ids, and perhaps where there are; return what to raise."""
+    output.note(f"error: there is no dead letter {ids} {scope.described_in_full(broker)}")
+    dead_scope.note_elsewhere(broker, admin_url, scope, choice)
+    return typer.Exit(1)
 
 
 def _print_each(
     broker: str,
     admin_url: str | None,
-    scope: Subscriptions,
+    scope: dead_scope.Subscriptions,
     choice: DeadLetterFilter,
     show_one: Callable[[DeadLetter, BrokerView], Awaitable[None]],
 ) -> int:
@@ -343,7 +300,7 @@ def _whole(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _line(letter: DeadLetter) -> str:
-    size = f"{letter.size:,} B{' (cut)' if letter.truncated else ''}"
+    size = f"{letter.size:,} B{' (truncated)' if letter.truncated else ''}"
     columns = (
         f"  {output.time(letter.message.published)}  {letter.id}",
         letter.error or "-",

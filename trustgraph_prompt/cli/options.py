@@ -213,7 +213,10 @@ SpaceOption = Annotated[
 IdOption = Annotated[
     str,
     typer.Option(
-        "--id", metavar="NAME", help="Processor id of the worker; subscription names begin with it."
+        "--id",
+        metavar="NAME",
+        envvar="TRUSTGRAPH_PROMPT_ID",
+        help="Processor id of the worker; subscription names begin with it.",
     ),
 ]
 ConcurrencyOption = Annotated[

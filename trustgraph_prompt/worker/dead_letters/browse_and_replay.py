@@ -1,20 +1,32 @@
-"""Lists dead letters without consuming them, and replays them."""
+"""Lists dead letters without consuming them, replays them, and discards them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 from uuid import uuid4
 
 import tenacity
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, retry_and_dead_letters, topics
-from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, MessageTooLarge, SubscriptionBusy
+from trustgraph_prompt.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    MessageTooLarge,
+    RequestError,
+    SubscriptionBusy,
+)
 from trustgraph_prompt.retrying import retrying
-from trustgraph_prompt.worker.dead_letters.record import FAILURE_PROPERTIES, DeadLetter, LetterSource
+from trustgraph_prompt.worker.dead_letters.record import (
+    FAILURE_PROPERTIES,
+    DeadLetter,
+    LetterSource,
+    with_terms,
+)
 
 AT_ONCE: Final = 32
 """Dead letters republished at the same time; each may have 5 MB."""
@@ -69,12 +81,31 @@ async def browse_topic(
                 yield letter
 
 
+async def discard(broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter) -> int:
+    """Remove dead letters for good, and return how many. Raises as `browse`."""
+    count = 0
+    for source in sources:
+        async with (
+            _exclusive_consumer(broker, source.dead_letter_topic) as consumer,
+            aclosing(_letters(broker, consumer)) as messages,
+        ):
+            async for message in messages:
+                if filter.matches(DeadLetter(source, message)):
+                    await consumer.acknowledge(message)
+                    count += 1
+    return count
+
+
 async def replay(
-    broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter = DeadLetterFilter()
+    broker: Broker,
+    sources: Iterable[LetterSource],
+    filter: DeadLetterFilter = DeadLetterFilter(),
+    terms: Mapping[str, object] = MappingProxyType({}),
 ) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
     """Replay dead letters: the subscription that they failed in receives them again, and no other.
 
-    Yields each one, and why it was not replayed (it was truncated), if so. Deliveries and the seconds of the
+    The requests have `terms` in addition to their own, which these override. Yields each letter, and why it
+    was not replayed (it was truncated, or is no prompt request), if so. Deliveries and the seconds of the
     budget start from zero. A dead letter is acknowledged once its replacement is durable; a crash in between
     leaves both. Requests that fail again meanwhile are not replayed twice.
 
@@ -86,7 +117,7 @@ async def replay(
     staying: list[BrokerError] = []
     for source in sources:
         try:
-            async with aclosing(_replay_at(broker, source, filter)) as done:
+            async with aclosing(_replay_at(broker, source, filter, terms)) as done:
                 async for replayed in done:
                     yield replayed
         except (_NoConsumer, SubscriptionBusy) as error:
@@ -101,7 +132,7 @@ class _NoConsumer(BrokerUnavailable):
 
 
 async def _replay_at(
-    broker: Broker, source: LetterSource, filter: DeadLetterFilter
+    broker: Broker, source: LetterSource, filter: DeadLetterFilter, terms: Mapping[str, object]
 ) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
     async with (
         _exclusive_consumer(broker, source.dead_letter_topic) as consumer,
@@ -121,10 +152,10 @@ async def _replay_at(
                 continue
             chosen.append(letter)
             if len(chosen) == AT_ONCE:
-                for replayed in await _republish(chosen, consumer, producer):
+                for replayed in await _republish(chosen, terms, consumer, producer):
                     yield replayed
                 chosen.clear()
-        for replayed in await _republish(chosen, consumer, producer):
+        for replayed in await _republish(chosen, terms, consumer, producer):
             yield replayed
     if undeliverable:
         raise _NoConsumer(
@@ -199,19 +230,20 @@ async def _letters(broker: Broker, consumer: Consumer) -> AsyncGenerator[Message
 
 
 async def _republish(
-    letters: Iterable[DeadLetter], consumer: Consumer, producer: Producer
+    letters: Iterable[DeadLetter], terms: Mapping[str, object], consumer: Consumer, producer: Producer
 ) -> list[tuple[DeadLetter, str | None]]:
     async def republish(letter: DeadLetter) -> tuple[DeadLetter, str | None]:
         if letter.truncated:
             return letter, f"only {len(letter.message.data):,} of its {letter.size:,} bytes were kept"
         properties = letter.message.properties
         original = {name: text for name, text in properties.items() if name not in FAILURE_PROPERTIES}
-        again = retry_and_dead_letters.replay_letter(
-            letter.source, replace(letter.message, properties=original)
-        )
         try:
+            data = with_terms(letter.message.data, terms) if terms else letter.message.data
+            again = retry_and_dead_letters.replay_letter(
+                letter.source, replace(letter.message, data=data, properties=original)
+            )
             await producer.send(again.data, key=again.key, properties=again.properties)
-        except MessageTooLarge as error:
+        except (RequestError, MessageTooLarge) as error:
             return letter, str(error)
         await consumer.acknowledge(letter.message)
         return letter, None

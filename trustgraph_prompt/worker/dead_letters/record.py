@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
@@ -9,14 +10,17 @@ from typing import Any, Final
 import orjson
 
 from trustgraph_prompt.broker import Message, topics
+from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.json_text.encoding import encode
+from trustgraph_prompt.wire import PromptRequest, records
 from trustgraph_prompt.worker.flow import Flow
 
 ADVICE: Final = {
     "broker-error": "see the worker's log of that time; replay",
     "internal-error": "see the worker's log of that time; replay",
-    "invalid-request": "fix the sender, which must send the request again",
+    "invalid-request": "fix the sender, which must send the request again; `dead discard` removes this one",
     "llm-error": "see the reason: fix or wait for the model, or raise the budget; replay",
-    "missing-term": "push a fixed prompt and replay, or fix the sender",
+    "missing-term": "replay with `--term NAME=VALUE`, or push a fixed prompt and replay; fix the sender",
     "no-configuration": "push the prompt; replay",
     "shutting-down": "replay",
     "template-error": "push a fixed prompt; replay",
@@ -139,6 +143,15 @@ def failure_properties(error: str, flow: str, prompt: str | None, died: float) -
     """The properties that describe the failure, `died` in seconds since the epoch."""
     properties = {"error": error, "flow": flow, "prompt": prompt, "died": str(round(died * 1000))}
     return {name: value for name, value in properties.items() if value is not None}
+
+
+def with_terms(data: bytes, terms: Mapping[str, object]) -> bytes:
+    """A prompt request with these terms in addition to its own. Raises `RequestError` for anything else."""
+    record = records.decode(data, "PromptRequest")
+    if "id" not in record:
+        raise RequestError("it is no prompt request, so it has no terms")
+    own = records.take(record, "terms", dict, {}, "PromptRequest")
+    return encode({**record, "terms": own | PromptRequest.asking("", terms).terms})
 
 
 def truncated(message: Message) -> tuple[Message, dict[str, str]]:
