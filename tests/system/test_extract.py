@@ -539,3 +539,23 @@ def test_a_file_of_no_use_is_skipped_and_the_others_are_asked(expected: bytes, t
     assert result.returncode == 1
     assert out.read_bytes() == expected
     assert f"skipped: 2 files\n  {empty}: is empty\n  {broken}: is a binary file" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("prompt", "given", "says"),
+    [
+        ("extract-with-ontologies", [], "term classes: extract-with-ontologies needs an ontology: give "),
+        ("ontology-extract", ["--estimate"], "term classes: extract-with-ontologies needs an ontology: give "),
+        ("extract-with-ontologies", ["-t", "classes:={}"], "--term classes:=@FILE"),
+        ("extract-rows", [], "term schema: extract-rows needs it: give --term schema="),
+        ("extract-rows", ["-t", "schema= "], "term schema: is empty, and extract-rows needs it"),
+    ],
+)
+def test_a_prompt_without_a_term_that_it_needs_is_refused_before_anything_is_asked(
+    tmp_path: Path, prompt: str, given: list[str], says: str
+) -> None:
+    out = tmp_path / "o.jsonl"
+    result = run("extract", DOCUMENT, "--prompt", prompt, *given, "--provider", SCRIPTED, "-o", out)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert says in result.stderr
+    assert not list(tmp_path.iterdir())

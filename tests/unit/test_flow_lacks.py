@@ -13,7 +13,17 @@ from trustgraph_prompt.graph.ontology_config import read_ontology
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker import Flow, GraphOptions, Input, Outputs
 
-PROMPTS = {"default": PromptSet.build({"template.p": json.dumps({"prompt": "{{ text }}"})})}
+ONTOLOGY = "{{ text }}{{ classes or '' }}{{ object_properties or '' }}{{ datatype_properties or '' }}"
+TEMPLATES = {"o": ONTOLOGY, "rows": "{{ text }}{{ schema.name }}"}
+PROMPTS = {
+    "default": PromptSet.build(
+        {"template.p": json.dumps({"prompt": "{{ text }}"})}
+        | {
+            f"template.{id}": json.dumps({"prompt": text, "dialect": "jinja"})
+            for id, text in TEMPLATES.items()
+        }
+    )
+}
 TRIPLES = Outputs(triples="persistent://tg/flow/t")
 
 
@@ -29,6 +39,16 @@ def index(text: str) -> OntologyIndex:
 def test_a_prompt_that_is_not_there() -> None:
     assert lacks(TRIPLES, "q") == "there is no prompt `q`; its messages wait until it is pushed"
     assert lacks(TRIPLES, "q", "non-persistent://tg/flow/c") == "there is no prompt `q`"
+
+
+def test_terms_that_the_prompt_needs_and_the_flow_does_not_give() -> None:
+    without = ", which the flow gives under none of `ontology`, `tables` and `terms`"
+    terms = "classes, datatype_properties, object_properties"
+    assert lacks(Outputs(), "o") == f"prompt `o` needs {terms}{without}"
+    assert lacks(Outputs(), "o", ontology=index('{"classes": {"A": {}}}')) == ""
+    assert lacks(Outputs(), "o", terms={"classes": {"A": {}}}) == ""
+    assert lacks(Outputs(), "rows") == f"prompt `rows` needs schema{without}"
+    assert lacks(Outputs(), "rows", terms={"schema": {"name": "t"}}) == ""
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,8 @@ def test_who_needs_a_missing_term_is_named() -> None:
     "template",
     [
         "{% if a %}{{ a }}{% endif %}",
+        "{% if a.b %}{{ a.c }}{% else %}no {{ a.c }}{% endif %}",
+        "{{ a if a is defined else 'none' }}",
         "{% for x in a %}{{ x }}{% else %}none{% endfor %}",
         "{{ a or 'none' }}",
         "{{ a|default('none') }}",
@@ -84,6 +86,28 @@ def test_who_needs_a_missing_term_is_named() -> None:
 )
 def test_what_a_template_provides_for_may_be_missing(template: str) -> None:
     PromptSet.build({"template.a": entry(template)}).question("a", {})
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ a.b }}{% if a.c %}: {{ a.c }}{% endif %}",
+        "{% if a %}yes{% endif %} {{ a }}",
+        "{{ b or a }}",
+        "{% for x in b %}{{ x }}{% else %}{{ a }}{% endfor %}",
+    ],
+)
+def test_a_term_that_is_also_read_where_nothing_tests_it_is_required(template: str) -> None:
+    definition = PromptSet.build({"template.a": entry(template)}).get("a")
+    assert definition.missing([]) == ["a"]
+
+
+def test_of_an_ontology_only_some_terms_may_be_missing() -> None:
+    names = ("classes", "datatype_properties", "object_properties")
+    template = "".join(f"{{% for x in {name} %}}{{{{ x }}}}{{% else %}}none{{% endfor %}}" for name in names)
+    definition = PromptSet.build({"template.a": entry(template)}).get("a")
+    assert definition.missing(["text"]) == [*names]
+    assert definition.missing(["object_properties"]) == []
 
 
 def test_a_term_with_a_value_of_the_prompt_may_be_missing() -> None:

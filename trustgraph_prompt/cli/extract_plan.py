@@ -95,7 +95,7 @@ def make_plan(
         progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
     )
     for definition in asked:
-        options.require_terms(definition, {"text", *terms})
+        options.require_terms(definition, {"text": "the chunk", **terms})
     if unusable and not jobs:
         raise unusable[0]
     skipped = [str(error) for error in unusable]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from math import inf
@@ -484,18 +484,37 @@ def warn_of_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
         output.note(f"warning: {definition.id} renders without its term {name}: give --term {name}=…")
 
 
-def require_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
-    """Warn as `warn_of_terms`. Raises `ConfigError` if a required term is missing.
+def require_terms(definition: PromptDefinition, terms: Mapping[str, object]) -> None:
+    """Warn as `warn_of_terms`. Raises `ConfigError` if a required term is missing or empty.
 
-    In TrustGraph's dialect a missing term is no error: it renders as nothing.
+    In TrustGraph's dialect a missing term is no error, as it renders as nothing, but a missing ontology is.
     """
-    given = set(given)
+    from trustgraph_prompt.graph import ontology
+
+    given = [name for name, value in terms.items() if not _is_empty(value)]
+    missing = definition.missing(given)
+    if set(missing) >= ontology.TERMS:
+        raise ConfigError(_NEEDS_ONTOLOGY.format(definition.id), where="term classes")
     if definition.template.dialect != "jinja":
-        warn_of_terms(definition, given)
+        warn_of_terms(definition, terms)
         return
-    _warn_of_unknown(definition, given)
-    if missing := definition.missing(given):
-        raise ConfigError(f"{definition.id} needs it: give --term {missing[0]}=…", where=f"term {missing[0]}")
+    _warn_of_unknown(definition, set(terms))
+    if missing:
+        name = missing[0]
+        wrong = f"is empty, and {definition.id} needs it" if name in terms else f"{definition.id} needs it"
+        raise ConfigError(f"{wrong}: give --term {name}=TEXT or --term {name}:=JSON", where=f"term {name}")
+
+
+_NEEDS_ONTOLOGY = (
+    "{} needs an ontology: give its classes as --term classes:=@FILE, a JSON object such as "
+    '{{"Person": {{"comment": "A human."}}}}, and likewise its object_properties and datatype_properties; '
+    "a worker's flow reads a whole ontology, under its key `ontology: FILE.ttl`"
+)
+
+
+def _is_empty(value: object) -> bool:
+    """Whether a term says nothing; an empty list may say that there is nothing."""
+    return value is None or value == {} or (isinstance(value, str) and not value.strip())
 
 
 def _warn_of_unknown(definition: PromptDefinition, given: set[str]) -> None:

@@ -43,6 +43,10 @@ _PROPERTY_TERM = {
 }
 
 
+TERMS: Final = frozenset({"classes", "object_properties", "datatype_properties"})
+"""The terms in which a prompt is given an ontology."""
+
+
 class Element(NamedTuple):
     """A class, a relation of two entities (object property) or an attribute (datatype property).
 

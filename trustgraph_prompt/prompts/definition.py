@@ -21,6 +21,7 @@ from trustgraph_prompt.errors import (
     TemplateError,
     excerpt,
 )
+from trustgraph_prompt.graph import ontology
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
@@ -217,9 +218,15 @@ class PromptDefinition:
         return prompt
 
     def missing(self, terms: Iterable[str]) -> list[str]:
-        """The terms that its templates need and that neither `terms` nor its own terms contain, sorted."""
+        """The terms that its templates need and that neither `terms` nor its own terms contain, sorted.
+
+        Of an ontology each of the `ontology.TERMS` may be missing, but not all.
+        """
+        given = {*terms, *self.terms}
         required = self.template.needs.required | self.system.needs.required
-        return sorted(required.difference(terms, self.terms, self._reserved))
+        if self.template.needs.named >= ontology.TERMS and ontology.TERMS.isdisjoint(given):
+            required |= ontology.TERMS
+        return sorted(required.difference(given, self._reserved))
 
     def require(self, terms: Iterable[str]) -> None:
         """Raise `RequestError` (type `missing-term`) if `terms` lack some that its Jinja templates need.

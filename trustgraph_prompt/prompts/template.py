@@ -97,6 +97,10 @@ class Template:
         return ""
 
 
+_FOR_ABSENT = ("default", "d", "if_undefined", "defined", "undefined")
+"""Filters and tests that are made for terms which are absent."""
+
+
 @cache
 def _sandbox(dialect: Dialect) -> Sandbox:
     return Jinja() if dialect == "jinja" else Ibis()
@@ -129,12 +133,11 @@ def _compile(source: str, dialect: Dialect) -> tuple[TemplateTerms, jinja2.Templ
 
 
 def _terms_of(tree: nodes.Template) -> TemplateTerms:
-    """The names that a template reads and binds in no loop; see `_optional` for those that may be absent."""
+    """The names that a template reads and binds in no loop."""
     bound = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} | {"loop"}
     named = frozenset(_names(tree) - bound)
-    optional = {name for node in _optional(tree) for name in _names(node)}
     fixed = "".join(data.data for data in tree.find_all(nodes.TemplateData))
-    return TemplateTerms(named, named - optional, fixed)
+    return TemplateTerms(named, named.intersection(_required(tree)), fixed)
 
 
 def _names(node: nodes.Node) -> set[str]:
@@ -142,12 +145,22 @@ def _names(node: nodes.Node) -> set[str]:
     return found | {node.name} if isinstance(node, nodes.Name) else found
 
 
-def _optional(tree: nodes.Template) -> Iterator[nodes.Node]:
-    """Where a term may be absent: conditions, loops with `else`, `or`, `default` and `is defined`."""
-    conditions: list[nodes.If | nodes.CondExpr] = [*tree.find_all(nodes.If), *tree.find_all(nodes.CondExpr)]
-    yield from (condition.test for condition in conditions)
-    yield from (loop.iter for loop in tree.find_all(nodes.For) if loop.else_)
-    yield from (either.left for either in tree.find_all(nodes.Or))
-    for applied in (*tree.find_all(nodes.Filter), *tree.find_all(nodes.Test)):
-        if applied.name in ("default", "d", "if_undefined", "defined", "undefined"):
-            yield applied
+def _required(node: nodes.Node, guarded: frozenset[str] = frozenset()) -> Iterator[str]:
+    """The names that are read where they may not be absent.
+
+    They may in a condition and what depends on it, as what a loop with `else` goes over, on the left of `or`,
+    and in `default` and `is defined`.
+    """
+    optional: nodes.Node | None = None
+    match node:
+        case nodes.Name(name=name) if name not in guarded:
+            yield name
+        case nodes.If(test=optional) | nodes.CondExpr(test=optional):
+            guarded |= _names(optional)
+        case nodes.For(iter=optional, else_=[_, *_]) | nodes.Or(left=optional):
+            pass
+        case nodes.Filter(name=name) | nodes.Test(name=name) if name in _FOR_ABSENT:
+            return
+    for child in node.iter_child_nodes():
+        if child is not optional:
+            yield from _required(child, guarded)

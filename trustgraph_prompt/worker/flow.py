@@ -188,9 +188,18 @@ class Flow:
         if self.ontology is not None and not self.ontology.ontology:
             return "the ontology is empty: nothing is extracted"
         prompt = self._find_prompt(prompts)
+        if prompt and (missing := self._missing_terms(prompt)):
+            needs = f"prompt `{prompt.id}` needs {', '.join(missing)}"
+            return f"{needs}, which the flow gives under none of `ontology`, `tables` and `terms`"
         if prompt and self.outputs.has_graph and not (prompt.graph or self.graph.clause or self.ontology):
             return f"prompt `{prompt.id}` has no clause `graph`: no triples are made of its objects"
         return None
+
+    def _missing_terms(self, prompt: PromptDefinition) -> list[str]:
+        """The terms without which each chunk would be refused; a missing one of an ibis template is none."""
+        if self.ontology or self.tables or prompt.template.dialect != "jinja":
+            return []
+        return prompt.missing({"text", *self.terms})
 
     def _find_prompt(self, prompts: Mapping[str, PromptSet]) -> PromptDefinition | None:
         snapshot = prompts.get(self.workspace)
