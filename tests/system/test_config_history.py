@@ -90,6 +90,19 @@ def test_a_bad_push_is_seen_compared_and_rolled_back(
     assert json.loads(config("get", "template.hello").stdout) == bad["entry"]
 
 
+def test_a_push_that_changes_no_version_says_why(config: Config, push: Callable[..., None]) -> None:
+    push("Hello.")
+    push("Hello.", "-m", "a second name", aliases=["hi"])
+
+    same = "only parts that affect no answer differ, such as aliases"
+    newest, first = config("history", "hello").stdout.splitlines()
+    assert newest.endswith(f"  a second name  (same version: {same})")
+    assert same not in first
+    compared = config("diff", "hello")
+    assert '+  "hi"' in compared.stdout
+    assert compared.stderr.endswith(f": {same}\n")
+
+
 def test_one_change_is_the_current_one_of_a_prompt_even_after_its_system_message_has_changed(
     config: Config, push: Callable[..., None]
 ) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 VERSION = re.compile("[0-9a-f]+")
 PLAIN_KEY = re.compile("[a-z]+(-[a-z]+)*")
 
+_SAME_VERSION = "only parts that affect no answer differ, such as aliases"
+
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of a prompt, or `system`.")]
 TrustGraphOption = Annotated[
     bool,
@@ -142,7 +144,7 @@ def diff(
         colour = colours.get(line[0])
         typer.echo(output.paint(line, colour, sys.stdout) if colour else line)
     if old.version == new.version:
-        output.note(f"both are version {new.version}")
+        output.note(f"both are version {new.version}: {_SAME_VERSION}")
 
 
 def register(app: typer.Typer) -> None:
@@ -229,6 +231,7 @@ def _line(change: Change, key: str) -> str:
         change.key,
         change.by or "-",
         change.why,
+        f"(same version: {_SAME_VERSION})" if change.version and change.version == change.replaced else "",
     )
     return "  ".join(columns).rstrip()
 
