@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
 import orjson
@@ -103,9 +103,19 @@ def read_text(path: Path, error: type[ConfigError] = ConfigError) -> str:
         raise error(f"not UTF-8 at byte {cause.start}", where=str(path)) from None
 
 
+_ONTOLOGY = "this is an ontology: name it in a flow file, as `ontology: {}`, and give that file"
+_NOT_YAML: Final = {
+    **dict.fromkeys((".ttl", ".rdf", ".owl", ".jsonld", ".nt"), _ONTOLOGY),
+    ".prompt": "this is a prompt file, not a flow: give it as --templates {}",
+}
+"""What is said of files that belong elsewhere, by suffix."""
+
+
 def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
     """Read a YAML or JSON file. Raises `error` with file name and line."""
     text = read_text(path, error)
+    if elsewhere := _NOT_YAML.get(path.suffix):
+        raise error(elsewhere.format(path.name), where=str(path))
     try:
         return yaml.load(text, _PlainLoader)
     except yaml.MarkedYAMLError as cause:

@@ -461,7 +461,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "no provider": (["ask", "question"], "--base-url"),
     "an unknown provider": (["ask", "question", "--provider", "magic:x"], "scripted:PATH"),
     "a recording that is not there": (["ask", "question", "--provider", "scripted:none.jsonl"], "none.jsonl"),
-    "an unknown prompt": (["render", "extract-definition"], "did you mean 'extract-definitions'?"),
+    "an unknown prompt": (["render", "extract-definition"], "did you mean extract-definitions"),
     "a prompt like no other": (["render", "x"], "one of agent-kg-extract"),
     "a term given twice": (["render", "question", "-t", "query=x", "-t", "query=y"], "twice"),
     "the chunk as a term": (["extract", __file__, "-t", "text=x"], "--term text"),
@@ -601,8 +601,9 @@ def test_check_says_where_a_question_ends_with_what_its_answer_must_be_and_rende
     (tmp_path / "export.json").write_text(json.dumps({"template.a": entry}))
     checked = run("check", tmp_path / "peaks.prompt", tmp_path / "export.json")
     assert checked.returncode == 0
-    assert "peaks.prompt:6:11: peaks does not name its keys `name`, `height`, so" in checked.stderr
-    assert "export.json template.a: a does not name its key `a`, so" in checked.stderr
+    says = "does not say that the answer has the"
+    assert f"peaks.prompt:6:11: the text of peaks {says} keys `name`, `height`, so" in checked.stderr
+    assert f"export.json template.a: the text of a {says} key `a`, so" in checked.stderr
     assert checked.stdout.count("OK ") == 2
     (verdict,) = json.loads(run("check", tmp_path / "peaks.prompt", "--json").stdout)
     assert verdict["ok"]
@@ -618,3 +619,53 @@ def test_check_refuses_a_term_of_the_reserved_name(tmp_path: Path) -> None:
     result = run("check", tmp_path / "p.prompt")
     assert result.returncode == 2
     assert "p.prompt:2:28 /terms/answer_format: the term `answer_format` is reserved" in result.stderr
+
+
+PEAKS = """
+schema Peak:
+    name: string @from(text)
+    "height in m": float?
+
+prompt peaks expecting Peak[] as jsonl:
+    text: "Which peaks, by name? {{ text }}"
+"""
+GRAPH_LINE = 'graph: [{entity: {subject: "name", properties: {"height in m": {}}}}]'
+
+WRONG_GUESSES = {
+    "a text after the prompt": (["ask", "peaks", "a.txt"], "term: --term text=@a.txt"),
+    "a text after the prompt to render": (["render", "peaks", "a.txt"], "term: --term text=@a.txt"),
+    "a text instead of a prompt": (["ask", "a.txt"], "the text as --term text=@a.txt"),
+    "a prompt file as a prompt": (["ask", "peaks.prompt"], "give --templates peaks.prompt"),
+    "a prompt before the documents": (["extract", "peaks", "a.txt"], "given as --prompt peaks"),
+    "a prompt that is not there": (
+        ["ask", "mountains"],
+        "the prompts are peaks. Others come from --templates PATH",
+    ),
+    "a misspelt prompt": (["ask", "peak"], "did you mean peaks?"),
+    "no graph": (
+        ["extract", "a.txt", "--prompt", "peaks", "--graph", "g.html"],
+        f"such as\n    {GRAPH_LINE}",
+    ),
+    "an ontology to check": (["check", "org.ttl"], "name it in a flow file, as `ontology: org.ttl`"),
+    "an ontology as a flow": (["run", "--flows", "org.ttl"], "this is an ontology"),
+    "a prompt file as a flow": (["run", "--flows", "peaks.prompt"], "give it as --templates peaks.prompt"),
+    "a text to check": (["check", "a.txt"], "a.txt: cannot be checked (found 'Etna.', expected a flow"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "says"), WRONG_GUESSES.values(), ids=WRONG_GUESSES)
+def test_a_wrong_guess_is_answered_with_what_to_type(tmp_path: Path, arguments: list[str], says: str) -> None:
+    (tmp_path / "peaks.prompt").write_text(PEAKS)
+    (tmp_path / "org.ttl").write_text("@prefix : <https://example.org/> .")
+    (tmp_path / "a.txt").write_text("Etna.")
+    templates = ["--templates", "peaks.prompt"] if arguments[0] in ("ask", "render", "extract") else []
+    model = ["--provider", SCRIPTED] if arguments[0] not in ("render", "check") else []
+    result = run(*arguments, *templates, *model, folder=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert says in result.stderr
+
+
+def test_the_line_that_makes_a_graph_can_be_pasted(tmp_path: Path) -> None:
+    (tmp_path / "peaks.prompt").write_text(PEAKS.replace("    text:", f"    {GRAPH_LINE}\n    text:"))
+    checked = run("check", tmp_path / "peaks.prompt")
+    assert (checked.returncode, "OK " in checked.stdout) == (0, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -14,6 +15,8 @@ import pytest
 from tests.support.command import run
 from tests.support.worker_processes import Site
 from tests.support.workers import DEFINITION, entry
+from trustgraph_prompt.broker import connect
+from trustgraph_prompt.wire import Chunk, Metadata
 
 FLOWS = """
 name: f
@@ -25,6 +28,11 @@ name: c
 input: {topic: "persistent://tg/flow/chunks", kind: chunk}
 outputs: {answers: "persistent://tg/flow/answers"}
 prompt: say
+"""
+COMPLETIONS = """
+name: completions
+input: {topic: "persistent://tg/flow/completions", kind: text-completion}
+outputs: {response: "persistent://tg/flow/completed"}
 """
 CHALK = {"entity": "chalk", "definition": "a rock"}
 
@@ -41,12 +49,14 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             {"prompt": "say", "answer": "said"},
         )
         (tmp_path / "chunks.yaml").write_text(CHUNKS)
+        (tmp_path / "completions.yaml").write_text(COMPLETIONS)
         await site.run()
         yield site
 
 
 async def send(site: Site, *arguments: object) -> CompletedProcess[str]:
-    flows = ("--flows", site.folder / "flow.yaml", "--flows", site.folder / "chunks.yaml")
+    names = ("flow.yaml", "chunks.yaml", "completions.yaml")
+    flows = [word for name in names for word in ("--flows", site.folder / name)]
     return await asyncio.to_thread(run, "send", *arguments, *flows, "--broker", site.url)
 
 
@@ -69,11 +79,60 @@ async def test_the_response_of_a_worker_is_printed(site: Site) -> None:
     assert unknown.stderr.startswith("error: unknown-prompt: ")
 
 
-async def test_a_flow_that_sends_no_responses_is_refused(site: Site) -> None:
-    refused = await send(site, "c", "say", "-t", "text=chalk")
+async def test_a_flow_of_text_completions_is_refused(site: Site) -> None:
+    refused = await send(site, "completions", "say", "-t", "text=chalk")
     assert refused.returncode == 2
-    assert "flow c: takes no prompt requests, or sends no responses" in refused.stderr
+    assert "flow completions: takes text completions" in refused.stderr
 
     missing = await send(site, "ff", "say")
     assert missing.returncode == 2
     assert "there is no such flow" in missing.stderr
+
+
+async def sent_chunks(site: Site, count: int) -> list[Chunk]:
+    async with await connect(site.url) as broker:
+        reader = await broker.reader("persistent://tg/flow/chunks")
+        async with asyncio.timeout(60):
+            messages = [await reader.receive() for _ in range(count)]
+    return [Chunk.decode(message.data) for message in messages if message is not None]
+
+
+async def test_a_flow_of_chunks_gets_the_chunks_of_each_file_of_a_folder(site: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("On chalk. " * 300)
+    (folder / "b.html").write_text("<html><body><p>On flint.</p></body></html>")
+    (folder / "c.txt").write_text(" ")
+
+    sent = await send(site, "c", folder)
+    assert (sent.returncode, sent.stdout) == (1, "sent 3 chunks of 2 files to persistent://tg/flow/chunks\n")
+    assert "skipped: " in sent.stderr
+    assert sent.stderr.endswith("they wait until a worker serves them; `dead list` shows those that fail\n")
+    first, second, html = await sent_chunks(site, 3)
+    assert (first.chunk + " " + second.chunk).split() == ["On", "chalk."] * 300
+    assert html.chunk.strip() == "On flint."
+    document = "urn:sha256:" + hashlib.sha256(("On chalk. " * 300).encode()).hexdigest()
+    assert first.metadata == Metadata(f"{document}#char=0,{len(first.chunk)}", document)
+    assert second.metadata.root == document != html.metadata.root
+
+    again = await send(site, "c", folder / "b.html", "--json")
+    assert (again.returncode, json.loads(again.stdout)) == (0, [html.metadata.id])
+
+
+async def test_a_text_on_standard_input_is_sent_as_a_chunk(site: Site) -> None:
+    flows = ("--flows", site.folder / "chunks.yaml", "--broker", site.url)
+    sent = await asyncio.to_thread(run, "send", "c", "-", *flows, input="On chalk.")
+    assert sent.stdout == "sent 1 chunk of 1 file to persistent://tg/flow/chunks\n"
+    [chunk] = await sent_chunks(site, 1)
+    assert chunk.chunk == "On chalk."
+
+
+async def test_what_a_flow_does_not_take_is_refused_with_what_it_takes(site: Site) -> None:
+    notes = site.folder / "notes.txt"
+    notes.write_text("On chalk")
+    for arguments in (["f", notes], ["f", "say", notes]):
+        refused = await send(site, *arguments)
+        assert refused.returncode == 2
+        assert f"the text of a file as --term text=@{notes}" in refused.stderr
+    refused = await send(site, "c", notes, "-t", "text=chalk")
+    assert (refused.returncode, "--term: has no effect on chunks" in refused.stderr) == (2, True)

@@ -545,7 +545,11 @@ def test_a_file_of_no_use_is_skipped_and_the_others_are_asked(expected: bytes, t
     ("prompt", "given", "says"),
     [
         ("extract-with-ontologies", [], "term classes: extract-with-ontologies needs an ontology: give "),
-        ("ontology-extract", ["--estimate"], "term classes: extract-with-ontologies needs an ontology: give "),
+        (
+            "ontology-extract",
+            ["--estimate"],
+            "term classes: extract-with-ontologies needs an ontology: give ",
+        ),
         ("extract-with-ontologies", ["-t", "classes:={}"], "--term classes:=@FILE"),
         ("extract-rows", [], "term schema: extract-rows needs it: give --term schema="),
         ("extract-rows", ["-t", "schema= "], "term schema: is empty, and extract-rows needs it"),

@@ -84,7 +84,7 @@ async def test_after_five_thousand_requests_every_number_is_a_count_over_the_ans
         assert numbers["Spent"] == f"{sum(record.cost or 0.0 for record in records):.4f}"
     assert shown["Refused"] == total(lambda record: record.rejected_count)
     assert of_prompt["Refused objects"] == f"schema missing field {shown['Refused']}"
-    assert of_prompt["Cut"] == total(lambda record: record.truncated)
+    assert of_prompt["Truncated"] == total(lambda record: record.truncated)
     continued = [record for record in records if any(call["why"] == "continue" for call in record.calls)]
     assert of_prompt["Completed"] == f"{len(continued):,}"
     repaired = sum(1 for number in range(REQUESTS) if KINDS[number % len(KINDS)] == "broken")

@@ -20,7 +20,7 @@ COMMANDS: Final = {
     "format": "Format prompt files in place.",
     "run": "Run a worker that serves prompt requests from the topics of flows.",
     "complete": "Run a worker that serves TrustGraph's text-completion topics.",
-    "send": "Send one request to the workers of a flow and print the response.",
+    "send": "Send a request to the workers of a flow and print the response, or send them documents.",
     "top": "Show what all workers behind some addresses do, in the terminal.",
     "config": "Publish, list and watch the prompts on the config topic.",
     "dead": "List, show, replay and discard dead letters: requests that could not be served.",

@@ -164,8 +164,8 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
 
     if keys := prompt.unnamed_keys:
         yield (
-            f"{place}: {prompt.id} does not name {_quoted(keys)}, so the description of the answer is "
-            "appended to it; write {{ answer_format }} to place it elsewhere"
+            f"{place}: the text of {prompt.id} does not say that the answer has {_quoted(keys)}, so a "
+            "description of the answer is added at its end; write {{ answer_format }} where it should be"
         )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))
@@ -178,7 +178,7 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
 def _quoted(keys: list[str]) -> str:
     more = ", …" if len(keys) > MAX_KEYS else ""
     named = ", ".join(excerpt(f"`{key}`") for key in keys[:MAX_KEYS])
-    return f"{'its key' if len(keys) == 1 else 'its keys'} {named}{more}"
+    return f"{'the key' if len(keys) == 1 else 'the keys'} {named}{more}"
 
 
 def _check_flows_together(flows: Mapping[Path, Flow]) -> Iterator[Verdict]:
@@ -285,7 +285,10 @@ def _is_flow(path: Path) -> bool:
         return False
     document = read_yaml(path)
     if not isinstance(document, dict):
-        return False
+        expected = "a flow or a prompt in YAML, *.prompt, an export (*.json), or a gold file (*.jsonl)"
+        raise ConfigError(
+            "cannot be checked", where=str(path), found=document, expected=expected
+        )
     keys = list(islice(document, MAX_KEYS_COMPARED))
     return _known(keys, flow_file.schema()["properties"]) > _known(keys, SCHEMA["properties"])
 

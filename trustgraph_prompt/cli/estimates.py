@@ -53,8 +53,8 @@ def text(estimated: RunEstimate, pace: Pace) -> str:
         f"This is an estimate. Tokens in were counted with {tokenizer.name}{why}; "
         f"the model may count up to {100 * tokenizer.within:g} % more or fewer.",
         *(f"Tokens out of {prompt}: from {basis}." for prompt, basis in estimate.answers_by.items()),
-        f"Time: {counted(pace.concurrency, 'call')} at a time, each at {SLOW} to {FAST} tokens a second"
-        f"{_limits(pace)}.",
+        f"Time: {counted(pace.concurrency, 'call')} at a time (--concurrency), each at {SLOW} to {FAST} "
+        f"tokens a second{_limits(pace)}. A local server may answer fewer at a time, and then takes longer.",
     ]
     return "\n".join(lines)
 

@@ -75,10 +75,15 @@ def make_plan(
     written: Sequence[Path],
 ) -> Plan:
     """Read and split the files. What the run writes (`written`) is no document. Raises `ConfigError`."""
-    found, notes = listed([str(file) for file in files])
+    prompts = options.prompts(templates)
+    try:
+        found, notes = listed([str(file) for file in files])
+    except ConfigError as error:
+        if error.where and prompts.find(error.where):
+            error.add_note(f"the prompt of this name is given as --prompt {error.where}")
+        raise
     for note in notes:
         output.note(note)
-    prompts = options.prompts(templates)
     asked = _asked(prompts, ids, templates)
     size = parse_size(chunk_size, "--chunk-size")
     before = parse_overlap(overlap, size, "--overlap")

@@ -37,6 +37,15 @@ class _Shown:
 class Command(_Shown, typer.core.TyperCommand):
     """A command."""
 
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. An error about one too many says how a text is given."""
+        context.allow_extra_args = any(parameter.name == "term" for parameter in self.params)
+        unexpected: list[str] = super().parse_args(context, args)
+        if unexpected:
+            given = " ".join(unexpected)
+            context.fail(f"unexpected: {given}; the text of a file is a term: --term text=@{unexpected[0]}")
+        return unexpected
+
     def get_short_help_str(self, limit: int = 0) -> str:
         """Return the first sentence of the help, for a list of commands; click would truncate it."""
         return super().get_short_help_str(limit=1000)

@@ -454,16 +454,21 @@ def prompts(templates: Path | None) -> PromptSet:
 
 def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
     """Return the prompt with that id or alias. Raises `ConfigError` if it is unknown or invalid."""
-    from trustgraph_prompt.errors import suggestion
+    from difflib import get_close_matches
+
+    from trustgraph_prompt.prompts.files import SUFFIXES
 
     if refusal := prompts.refused.get(f"template.{id}"):
         raise refusal
     if found := prompts.find(id):
         return found
-    if near := suggestion(id, prompts.prompts):
-        raise ConfigError(f"there is no prompt {id}{near}")
-    known = ", ".join(sorted(prompts.prompts)) or "none"
-    raise ConfigError("there is no such prompt", found=id, expected=f"one of {known}")
+    if Path(id).suffix in SUFFIXES:
+        raise ConfigError(f"{id} is the name of a file: give --templates {id}, and the id of a prompt in it")
+    if Path(id).is_file():
+        raise ConfigError(f"{id} is a file: give the id of a prompt, and the text as --term text=@{id}")
+    near = get_close_matches(id, known := sorted(prompts.prompts))
+    which = f"did you mean {', '.join(near)}?" if near else f"the prompts are {', '.join(known) or 'none'}."
+    raise ConfigError(f"there is no prompt {id}; {which} Others come from --templates PATH, a file or folder")
 
 
 def terms(given: list[str] | None) -> dict[str, object]:

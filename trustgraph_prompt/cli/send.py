@@ -1,62 +1,143 @@
-"""`send`: sends one request to a worker and prints the response."""
+"""`send`: sends one request to a worker and prints the response, or sends it the chunks of documents."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output
+from trustgraph_prompt.cli import inspect_broker, options, output, progress
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.wire import Chunk
+    from trustgraph_prompt.worker import Flow
 
 EXAMPLE = "Example:  trustgraph-prompt send requests extract-definitions --term text=@notes.txt"
 
 
 def command(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="The flow to send the request to.")],
-    prompt: Annotated[str, typer.Argument(metavar="ID", help="The prompt to request.")],
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="The flow to send to.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID|FILE…",
+            help="To a flow of prompt requests: the prompt. To a flow of chunks: documents, folders, "
+            "patterns, or - for standard input.",
+        ),
+    ],
     term: options.TermOption = None,
     flows: inspect_broker.FlowsOption = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Send one request to the workers of a flow and print the response.
+    """Send one request to the workers of a flow and print the response, or send it the chunks of documents.
 
-    Waits ten minutes at most. Text is printed as it is, objects one per line. With --json, the response
-    message is printed with all its fields. Exits with 1 if the response is an error.
+    A response is waited for ten minutes at most. Text is printed as it is, objects one per line. With --json,
+    the response message is printed with all its fields. Exits with 1 if the response is an error.
+
+    Documents are read and split as by `extract`. Chunks get no response: the flow publishes what comes of
+    them. The same chunk has the same id each time. With --json, the ids are printed. Exits with 1 if a file
+    was skipped.
     """
-    from trustgraph_prompt.wire import PromptRequest
-    from trustgraph_prompt.wire.records import decode
-
     [to, *_], _ = inspect_broker.flows_of(flows, flow)
+    if to.input.kind == "chunk":
+        if term:
+            raise ConfigError("has no effect on chunks, whose flow has the other `terms`", where="--term")
+        _send_chunks(to, what, options.existing(broker), as_json=as_json)
+        return
     if to.input.kind != "prompt-request" or to.outputs.response is None:
+        expected = "a flow of chunks or of prompt requests"
         raise ConfigError(
-            "takes no prompt requests, or sends no responses",
-            where=f"flow {to.name}",
-            expected="a flow of prompt requests, with outputs.response",
+            "takes text completions", where=f"flow {to.name}", found=to.input.kind, expected=expected
         )
-    request = PromptRequest.asking(prompt, options.terms(term))
-    topic, responses = to.input.topic, to.outputs.response
-
-    async def exchange(connected: Broker) -> dict[str, Any]:
-        caller = await connected.caller(topic, responses)
-        async with aclosing(caller.call(request.encode())) as answered:
-            return decode((await anext(answered)).data, "PromptResponse")
-
-    with output.waiting(f"waiting for a response on {responses}"):
-        response = options.on_broker(options.existing(broker), exchange)
+    if len(what) > 1 or Path(what[0]).is_file():
+        raise ConfigError(
+            f"takes requests: give the id of one prompt, and the text of a file as --term text=@{what[-1]}",
+            where=f"flow {to.name}",
+        )
+    response = _ask(to, what[0], options.terms(term), options.existing(broker))
     if as_json:
         output.print_json(response)
     else:
         _print(response)
     if response.get("error"):
         raise typer.Exit(1)
+
+
+def _ask(to: Flow, prompt: str, terms: Mapping[str, object], broker: str) -> dict[str, Any]:
+    from trustgraph_prompt.wire import PromptRequest
+    from trustgraph_prompt.wire.records import decode
+
+    request, responses = PromptRequest.asking(prompt, terms), to.outputs.response
+    assert responses is not None
+
+    async def exchange(connected: Broker) -> dict[str, Any]:
+        caller = await connected.caller(to.input.topic, responses)
+        async with aclosing(caller.call(request.encode())) as answered:
+            return decode((await anext(answered)).data, "PromptResponse")
+
+    with output.waiting(f"waiting for a response on {responses}"):
+        return options.on_broker(broker, exchange)
+
+
+def _send_chunks(to: Flow, names: Sequence[str], broker: str, *, as_json: bool) -> None:
+    """Send the chunks of all documents, each with its hash and position as its id."""
+    from trustgraph_prompt.documents import listed
+
+    files, notes = listed(names)
+    for note in notes:
+        output.note(note)
+    ids: list[str] = []
+    skipped = 0
+
+    async def publish(connected: Broker) -> None:
+        nonlocal skipped
+        producer = await connected.producer(to.input.topic)
+        for file in progress.reading(files):
+            try:
+                chunks = list(_chunks_of(file))
+            except ConfigError as error:
+                skipped += 1
+                output.note(f"skipped: {error}")
+                continue
+            for chunk in chunks:
+                await producer.send(chunk.encode())
+                ids.append(chunk.metadata.id)
+        await producer.close()
+
+    options.on_broker(broker, publish)
+    if as_json:
+        output.print_json(ids)
+    else:
+        sent = f"{output.counted(len(ids), 'chunk')} of {output.counted(len(files) - skipped, 'file')}"
+        typer.echo(f"sent {sent} to {to.input.topic}")
+    if ids:
+        waits = (
+            "they wait until a worker serves them" if to.input.persistent else "only running workers get them"
+        )
+        output.note(f"{waits}; `dead list` shows those that fail")
+    if skipped:
+        raise typer.Exit(1)
+
+
+def _chunks_of(file: Path) -> Iterator[Chunk]:
+    """The messages of a document. Raises `ConfigError` if it is not a usable one."""
+    from trustgraph_prompt.extraction.splitting import Splitting
+    from trustgraph_prompt.graph.provenance import document_iri, passage_iri
+    from trustgraph_prompt.wire import Chunk, Metadata
+
+    document, chunks = Splitting().read(file)
+    for note in document.notes:
+        output.note(f"{file}: {note}")
+    for chunk in chunks:
+        id = passage_iri(document, chunk.start, chunk.start + len(chunk.text))
+        yield Chunk(Metadata(id, document_iri(document)), chunk.text, document_id=id)
 
 
 def _print(response: Mapping[str, Any]) -> None:

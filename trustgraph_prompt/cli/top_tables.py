@@ -153,7 +153,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         _words("PROMPT", lambda row: row["name"], style="bold"),
         _words("VERSION", lambda row: (row["version"] or "-")[:12], 1),
         *_REQUESTS,
-        Column("CUT", lambda row: row["truncated"], _YELLOW, 2),
+        Column("TRUNC", lambda row: row["truncated"], _YELLOW, 2),
         _SPEND,
         _words("CANARY", _canary, style="magenta"),
         _words("REASONS", _reasons, 6, "red"),

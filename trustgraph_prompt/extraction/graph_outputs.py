@@ -11,6 +11,7 @@ from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.graph import answer_statements
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.extraction.written_files import check_file, check_folder, check_page
+from trustgraph_prompt.graph.clause import example_for
 from trustgraph_prompt.graph.provenance import about_document
 from trustgraph_prompt.graph.statements import Statement
 from trustgraph_prompt.graph_store import rdf
@@ -42,7 +43,7 @@ class GraphOutputs:
 
     def check(
         self,
-        prompts: Iterable[PromptDefinition],
+        prompts: Sequence[PromptDefinition],
         used: Sequence[Path],
         *,
         may_replace: bool,
@@ -55,9 +56,11 @@ class GraphOutputs:
         `StoreError`.
         """
         if not any(prompt.graph for prompt in prompts):
-            ids = ", ".join(prompt.id for prompt in prompts)
+            line = example_for(prompts[0].contract)
             raise ConfigError(
-                "no prompt makes a graph", where="--prompt", found=ids, expected="one with `graph`"
+                "makes no graph: give another prompt, such as extract-relationships, or add a line that says "
+                f"which key names a thing and which keys describe it, such as\n    {line}",
+                where=f"--prompt {', '.join(prompt.id for prompt in prompts)}",
             )
         if self.rdf is not None:
             file_format(self.rdf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -158,6 +159,17 @@ class GraphClause:
         for index, form in enumerate(data):
             _check(form, contract, str(index))
         return cls(tuple(map(_form, data)))
+
+
+def example_for(contract: Contract) -> str:
+    """A clause for the objects of a contract, as a line of a prompt file."""
+    for kind in kinds_of(contract):
+        names = [key for key in kind.properties if key in kind.required and kind.allows("string", key)]
+        if names:
+            others = ", ".join(f"{json.dumps(key)}: {{}}" for key in kind.properties if key != names[0])
+            says = f"properties: {{{others}}}" if others else 'class: "Thing"'
+            return f"graph: [{{entity: {{subject: {json.dumps(names[0])}, {says}}}}}]"
+    return 'graph: [{entity: {subject: "KEY OF THE NAME", definition: "ANOTHER KEY"}}]'
 
 
 def _form(data: Mapping[str, Any]) -> Form:

@@ -151,7 +151,7 @@ def with_terms(data: bytes, terms: Mapping[str, object]) -> bytes:
     if "id" not in record:
         raise RequestError("it is no prompt request, so it has no terms")
     own = records.take(record, "terms", dict, {}, "PromptRequest")
-    return encode({**record, "terms": own | PromptRequest.asking("", terms).terms})
+    return encode({**record, "terms": {**own, **PromptRequest.asking("", terms).terms}})
 
 
 def truncated(message: Message) -> tuple[Message, dict[str, str]]:
