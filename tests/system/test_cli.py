@@ -462,7 +462,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "an unknown provider": (["ask", "question", "--provider", "magic:x"], "scripted:PATH"),
     "a recording that is not there": (["ask", "question", "--provider", "scripted:none.jsonl"], "none.jsonl"),
     "an unknown prompt": (["render", "extract-definition"], "did you mean extract-definitions"),
-    "a prompt like no other": (["render", "x"], "one of agent-kg-extract"),
+    "a prompt like no other": (["render", "x"], "the prompts are agent-kg-extract"),
     "a term given twice": (["render", "question", "-t", "query=x", "-t", "query=y"], "twice"),
     "the chunk as a term": (["extract", __file__, "-t", "text=x"], "--term text"),
     "two who answer": (

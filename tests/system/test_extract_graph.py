@@ -154,7 +154,7 @@ def test_what_a_run_wrote_into_the_folder_of_documents_is_no_document(tmp_path: 
         (["--graph", "mine.html"], "mine.html"),
         (["--graph", "graph.pdf"], "graph.pdf"),
         (["--store", "chalk.txt"], "chalk.txt"),
-        (["--store", "graph", "--prompt", "extract-rows"], "--prompt"),
+        (["--store", "graph", "--prompt", "extract-rows", "-t", "schema=a table"], "--prompt"),
         (["--rdf", "chalk.txt/graph.ttl"], "chalk.txt/graph.ttl"),
         (["--neo4j", "chalk.txt"], "chalk.txt"),
         (["--neo4j", "theirs"], "theirs/nodes.csv: exists"),

@@ -286,9 +286,7 @@ def _is_flow(path: Path) -> bool:
     document = read_yaml(path)
     if not isinstance(document, dict):
         expected = "a flow or a prompt in YAML, *.prompt, an export (*.json), or a gold file (*.jsonl)"
-        raise ConfigError(
-            "cannot be checked", where=str(path), found=document, expected=expected
-        )
+        raise ConfigError("cannot be checked", where=str(path), found=document, expected=expected)
     keys = list(islice(document, MAX_KEYS_COMPARED))
     return _known(keys, flow_file.schema()["properties"]) > _known(keys, SCHEMA["properties"])
 
