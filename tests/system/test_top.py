@@ -107,7 +107,7 @@ async def test_every_number_agrees_with_the_answers_topic(site: Site) -> None:
     assert flow["rejected"] == sum(answer.rejected_count for answer in answers)
     assert flow["workers"] == 3
     assert flow["dead_letters"] == rows["dead_letters"] == dead
-    assert set(dead) == {"llm-error"}
+    assert set(dead) == {"unusable-answer"}
     for prompt in rows["prompts"]:
         of_prompt = [answer for answer in answers if answer.prompt == prompt["id"]]
         issues = Counter(
@@ -132,7 +132,7 @@ async def test_a_killed_worker_is_seen_in_the_terminal(site: Site) -> None:
     async with terminal(site.folder) as shell:
         await shell.type("echo what was there before")
         await shell.type(f"{PROGRAM} top {' '.join(urls)} --interval 0.2")
-        screen = await shell.shows("3 of 3 workers ready", "by name", "define", "explain", "llm-error")
+        screen = await shell.shows("3 of 3 workers ready", "by name", "define", "explain", "unusable-answer")
         assert "what was there before" not in screen
         assert all(url.removeprefix("http://") in screen for url in urls)
 
