@@ -149,6 +149,16 @@ class AnswerDecoder:
         return "tool_calls" if self._tool_calls and self._finish_reason == "stop" else self._finish_reason
 
 
+def refused_answer(refusal: Refusal, *, has_begun: bool, path: SchemaPath | None) -> Delta:
+    """The end of an answer that the server refuses because of its form, or all of it if nothing has come yet.
+
+    Without a finish reason, its text decides whether it is complete.
+    """
+    text = "" if has_begun else refusal.failed_generation or ""
+    reason: FinishReason | None = "length" if refusal.is_of_room else None
+    return Delta(text=text, finish_reason=reason, schema_path=None if has_begun else path)
+
+
 def _first_choice(choices: list[Any]) -> Mapping[str, Any]:
     """The choice with index 0; further ones are ignored."""
     for choice in choices:
@@ -188,6 +198,8 @@ def _object(data: bytes) -> dict[str, Any]:
             value = json.loads(data)  # half a surrogate pair, whose other half is in another event
         except (ValueError, RecursionError):
             raise ProviderInvalidResponse(f"not JSON: {excerpt(data)}") from None
+    if isinstance(value, list) and len(value) == 1:  # an error of Gemini's
+        value = value[0]
     if not isinstance(value, dict):
         raise ProviderInvalidResponse(f"not a JSON object: {excerpt(data)}")
     return value
