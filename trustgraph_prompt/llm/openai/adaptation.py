@@ -12,8 +12,8 @@ from trustgraph_prompt.llm.records import LIMITS, SchemaPath
 log = logging.getLogger(__name__)
 
 _NO_LIMIT = (
-    f"; without {' or '.join(LIMITS)} nothing limits the answer, so the call is not made: remove the limit of "
-    "the prompt, the budget or the price, or use another server"
+    f"; without {' or '.join(LIMITS)} nothing limits the answer, so the call is not made: remove the limit "
+    "of the prompt, the budget or the price, or use another server"
 )
 
 
