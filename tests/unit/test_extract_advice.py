@@ -80,7 +80,7 @@ FILTERED = "provider_invalid_request: HTTP 400: no; the provider's content filte
         (TOO_LONG, ["too large for the context", "all are then asked again", f"{COMMAND} --chunk-size 1000"]),
         ("provider_rate_limit: HTTP 429", [f"  {COMMAND} --concurrency 4"]),
         (
-            "provider_unavailable: http://127.0.0.1:1/api/chat/completions: Cannot connect to 127.0.0.1:1: no",
+            "provider_unavailable: http://127.0.0.1:1/api/chat/completions: Cannot connect to 127.0.0.1",
             ["no server answers at http://127.0.0.1:1/api"],
         ),
         (RATE, ["the tokens per minute: use smaller ones", f"{COMMAND} --chunk-size 1000"]),

@@ -11,6 +11,12 @@ from trustgraph_prompt.cost import Usage
 #: Names of the limit of an answer; newer models of OpenAI only accept the second, older servers the first.
 LIMITS = ("max_tokens", "max_completion_tokens")
 
+#: Parameters that neither a flow nor a prompt may add: they decide what a call is, and what it may cost.
+NO_EXTRAS = (
+    *LIMITS, "messages", "model", "n", "best_of", "stream",
+    "tools", "tool_choice", "functions", "function_call",
+)  # fmt: skip
+
 #: Why a model stopped: by itself, truncated, for tools, filtered, aborted.
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error"]
 

@@ -69,6 +69,7 @@ _CONFIG_KEYS = {
     "frequency-penalty": "frequency_penalty",
     "presence-penalty": "presence_penalty",
     "stop": "stop_sequences",
+    "extras": "extras",
 }
 
 
