@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ async def test_prompt_sets_only_parameters_that_flow_or_process_allow(house: Hou
         seen.append(dict(call.config.extras))
         return ScriptedAnswer("chalk")
 
-    settings = {"allow_parameters": ["reasoning_effort"]} if allowed == "process" else {}
+    settings: dict[str, Any] = {"allow_parameters": ["reasoning_effort"]} if allowed == "process" else {}
     await house.work(flow, model, **settings)
 
     [response] = await responses.under(await house.send(flow, "think", text="rocks"))

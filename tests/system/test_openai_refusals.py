@@ -221,6 +221,7 @@ class TestRefusals:
                 "type": "invalid_request_error",
             },
             {"detail": [{"loc": ["body", "n"], "msg": "no such", "type": "x"}, {"msg": 7}, "more"]},
+            {"detail": [{"loc": ["body", "n"], "msg": "no such", "type": "x"}, {"msg": "", "type": {}}]},
             {"error": None, "detail": {"loc": ["body", "n"], "msg": "no such", "type": "x"}},
         ],
     )

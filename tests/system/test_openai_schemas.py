@@ -294,6 +294,7 @@ class TestFallingBack:
             (400, "Your account is restricted", errors.ProviderInvalidRequest),
             (401, "response_format is not supported", errors.ProviderAuthentication),
             (429, "response_format is not supported", errors.ProviderRateLimit),
+            (429, "failed to parse grammar", errors.ProviderRateLimit),
             (500, "response_format is not supported", errors.ProviderUnavailable),
         ],
     )

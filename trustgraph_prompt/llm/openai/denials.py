@@ -81,9 +81,14 @@ _OF_SIZE = re.compile(
 )
 
 
-def concerns_schema(words: str, *, is_servers_fault: bool) -> bool:
-    """Whether the words are about a response schema; of a server's fault only a grammar is."""
-    return (_OF_GRAMMARS if is_servers_fault else _OF_SCHEMAS).search(words) is not None
+def concerns_schema(words: str) -> bool:
+    """Whether the words may be about a response schema."""
+    return _OF_SCHEMAS.search(words) is not None
+
+
+def concerns_grammar(words: str) -> bool:
+    """Whether the words are about the grammar that a server makes of a response schema."""
+    return _OF_GRAMMARS.search(words) is not None
 
 
 def denies_schemas(words: str) -> bool:

@@ -151,7 +151,7 @@ class Refusal(Exception):
     @property
     def loggable(self) -> str:
         """The error without the server's own words, which may quote the question."""
-        return f"{self.where}{self._context_detail()}"
+        return f"{self.where}{self.hint}{self._context_detail()}"
 
     def _context_detail(self) -> str:
         if self._too_long is None or self._kind() is not ProviderInvalidRequest:
@@ -161,9 +161,9 @@ class Refusal(Exception):
     @property
     def is_of_schema(self) -> bool:
         """Whether the request may be accepted without its response schema, or with a less strict one."""
-        if self.failed_generation is not None:
-            return False
-        return denials.concerns_schema(self.words, is_servers_fault=self._status not in (400, 422))
+        if self._status in (400, 422):
+            return self.failed_generation is None and denials.concerns_schema(self.words)
+        return self._status >= 500 and denials.concerns_grammar(self.words)
 
     @property
     def is_of_feature(self) -> bool:
@@ -223,7 +223,8 @@ def _sentences(said: Any, depth: int = 4) -> list[str]:
     if isinstance(said.get("msg"), str):
         place = said["loc"] if isinstance(said.get("loc"), list) else []
         where = ".".join(str(key) for key in place if isinstance(key, str | int))
-        return [" ".join(filter(None, (where, said["msg"], f"({said.get('type')})")))]
+        kind = f"({said['type']})" if isinstance(said.get("type"), str) else ""
+        return [" ".join(filter(None, (where, said["msg"], kind)))]
     if "detail" in said:
         return _sentences(said["detail"], depth - 1)
     items = list(said.items())[:_MOST_DETAILS]
