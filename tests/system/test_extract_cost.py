@@ -249,7 +249,7 @@ async def test_limit_holds_on_a_server_that_accepts_neither_max_tokens_nor_a_tem
     assert server.lines.count(CHATS) == CHUNKS + 2
     assert all(body["max_completion_tokens"] <= 50 for body in server.bodies[2:] if "messages" in body)
     for name in ("max_tokens", "temperature"):
-        assert result.stderr.count(f"the model small does not accept {name}") == 1
+        assert result.stderr.count(f"the model 'small' does not accept {name}") == 1
 
 
 async def test_parameter_that_a_prompt_may_not_set_is_refused_before_anything_is_asked(

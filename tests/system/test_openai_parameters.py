@@ -144,7 +144,7 @@ async def test_all_refused_parameters_are_left_out_of_one_call(
 
     assert len(server.bodies) == 6
     assert sorted(record.getMessage() for record in caplog.records if record.levelno == logging.WARNING) == [
-        f"{server.url}/v1: the model small does not accept {name}: calls are sent {how}"
+        f"{server.url}/v1: the model 'small' does not accept {name}: calls are sent {how}"
         for name, how in (
             ("max_tokens", "under its other name"),
             *((name, "without it") for name in ("stream_options", "temperature", "top_p")),

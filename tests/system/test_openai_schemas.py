@@ -193,7 +193,7 @@ class TestFallingBack:
         for schema in (closed("a", title="zoo"), closed("a", title="zoo")):
             await asked(provider, schema)
 
-        model = f"{server.url}/v1: the model small"
+        model = f"{server.url}/v1: the model 'small'"
         assert [record.getMessage() for record in caplog.records] == [
             f"{model} does not accept the response schema zoo as {path!r}" for path in ("strict", "native")
         ]

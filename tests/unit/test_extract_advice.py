@@ -84,7 +84,7 @@ FILTERED = "provider_invalid_request: HTTP 400: no; the provider's content filte
             ["no server answers at http://127.0.0.1:1/api"],
         ),
         (RATE, ["the tokens per minute: use smaller ones", f"{COMMAND} --chunk-size 1000"]),
-        (FILTERED, ["another model may take them", "--model NAME"]),
+        (FILTERED, ["another model or provider may answer them", "--model NAME"]),
         (
             "provider_invalid_request: HTTP 400: no",
             ["refuse the same questions again: change", f"  {COMMAND}"],
@@ -115,8 +115,11 @@ def test_server_that_sent_an_error_is_not_said_to_be_down(failure: str) -> None:
     assert "no server answers" not in told(failed(failure))
 
 
-def test_question_that_the_content_filter_refuses_is_not_asked_again() -> None:
-    assert "run the same command again" not in told(failed(FILTERED))
+@pytest.mark.parametrize(
+    "failure", [FILTERED, "the model or a content filter refused to answer: I will not."]
+)
+def test_refused_question_is_not_asked_again(failure: str) -> None:
+    assert "run the same command again" not in told(failed(failure))
 
 
 def test_the_same_advice_is_given_once() -> None:

@@ -90,9 +90,9 @@ def _against(cause: str, plan: Plan, given: Settings) -> Advice | None:
         case ProviderInvalidRequest.category if failure_advice.TOO_LONG in cause:
             limit = "tokens per minute" if "per minute" in cause else "context of the model"
             return _smaller_chunks(f"chunks are too large for the {limit}: use smaller ones", plan)
-        case ProviderInvalidRequest.category if failure_advice.FILTERED in cause:
+        case _ if failure_advice.REFUSED in cause:
             return Advice(
-                "the content filter would refuse the same chunks again: another model may take them",
+                "refused chunks would be refused again: another model or provider may answer them",
                 (own_command({"--model": "NAME"}),),
             )
         case ProviderInvalidRequest.category if setting and not url.endswith("/v1"):

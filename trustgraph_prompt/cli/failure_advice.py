@@ -14,8 +14,8 @@ LONGER_ANSWERS = "to allow longer answers, set a larger `model: max-tokens` in t
 TOO_LONG = " not fit the "
 """Occurs in errors about questions that are too long for the model, or for its tokens per minute."""
 
-FILTERED = "content filter refused the question"
-"""Occurs in errors about questions that the provider's content filter refused."""
+REFUSED = "content filter refused "
+"""Occurs in errors about questions that a content filter refused, or perhaps the model."""
 
 
 def failed_call(error: str) -> str | None:

@@ -71,4 +71,4 @@ class Adaptation:
                 self._log(f"does not accept the response schema {self.wanted.name} as {path!r}")
 
     def _log(self, what: str) -> None:
-        log.warning("%s: the model %s %s", self._place, self._model.name, what)
+        log.warning("%s: the model %r %s", self._place, self._model.name, what)
