@@ -152,10 +152,10 @@ class AnswerDecoder:
 def refused_answer(refusal: Refusal, *, has_begun: bool, path: SchemaPath | None) -> Delta:
     """The end of an answer that the server refuses because of its form, or all of it if nothing has come yet.
 
-    Without a finish reason, its text decides whether it is complete.
+    Unless its tokens were spent, its text decides whether it is complete.
     """
     text = "" if has_begun else refusal.failed_generation or ""
-    reason: FinishReason | None = "length" if refusal.is_of_room else None
+    reason: FinishReason | None = "length" if "completion tokens" in refusal.words else None
     return Delta(text=text, finish_reason=reason, schema_path=None if has_begun else path)
 
 

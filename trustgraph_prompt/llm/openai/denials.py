@@ -10,12 +10,12 @@ import re
 from trustgraph_prompt.llm.records import LIMITS, NUMBERS
 
 #: Words of a refusal that concerns the response schema.
-_OF_SCHEMAS = re.compile(
+OF_SCHEMAS = re.compile(
     r"response[_ ]?format|schema|structured[_ ]output|(?<![a-z])strict(?![a-z])|grammar|samplers|json mode",
     re.IGNORECASE,
 )
 #: Those that a server also says when it takes the refusal for a defect of its own (status 5xx).
-_OF_GRAMMARS = re.compile(r"grammar|samplers|guided[_ ](?:decoding|json)", re.IGNORECASE)
+OF_GRAMMARS = re.compile(r"grammar|samplers|guided[_ ](?:decoding|json)", re.IGNORECASE)
 
 _QUOTE = r"[`'\"]?"
 
@@ -79,16 +79,6 @@ _OF_SIZE = re.compile(
     r"|between|exceed|maximum|minimum|range|[<>]",
     re.IGNORECASE,
 )
-
-
-def concerns_schema(words: str) -> bool:
-    """Whether the words may be about a response schema."""
-    return _OF_SCHEMAS.search(words) is not None
-
-
-def concerns_grammar(words: str) -> bool:
-    """Whether the words are about the grammar that a server makes of a response schema."""
-    return _OF_GRAMMARS.search(words) is not None
 
 
 def denies_schemas(words: str) -> bool:

@@ -162,8 +162,8 @@ class Refusal(Exception):
     def is_of_schema(self) -> bool:
         """Whether the request may be accepted without its response schema, or with a less strict one."""
         if self._status in (400, 422):
-            return self.failed_generation is None and denials.concerns_schema(self.words)
-        return self._status >= 500 and denials.concerns_grammar(self.words)
+            return self.failed_generation is None and denials.OF_SCHEMAS.search(self.words) is not None
+        return self._status >= 500 and denials.OF_GRAMMARS.search(self.words) is not None
 
     @property
     def is_of_feature(self) -> bool:
@@ -186,11 +186,6 @@ class Refusal(Exception):
             return None
         answer = self._fields.get("failed_generation")
         return answer if isinstance(answer, str) else ""
-
-    @property
-    def is_of_room(self) -> bool:
-        """Whether a `failed_generation` is truncated at the token limit."""
-        return "completion tokens" in self.words
 
     @property
     def _is_filtered(self) -> bool:
