@@ -21,6 +21,7 @@ _NO_LIMIT = (
 class KnownModel:
     """What is known of one model of a server: `refused` are the parameters that it does not accept."""
 
+    place: str
     name: str
     schema_paths: SchemaPaths
     refused: set[str] = field(default_factory=set)
@@ -33,13 +34,12 @@ class Adaptation:
     """
 
     def __init__(
-        self, model: KnownModel, wanted: Wanted | None, paths: tuple[SchemaPath | None, ...], place: str
+        self, model: KnownModel, wanted: Wanted | None, paths: tuple[SchemaPath | None, ...]
     ) -> None:
         self.wanted = wanted
         self.path, *self._less_strict = paths
         self.without = self._known = frozenset(model.refused)
         self._model = model
-        self._place = place
         self._refusals: list[tuple[SchemaPath, Refusal]] = []
 
     def adapts_to(self, refusal: Refusal) -> bool:
@@ -71,4 +71,4 @@ class Adaptation:
                 self._log(f"does not accept the response schema {self.wanted.name} as {path!r}")
 
     def _log(self, what: str) -> None:
-        log.warning("%s: the model %r %s", self._place, self._model.name, what)
+        log.warning("%s: the model %r %s", self._model.place, self._model.name, what)

@@ -69,8 +69,8 @@ class OpenAIProvider(Completer):
         self.prefill = prefill is not None
         self._server = Server(base_url, api_key, timeout)
         self._dialect = Dialect(model, prefill, images)
-        self._own_model = KnownModel(model, SchemaPaths(native_schema))
         self._native_schema = native_schema
+        self._own_model = self._new_model(model)
         self._other_models: LRUCache[str, KnownModel] = LRUCache(_OTHER_MODELS)
         self._timeout = timeout
 
@@ -168,7 +168,7 @@ class OpenAIProvider(Completer):
         """How a call is sent, by what is known of the model that it names, or of the provider's own."""
         name, known = call.config.model, self._own_model
         if name is not None and name != self.model:
-            known = self._other_models.setdefault(name, KnownModel(name, SchemaPaths(self._native_schema)))
+            known = self._other_models.setdefault(name, self._new_model(name))
         wanted: Wanted | None = None
         paths: tuple[SchemaPath | None, ...] = (None,)
         if call.response_schema is None:
@@ -179,7 +179,10 @@ class OpenAIProvider(Completer):
         else:
             wanted = known.schema_paths.wanted(call, call.response_schema)
             paths = known.schema_paths.to_try(wanted)
-        return Adaptation(known, wanted, paths, self._server.address)
+        return Adaptation(known, wanted, paths)
+
+    def _new_model(self, name: str) -> KnownModel:
+        return KnownModel(self._server.address, name, SchemaPaths(self._native_schema))
 
     async def _answer(
         self, call: Call, body: bytes, path: SchemaPath | None, deadline: CallDeadline
