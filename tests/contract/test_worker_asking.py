@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,31 @@ async def test_what_a_later_pass_finds_goes_out_too(house: House) -> None:
     text = working.worker.metrics.text().decode()
     assert 'trustgraph_prompt_pass_objects_total{flow="f",pass="2",prompt="search"} 2.0' in text
     assert 'trustgraph_prompt_pass_objects_total{flow="f",pass="3",prompt="search"} 0.0' in text
+
+
+@pytest.mark.parametrize("allowed", ["flow", "process", "nobody"])
+async def test_prompt_sets_only_parameters_that_flow_or_process_allow(house: House, allowed: str) -> None:
+    flow = house.flow(
+        extras={"top_k": 5}, allow_parameters=frozenset(["reasoning_effort"] if allowed == "flow" else [])
+    )
+    responses = await house.hear(house.topic("responses"))
+    seen = []
+
+    def model(call: Call) -> ScriptedAnswer:
+        seen.append(dict(call.config.extras))
+        return ScriptedAnswer("chalk")
+
+    settings: dict[str, Any] = {"allow_parameters": ["reasoning_effort"]} if allowed == "process" else {}
+    await house.work(flow, model, **settings)
+
+    [response] = await responses.under(await house.send(flow, "think", text="rocks"))
+
+    if allowed == "nobody":
+        assert "--allow-parameter reasoning_effort" in response["error"]["message"]
+        assert seen == []
+    else:
+        assert response["text"] == "chalk"
+        assert seen == [{"top_k": 5, "reasoning_effort": "low"}]
 
 
 async def test_what_is_escalated_says_so_in_response_record_and_metrics(house: House) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.model_server import ModelServer, Reply, Then, streamed
+from tests.support.model_server import ModelServer, Reply, Then, event, streamed
 from tests.support.workers import ENTRIES, House, Working
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
@@ -170,6 +170,46 @@ async def test_an_unknown_model_stops_only_requests_for_it(house: House) -> None
         assert working.worker.health.ready  # the flow serves
         await working.stop()
     assert await responses.missing(shouts, 0.1) == set(shouts)
+
+
+async def test_question_that_is_too_long_for_the_model_is_no_outage(house: House) -> None:
+    flow, pauses = house.flow(), Pauses()
+    responses = await house.hear(house.topic("responses"))
+    words = "The number of tokens to keep from the initial prompt is greater than the context length."
+
+    def reply(body: dict[str, Any]) -> Reply:
+        is_long = "long" in str(body.get("messages"))
+        return Reply([event({"error": {"message": words}})]) if is_long else answering(body)
+
+    async with ModelServer() as server:
+        server.reply = reply
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=pauses.circuits)
+        long = [await house.send(flow, "say", text=f"long {n}") for n in range(8)]
+        short = [await house.send(flow, "say", text=f"{n}") for n in range(4)]
+        assert not await responses.missing([*long, *short])
+        assert len(server.bodies) == 12
+        await working.stop()
+    answers = [json.loads(response.data) for response in await responses.all()]
+    errors = [answer["error"]["message"] for answer in answers if answer["error"]]
+    assert len(errors) == 8
+    assert all("the question does not fit the model's context" in error for error in errors)
+    assert pauses.begun == 0
+
+
+async def test_budget_holds_on_a_server_that_wants_another_name_for_max_tokens(house: House) -> None:
+    flow = house.flow(budget=Budget(tokens=1_000), concurrency=1)
+    responses = await house.hear(house.topic("responses"))
+    words = "Unsupported parameter: 'max_tokens' is not supported with this model."
+    refusal = Reply([json.dumps({"error": {"message": words}}).encode()], 400)
+    async with ModelServer() as server:
+        server.reply = lambda body: refusal if "max_tokens" in body else answering(body)
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=quick())
+        ids = [await house.send(flow, "say", text=str(n)) for n in range(3)]
+        assert not await responses.missing(ids)
+        await working.stop()
+        assert ["max_tokens" in body for body in server.bodies] == [True, False, False, False]
+        assert all(0 < body["max_completion_tokens"] < 1_000 for body in server.bodies[1:])
+    assert all(json.loads(response.data)["error"] is None for response in await responses.all())
 
 
 @pytest.mark.parametrize("persistent", [True, False])

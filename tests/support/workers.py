@@ -48,6 +48,7 @@ ENTRIES = {
         "Settle on: {{ text }}",
         **{"response-type": "json", "schema": DEFINITION, "attempts": 2, "repair": True},
     ),
+    "template.think": entry("Think of {{ text }}", model={"extras": {"reasoning_effort": "low"}}),
     "template.doubt": entry("Doubt {{ text }}", escalate={"op": "~", "value": "I CANNOT"}),
     "template.vouch": entry(
         'Vouch for what is in, such as {"entity": "Etna", "definition": "a volcano"}: {{ text }}',

@@ -226,3 +226,43 @@ async def test_what_cannot_be_meant_is_refused_before_anything_is_asked(
     assert refused.returncode == 2
     assert message in refused.stderr
     assert not server.lines
+
+
+async def test_limit_holds_on_a_server_that_accepts_neither_max_tokens_nor_a_temperature(
+    folder: Path, server: ModelServer
+) -> None:
+    (folder / "say.yaml").write_text(json.dumps({**PROMPT, "model": {"max-tokens": 50, "temperature": 0}}))
+    words = "Unsupported parameter: '{}' is not supported with this model."
+
+    def reply(body: dict[str, Any]) -> Reply:
+        refused = [name for name in ("max_tokens", "temperature") if name in body]
+        error = {"error": {"message": words.format(refused[0] if refused else "")}}
+        return Reply([orjson.dumps(error)], 400) if refused else answer(body)
+
+    server.reply = reply
+    result = await extract(
+        folder, server, "--price", "1000000,1000000", "--max-cost", 2000, "--concurrency", "1", "--json"
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["money"]["paid"] == CHUNKS * (TOKENS_IN + TOKENS_OUT)
+    assert server.lines.count(CHATS) == CHUNKS + 2
+    assert all(body["max_completion_tokens"] <= 50 for body in server.bodies[2:] if "messages" in body)
+    for name in ("max_tokens", "temperature"):
+        assert result.stderr.count(f"the model 'small' does not accept {name}") == 1
+
+
+async def test_parameter_that_a_prompt_may_not_set_is_refused_before_anything_is_asked(
+    folder: Path, server: ModelServer
+) -> None:
+    (folder / "say.yaml").write_text(json.dumps({**PROMPT, "model": {"extras": {"reasoning_effort": "low"}}}))
+    server.reply = answer
+
+    refused = await extract(folder, server)
+    assert refused.returncode == 2
+    assert "say: the prompt sets the parameter 'reasoning_effort'" in " ".join(refused.stderr.split())
+    assert server.bodies == []
+
+    allowed = await extract(folder, server, "--allow-parameter", "reasoning_effort")
+    assert allowed.returncode == 0, allowed.stderr
+    assert {body["reasoning_effort"] for body in server.bodies} == {"low"}

@@ -30,6 +30,19 @@ from trustgraph_prompt.llm import OpenAIProvider, Timeout
 
 KEY = "sk-very-secret-0123456789"
 
+GEMINI = '[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}}]'
+XAI = '{"code": "Client specified an invalid argument", "error": "Incorrect API key provided: sk-1."}'
+QUOTED = f'{{"error": {{"message": "not JSON: {"x" * 100} invalid API key"}}}}'
+AZURE = '{"error": {"message": "The response was filtered due to the prompt triggering our policy.", "type": null, "param": "prompt", "code": "content_filter", "status": 400}}'
+
+
+def rate(limit: int, requested: int, used: str = "") -> str:
+    """How OpenAI and Groq refuse a request for the tokens of a minute."""
+    words = f"Request too large for model `m` on tokens per minute (TPM): Limit {limit}, {used}Requested {requested}, please reduce"
+    return orjson.dumps(
+        {"error": {"message": words, "type": "tokens", "code": "rate_limit_exceeded"}}
+    ).decode()
+
 
 @pytest.fixture
 async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
@@ -92,6 +105,14 @@ class TestRefusals:
             (503, "busy", errors.ProviderUnavailable),
             (529, "overloaded", errors.ProviderUnavailable),
             (307, "", errors.ProviderInvalidRequest),
+            (400, GEMINI, errors.ProviderAuthentication),
+            (400, XAI, errors.ProviderAuthentication),
+            (400, QUOTED, errors.ProviderInvalidRequest),
+            (400, AZURE, errors.ProviderInvalidRequest),
+            (413, rate(6_000, 7_015), errors.ProviderInvalidRequest),
+            (413, '{"error": {"code": "rate_limit_exceeded"}}', errors.ProviderInvalidRequest),
+            (429, rate(30_000, 40_000), errors.ProviderInvalidRequest),
+            (429, rate(6_000, 1_000, "Used 5800, "), errors.ProviderRateLimit),
         ],
     )
     async def test_a_status_is_an_error_of_ours(
@@ -174,6 +195,43 @@ class TestRefusals:
                 await heard(provider)
 
             assert KEY not in str(caught.value) + repr(caught.value.__cause__) + repr(provider)
+
+    async def test_request_beyond_the_tokens_of_a_minute_is_too_long(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        server.reply = lambda _: Reply([rate(6_000, 7_015).encode()], 413)
+
+        with pytest.raises(
+            errors.ProviderInvalidRequest, match="tokens per minute: with its answer it has 7,015"
+        ):
+            await heard(provider)
+
+    async def test_content_filter_is_named(self, server: ModelServer, provider: OpenAIProvider) -> None:
+        server.reply = lambda _: Reply([AZURE.encode()], 400)
+
+        with pytest.raises(errors.ProviderInvalidRequest, match="content filter refused the question"):
+            await heard(provider)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {
+                "object": "error",
+                "message": {"detail": [{"loc": ["body", "n"], "msg": "no such", "type": "x"}]},
+                "type": "invalid_request_error",
+            },
+            {"detail": [{"loc": ["body", "n"], "msg": "no such", "type": "x"}, {"msg": 7}, "more"]},
+            {"detail": [{"loc": ["body", "n"], "msg": "no such", "type": "x"}, {"msg": "", "type": {}}]},
+            {"error": None, "detail": {"loc": ["body", "n"], "msg": "no such", "type": "x"}},
+        ],
+    )
+    async def test_what_is_wrong_with_each_key_is_shown(
+        self, server: ModelServer, provider: OpenAIProvider, body: object
+    ) -> None:
+        server.reply = lambda _: Reply([orjson.dumps(body)], 422)
+
+        with pytest.raises(errors.ProviderInvalidRequest, match=r"HTTP 422: body\.n no such \(x\)"):
+            await heard(provider)
 
     async def test_the_servers_words_are_bounded(self, server: ModelServer, provider: OpenAIProvider) -> None:
         server.reply = lambda _: Reply(itertools.repeat(b"x" * 1000), 500)
@@ -294,6 +352,14 @@ class TestAQuestionThatIsTooLong:
              "the question has 190,000 tokens, the answer may have up to 20,000; the server allows 200,000"),
             ("The input token count (1,100,000) exceeds the maximum number of tokens allowed (1048575).",
              "it has 1,100,000 tokens; the server allows 1,048,575"),
+            ("Trying to keep the first 9055 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough.",
+             "it has 9,055 tokens; the server allows 4,096"),
+            ("input is too large to process. increase the physical batch size (current batch size: 512)",
+             "tokens (estimated); the server allows 512"),
+            ("The number of tokens to keep from the initial prompt is greater than the context length.",
+             "tokens (estimated); the server does not say how many it allows"),
+            ("not enough space in the context",
+             "tokens (estimated); the server does not say how many it allows"),
             ("the request exceeds the available context size. try increasing the context size",
              "tokens (estimated); the server does not say how many it allows"),
         ],
@@ -311,6 +377,23 @@ class TestAQuestionThatIsTooLong:
         assert words not in caught.value.loggable
 
     @pytest.mark.parametrize(
+        "words",
+        [
+            "The number of tokens to keep from the initial prompt is greater than the context length.",
+            "input is too large to process. increase the physical batch size (current batch size: 512)",
+            "the model is loaded with context length of only 4096 tokens, which is not enough",
+        ],
+    )
+    @pytest.mark.parametrize("error", [{"type": "server_error"}, {"code": 500}, None])
+    async def test_it_is_no_failure_of_a_server_that_streams_the_error(
+        self, server: ModelServer, provider: OpenAIProvider, words: str, error: dict[str, object] | None
+    ) -> None:
+        said = words if error is None else {"message": words, **error}
+        server.reply = lambda _: Reply([event({"error": said})])
+        with pytest.raises(errors.ProviderInvalidRequest, match="does not fit the model's context"):
+            await heard(provider)
+
+    @pytest.mark.parametrize(
         "name", [{"code": "context_length_exceeded"}, {"type": "exceed_context_size_error"}]
     )
     async def test_a_name_for_it_is_enough(
@@ -326,6 +409,7 @@ class TestAQuestionThatIsTooLong:
         [
             ("the parameter context_length is not supported", 400, errors.ProviderInvalidRequest),
             ("the schema is too large", 400, errors.ProviderInvalidRequest),
+            ("not enough memory", 500, errors.ProviderUnavailable),
             ("slow down, the context window of this minute is exceeded", 429, errors.ProviderRateLimit),
             ("9" * 4_000, 400, errors.ProviderInvalidRequest),
         ],

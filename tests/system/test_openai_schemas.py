@@ -45,6 +45,7 @@ FEATURE: list[Any] = [
     "Unknown parameter: 'response_format.json_schema.strict'.",
     "json_schema is not available for this model",
     "Structured outputs are not supported by this model",
+    "Json mode response is not supported when enable_thinking is true",
     [
         {
             "type": "extra_forbidden",
@@ -172,6 +173,31 @@ class TestFallingBack:
         assert deltas[0].schema_path == "prompt"
         assert provider.schema_path == "prompt"
 
+    @pytest.mark.parametrize("status", [500, 501])
+    @pytest.mark.parametrize(
+        "words", ["failed to parse grammar", "Grammar error: unsupported", "Failed to initialize samplers"]
+    )
+    async def test_grammar_error_of_the_server_leads_to_the_next_path(
+        self, server: ModelServer, provider: OpenAIProvider, words: str, status: int
+    ) -> None:
+        server.reply = taking("prompt", words=words, status=status)
+
+        assert text_of(await asked(provider)) == "{}"
+        assert paths(server) == ["strict", "native", "prompt"]
+
+    async def test_path_that_is_given_up_is_logged_once(
+        self, server: ModelServer, provider: OpenAIProvider, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server.reply = taking("prompt", words=ONE_SCHEMA[0])
+
+        for schema in (closed("a", title="zoo"), closed("a", title="zoo")):
+            await asked(provider, schema)
+
+        model = f"{server.url}/v1: the model 'small'"
+        assert [record.getMessage() for record in caplog.records] == [
+            f"{model} does not accept the response schema zoo as {path!r}" for path in ("strict", "native")
+        ]
+
     async def test_what_is_refused_as_strict_is_asked_for_as_it_may_be(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
@@ -268,6 +294,7 @@ class TestFallingBack:
             (400, "Your account is restricted", errors.ProviderInvalidRequest),
             (401, "response_format is not supported", errors.ProviderAuthentication),
             (429, "response_format is not supported", errors.ProviderRateLimit),
+            (429, "failed to parse grammar", errors.ProviderRateLimit),
             (500, "response_format is not supported", errors.ProviderUnavailable),
         ],
     )
@@ -333,6 +360,42 @@ class TestFallingBack:
         await asked(provider, {"type": "object", "maxProperties": 0})
 
         assert paths(server) == ["prompt", "native", "prompt"]
+
+
+class TestAnAnswerThatIsReportedAsAnError:
+    """Groq reports an answer that is not the JSON of its schema as an error, with the answer."""
+
+    @staticmethod
+    def failed(
+        answer: Any, words: str = "Generated JSON does not match the expected schema."
+    ) -> dict[str, Any]:
+        error = {"message": words, "type": "invalid_request_error", "code": "json_validate_failed"}
+        return {"error": {**error, "failed_generation": answer}}
+
+    @pytest.mark.parametrize("answer", ['{"zoo": 1}', ""])
+    async def test_it_is_the_answer(self, server: ModelServer, provider: OpenAIProvider, answer: str) -> None:
+        body = self.failed(answer)
+        server.reply = lambda _: Reply([orjson.dumps(body)], 400, content_type="application/json")
+
+        for _ in range(2):
+            (delta,) = await asked(provider)
+            assert (delta.text, delta.finish_reason, delta.usage) == (answer, None, None)
+
+        assert paths(server) == ["strict", "strict"]
+
+    async def test_it_ends_what_was_streamed(self, server: ModelServer, provider: OpenAIProvider) -> None:
+        server.reply = lambda _: Reply([said('{"zoo"'), said(": 1"), event(self.failed('{"zoo": 1'))])
+
+        assert text_of(await asked(provider)) == '{"zoo": 1'
+
+    async def test_it_is_truncated_where_its_tokens_were_spent(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        words = "max completion tokens reached before generating a valid document"
+        server.reply = lambda _: Reply([event(self.failed('{"zoo": 1', words))])
+
+        (delta,) = await asked(provider)
+        assert (delta.text, delta.finish_reason) == ('{"zoo": 1', "length")
 
 
 class TestManyAtATime:

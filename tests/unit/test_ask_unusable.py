@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.asking import Asked, Script, why
+from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.llm import ScriptedAnswer
 
@@ -70,3 +71,44 @@ async def test_one_value_is_not_offered_to_be_nothing(asked: Asked) -> None:
     await asked(script, format="json", attempts=2)
 
     assert OR_NOTHING not in script.calls[-1].messages[-1].text
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl"])
+@pytest.mark.parametrize(
+    ("answer", "reason", "words"),
+    [
+        (
+            ScriptedAnswer("I will not.", finish_reason="content_filter"),
+            Reason.REFUSED,
+            "the model or a content filter refused to answer: I will not.",
+        ),
+        (
+            ScriptedAnswer("", finish_reason="content_filter"),
+            Reason.REFUSED,
+            "the model or a content filter refused to answer",
+        ),
+        (
+            ScriptedAnswer("", thinking="Hm."),
+            Reason.EMPTY,
+            "the answer is empty: the server sent nothing but thinking",
+        ),
+        (
+            ScriptedAnswer("", thinking="Hm.", finish_reason="length", usage=Usage(9, 4096, 4105)),
+            Reason.EMPTY,
+            "the answer is empty: its 4,096 tokens went into thinking; allow more (`max-tokens`), or less "
+            "thinking (`reasoning_effort`)",
+        ),
+        (
+            ScriptedAnswer("", finish_reason="length", usage=Usage(9, 4096, 4105)),
+            Reason.EMPTY,
+            "the answer is empty: its 4,096 tokens were spent before it began, as by thinking; allow more "
+            "(`max-tokens`), or less thinking (`reasoning_effort`)",
+        ),
+    ],
+)
+async def test_answer_without_text_says_what_came_instead(
+    asked: Asked, format: str, answer: ScriptedAnswer, reason: Reason, words: str
+) -> None:
+    outcome = await asked(Script(answer), format=format)
+
+    assert (outcome.reason, outcome.explain()) == (reason, words)

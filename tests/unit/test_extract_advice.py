@@ -52,6 +52,12 @@ TOO_LONG = (
     "provider_invalid_request: HTTP 400: the question does not fit the model's context: it has 700 tokens"
 )
 
+RATE = (
+    "provider_invalid_request: HTTP 413: the question does not fit the server's limit of tokens per minute: "
+    "with its answer it has 7,015 tokens; the server allows 6,000"
+)
+FILTERED = "provider_invalid_request: HTTP 400: no; the provider's content filter refused the question"
+
 
 @pytest.mark.parametrize(
     ("failure", "expected"),
@@ -73,7 +79,16 @@ TOO_LONG = (
         ("provider_invalid_request: HTTP 404", [f"  {COMMAND} --base-url http://127.0.0.1:1/api/v1"]),
         (TOO_LONG, ["too large for the context", "all are then asked again", f"{COMMAND} --chunk-size 1000"]),
         ("provider_rate_limit: HTTP 429", [f"  {COMMAND} --concurrency 4"]),
-        ("provider_unavailable: cannot connect", ["no server answers at http://127.0.0.1:1/api"]),
+        (
+            "provider_unavailable: http://127.0.0.1:1/api/chat/completions: Cannot connect to 127.0.0.1",
+            ["no server answers at http://127.0.0.1:1/api"],
+        ),
+        (RATE, ["the tokens per minute: use smaller ones", f"{COMMAND} --chunk-size 1000"]),
+        (FILTERED, ["another model or provider may answer them", "--model NAME"]),
+        (
+            "provider_invalid_request: HTTP 400: no",
+            ["refuse the same questions again: change", f"  {COMMAND}"],
+        ),
         ("provider_unavailable: HTTP 503", ["run the same command again", f"  {COMMAND}"]),
     ],
 )
@@ -85,6 +100,26 @@ def test_a_failure_tells_what_to_change_and_to_type(
     text = told(failed(failure))
     for part in expected:
         assert part in text
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "provider_unavailable: http://a/v1: an error in place of an answer: Cannot connect to the back end",
+        "provider_unavailable: http://a/v1: HTTP 502: Cannot connect to the back end",
+        "provider_unavailable: http://a/v1: no answer began within 300 seconds",
+        "provider_unavailable: http://a/v1: ServerDisconnectedError: Server disconnected",
+    ],
+)
+def test_server_that_sent_an_error_is_not_said_to_be_down(failure: str) -> None:
+    assert "no server answers" not in told(failed(failure))
+
+
+@pytest.mark.parametrize(
+    "failure", [FILTERED, "the model or a content filter refused to answer: I will not."]
+)
+def test_refused_question_is_not_asked_again(failure: str) -> None:
+    assert "run the same command again" not in told(failed(failure))
 
 
 def test_the_same_advice_is_given_once() -> None:

@@ -348,6 +348,21 @@ def test_a_wrong_file_is_refused_saying_file_key_found_and_expected(
     assert "does not match" not in str(caught.value), "nobody wants to read a regular expression"
 
 
+def test_flow_gives_parameters_and_says_which_prompts_may_set(tmp_path: Path) -> None:
+    text = MINIMAL + "extras: {reasoning_effort: low}\nallow-parameters: [top_k, min_p]\n"
+
+    [flow] = flow_file.load(written(tmp_path, text))
+
+    assert flow.extras == {"reasoning_effort": "low"}
+    assert flow.allow_parameters == {"top_k", "min_p"}
+
+
+@pytest.mark.parametrize("name", ["n", "stream", "model", "messages", "tools", "max_tokens"])
+def test_parameter_that_decides_the_call_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FlowError, match=f"/extras/{name}: the key `{name}` is not allowed here"):
+        flow_file.load(written(tmp_path, MINIMAL + f"extras: {{{name}: 1}}\n"))
+
+
 def test_two_flows_of_one_name_are_refused(tmp_path: Path) -> None:
     written(tmp_path, MINIMAL, "a.yaml")
     written(tmp_path, MINIMAL, "b.yaml")

@@ -110,6 +110,7 @@ def test_both_names_of_the_ontology_prompt_are_one_prompt() -> None:
         {"response_type": "json", "schema": OBJECT, "fences": "one"},
         {"model": {"temperature": 1}},
         {"model": {"name": "gemma"}},
+        {"model": {"extras": {"reasoning_effort": "low"}}},
         {"escalate": {"op": "~", "value": "I cannot"}},
     ],
 )
@@ -300,6 +301,8 @@ def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
             "it is empty (found '', expected at least 1 character)",
         ),
         ("model", {"name": ""}, "/model/name", "it is empty (found '', expected at least 1 character)"),
+        ("model", {"extras": {"n": 5}}, "/model/extras/n", "the key `n` is not allowed here"),
+        ("model", {"extras": {"max_tokens": 5}}, "/model/extras/max_tokens", "is not allowed here"),
     ],
 )
 def test_a_bad_entry_of_ours_names_the_key(key: str, value: Any, path: str, said: str) -> None:

@@ -114,7 +114,7 @@ class CallStream:
         `room` is the token limit of the prompt, None where something else limited the answer.
         """
         effort = steps(self._characters, self._contract)
-        outcome = self._native(await beside(self._close, effort))
+        outcome = self._answer.explained(self._native(await beside(self._close, effort)))
         if self._contract.format != "text":
             report = replace(report, read=ReadReport(outcome.stage, outcome.reason, self._read_seconds))
         if self._contract.format == "jsonl":

@@ -8,6 +8,16 @@ import signal
 import sys
 
 
+class _Notes(logging.Handler):
+    """Prints what a server does not accept, in commands that log nothing."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not logging.root.handlers:
+            from trustgraph_prompt.cli import output
+
+            output.note(record.getMessage())
+
+
 def main() -> None:
     """Run the command. Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupted."""
     if os.getpid() == 1:  # of a container: the kernel withholds signals that it has no handler for
@@ -17,6 +27,7 @@ def main() -> None:
     from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
     logging.getLogger("trustgraph_prompt").addHandler(logging.NullHandler())
+    logging.getLogger("trustgraph_prompt.llm").addHandler(_Notes())
     try:
         app(prog_name="trustgraph-prompt")
     except ConfigError as error:

@@ -28,6 +28,7 @@ def command(
     model: options.ModelOption = None,
     prefill: options.PrefillOption = None,
     native_schema: options.NativeSchemaOption = None,
+    allow_parameter: options.AllowParameterOption = None,
     templates: options.TemplatesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -45,6 +46,7 @@ def command(
     definition = options.prompt(options.prompts(templates), prompt)
     terms = options.terms(term)
     provider = options.provider(script, base_url, model, prefill, native_schema)
+    options.check_parameters([definition], allow_parameter)
     options.require_terms(definition, terms)
     with output.waiting(f"asking {model or script}") as end_of_waiting:
         printer = AnswerPrinter(definition, end_of_waiting)

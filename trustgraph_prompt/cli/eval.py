@@ -74,6 +74,7 @@ def command(
     model: options.ModelOption = None,
     prefill: options.PrefillOption = None,
     native_schema: options.NativeSchemaOption = None,
+    allow_parameter: options.AllowParameterOption = None,
     templates: options.TemplatesOption = None,
     term: options.TermOption = None,
     concurrency: options.CallsOption = 8,
@@ -126,6 +127,7 @@ def command(
     if against is not None:
         history = partial(config_history.look, broker, admin_url, workspace, topic, None)
         sides = [*sides[0].against(against, history)]
+    options.check_parameters((definition for side in sides for definition in side.asked), allow_parameter)
     texts = gold_files.read(gold)
     for definition in sides[0].asked:
         if not (own := gold_files.texts_for(definition, texts)):

@@ -57,6 +57,7 @@ def command(
     model: options.ModelOption = None,
     prefill: options.PrefillOption = None,
     native_schema: options.NativeSchemaOption = None,
+    allow_parameter: options.AllowParameterOption = None,
     templates: options.TemplatesOption = None,
     term: options.TermOption = None,
     chunk_size: Annotated[
@@ -155,6 +156,7 @@ def command(
         state=outputs.state,
         written=outputs.paths,
     )
+    options.check_parameters(plan.asked, allow_parameter)
     if estimate:
         with output.waiting("counting tokens"):
             estimated = estimate_run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +17,20 @@ from trustgraph_prompt.errors import (
     ProviderInvalidRequest,
     ProviderRateLimit,
     ProviderUnavailable,
+    ProviderUnsupportedContentBlock,
 )
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.asking_run import Ending
     from trustgraph_prompt.cli.extract_plan import Plan
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
+
+
+#: Errors of a question that a server refuses each time.
+_FOR_GOOD = (ProviderInvalidRequest.category, ProviderUnsupportedContentBlock.category)
+
+#: An error without any response; a server's own words follow its status or `in place of an answer`.
+_NO_CONNECTION = re.compile(r"^\w+: (?:http\S+: )?Cannot connect to ", re.IGNORECASE)
 
 
 class Advice(NamedTuple):
@@ -65,6 +74,8 @@ def _to_finish(summary: ExtractSummary, plan: Plan, ending: Ending, given: Setti
         )
     elif summary.failed and not any(change.commands for change in changes):
         then = "then run" if changes else "run"
+        if all(cause.partition(":")[0] in _FOR_GOOD for cause in causes) and not changes:
+            then = "the server would refuse the same questions again: change what its errors name, then run"
         yield Advice(
             f"{then} the same command again, which only repeats the calls that failed or were not made",
             (again,),
@@ -77,8 +88,12 @@ def _against(cause: str, plan: Plan, given: Settings) -> Advice | None:
     setting = failure_advice.failed_call(cause)
     match cause.partition(":")[0]:
         case ProviderInvalidRequest.category if failure_advice.TOO_LONG in cause:
-            return _smaller_chunks(
-                "chunks are too large for the context of the model: use smaller ones", plan
+            limit = "tokens per minute" if "per minute" in cause else "context of the model"
+            return _smaller_chunks(f"chunks are too large for the {limit}: use smaller ones", plan)
+        case _ if failure_advice.REFUSED in cause:
+            return Advice(
+                "refused chunks would be refused again: another model or provider may answer them",
+                (own_command({"--model": "NAME"}),),
             )
         case ProviderInvalidRequest.category if setting and not url.endswith("/v1"):
             return Advice(setting, (own_command({"--base-url": f"{url}/v1"}),))
@@ -92,7 +107,7 @@ def _against(cause: str, plan: Plan, given: Settings) -> Advice | None:
             return Advice(
                 "the server limits its calls: make fewer at a time", (own_command({"--concurrency": fewer}),)
             )
-        case ProviderUnavailable.category if "HTTP" not in cause:
+        case ProviderUnavailable.category if _NO_CONNECTION.search(cause):
             return Advice(f"no server answers at {url}: start it, or correct --base-url")
         case _:
             return Advice(setting) if setting else None

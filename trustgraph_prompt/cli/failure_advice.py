@@ -11,8 +11,11 @@ from trustgraph_prompt.llm import api_key
 
 LONGER_ANSWERS = "to allow longer answers, set a larger `model: max-tokens` in the prompt file, or use"
 
-TOO_LONG = "fit the model's context"
-"""Occurs in errors about questions that are too long for the model."""
+TOO_LONG = " not fit the "
+"""Occurs in errors about questions that are too long for the model, or for its tokens per minute."""
+
+REFUSED = "content filter refused "
+"""Occurs in errors about questions that a content filter refused, or perhaps the model."""
 
 
 def failed_call(error: str) -> str | None:

@@ -83,6 +83,15 @@ NativeSchemaOption = Annotated[
         show_default=False,
     ),
 ]
+AllowParameterOption = Annotated[
+    list[str] | None,
+    _model_option(
+        "--allow-parameter",
+        metavar="NAME",
+        help="A parameter that prompts may set in `model: extras`, such as reasoning_effort. May be given "
+        "several times.",
+    ),
+]
 TemplatesOption = Annotated[
     Path | None,
     typer.Option(
@@ -469,6 +478,15 @@ def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
     near = get_close_matches(id, known := sorted(prompts.prompts))
     which = f"did you mean {', '.join(near)}?" if near else f"the prompts are {', '.join(known) or 'none'}."
     raise ConfigError(f"there is no prompt {id}; {which} Others come from --templates PATH, a file or folder")
+
+
+def check_parameters(prompts: Iterable[PromptDefinition], allowed: list[str] | None) -> None:
+    """Raise `ConfigError` if a prompt sets a parameter that `--allow-parameter` does not list."""
+    from trustgraph_prompt.llm.parameters import why_refused
+
+    for definition in prompts:
+        if why := why_refused(definition.config, allowed or ()):
+            raise ConfigError(why, where=definition.id)
 
 
 def terms(given: list[str] | None) -> dict[str, object]:

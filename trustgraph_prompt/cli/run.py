@@ -41,6 +41,7 @@ def command(
     model: options.ModelOption = None,
     prefill: options.PrefillOption = None,
     native_schema: options.NativeSchemaOption = None,
+    allow_parameter: options.AllowParameterOption = None,
 ) -> None:
     """Run a worker that serves prompt requests from the topics of flows.
 
@@ -96,6 +97,7 @@ def command(
         drain_timeout=drain_timeout,
         activity=Activity(shows_content=show_content),
         ready_without_model=ready_without_model,
+        allow_parameters=allow_parameter or (),
         connect=options.connect,
     )
     process.run(service, id, http=http)

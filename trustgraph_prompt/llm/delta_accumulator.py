@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason, SchemaPath, ToolCall
 from trustgraph_prompt.llm.token_estimates import estimate_usage
-from trustgraph_prompt.reader import CallReport
+from trustgraph_prompt.reader import CallReport, Outcome
 
 
 class DeltaAccumulator:
@@ -72,6 +74,24 @@ class DeltaAccumulator:
             schema_path=self.schema_path,
             cost=cost,
         )
+
+    def explained(self, outcome: Outcome) -> Outcome:
+        """The outcome of the text, with what else the provider says about an answer without a value."""
+        if not outcome.ok and self.finish_reason == "content_filter":
+            words = f": {excerpt(self.text)}" if self.text.strip() else ""
+            issue = Issue(Reason.REFUSED, f"the model or a content filter refused to answer{words}")
+            return replace(outcome, issues=(issue,))
+        if outcome.reason is not Reason.EMPTY or not (why := self._why_empty()):
+            return outcome
+        return replace(outcome, issues=(Issue(Reason.EMPTY, f"the answer is empty: {why}"),))
+
+    def _why_empty(self) -> str:
+        if self.finish_reason == "length":
+            tokens = self.usage.completion_tokens
+            spent = "its tokens" if tokens is None else f"its {tokens:,} tokens"
+            whither = "went into thinking" if self.thinking else "were spent before it began, as by thinking"
+            return f"{spent} {whither}; allow more (`max-tokens`), or less thinking (`reasoning_effort`)"
+        return "the server sent nothing but thinking" if self.thinking.strip() else ""
 
     def usage_of(self, call: Call) -> Usage:
         """The tokens of the call: as reported, else estimated; none if it failed before it began."""

@@ -8,8 +8,14 @@ from typing import Any, Literal
 
 from trustgraph_prompt.cost import Usage
 
-#: Names of the limit of an answer; newer models of OpenAI only accept the second.
-_LIMITS = ("max_tokens", "max_completion_tokens")
+#: Names of the limit of an answer; newer models of OpenAI only accept the second, older servers the first.
+LIMITS = ("max_tokens", "max_completion_tokens")
+
+#: Parameters that neither a flow nor a prompt may add: they decide what a call is, and what it may cost.
+NO_EXTRAS = (
+    *LIMITS, "messages", "model", "n", "best_of", "stream",
+    "tools", "tool_choice", "functions", "function_call",
+)  # fmt: skip
 
 #: Why a model stopped: by itself, truncated, for tools, filtered, aborted.
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error"]
@@ -103,12 +109,12 @@ class RuntimeConfig:
     @property
     def answer_limit(self) -> int | None:
         """The most tokens that an answer may have, under whichever name; None without a limit."""
-        limits = (self.max_tokens, *(self.extras.get(name) for name in _LIMITS))
+        limits = (self.max_tokens, *(self.extras.get(name) for name in LIMITS))
         return min((tokens for tokens in limits if isinstance(tokens, int)), default=None)
 
     def doubled(self) -> RuntimeConfig:
         """The same settings with twice the answer limit."""
-        named = {name: 2 * self.extras[name] for name in _LIMITS if isinstance(self.extras.get(name), int)}
+        named = {name: 2 * self.extras[name] for name in LIMITS if isinstance(self.extras.get(name), int)}
         max_tokens = self.max_tokens and 2 * self.max_tokens
         return replace(self, max_tokens=max_tokens, extras={**self.extras, **named})
 
@@ -116,7 +122,7 @@ class RuntimeConfig:
         """The same settings for an answer of at most `tokens`, under the name that the extras use."""
         if tokens is None:
             return self
-        named = {name: _smaller(self.extras[name], tokens) for name in _LIMITS if name in self.extras}
+        named = {name: _smaller(self.extras[name], tokens) for name in LIMITS if name in self.extras}
         only_named = named and self.max_tokens is None
         return replace(
             self,

@@ -70,6 +70,7 @@ _CONFIG_KEYS = {
     "frequency-penalty": "frequency_penalty",
     "presence-penalty": "presence_penalty",
     "stop": "stop_sequences",
+    "extras": "extras",
 }
 
 

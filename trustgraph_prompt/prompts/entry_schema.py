@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trustgraph_prompt.graph.clause import SCHEMA as GRAPH_SCHEMA
+from trustgraph_prompt.llm.records import NO_EXTRAS
 from trustgraph_prompt.prompts.match_clause import SCHEMA as MATCH_SCHEMA
 
 _SCHEMA_OF_ANSWERS = {"type": ["object", "boolean", "null"]}
@@ -172,6 +173,12 @@ SCHEMA: Mapping[str, Any] = {
                 "frequency-penalty": {"type": "number"},
                 "presence-penalty": {"type": "number"},
                 "stop": {"type": "array", "items": {"type": "string", "minLength": 1}},
+                "extras": {
+                    "type": "object",
+                    "allOf": [{"not": {"required": [name]}} for name in NO_EXTRAS],
+                    "description": "Further parameters of the server, such as reasoning_effort, which the "
+                    "flow or --allow-parameter must allow.",
+                },
             },
         },
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
@@ -135,8 +135,9 @@ class Flow:
     the prompt for each, its terms besides `text`, and the ontology that its answer keeps to. With
     `outputs.rows` the prompt is asked about each of the `tables`, which is its term `schema`; the budget is
     that of each question. `model` and `temperature` are for text completions; the defaults are those of the
-    process and of the request. `price` is that of the model. A `trustgraph` flow behaves like TrustGraph's
-    own service: with its error types, and without dead letters of non-persistent topics.
+    process and of the request. `extras` are further parameters of each call, `allow_parameters` those that
+    prompts may set; text completions may set any. `price` is that of the model. A `trustgraph` flow behaves
+    like TrustGraph's own service: with its error types, and without dead letters of non-persistent topics.
     """
 
     name: str
@@ -157,6 +158,8 @@ class Flow:
     provider: ProviderChoice | TopicChoice | None = None
     model: str | None = None
     temperature: float | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    allow_parameters: frozenset[str] = frozenset()
     trustgraph: bool = False
 
     @property

@@ -120,6 +120,8 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             provider=_provider(document.get("provider")),
             model=parameters.get("model"),
             temperature=temperature(parameters.get("temperature"), where),
+            extras=document.get("extras", {}),
+            allow_parameters=frozenset(document.get("allow-parameters", ())),
         )
     except TopicInvalid as error:
         raise FlowError(str(error), where=where) from None
@@ -151,7 +153,7 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         )
     if kind == "text-completion":
         foreign = [f"/outputs/{key}" for key in outputs if key != "response"]
-        foreign += [f"/{key}" for key in ("terms", "unusable") if key in document]
+        foreign += [f"/{key}" for key in ("terms", "unusable", "allow-parameters") if key in document]
     else:
         foreign = ["/parameters"] if "parameters" in document else []
     if kind != "chunk":

@@ -18,6 +18,7 @@ from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.broker.urls import address
 from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import Circuit
+from trustgraph_prompt.llm.parameters import FlowParameters
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC
 from trustgraph_prompt.worker.config.source import Prompts
@@ -51,7 +52,7 @@ class Service:
     is the provider of flows that choose none; `model` is that of the flow, or None. `flows` is empty
     with `processors`, whose flows come from TrustGraph's config service. Requests in progress when `stop` is
     called may take another `drain_timeout` seconds. With `ready_without_model`, an unavailable model that
-    blocks whole flows does not affect readiness.
+    blocks whole flows does not affect readiness. Prompts may set `allow_parameters` in all flows.
 
     Call `run` once. Raises `ConfigError` if the provider of a flow cannot be created.
     """
@@ -66,6 +67,7 @@ class Service:
     processors: Sequence[Processor] = ()
     drain_timeout: float = 30.0
     ready_without_model: bool = False
+    allow_parameters: Sequence[str] = ()
     circuits: Circuits = field(default_factory=Circuits)
     activity: Activity = field(default_factory=Activity)
     tracing: Tracing = field(default_factory=Tracing)
@@ -139,10 +141,13 @@ class Service:
         return broker and await closing.enter_async_context(broker)
 
     def _wrap(self, flow: Flow, provider: Provider) -> Provider:
-        """Wrap a provider, from the outside: limits, circuit breaker, metrics, traces."""
+        """Wrap a provider, from the outside: parameters, limits, circuit breaker, metrics, traces."""
         ended = self._trustgraph_metrics.calls(flow, provider) if self._trustgraph_metrics else None
         metered = CountedProvider(self.tracing.provider(provider), self.metrics.calls, ended=ended)
-        return Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
+        limited = Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
+        completes = flow.input.kind == "text-completion"
+        allowed = None if completes else flow.allow_parameters.union(self.allow_parameters)
+        return FlowParameters(limited, flow.extras, allowed)
 
     def _show_model(self, circuit: Circuit) -> None:
         """Show in health and metrics whether a model is available."""

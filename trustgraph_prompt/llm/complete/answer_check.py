@@ -61,11 +61,11 @@ async def read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
 
 
 def _read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
-    outcome = read(answer.text, expected.contract, finish_reason=answer.finish_reason)
+    outcome = answer.explained(read(answer.text, expected.contract, finish_reason=answer.finish_reason))
     native = outcome.stage is Stage.DIRECT and answer.schema_path in ("strict", "native")
     match answer.finish_reason:
         case "content_filter":
-            return _refused(outcome, Reason.REFUSED, "the model or a content filter refused to answer")
+            return answer.explained(replace(outcome, value=None, reason=Reason.REFUSED))
         case "length" if not expected.extract:
             return _refused(outcome, Reason.TRUNCATED, "the answer was truncated at its token limit")
         case "error" if not outcome.ok:

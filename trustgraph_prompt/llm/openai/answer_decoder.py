@@ -11,20 +11,27 @@ import orjson
 
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
-from trustgraph_prompt.llm.openai.assembly import Body, TextAssembler, ToolCalls
+from trustgraph_prompt.llm.openai.assembly import Body, TextAssembler, ToolCalls, joined_parts
 from trustgraph_prompt.llm.openai.errors import Refusal
 from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
 
 #: Characters of an answer, including its thinking and its tool calls.
 MAX_ANSWER = 8 * 1024 * 1024
 
-_FINISH_REASONS: Mapping[str, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
+#: The words of servers for the end of an answer, in any case of letters: of OpenAI, TGI, Together, Mistral,
+#: Cohere, llama.cpp and watsonx, and of Anthropic, Bedrock, Gemini and GLM, which gateways pass on.
+_WORDS: Mapping[FinishReason, str] = {
+    "stop": "stop eos eos_token end_turn stop_sequence complete finish",
+    "length": "length max_tokens model_length model_context_window_exceeded token_limit limit",
+    "tool_calls": "tool_calls tool_call tool_use function_call",
+    "content_filter": "content_filter content_filtered guardrail_intervened refusal error_toxic sensitive "
+    "safety recitation blocklist prohibited_content spii language",
 }
+_FINISH_REASONS = {word: reason for reason, words in _WORDS.items() for word in words.split()}
+
+#: What some servers say of a piece that is not the last one.
+_NOT_FINISHED = (None, "", "null")
+
 #: The keys of a message that has nothing but text.
 _PLAIN = frozenset(("role", "content"))
 
@@ -100,6 +107,8 @@ class AnswerDecoder:
         # some servers send a whole message in place of a delta
         part = "message" if choice.get("delta") is None else "delta"
         message = _typed(choice, part, dict) or {}
+        if isinstance(message.get("content"), list):
+            message = joined_parts(message)
         self._body.add(envelope, choice, message, len(raw))
         text, thinking, refusal = self._text("content", message), "", ""
         if not message.keys() <= _PLAIN:
@@ -140,6 +149,16 @@ class AnswerDecoder:
         return "tool_calls" if self._tool_calls and self._finish_reason == "stop" else self._finish_reason
 
 
+def refused_answer(refusal: Refusal, *, has_begun: bool, path: SchemaPath | None) -> Delta:
+    """The end of an answer that the server refuses because of its form, or all of it if nothing has come yet.
+
+    Unless its tokens were spent, its text decides whether it is complete.
+    """
+    text = "" if has_begun else refusal.failed_generation or ""
+    reason: FinishReason | None = "length" if "completion tokens" in refusal.words else None
+    return Delta(text=text, finish_reason=reason, schema_path=None if has_begun else path)
+
+
 def _first_choice(choices: list[Any]) -> Mapping[str, Any]:
     """The choice with index 0; further ones are ignored."""
     for choice in choices:
@@ -151,9 +170,9 @@ def _first_choice(choices: list[Any]) -> Mapping[str, Any]:
 
 
 def _finish_reason(value: Any) -> FinishReason | None:
-    if value is None:
+    if value in _NOT_FINISHED:
         return None
-    return _FINISH_REASONS.get(value, "error") if isinstance(value, str) else "error"
+    return _FINISH_REASONS.get(value.lower(), "error") if isinstance(value, str) else "error"
 
 
 def _usage(value: Any) -> Usage | None:
@@ -179,6 +198,8 @@ def _object(data: bytes) -> dict[str, Any]:
             value = json.loads(data)  # half a surrogate pair, whose other half is in another event
         except (ValueError, RecursionError):
             raise ProviderInvalidResponse(f"not JSON: {excerpt(data)}") from None
+    if isinstance(value, list) and len(value) == 1:  # an error of Gemini's
+        value = value[0]
     if not isinstance(value, dict):
         raise ProviderInvalidResponse(f"not a JSON object: {excerpt(data)}")
     return value

@@ -44,6 +44,32 @@ def well_formed(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def joined_parts(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message with its list of content parts as texts, under the keys of plain messages.
+
+    Mistral nests the text of a thinking part in a list of parts once more; other servers do not. A part
+    without text, such as a reference, says nothing.
+    """
+    texts: dict[str, list[str]] = {"content": []}
+    for part in message["content"]:
+        kind = part.get("type") if isinstance(part, dict) else "text"
+        texts.setdefault(_PART_KEYS.get(str(kind), "content"), []).append(_part_text(part))
+    return {**message, **{key: "".join(pieces) for key, pieces in texts.items()}}
+
+
+#: Where a plain message has what a part of this type says.
+_PART_KEYS = {"thinking": "reasoning_content", "reasoning": "reasoning_content", "refusal": "refusal"}
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, dict):
+        part = next((part[key] for key in ("text", "thinking", "reasoning", "refusal") if part.get(key)), "")
+    if isinstance(part, list):
+        inner = (piece.get("text") if isinstance(piece, dict) else piece for piece in part)
+        return "".join(text for text in inner if isinstance(text, str))
+    return part if isinstance(part, str) else ""
+
+
 class ToolCalls:
     """The tool calls of one answer as they arrive, in the order of their `index`."""
 

@@ -18,7 +18,8 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.openai import request, tokenize
-from trustgraph_prompt.llm.openai.answer_decoder import AnswerDecoder
+from trustgraph_prompt.llm.openai.adaptation import Adaptation, KnownModel
+from trustgraph_prompt.llm.openai.answer_decoder import AnswerDecoder, refused_answer
 from trustgraph_prompt.llm.openai.errors import Refusal
 from trustgraph_prompt.llm.openai.http import REQUEST_ERRORS, Server, beginning_of, body_of, events_of
 from trustgraph_prompt.llm.openai.request import Dialect, Prefill
@@ -33,7 +34,7 @@ _READY = 30.0
 #: Models that an error names where the one asked for is missing.
 _MODELS_SHOWN = 5
 
-#: Other models than the provider's own whose schema paths are remembered.
+#: Other models than the provider's own of which it is remembered what they accept.
 _OTHER_MODELS = 100
 
 
@@ -68,9 +69,9 @@ class OpenAIProvider(Completer):
         self.prefill = prefill is not None
         self._server = Server(base_url, api_key, timeout)
         self._dialect = Dialect(model, prefill, images)
-        self._schema_paths = SchemaPaths(native_schema)
         self._native_schema = native_schema
-        self._other_models: LRUCache[str, SchemaPaths] = LRUCache(_OTHER_MODELS)
+        self._own_model = self._new_model(model)
+        self._other_models: LRUCache[str, KnownModel] = LRUCache(_OTHER_MODELS)
         self._timeout = timeout
 
     def __repr__(self) -> str:
@@ -83,7 +84,7 @@ class OpenAIProvider(Completer):
     @property
     def schema_path(self) -> SchemaPath | None:
         """The strictest path on which the model has answered a response schema; None before the first."""
-        return self._schema_paths.seen
+        return self._own_model.schema_paths.seen
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer.
@@ -92,29 +93,31 @@ class OpenAIProvider(Completer):
         that ends in order without a finish reason is accepted; a connection that breaks is
         `ProviderUnavailable`. Tool calls come complete in the last delta, and are not checked against the
         tools. If the server rejects the response schema, the call is sent again without strictness, then with
-        the schema in words; the first delta says which was accepted.
+        the schema in words; the first delta says which was accepted. If it rejects a parameter that it does
+        not know, the call is sent again without that.
         """
-        refusals: list[tuple[SchemaPath, Refusal]] = []
         try:
             # without streaming, an answer begins when it ends
             timeout = self._timeout if call.stream else replace(self._timeout, first=self._timeout.total)
             deadline = CallDeadline(timeout)
-            schema_paths = self._schema_paths_of(call.config.model)
-            wanted, paths = self._paths(call, schema_paths)
-            for path in paths:
-                has_begun = False
+            adaptation, has_begun = self._adaptation(call), False
+            while True:
+                body = self._body(call, adaptation)
                 try:
-                    async with aclosing(self._answer(call, wanted, path, deadline)) as deltas:
+                    async with aclosing(self._answer(call, body, adaptation.path, deadline)) as deltas:
                         async for delta in deltas:
-                            if wanted and path and not has_begun:
-                                schema_paths.answered(wanted, path, refusals)
+                            if not has_begun:
+                                adaptation.answered()
                             has_begun = True
                             yield delta
                     return
                 except Refusal as refusal:
-                    if has_begun or path is None or path == paths[-1] or not refusal.is_of_schema:
+                    if refusal.failed_generation is not None:
+                        yield refused_answer(refusal, has_begun=has_begun, path=adaptation.path)
+                        return
+                    can_change = not has_begun and adaptation.adapts_to(refusal)
+                    if not can_change or self._body(call, adaptation) == body:
                         raise
-                    refusals.append((path, refusal))
         except REQUEST_ERRORS as error:
             if isinstance(error, Refusal):
                 error.tokens = estimate_question(call)
@@ -149,9 +152,10 @@ class OpenAIProvider(Completer):
         llama.cpp and vLLM do. Raises the `ProviderError` that a call would meet if the server cannot be
         reached.
         """
-        wanted, paths = self._paths(call, self._schema_paths_of(call.config.model))
+        adaptation = self._adaptation(call)
         try:
-            return await tokenize.count_tokens(self._server, self._body(call, wanted, paths[0]))
+            body = self._body(call, adaptation)
+            return await tokenize.count_tokens(self._server, body)
         except REQUEST_ERRORS as error:
             provider_error = self._server.provider_error(error, "/tokenize")
         raise provider_error
@@ -160,28 +164,32 @@ class OpenAIProvider(Completer):
         """Close the connections. Idempotent."""
         await self._server.close()
 
-    def _schema_paths_of(self, model: str | None) -> SchemaPaths:
-        """What is known of the model that a call names, or of the provider's own."""
-        if model is None or model == self.model:
-            return self._schema_paths
-        return self._other_models.setdefault(model, SchemaPaths(self._native_schema))
-
-    def _paths(self, call: Call, known: SchemaPaths) -> tuple[Wanted | None, tuple[SchemaPath | None, ...]]:
-        """What is known of the schema of a call, and the paths to try, in order."""
+    def _adaptation(self, call: Call) -> Adaptation:
+        """How a call is sent, by what is known of the model that it names, or of the provider's own."""
+        name, known = call.config.model, self._own_model
+        if name is not None and name != self.model:
+            known = self._other_models.setdefault(name, self._new_model(name))
+        wanted: Wanted | None = None
+        paths: tuple[SchemaPath | None, ...] = (None,)
         if call.response_schema is None:
-            return None, (None,)
-        if request.goes_on(call) and self._dialect.prefill != "assistant":
+            pass
+        elif request.goes_on(call) and self._dialect.prefill != "assistant":
             # only llama.cpp applies the schema to prefill and answer together; others, to the answer alone
-            return None, ("prompt",)
-        wanted = known.wanted(call, call.response_schema)
-        return wanted, known.to_try(wanted)
+            paths = ("prompt",)
+        else:
+            wanted = known.schema_paths.wanted(call, call.response_schema)
+            paths = known.schema_paths.to_try(wanted)
+        return Adaptation(known, wanted, paths)
+
+    def _new_model(self, name: str) -> KnownModel:
+        return KnownModel(self._server.address, name, SchemaPaths(self._native_schema))
 
     async def _answer(
-        self, call: Call, wanted: Wanted | None, path: SchemaPath | None, deadline: CallDeadline
+        self, call: Call, body: bytes, path: SchemaPath | None, deadline: CallDeadline
     ) -> AsyncGenerator[Delta, None]:
-        """Stream the answer on one path."""
+        """Stream the answer to one request."""
         decoder = AnswerDecoder(path)
-        async with self._server.send(self._body(call, wanted, path), deadline) as response:
+        async with self._server.send(body, deadline) as response:
             head = await beginning_of(response, deadline)
             # JSON is a whole answer, whatever its content type, and even if it should have been streamed
             if head.lstrip().startswith((b"{", b"[")):
@@ -196,13 +204,19 @@ class OpenAIProvider(Completer):
                         yield decoder.take(event)
             yield decoder.end()
 
-    def _body(self, call: Call, wanted: Wanted | None, path: SchemaPath | None) -> bytes:
+    def _body(self, call: Call, adaptation: Adaptation) -> bytes:
         messages, schema, response_format = call.messages, call.response_schema, None
-        if path == "prompt" and schema is not None and call.schema_in_words:
+        if adaptation.path == "prompt" and schema is not None and call.schema_in_words:
             messages = told_in_words(messages, schema)
-        elif wanted and schema is not None:
-            response_format = wanted.response_format(schema, path)
-        return request.body(call, self._dialect, messages=messages, response_format=response_format)
+        elif adaptation.wanted and schema is not None:
+            response_format = adaptation.wanted.response_format(schema, adaptation.path)
+        return request.body(
+            call,
+            self._dialect,
+            messages=messages,
+            response_format=response_format,
+            without=adaptation.without,
+        )
 
 
 def check_models(body: bytes, model: str) -> None:

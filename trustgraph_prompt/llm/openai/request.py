@@ -9,7 +9,7 @@ from typing import Any, Literal
 import orjson
 
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnsupportedContentBlock
-from trustgraph_prompt.llm.records import NUMBERS, Block, Call, ImageBlock, Message, ToolCall
+from trustgraph_prompt.llm.records import LIMITS, NUMBERS, Block, Call, ImageBlock, Message, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
 
 
@@ -50,11 +50,13 @@ def body(
     *,
     messages: Sequence[Message],
     response_format: Mapping[str, Any] | None = None,
+    without: frozenset[str] = frozenset(),
 ) -> bytes:
     """Encode the body; the same call gives the same bytes, with the keys of tools and extras sorted.
 
     `messages` replace those of the call. Extras are sent as they are. An extra with a key that is written
-    here already must have the same value, except that stop sequences are joined. Raises
+    here already must have the same value, except that stop sequences are joined. Parameters in `without` are
+    left out; the limit of the answer then has its other name. Raises
     `ProviderInvalidRequest` for one that differs and for values that are not JSON, and
     `ProviderUnsupportedContentBlock` for an image that the model does not accept.
     """
@@ -85,7 +87,13 @@ def body(
             del written[key]
     if call.tools:
         written["tools"] = orjson.Fragment(encode(written["tools"], sort=True))
-    return encode(written | extras)
+    sent = written | extras
+    for name in without.intersection(sent):
+        del sent[name]
+        if name in LIMITS:
+            (other,) = set(LIMITS) - {name}
+            sent[other] = call.config.answer_limit
+    return encode(sent)
 
 
 def goes_on(call: Call) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,14 +99,19 @@ class SchemaPaths:
         return paths[:1] if self._native else paths
 
     def answered(
-        self, wanted: Wanted, path: SchemaPath, refusals: Iterable[tuple[SchemaPath, Refusal]]
-    ) -> None:
-        """Note that a call was answered on `path`, after these refusals of stricter ones."""
+        self, wanted: Wanted, path: SchemaPath, refusals: Sequence[tuple[SchemaPath, Refusal]]
+    ) -> list[SchemaPath]:
+        """Note that a call was answered on `path`, after these refusals of stricter ones.
+
+        Returns the paths that are no longer tried for the schema.
+        """
+        given_up = [refused for refused, _ in refusals if PATHS.index(refused) >= wanted.first]
         for refused, refusal in refusals:
             self._learn(wanted, refused, refusal)
         if not self._has_taken(path):
             self.seen = path
             self._first = min(self._first, PATHS.index(path))
+        return given_up
 
     def _learn(self, wanted: Wanted, refused: SchemaPath, refusal: Refusal) -> None:
         less_strict = PATHS.index(refused) + 1
