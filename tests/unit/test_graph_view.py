@@ -49,6 +49,20 @@ def test_facts_have_names_prompts_and_the_passages_that_they_were_read_in() -> N
     assert (definition.object, definition.is_relation) == ("A soft rock.", False)
 
 
+def test_a_fact_is_weak_where_no_other_answer_found_all_of_its_names() -> None:
+    fact = relation("Herb Tamm", "wrote", "Notes")
+    weak = Answer("weak", {fact: ("Tamm", "Notes")}, weak=[fact])
+    ungrounded, strong = Answer("ungrounded", {fact: ()}), Answer("strong", {fact: ("Tamm", "Notes")})
+
+    def doubts(*answers: Answer) -> tuple[bool, bool]:
+        (fact,) = view(*Paper("a.txt", "Tamm wrote Notes.", {0: answers}).statements()).facts
+        return fact.is_weak, fact.is_ungrounded
+
+    assert doubts(weak) == doubts(weak, ungrounded) == (True, False)
+    assert doubts(ungrounded) == (False, True)
+    assert doubts(strong) == doubts(weak, strong, ungrounded) == (False, False)
+
+
 def test_a_class_is_a_type_of_its_thing_and_no_thing() -> None:
     seen = view(*CHALK.statements())
     assert seen.things[entity("Chalk")].types == ("Rock",)

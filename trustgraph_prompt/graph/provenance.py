@@ -130,8 +130,13 @@ class _Provenance:
             spans = _closest([each for each in evidence if each and each.spans and each.term == "text"])
             has_positions = has_positions or bool(spans)
             is_ungrounded = None in evidence and self._origin.document is not None
-            if spans or is_ungrounded or not self._triple_terms:
+            is_weak = self._origin.document is not None and any(
+                each and each.kind.is_weak for each in evidence
+            )
+            if spans or is_ungrounded or is_weak or not self._triple_terms:
                 yield from self._reified(fact)
+            if is_weak:
+                yield _about(self._reifier(fact), v.WEAK, Literal("true", v.BOOLEAN))
             if is_ungrounded:
                 yield _about(self._reifier(fact), v.UNGROUNDED, Literal("true", v.BOOLEAN))
                 yield _about(self._reifier(fact), v.WAS_DERIVED_FROM, self._origin.chunk)

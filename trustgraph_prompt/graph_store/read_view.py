@@ -47,12 +47,15 @@ SELECT ?target ?document ?start ?end ?page ?heading {
 }
 """
 _LOOKED_UP: Final = """
-SELECT ?fact ?target ?ungrounded {
+SELECT ?fact ?target ?ungrounded ?weak {
   ?reifier rdf:reifies ?fact .
   OPTIONAL { ?reifier oa:hasTarget ?target }
   OPTIONAL { ?reifier tp:ungrounded ?ungrounded }
+  OPTIONAL { ?reifier tp:weak ?weak }
 }
 """
+
+_FOUND, _WEAK, _UNGROUNDED = range(3)
 
 _LOCAL_NAME = re.compile(r"[^/#:]+(?=[/#:]*\Z)")
 
@@ -132,13 +135,12 @@ class _Sources:
             if (passage := _passage(documents, document, start, end, page, heading))
         }
         self._passages: dict[ox.Triple, set[Passage]] = defaultdict(set)
-        marked: set[ox.Triple] = set()
-        grounded: set[ox.Triple] = set()
-        for fact, target, ungrounded in _rows(store, _LOOKED_UP):
-            (marked if ungrounded else grounded).add(fact)
+        self._doubt: dict[ox.Triple, int] = {}  # the least of all that state it
+        for fact, target, ungrounded, weak in _rows(store, _LOOKED_UP):
+            doubt = _UNGROUNDED if ungrounded else _WEAK if weak else _FOUND
+            self._doubt[fact] = min(doubt, self._doubt.get(fact, doubt))
             if target in targets:
                 self._passages[fact].add(targets[target])
-        self._ungrounded = marked - grounded
         refused = (
             Refusal(answer.chunk, answer.prompt, object.value, reason.value)
             for activity, object, reason in _rows(store, _REFUSED)
@@ -151,6 +153,7 @@ class _Sources:
         """The fact that one or several statements are."""
         answers = [answer for each in stated for answer in self.answers.get(each, ())]
         passages = {passage for each in stated for passage in self._passages.get(each, ())}
+        doubt = min(self._doubt.get(each, _FOUND) for each in stated)
         return Fact(
             key.subject,
             predicate,
@@ -159,7 +162,8 @@ class _Sources:
             tuple(sorted(passages, key=_by_place)),
             tuple(sorted({each.prompt for each in answers})),
             tuple(sorted({each.chunk for each in answers}, key=_by_place)),
-            all(each in self._ungrounded for each in stated),
+            doubt == _UNGROUNDED,
+            doubt == _WEAK,
         )
 
 
