@@ -187,6 +187,24 @@ async def test_a_version_of_the_history_is_compared(folder: Path, server: ModelS
     unknown = await evaluated(folder, server, "--against", "0123abcd", *broker)
     assert unknown.returncode == 2
     assert "there is no such version" in unknown.stderr
+    assert f"the broker is embedded:{folder / 'broker.db'}; gold.jsonl.state has no " in unknown.stderr
+
+
+async def test_a_version_that_was_printed_is_compared_without_a_broker(
+    folder: Path, server: ModelServer
+) -> None:
+    server.reply = lambda body: (right if "List the" in str(body) else flawed)(body)
+    old = (await report(folder, server))["version"]
+    (folder / "mine" / "mountains.prompt").write_text(SOURCE.replace("Which", "List the"))
+    found = await report(folder, server, "--against", old[:12])
+    assert found["against"]["version"] == old != found["version"]
+    assert found["comparison"]["verdict"] == "better"
+    assert len(server.bodies) == 2 * TEXTS
+
+    unknown = await evaluated(folder, server, "--against", "0123abcd")
+    assert unknown.returncode == 1
+    assert "error: pulsar://localhost:6650: " in unknown.stderr
+    assert "gold.jsonl.state has no answers of such a version of mountains" in unknown.stderr
 
 
 async def test_a_pipeline_fails_under_a_limit(folder: Path, server: ModelServer) -> None:

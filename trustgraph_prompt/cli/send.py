@@ -49,7 +49,7 @@ def command(
         async with aclosing(caller.call(request.encode())) as answered:
             return decode((await anext(answered)).data, "PromptResponse")
 
-    with output.waiting(f"waiting for a response on {responses}"):
+    with output.waiting(f"waiting for a response on {responses} of {broker}"):
         response = options.on_broker(options.existing(broker), exchange)
     if as_json:
         output.print_json(response)
