@@ -164,6 +164,31 @@ async def test_models_are_compared(folder: Path, server: ModelServer) -> None:
     assert "not more than noise" in same.stdout
 
 
+async def test_what_limits_the_scores_is_said_by_check_and_before_anything_is_asked(
+    folder: Path, server: ModelServer
+) -> None:
+    (folder / "mine" / "mountains.prompt").write_text(
+        SOURCE.replace("as jsonl:", "as jsonl:\n    match: {name: exact, height: exact}")
+    )
+    write_gold(folder, gold()[:5])
+    said = [
+        "`height` is compared, but 25 of 25 objects lack it (the first in gold.jsonl:1): "
+        "an object that comes with `height` matches none of these",
+        "mountains has fewer than 6 texts (5): no difference between two versions can be told from noise",
+    ]
+    checked = await asyncio.to_thread(run, "check", "mine", "gold.jsonl", folder=folder)
+    assert checked.stderr.splitlines() == [f"warning: gold.jsonl: {each}" for each in said]
+
+    server.reply = right
+    shown = await evaluated(folder, server)
+    assert shown.stderr.splitlines()[: len(said)] == said  # before the first question
+    assert shown.stdout.splitlines()[:4] == [
+        "mountains: 5 texts, 25 objects expected",
+        "compared: `name` (exact), `height` (exact)",
+        *said,
+    ]
+
+
 async def test_a_version_of_the_history_is_compared(folder: Path, server: ModelServer) -> None:
     broker = ("--broker", f"embedded:{folder / 'broker.db'}")
 

@@ -129,10 +129,14 @@ def command(
         history = partial(config_history.look, broker, admin_url, workspace, topic, None)
         sides = [*sides[0].against(against, state, broker, history)]
     texts = gold_files.read(gold)
+    remarks: dict[str, list[str]] = {}
     for definition in sides[0].asked:
         if not (own := gold_files.texts_for(definition, texts)):
             raise ConfigError(f"no line is for {definition.id}", where=str(gold))
         gold_files.check_for(definition, own, terms)
+        remarks[definition.id] = gold_files.remarks(definition, own)
+        for remark in remarks[definition.id]:
+            output.note(remark)
     pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
     todo = [(side, run.questions(side.asked, texts, model=side.identity, terms=terms)) for side in sides]
     if estimate:
@@ -164,7 +168,7 @@ def command(
         results.append(answered)
         money -= paid
         measured_prompts.keep(state, side.asked, side.entries)
-    reports = list(_reports(sides, results, prices))
+    reports = list(_reports(sides, results, prices, remarks))
     if as_json:
         output.print_json([report.as_json() for report in reports])
     else:
@@ -290,7 +294,10 @@ def _ask(
 
 
 def _reports(
-    sides: Sequence[Side], results: Sequence[Sequence[Result[GoldQuestion]]], price: Price | None
+    sides: Sequence[Side],
+    results: Sequence[Sequence[Result[GoldQuestion]]],
+    price: Price | None,
+    remarks: Mapping[str, Sequence[str]],
 ) -> Iterator[Report]:
     """The report of each prompt. Both sides are scored by its clause `match` on the first side."""
     from trustgraph_prompt.cli.eval_report import Report
@@ -306,4 +313,4 @@ def _reports(
             )
             for side, of_side in zip(sides, results, strict=True)
         ]
-        yield Report(definition.id, evaluations, price)
+        yield Report(definition.id, evaluations, price, remarks[definition.id])
