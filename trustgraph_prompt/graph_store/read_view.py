@@ -16,7 +16,8 @@ import pyoxigraph as ox
 
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
-from trustgraph_prompt.graph_store.same_names import connected
+from trustgraph_prompt.graph_store.excerpt import without_sources
+from trustgraph_prompt.graph_store.same_names import connected, resolve_names
 from trustgraph_prompt.graph_store.store import GraphStore
 from trustgraph_prompt.graph_store.view import Cut, Fact, GraphView, Passage, Refusal, SourceDocument, Thing
 
@@ -75,9 +76,10 @@ class _Key(NamedTuple):
     is_relation: bool
 
 
-def read_view(store: GraphStore) -> GraphView:
+def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
     """Read all of a graph into memory.
 
+    `by_rule` also makes things one that the rules of names say are the same, as `graph resolve` would.
     Each statement of the default graph is a fact, except for labels. A thing's class is a text, and its
     statement is a fact like others. Things are the subjects of facts and the objects of relations.
     """
@@ -88,7 +90,8 @@ def read_view(store: GraphStore) -> GraphView:
     for label in triples:
         if label.predicate.value == v.LABEL and isinstance(label.object, ox.Literal):
             names[_name(label.subject)][_name(label.object)] += len(sources.answers.get(label, ())) or 1
-    same = {group[0]: group for group in connected(store.pairs(v.SAME_AS))}
+    pairs = store.pairs(v.SAME_AS) | (_same_by_rule(store) if by_rule else set())
+    same = {group[0]: group for group in connected(pairs)}
     first = {iri: one for one, group in same.items() for iri in group}
     stated: dict[_Key, list[ox.Triple]] = defaultdict(list)
     types: dict[str, set[str]] = defaultdict(set)
@@ -114,6 +117,12 @@ def read_view(store: GraphStore) -> GraphView:
         sources.refusals,
         sources.cuts,
     )
+
+
+def _same_by_rule(store: GraphStore) -> set[frozenset[str]]:
+    things = read_view(without_sources(store)).things.values()
+    found = resolve_names(things, store.pairs(v.DIFFERENT_FROM)).same
+    return {frozenset((each.one, each.other)) for each in found}
 
 
 class _Sources:
