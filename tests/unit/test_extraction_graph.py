@@ -115,6 +115,8 @@ def test_a_value_found_only_in_part_marks_its_statements() -> None:
     assert Quoted(Iri("http://trustgraph.ai/e/mount-etna"), LIES_IN, SICILY) in facts
     assert Quoted(SICILY, v.LABEL, Literal("Sicily")) not in facts
     assert not subjects_of(made(LIES), v.WEAK)
+    [chunk] = {*objects_of(statements, subjects_of(statements, v.WEAK)[0], v.WAS_DERIVED_FROM)}
+    assert chunk.startswith(document_iri(DOCUMENT))  # by which it is forgotten, also without a passage
 
 
 def test_an_answer_without_objects_says_what_was_refused_and_that_it_is_truncated() -> None:
