@@ -8,8 +8,8 @@ import { shortened } from "./lists.js";
  * @typedef {{number: number, name: string, text: string, headings: number[][], passages: Passage[]}} Doc
  * @typedef {{number: number, name: string, types: string[], x: number, y: number, iris: string[], others: string[], facts: Fact[]}} Thing
  *   `facts` are those in which it is subject or object.
- * @typedef {{subject: Thing, predicate: string, object: Thing | string, isRelation: boolean, passages: Passage[], prompts: string[], chunks: Passage[], isUngrounded: boolean}} Fact
- *   `chunks` are what it was extracted from.
+ * @typedef {{subject: Thing, predicate: string, object: Thing | string, isRelation: boolean, isLinked: boolean, passages: Passage[], prompts: string[], chunks: Passage[], isUngrounded: boolean, isWeak: boolean}} Fact
+ *   `chunks` are what it was extracted from. `isLinked`: the model gave a text, which is the name of this object.
  * @typedef {{document: Doc, start: number, end: number, passages: Passage[], at: Passage}} Place
  *   From the first sentence of some passages to the last; `at` tells page and heading.
  * @typedef {{passage: Passage, prompt: string, object: string, reason: string}} Refusal
@@ -44,15 +44,17 @@ export const things = data.things.map(([own, types, x, y, iris, others], number)
 }));
 
 /** @type {Fact[]} */
-export const facts = data.facts.map(([subject, predicate, object, isRelation, where, prompts, chunks, isUngrounded]) => ({
+export const facts = data.facts.map(([subject, predicate, object, isRelation, where, prompts, chunks, isUngrounded, isWeak, linked]) => ({
   subject: things[subject],
   predicate: name(predicate),
-  object: isRelation ? things[object] : aText(strings[object]),
-  isRelation,
+  object: things[isRelation ? object : linked] ?? aText(strings[object]),
+  isRelation: isRelation || linked !== null,
+  isLinked: linked !== null,
   passages: where.map((each) => passages[each]),
   prompts: prompts.map((each) => strings[each]),
   chunks: chunks.map((each) => passages[each]),
   isUngrounded,
+  isWeak,
 }));
 
 for (const fact of facts) {
@@ -69,6 +71,8 @@ export const refusals = data.refusals.map(([passage, prompt, object, reason]) =>
 export const truncated = data.cuts.map(([passage, prompt]) => ({ passage: passages[passage], prompt: strings[prompt] }));
 
 export const ungrounded = facts.filter((fact) => fact.isUngrounded);
+
+export const weak = facts.filter((fact) => fact.isWeak);
 
 export const prompts = [...new Set(facts.flatMap((fact) => fact.prompts))].sort();
 
@@ -88,16 +92,18 @@ export function colour(element, type) {
   return element;
 }
 
+/** How much a passage is like a name of a thing: 2 if it is one, 1 if one has the other in it, else 0. */
+function likeness(thing, { document, start, end }) {
+  const quote = document.text.slice(start, end).toLowerCase();
+  const names = [thing.name, ...thing.others].map((name) => name.toLowerCase());
+  if (names.includes(quote)) return 2;
+  return names.some((name) => quote.includes(name) || name.includes(quote)) ? 1 : 0;
+}
+
 /** The thing that a passage names: of the subjects and objects of its facts, that whose name is most like it. */
 export function thingAt(passage) {
-  const quote = passage.document.text.slice(passage.start, passage.end).toLowerCase();
-  const likeness = (thing) => {
-    const names = [thing.name, ...thing.others].map((name) => name.toLowerCase());
-    if (names.includes(quote)) return 2;
-    return names.some((name) => quote.includes(name) || name.includes(quote)) ? 1 : 0;
-  };
   const candidates = passage.facts.flatMap((fact) => (fact.isRelation ? [fact.subject, fact.object] : [fact.subject]));
-  return candidates.reduce((best, each) => (likeness(each) > likeness(best) ? each : best));
+  return candidates.reduce((best, each) => (likeness(each, passage) > likeness(best, passage) ? each : best));
 }
 
 const SAME_PLACE = 300;
@@ -105,6 +111,17 @@ const sentences = new Intl.Segmenter("en", { granularity: "sentence" });
 
 /** A whole passage as a place. @returns {Place} */
 export const wholePlace = (at) => ({ document: at.document, start: at.start, end: at.end, passages: [], at });
+
+const byPlace = (a, b) => a.document.number - b.document.number || a.start - b.start;
+
+/** Where the texts name a thing, one by one; if they do not, what its facts were extracted from. @returns {Place[]} */
+export function mentionsOf(thing) {
+  const seen = thing.facts.filter((fact) => fact.visible);
+  const passages = [...new Set(seen.flatMap((fact) => fact.passages))].filter((passage) => thingAt(passage) === thing).sort(byPlace);
+  const named = passages.filter((passage) => likeness(thing, passage));
+  const mentions = (named.length ? named : passages).map((at) => ({ ...wholePlace(at), passages: [at] }));
+  return mentions.length ? mentions : [...new Set(seen.flatMap((fact) => fact.chunks))].sort(byPlace).map(wholePlace);
+}
 
 /**
  * Where a fact stands: passages of one document that are near each other are one place. Where a fact
@@ -114,7 +131,7 @@ export const wholePlace = (at) => ({ document: at.document, start: at.start, end
 export function placesOf(fact) {
   if (!fact.passages.length) return fact.chunks.map(wholePlace);
   const places = [];
-  const inOrder = [...fact.passages].sort((a, b) => a.document.number - b.document.number || a.start - b.start);
+  const inOrder = [...fact.passages].sort(byPlace);
   for (const passage of inOrder) {
     let place = places.at(-1);
     if (place?.document !== passage.document || passage.start - place.end > SAME_PLACE) {
@@ -124,12 +141,14 @@ export function placesOf(fact) {
     place.passages.push(passage);
     place.end = Math.max(place.end, passage.end);
   }
-  return places.map(aroundSentence);
+  return places;
 }
 
 const WINDOW = 600;
 
-function aroundSentence(place) {
+/** A place from the beginning of a sentence to the end of one; what was extracted from as it is. @returns {Place} */
+export function inSentences(place) {
+  if (!place.passages.length) return place;
   const { text } = place.document;
   const from = Math.max(text.lastIndexOf("\n\n", place.start - 1) + 1, place.start - WINDOW, 0);
   const blank = text.indexOf("\n\n", place.end);

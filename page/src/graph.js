@@ -68,8 +68,8 @@ function edgeReducer(key, { facts }) {
   if (!seen.length || (graphIsLarge && !isNear)) return { hidden: true };
   const isChosen = key === chosen.edge;
   const isLabelled = isChosen || (chosen.fewAreNear && (subject === chosen.thing || object === chosen.thing));
-  const label = isLabelled ? shortened([...new Set(seen.map((fact) => fact.predicate))].join(", "), LONGEST_LABEL) : "";
-  const look = { label, forceLabel: isLabelled, size: 1.5, zIndex: 1 };
+  const label = isLabelled ? shortened([...new Set(seen.map((fact) => (fact.isLinked ? `${fact.predicate} (linked)` : fact.predicate)))].join(", "), LONGEST_LABEL) : "";
+  const look = { label, forceLabel: isLabelled, size: seen.every((fact) => fact.isLinked) ? 0.7 : 1.5, zIndex: 1 };
   if (isChosen) return { ...look, color: colours.accent, size: 4, zIndex: 2 };
   if (!isNear) return { ...look, color: colours.faint, zIndex: 0 };
   return { ...look, color: chosen.thing ? colours.soft : colours.edge };

@@ -1,6 +1,6 @@
 // What is chosen, and how lists, drawing and text follow it.
 
-import { NO_TYPE, colour, documents, facts, placesOf, prompts, refusals, thingAt, things, truncated, types, ungrounded, wholePlace } from "./data.js";
+import { NO_TYPE, colour, documents, facts, inSentences, mentionsOf, placesOf, prompts, refusals, thingAt, things, truncated, types, ungrounded, weak, wholePlace } from "./data.js";
 import { draw } from "./graph.js";
 import { button, element, fill, fillList, inWords, isolated } from "./lists.js";
 import { clearPlace, onPassage, showDocument, showPlace } from "./text.js";
@@ -16,14 +16,23 @@ let drawing = null; // null also where there is no WebGL
 
 // Choosing
 
-/** Show a thing in the panel, the drawing and the lists. */
-function chooseThing(next) {
+/** Show a thing in the panel, the drawing and the lists, and its first mention, unless the reader is at one. */
+function chooseThing(next, isAtMention = false) {
   thing = next;
   marked = null;
   hidePlace();
   showDetails();
   showNeighbours();
   moveToThing();
+  if (thing && !isAtMention) showMentions();
+}
+
+function showMentions() {
+  const only = $("document-filter").value;
+  places = mentionsOf(thing)
+    .filter((place) => !only || String(place.document.number) === only)
+    .map((place) => ({ ...place, says: [isolated(thing.name)], by: place.passages.length ? "named here" : "extracted from this" }));
+  if (places.length) stepTo(0);
 }
 
 function moveToThing() {
@@ -55,7 +64,7 @@ function chooseProblem({ passage, prompt }, says) {
 
 function stepTo(step) {
   at = (step + places.length) % places.length;
-  const place = places[at];
+  const place = inSentences(places[at]);
   const which = places.length > 1 ? `Passage ${at + 1} of ${places.length}: ` : "";
   tellPlace([which, ...place.says], [...placeName(place.at), ` · ${place.by}`]);
   readDocument(place.document);
@@ -77,8 +86,9 @@ function hidePlace() {
 const sentenceOf = ({ subject, predicate, object }) =>
   [isolated(subject.name), " — ", isolated(predicate), " → ", isolated(object.name ?? object)];
 
-function remarkOn({ passages, isUngrounded }) {
-  if (passages.length) return isUngrounded ? " — found in the text only in part" : "";
+function remarkOn({ passages, isUngrounded, isWeak }) {
+  if (isWeak) return " — a name is in the text only in part";
+  if (passages.length) return isUngrounded ? " — a name is not in the text" : "";
   return ` — extracted from this passage${isUngrounded ? ", but not found in it" : ""}`;
 }
 
@@ -103,10 +113,18 @@ function predicateButton(fact) {
 }
 
 function factRow(fact) {
-  if (!fact.isRelation) return [predicateButton(fact), element("span", {}, fact.object)];
-  if (fact.subject === thing) return [predicateButton(fact), "→ ", linkTo(fact.object)];
-  return [predicateButton(fact), "← ", linkTo(fact.subject)];
+  const marks = [fact.isLinked && "linked by name", fact.isWeak && "in the text in part", fact.isUngrounded && "not in the text"];
+  const remarks = element("small", {}, marks.filter(Boolean).map((mark) => ` (${mark})`).join(""));
+  if (!fact.isRelation) return [predicateButton(fact), element("span", {}, fact.object), remarks];
+  const [arrow, other] = fact.subject === thing ? ["→ ", fact.object] : ["← ", fact.subject];
+  return [predicateButton(fact), arrow, linkTo(other), remarks];
 }
+
+const OUR_IDS = "http://trustgraph.ai/e/";
+const aboutIds = (iris) => [
+  iris.length > 1 && "Several ids: the names are one by rule, or a person decided so. ",
+  iris.some((iri) => iri.startsWith(OUR_IDS)) && `Ids that begin with ${OUR_IDS} are made from names, as TrustGraph makes them. They are no addresses on the web.`,
+].filter(Boolean);
 
 const isTyped = types.some(([type]) => type !== NO_TYPE);
 const swatch = (type) => colour(element("i", { class: "swatch" }), type);
@@ -127,7 +145,8 @@ function showDetails() {
     ...(thing.others.length ? [element("p", {}, element("b", {}, "Also: "), thing.others.join(", "))] : []),
     element("h3", {}, `Facts (${inWords(seen.length)})`),
     rows,
-    element("p", { class: "iris" }, ...thing.iris.flatMap((iri) => [iri, element("br")])),
+    ...(seen.some((fact) => fact.isLinked) ? [element("p", {}, "Linked by name: the model gave a text, not a thing. This page links it, as it is the name of one.")] : []),
+    element("p", { class: "iris" }, ...thing.iris.flatMap((iri) => [iri, element("br")]), ...aboutIds(thing.iris)),
   );
 }
 
@@ -235,31 +254,40 @@ function readDocument(doc) {
   showDocument(doc);
 }
 
-onPassage((passage) => chooseThing(thingAt(passage)));
+onPassage((passage) => chooseThing(thingAt(passage), true));
 
 // What is missing from the graph
 
+const factProblem = (fact) => [button(sentenceOf(fact), () => chooseFacts([fact])), element("small", {}, fact.prompts.join(", "))];
+
+/** For each kind: the list, the row of one, and what it means. */
 const problems = {
   refused: [refusals, (refusal) => [
     button(refusal.reason, () => chooseProblem(refusal, `Refused: ${refusal.reason}`)),
-    element("code", {}, refusal.object), element("small", {}, `${refusal.prompt} · `, ...placeName(refusal.passage))]],
-  ungrounded: [ungrounded, (fact) => [
-    button(sentenceOf(fact), () => chooseFacts([fact])), element("small", {}, `not found in the text · ${fact.prompts.join(", ")}`)]],
+    element("code", {}, refusal.object), element("small", {}, `${refusal.prompt} · `, ...placeName(refusal.passage))],
+    "Objects that did not pass the checks of their prompt. They are not in the graph."],
+  ungrounded: [ungrounded, factProblem,
+    "Facts with a name that is not in the text. Their prompt keeps such facts; they may be made up."],
+  weak: [weak, factProblem,
+    "Facts with a name of which the text has only a part, such as the surname. It may be the name of another thing."],
   truncated: [truncated, (cut) => [
     button("The answer was truncated: objects may be missing", () => chooseProblem(cut, "The answer about this passage was truncated")),
-    element("small", {}, `${cut.prompt} · `, ...placeName(cut.passage))]],
+    element("small", {}, `${cut.prompt} · `, ...placeName(cut.passage))],
+    "Answers that ended before the model had finished. Facts of these passages may be missing."],
 };
 
 /** Show a list of problems in the place of the text, or the text again. */
 function showProblem(kind) {
   for (const each of $("problems").children) each.setAttribute("aria-pressed", String(each.dataset.problem === kind));
   const hadFocus = $("problem-list").contains(document.activeElement);
-  $("problem-list").hidden = !kind;
+  $("problem-help").hidden = $("problem-list").hidden = !kind;
   $("text").hidden = Boolean(kind);
   if (!kind && hadFocus) $("text").focus();
   if (!kind) return;
   hidePlace();
-  fillList($("problem-list"), ...problems[kind]);
+  const [list, row, meaning] = problems[kind];
+  $("problem-help").textContent = meaning;
+  fillList($("problem-list"), list, row);
 }
 
 for (const [kind, [list]] of Object.entries(problems)) {
@@ -272,10 +300,11 @@ for (const [kind, [list]] of Object.entries(problems)) {
 
 // The head of the page
 
-const relations = facts.filter((fact) => fact.isRelation).length;
-const numbers = { things: things.length, facts: facts.length, relations, documents: documents.length };
+const relations = facts.filter((fact) => fact.isRelation && !fact.isLinked).length;
+const linked = facts.filter((fact) => fact.isLinked).length;
+const numbers = { things: things.length, facts: facts.length, relations, ...(linked && { "linked by name": linked }), documents: documents.length };
 for (const [name, number] of Object.entries(numbers)) {
-  $("numbers").append(element("li", {}, element("data", { value: number, "data-of": name }, inWords(number)), ` ${number === 1 ? name.slice(0, -1) : name}${name === "relations" ? " among them" : ""}`));
+  $("numbers").append(element("li", {}, element("data", { value: number, "data-of": name }, inWords(number)), ` ${number === 1 && name.endsWith("s") ? name.slice(0, -1) : name}${name === "relations" ? " among them" : ""}`));
 }
 
 showTypes();

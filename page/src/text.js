@@ -6,6 +6,9 @@ import { element } from "./lists.js";
 /** Whole lines of at least 2,000 characters: a block that is out of sight costs no layout. */
 const BLOCKS = /[^]{1,2000}[^\n]*\n?/g;
 
+/** What makes a line a heading, which is bold here instead. */
+const HEADING_MARKS = /^ {0,3}#{1,6}[ \t]*|[ \t]+#+[ \t]*$|\n {0,3}(?:=+|-+)[ \t]*$/g;
+
 const area = document.getElementById("text");
 
 let shown = null;
@@ -18,10 +21,12 @@ export function showDocument(doc) {
   shown = doc;
   pieces = [];
   const passages = [...doc.passages].sort((a, b) => a.start - b.start || b.end - a.end);
-  const bounds = [...new Set([...passages.flatMap(({ start, end }) => [start, end]), ...doc.headings.flat()])].sort((a, b) => a - b);
+  const marks = doc.headings.flatMap(([start, end]) =>
+    [...doc.text.slice(start, end).matchAll(HEADING_MARKS)].map(({ 0: mark, index }) => [start + index, start + index + mark.length]));
+  const bounds = [...new Set([...passages.flatMap(({ start, end }) => [start, end]), ...doc.headings.flat(), ...marks.flat()])].sort((a, b) => a - b);
   const blocks = [];
   let open = [];
-  let [next, bound, heading] = [0, 0, 0];
+  let [next, bound, heading, mark] = [0, 0, 0, 0];
   for (const { 0: text, index: from } of doc.text.matchAll(BLOCKS)) {
     const block = document.createElement("div");
     block.style.containIntrinsicSize = `auto ${Math.ceil(text.length / 50) * 1.6}em`;
@@ -31,8 +36,10 @@ export function showDocument(doc) {
       open = open.filter((passage) => passage.end > start);
       while (passages[next]?.start <= start) open.push(passages[next++]);
       while (doc.headings[heading]?.[1] <= start) heading += 1;
+      while (marks[mark]?.[1] <= start) mark += 1;
       const part = piece(doc.text.slice(start, end), start, end, open);
-      block.append(doc.headings[heading]?.[0] <= start ? element("b", {}, part) : part);
+      const isMark = marks[mark]?.[0] <= start && !open.length;
+      block.append(doc.headings[heading]?.[0] <= start ? element("b", { hidden: isMark }, part) : part);
       start = end;
     }
     blocks.push(block);

@@ -39,13 +39,14 @@ def label(name: str) -> Statement:
 
 @dataclass
 class Answer:
-    """What one answer says of a line: `facts`, each with the texts that it quotes."""
+    """What one answer says of a line: `facts`, each with the texts that it quotes, `weak` ones in part."""
 
     prompt: str
     facts: Mapping[Statement, tuple[str, ...]]
     labels: Sequence[str] = ()
     refused: dict[str, str] = field(default_factory=dict)
     truncated: bool = False
+    weak: Sequence[Statement] = ()
 
 
 @dataclass
@@ -109,6 +110,8 @@ class Paper:
             if not quotes:
                 yield _about(reifier, v.UNGROUNDED, Literal("true", v.BOOLEAN))
                 yield _about(reifier, v.WAS_DERIVED_FROM, chunk)
+            if fact in answer.weak:
+                yield _about(reifier, v.WEAK, Literal("true", v.BOOLEAN))
             for quote in quotes:
                 start = offset + line.index(quote)
                 target = Iri(f"{_BASE}/target/{_hash(chunk, start, quote)}")

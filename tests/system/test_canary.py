@@ -375,7 +375,8 @@ def test_a_record_that_cannot_be_read_is_named_and_can_be_aborted(desk: Desk) ->
     assert "warning: ignored default/template.say" in shown.stderr
     assert desk.canary("promote", "say").returncode == 2
     assert desk.canary("abort", "say").returncode == 0
-    assert desk.canary("status").stderr == "no prompt of workspace default has a canary\n"
+    none = f"no prompt of workspace default on {desk.url} has a canary\n"
+    assert desk.canary("status").stderr == none
 
 
 async def test_who_waits_learns_why_workers_refuse_a_canary(desk: Desk) -> None:

@@ -320,7 +320,7 @@ class TestConfig:
         with started("config", "watch", *broker) as watch:
             assert watch.stderr is not None
             assert watch.stdout is not None
-            assert watch.stderr.readline() == f"watching {topic}\n"
+            assert watch.stderr.readline() == f"watching {topic} on {broker[1]}\n"
             assert "prompt-report does not exist yet" in watch.stderr.readline()
             asyncio.run(publish(f"{topic}-report"))
             assert watch.stdout.readline() == f'refused {shown} "\\u001b[2J"\n'

@@ -99,7 +99,7 @@ def test_a_list_has_what_gave_nothing_with_the_reason(services: Desk) -> None:
     result = services.answers("--flow", "chunks")
 
     assert result.returncode == 0
-    assert result.stderr == "4 answers without objects of the flow chunks in flows\n"
+    assert result.stderr == f"4 answers without objects of the flow chunks in flows on {services.url}\n"
     place, flint, slate, sand, clay = result.stdout.splitlines()
     assert place == "persistent://tg/flow/answers, flow chunks"
     assert flint.endswith("  flint  define  extraction_failed  1 call  no object in the answer")
@@ -176,7 +176,10 @@ def test_an_answer_breaks_a_line_of_a_prompt_file(services: Desk) -> None:
 def test_a_request_without_an_answer_is_told(services: Desk) -> None:
     services.serve({"chalk": CHALK})
     result = services.show("nobody")
-    told = "error: there is no answer to the request nobody of the flows chunks, completions in flows\n"
+    told = (
+        "error: there is no answer to the request nobody "
+        f"of the flows chunks, completions in flows on {services.url}\n"
+    )
     assert (result.returncode, result.stdout, result.stderr) == (1, "", told)
 
 
@@ -195,7 +198,9 @@ def test_a_flow_that_keeps_no_answers_says_so(services: Desk) -> None:
 
     told = "without answer records, as `outputs.answers` is not set: completions\n"
     assert (alone.returncode, alone.stdout, alone.stderr) == (0, "", told)
-    assert both.stderr == f"{told}no answers without objects of the flows chunks, completions in flows\n"
+    assert both.stderr == (
+        f"{told}no answers without objects of the flows chunks, completions in flows on {services.url}\n"
+    )
 
 
 def test_looking_makes_no_topic_and_no_file(services: Desk) -> None:
@@ -211,7 +216,8 @@ def test_looking_makes_no_topic_and_no_file(services: Desk) -> None:
     result = services.answers("--flow", "chunks")
     assert result.returncode == 0
     assert result.stderr.startswith(
-        "flow chunks: no answers yet, the topic persistent://tg/flow/answers does not exist\n"
+        "flow chunks: no answers yet, the topic persistent://tg/flow/answers does not exist on "
+        f"{services.url}\n"
     )
     assert asyncio.run(topics()) == set()
 

@@ -84,7 +84,10 @@ def test_a_list_has_a_line_for_each_letter_and_says_how_many(services: Desk) -> 
 
     result = services.dead("list")
 
-    assert (result.returncode, result.stderr) == (0, "3 dead letters of the flows f, g in flows\n")
+    assert (result.returncode, result.stderr) == (
+        0,
+        f"3 dead letters of the flows f, g in flows on {services.url}\n",
+    )
     place, unknown, broken, huge = result.stdout.splitlines()
     assert place == "persistent://tg/flow/f-in, subscription prompt--default--f--request"
     assert "  unknown-prompt  define  1 delivery  " in unknown
@@ -125,7 +128,8 @@ def test_letters_are_chosen_by_flow_error_prompt_and_place(services: Desk) -> No
     assert [letter["request"] for letter in services.listed("--error", "invalid-request")] == ["b"]
     assert [letter["flow"] for letter in services.listed("--prompt", "define")] == ["f", "g"]
     assert services.listed("--id", "another") == []
-    assert services.dead("list", served=place).stderr == "1 dead letter of persistent://tg/flow/g-in\n"
+    one = f"1 dead letter of persistent://tg/flow/g-in on {services.url}\n"
+    assert services.dead("list", served=place).stderr == one
 
 
 def test_a_letter_is_shown_whole_and_harmless(services: Desk) -> None:
@@ -150,7 +154,11 @@ def test_a_letter_is_shown_whole_and_harmless(services: Desk) -> None:
     assert json.loads(services.dead("show", whole["id"], "--json").stdout) == whole
     missing = services.dead("show", "nobody")
     assert (missing.returncode, missing.stderr) == (
-        *(1, f"error: there is no dead letter nobody of the flows f, g in flows {SUBSCRIPTIONS}\n"),
+        *(
+            1,
+            "error: there is no dead letter nobody of the flows f, g in flows on "
+            f"{services.url} {SUBSCRIPTIONS}\n",
+        ),
     )
 
 
@@ -196,7 +204,7 @@ def test_what_is_replayed_is_no_dead_letter_any_more(services: Desk) -> None:
     assert [letter["request"] for letter in services.listed()] == ["b"]
     again = services.dead("replay", "a", "b")
     assert (again.returncode, again.stdout) == (1, "replayed 1 dead letter\n")
-    looked = f"of the flows f, g in flows {SUBSCRIPTIONS}\n"
+    looked = f"of the flows f, g in flows on {services.url} {SUBSCRIPTIONS}\n"
     assert again.stderr.endswith(f"\nerror: there is no dead letter a {looked}")
     assert services.dead("list").stderr == f"no dead letters {looked}"
     nothing = services.dead("replay", "--all")
@@ -211,11 +219,14 @@ def test_a_worker_id_that_is_wrong_shows_in_the_subscriptions_that_were_looked_a
 
     told = services.dead("list", "--flow", "f", "--id", "promt").stderr
     assert told.startswith(
-        "no dead letters of the flow f in flows (subscription promt--default--f--request)\n"
+        f"no dead letters of the flow f in flows on {services.url} "
+        "(subscription promt--default--f--request)\n"
     )
     elsewhere = ("--topic", "persistent://tg/flow/f-in", "--subscription", "s")
     told = services.dead("list", served=elsewhere).stderr
-    assert told.startswith("no dead letters of persistent://tg/flow/f-in (subscription s)\n")
+    assert told.startswith(
+        f"no dead letters of persistent://tg/flow/f-in on {services.url} (subscription s)\n"
+    )
 
 
 OF_F = (
@@ -252,7 +263,7 @@ def test_the_worker_id_comes_from_the_environment(services: Desk) -> None:
     named = run(*looked, folder=services.folder, TRUSTGRAPH_PROMPT_ID="kg")
     assert "(subscriptions kg--default--f--request, kg--default--g--request)" in named.stderr
     overridden = run(*looked, "--id", "prompt", folder=services.folder, TRUSTGRAPH_PROMPT_ID="kg")
-    assert overridden.stderr == "1 dead letter of the flows f, g in flows\n"
+    assert overridden.stderr == f"1 dead letter of the flows f, g in flows on {services.url}\n"
 
 
 def test_a_dead_letter_is_discarded_once_its_id_is_typed_again(services: Desk) -> None:
@@ -344,17 +355,18 @@ def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at
     bundled = services.dead("list", served=())
     assert bundled.returncode == 0
     assert bundled.stderr.startswith(
-        "no dead letters of the bundled flows chunks, knowledge-graph, requests; use --flows for others "
+        f"no dead letters of the bundled flows chunks, knowledge-graph, requests on {services.url}; "
+        "use --flows for others "
     )
     both = ("--flows", "flows/f.yaml", "--flows", "flows/g.yaml")
     assert services.dead("list", served=both).stderr == (
-        "3 dead letters of the flows f, g in flows/f.yaml, flows/g.yaml\n"
+        f"3 dead letters of the flows f, g in flows/f.yaml, flows/g.yaml on {services.url}\n"
     )
     everywhere = services.dead("list", "--all", served=())
     assert len([line for line in everywhere.stdout.splitlines() if line.startswith("  ")]) == 3
     assert everywhere.stderr == (
         "3 dead letters of the bundled flows chunks, knowledge-graph, requests, "
-        f"and of all other dead-letter topics of {services.url}\n"
+        f"and of all other dead-letter topics on {services.url}\n"
     )
     [id] = [letter["id"] for letter in services.listed("--flow", "g")]
     shown = json.loads(services.dead("show", id, "--all", "--json", served=()).stdout)
@@ -369,7 +381,7 @@ def test_the_environment_says_where_the_flows_are(services: Desk) -> None:
     letters = run("dead", "list", folder=services.folder, **places)
     none = run("dead", "list", *of_a_subscription, folder=services.folder, **places)
 
-    assert letters.stderr == "1 dead letter of the flows f, g in flows\n"
+    assert letters.stderr == f"1 dead letter of the flows f, g in flows on {services.url}\n"
     assert none.returncode == 0
 
 

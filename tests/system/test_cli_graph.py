@@ -175,13 +175,15 @@ def test_stats_counts_what_is_there(store: Path) -> None:
         "facts": 6,
         "facts-by-predicate": {"part of": 2, "definition": 1, "found in": 1, "type": 1, "made of": 1},
         "facts-by-prompt": {"relationships": 4, "definitions": 2},
-        "facts-found-in-the-text": 5,
-        "facts-not-found-in-the-text": 1,
+        "facts-with-names-found-in-the-text": 5,
+        "facts-with-a-name-found-only-in-part": 0,
+        "facts-with-a-name-not-found-in-the-text": 1,
         "refused": 1,
         "truncated": 1,
     }
     lines = [line.strip() for line in run("graph", "stats", "--store", store).stdout.splitlines()]
-    assert {"2 documents", "6 facts", "2 part of", "5 facts found in the text", "1 refused"} <= {*lines}
+    assert {"2 documents", "6 facts", "2 part of", "1 refused"} <= {*lines}
+    assert "5 facts with names found in the text" in lines
 
 
 def test_show_prints_what_is_known_with_its_sentences(store: Path) -> None:
@@ -205,7 +207,7 @@ def test_show_prints_what_is_known_with_its_sentences(store: Path) -> None:
     )
     shown = run("graph", "show", "isle of wight", "--store", store).stdout
     assert shown.endswith(
-        "Needles · part of · Isle of Wight\n  chalk.txt: not all of it was found in the text\n"
+        "Needles · part of · Isle of Wight\n  chalk.txt: a name was not found in the text\n"
     )
 
 

@@ -103,6 +103,30 @@ def test_a_push_that_changes_no_version_says_why(config: Config, push: Callable[
     assert compared.stderr.endswith(f": {same}\n")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("history",),
+        ("history", "gone"),
+        ("show", "gone"),
+        ("show", "hello@0123abcd"),
+        ("diff", "hello", "0123abcd"),
+        ("rollback", "hello", "--to", "0123abcd"),
+        ("get", "gone"),
+        ("delete", "gone"),
+        ("list", "--workspace", "empty"),
+        ("canary", "status"),
+        ("canary", "promote", "hello"),
+    ],
+)
+def test_what_is_not_there_is_reported_with_the_broker(
+    config: Config, push: Callable[..., None], broker: str, command: tuple[str, ...]
+) -> None:
+    push("Hello.")
+    elsewhere = ("--workspace", "empty") if command == ("history",) else ()
+    assert broker in config(*command, *elsewhere).stderr
+
+
 def test_one_change_is_the_current_one_of_a_prompt_even_after_its_system_message_has_changed(
     config: Config, push: Callable[..., None]
 ) -> None:

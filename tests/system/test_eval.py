@@ -164,6 +164,31 @@ async def test_models_are_compared(folder: Path, server: ModelServer) -> None:
     assert "not more than noise" in same.stdout
 
 
+async def test_what_limits_the_scores_is_said_by_check_and_before_anything_is_asked(
+    folder: Path, server: ModelServer
+) -> None:
+    (folder / "mine" / "mountains.prompt").write_text(
+        SOURCE.replace("as jsonl:", "as jsonl:\n    match: {name: exact, height: exact}")
+    )
+    write_gold(folder, gold()[:5])
+    said = [
+        "`height` is compared, but 25 of 25 objects lack it (the first in gold.jsonl:1): "
+        "an object that comes with `height` matches none of these",
+        "mountains has fewer than 6 texts (5): no difference between two versions can be told from noise",
+    ]
+    checked = await asyncio.to_thread(run, "check", "mine", "gold.jsonl", folder=folder)
+    assert checked.stderr.splitlines() == [f"warning: gold.jsonl: {each}" for each in said]
+
+    server.reply = right
+    shown = await evaluated(folder, server)
+    assert shown.stderr.splitlines()[: len(said)] == said  # before the first question
+    assert shown.stdout.splitlines()[:4] == [
+        "mountains: 5 texts, 25 objects expected",
+        "compared: `name` (exact), `height` (exact)",
+        *said,
+    ]
+
+
 async def test_a_version_of_the_history_is_compared(folder: Path, server: ModelServer) -> None:
     broker = ("--broker", f"embedded:{folder / 'broker.db'}")
 
@@ -187,6 +212,24 @@ async def test_a_version_of_the_history_is_compared(folder: Path, server: ModelS
     unknown = await evaluated(folder, server, "--against", "0123abcd", *broker)
     assert unknown.returncode == 2
     assert "there is no such version" in unknown.stderr
+    assert f"the broker is embedded:{folder / 'broker.db'}; gold.jsonl.state has no " in unknown.stderr
+
+
+async def test_a_version_that_was_printed_is_compared_without_a_broker(
+    folder: Path, server: ModelServer
+) -> None:
+    server.reply = lambda body: (right if "List the" in str(body) else flawed)(body)
+    old = (await report(folder, server))["version"]
+    (folder / "mine" / "mountains.prompt").write_text(SOURCE.replace("Which", "List the"))
+    found = await report(folder, server, "--against", old[:12])
+    assert found["against"]["version"] == old != found["version"]
+    assert found["comparison"]["verdict"] == "better"
+    assert len(server.bodies) == 2 * TEXTS
+
+    unknown = await evaluated(folder, server, "--against", "0123abcd")
+    assert unknown.returncode == 1
+    assert "error: pulsar://localhost:6650: " in unknown.stderr
+    assert "gold.jsonl.state has no answers of such a version of mountains" in unknown.stderr
 
 
 async def test_a_pipeline_fails_under_a_limit(folder: Path, server: ModelServer) -> None:

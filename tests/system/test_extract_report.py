@@ -95,6 +95,9 @@ def counted(lines: list[dict[str, Any]], answers: list[Answer]) -> dict[str, Any
         "questions": len(answers),
         "objects": len(lines),
         "refused": sum(answer.rejected_count for answer in answers),
+        "weak": sum(
+            where["kind"] == "part" for line in lines for where in line.get("grounding", {}).values() if where
+        ),
         "truncated": sum(bool(answer.truncated) for answer in answers),
         "completed": sum(not answer.truncated for answer in continued),
         "nothing": sum(not answer.objects and answer.reason == "success" for answer in answers),
@@ -132,10 +135,11 @@ def test_every_number_is_a_count_over_the_objects_and_the_state(demo: Path, open
 
     assert page.locator(".objects > li").count() == total["objects"]
     assert page.locator("#refused .remarks > li").count() == total["refused"]
+    assert page.locator("#doubtful .remarks > li").count() == total["weak"]
     assert page.locator("#truncated .remarks > li").count() == total["truncated"]
     assert page.locator("#nothing .remarks > li").count() == total["nothing"]
     linked = page.locator("nav data").all_inner_texts()
-    assert linked == [str(total[name]) for name in ("refused", "truncated", "nothing", "objects")]
+    assert linked == [str(total[name]) for name in ("refused", "weak", "truncated", "nothing", "objects")]
 
 
 def test_each_object_stands_beside_the_chunk_that_it_is_from(demo: Path, open_report: Opening) -> None:

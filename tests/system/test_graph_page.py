@@ -141,7 +141,7 @@ def page(open_page: Opening) -> Page:
     return open_page(Story().view())
 
 
-def sees(locator: Locator, *texts: str) -> None:
+def sees(locator: Locator, *texts: str | re.Pattern[str]) -> None:
     from playwright.sync_api import expect
 
     expect(locator).to_have_text([*texts])
@@ -223,6 +223,71 @@ def test_search_suggests_things_by_each_of_their_names(page: Page) -> None:
     sees(page.locator("#found"), "1 of 5 things")
     page.get_by_label("Search", exact=True).press("Enter")
     chosen(page, "Ada Lovelace")
+
+
+def test_a_chosen_thing_leads_to_its_first_mention_and_then_to_the_others(page: Page) -> None:
+    page.get_by_label("Document", exact=True).select_option("letters.pdf")
+    page.locator("#things").get_by_role("button", name="Ada Lovelace").click()
+    sees(page.locator("#place-text span"), "Passage 1 of 2: Ada Lovelace")
+    sees(page.locator("#place-text small"), "notes.txt · named here")
+    reads(page, "🚀 Ada Lovelace wrote the Notes\nabout the Analytical Engine, 記録.", "Ada Lovelace")
+    page.get_by_role("button", name="Next passage").click()
+    sees(page.locator("#place-text small"), "letters.pdf · page 3 · named here")
+    page.get_by_label("From document").select_option("letters.pdf")
+    page.locator("#things").get_by_role("button", name="Ada Lovelace").click()
+    sees(page.locator("#place-text small"), "letters.pdf · page 3 · named here")
+    page.locator("#text mark").get_by_text("Notes", exact=True).click()
+    chosen(page, "Notes")
+    assert page.locator("#place").is_hidden()  # the reader is at a mention
+
+
+def test_a_value_that_is_the_name_of_a_thing_leads_to_it_and_is_marked(open_page: Opening) -> None:
+    story = Story()
+    engine = story.things["https://example.org/17"]
+    story.facts += [
+        story.fact(engine, "was explained by", "the Ada  Lovelace", ("urn:1", "Ada Lovelace")),
+        story.fact(engine, "is", "analytical engine", ("urn:1", "Analytical Engine")),
+        story.fact(engine, "is a", "Machine", ("urn:1", "Analytical Engine")),
+    ]
+    page = open_page(story.view())
+    page.locator("#things").get_by_role("button", name="Analytical Engine").click()
+    rows = page.locator(".facts li")
+    sees(rows.filter(has_text="was explained by"), "was explained by→ Ada Lovelace (linked by name)")
+    sees(rows.filter(has_text="analytical engine"), "isanalytical engine")
+    assert page.locator("#numbers data[data-of='linked by name']").get_attribute("value") == "1"
+    assert page.evaluate("() => graphPage.sigma.getGraph().hasEdge('2 0')")
+    rows.get_by_role("button", name="Ada Lovelace").click()
+    chosen(page, "Ada Lovelace")
+
+
+def test_doubts_and_ids_are_explained_where_they_stand(open_page: Opening) -> None:
+    story = Story()
+    iri = "http://trustgraph.ai/e/tamm"
+    story.things[iri] = Thing(iri, "Herb Tamm", (iri,), ("Herb Tamm",), ())
+    tamm = story.fact(story.things[iri], "lived in", "London", ("urn:1", "London"))
+    story.facts.append(tamm._replace(is_weak=True))
+    page = open_page(story.view())
+    page.get_by_role("button", name="1 weak").click()
+    sees(page.locator("#problem-help"), re.compile("of which the text has only a part"))
+    page.get_by_role("button", name="Herb Tamm — lived in → London").click()
+    sees(
+        page.locator("#place-text span"),
+        "Herb Tamm — lived in → London — a name is in the text only in part",
+    )
+    sees(page.locator(".facts li"), "lived in→ London (linked by name) (in the text in part)")
+    sees(page.locator("#details .iris"), re.compile("are made from names.*no addresses on the web"))
+    page.get_by_role("button", name="2 ungrounded").click()
+    sees(page.locator("#problem-help"), re.compile("a name that is not in the text"))
+
+
+def test_headings_are_shown_without_their_marks(open_page: Opening) -> None:
+    text = "# Ada *Lovelace* #\n\nShe wrote.\n\nNotes\n=====\n\n## Steam ##\nA #1 engine.\n"
+    iri = "urn:trustgraph:1"
+    document = SourceDocument(iri, ("ada.md",), "markdown", text)
+    page = open_page(GraphView({}, [], {iri: document}, [], []))
+    shown = page.locator("#text").inner_text()
+    assert shown.rstrip() == "Ada *Lovelace*\n\nShe wrote.\n\nNotes\n\nSteam\nA #1 engine."
+    sees(page.locator("#text b:visible"), "Ada *Lovelace*", "Notes", "Steam")
 
 
 def test_filters_by_type_document_and_prompt(page: Page) -> None:
@@ -371,7 +436,13 @@ def test_numbers_are_those_of_the_graph(open_page: Opening) -> None:
     shown = """() => Object.fromEntries([...document.querySelectorAll("#numbers data")].map(
         ({ dataset, value }) => [dataset.of, Number(value)]))"""
     assert page.evaluate(shown) == {"things": 300, "facts": len(view.facts), "relations": 700, "documents": 3}
-    sees(page.locator("#problems button"), "7 refused in all", "15 ungrounded in all", "7 truncated in all")
+    sees(
+        page.locator("#problems button"),
+        "7 refused in all",
+        "15 ungrounded in all",
+        "0 weak in all",
+        "7 truncated in all",
+    )
     types = """() => Object.fromEntries([...document.querySelectorAll("#types label")].map(
         (label) => [label.querySelector("span").textContent, Number(label.querySelector("data").value)]))"""
     assert page.evaluate(types) == {

@@ -25,6 +25,8 @@ NUMBERS: Final = {
     "documents": "SELECT (COUNT(*) AS ?n) { GRAPH <urn:graph:source> { ?d a schema:DigitalDocument } }",
     "refused": "SELECT (COUNT(*) AS ?n) { GRAPH <urn:graph:source> { ?answer tp:refused ?object } }",
     "ungrounded": "SELECT (COUNT(*) AS ?n) { GRAPH <urn:graph:source> { ?fact tp:ungrounded true } }",
+    "weak": "SELECT (COUNT(*) AS ?n) { GRAPH <urn:graph:source> {"
+    " ?fact tp:weak true ; rdf:reifies <<( ?s ?p ?o )>> FILTER(?p != rdfs:label) } }",
     "truncated": "SELECT (COUNT(*) AS ?n) { GRAPH <urn:graph:source> { ?answer tp:truncated true } }",
 }
 RELATIONS: Final = """

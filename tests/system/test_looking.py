@@ -90,8 +90,8 @@ async def test_dead_letters_of_flows_that_nobody_named_are_found(
     async def dead(*arguments: str) -> CompletedProcess[str]:
         return await asyncio.to_thread(command, "dead", *arguments, "--flows", "g.yaml")
 
-    nothing = "no dead letters of the flow g in g.yaml (subscription prompt--default--g--request)\n"
-    assert (await dead("list")).stderr == nothing
+    searched = f"of the flow g in g.yaml on {pulsar.url} (subscription prompt--default--g--request)"
+    assert (await dead("list")).stderr == f"no dead letters {searched}\n"
     everywhere = await dead("list", "--all", "--json")
     letters = [json.loads(line) for line in everywhere.stdout.splitlines()]
     assert {(letter["topic"].rpartition("/")[2], letter["subscription"]) for letter in letters} == {
@@ -100,7 +100,7 @@ async def test_dead_letters_of_flows_that_nobody_named_are_found(
     }
     assert everywhere.stderr == (
         "2 dead letters of the flow g in g.yaml, "
-        f"and of all other dead-letter topics of {pulsar_space}/flow\n"
+        f"and of all other dead-letter topics of {pulsar_space}/flow on {pulsar.url}\n"
     )
     path = f"{foreign.replace('://', '/')}/subscriptions"
     assert await asyncio.to_thread(asked, pulsar, path) == []
@@ -113,7 +113,9 @@ def test_a_watch_waits_for_a_topic_that_nobody_has_made(
     with started("config", "watch", **variables, PYTHONUNBUFFERED="1") as watch:
         assert watch.stdout is not None
         assert watch.stderr is not None
-        assert watch.stderr.readline() == f"watching persistent://{pulsar_space}/config/prompt\n"
+        assert watch.stderr.readline() == (
+            f"watching persistent://{pulsar_space}/config/prompt on {pulsar.url}\n"
+        )
         waiting = {watch.stderr.readline().partition(":")[0] for _ in range(2)}
         assert waiting == {"waiting"}
         assert topics(pulsar, pulsar_space) == []

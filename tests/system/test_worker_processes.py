@@ -125,7 +125,8 @@ async def test_who_pushes_learns_which_worker_took_it(site: Site) -> None:
         )
         typo = await push(10, "-w", "defualt")
         assert typo.returncode == 1
-        assert "no running worker is known for workspace defualt; workers run for: default" in typo.stderr
+        unknown = f"no running worker is known for workspace defualt on {site.url}; workers run for: default"
+        assert unknown in typo.stderr
         worker.send_signal(signal.SIGCONT)
 
         worker.send_signal(signal.SIGTERM)

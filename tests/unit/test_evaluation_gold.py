@@ -115,3 +115,48 @@ def test_an_id_is_that_of_the_question_and_not_of_what_should_come(tmp_path: Pat
     assert ids(prompt=rematched) == [first, first]
     reworded = PromptDefinition.from_entry("mountains", {**ENTRY, "prompt": "Name all of {{ text }}."})
     assert first not in [*ids("n"), *ids(terms={"text": "Etna."}), *ids(prompt=reworded)]
+
+
+ENOUGH = [{"terms": TERMS, "objects": []}] * gold.FEWEST
+
+
+def remarks(folder: Path, *lines: Any, **changes: Any) -> list[str]:
+    entry = {key: value for key, value in (ENTRY | changes).items() if value is not None}
+    prompt = PromptDefinition.from_entry("mountains", entry)
+    return gold.remarks(prompt, gold.read(written(folder, *lines)))
+
+
+def test_without_a_clause_the_compared_keys_are_named(tmp_path: Path) -> None:
+    assert remarks(tmp_path, *ENOUGH) == []
+    assert remarks(tmp_path, *ENOUGH, match=None) == [
+        "mountains has no `match`, so its required strings are compared: `name`; not compared: `height`"
+    ]
+    assert remarks(tmp_path, *ENOUGH, match=None, schema={"type": "object"}) == [
+        "mountains has no `match`, so whole objects are compared"
+    ]
+
+
+def test_objects_that_lack_a_compared_key_are_counted(tmp_path: Path) -> None:
+    line = {"terms": TERMS, "objects": [{"name": "Etna", "height": 3403}, {"name": "Etna"}]}
+    optional = {"type": "object", "properties": {"name": {"type": "string"}, "height": {"type": "integer"}}}
+    match = {"name": "normalised", "height": "exact"}
+    assert remarks(tmp_path, *ENOUGH, line, line, schema=optional, match=match) == [
+        f"`height` is compared, but 2 of 4 objects lack it (the first in {tmp_path / 'gold.jsonl'}:7): "
+        "an object that comes with `height` matches none of these"
+    ]
+
+
+def test_a_key_of_another_kind_of_object_is_not_lacking(tmp_path: Path) -> None:
+    kinds = [
+        {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
+        for key in ("name", "title")
+    ]
+    line = {"terms": TERMS, "objects": [{"name": "Etna"}, {"title": "On Etna"}]}
+    match = {"name": "normalised", "title": "normalised"}
+    assert remarks(tmp_path, *ENOUGH, line, schema={"anyOf": kinds}, match=match) == []
+
+
+def test_too_few_texts_for_a_comparison_are_reported(tmp_path: Path) -> None:
+    assert remarks(tmp_path, *ENOUGH[1:]) == [
+        "mountains has fewer than 6 texts (5): no difference between two versions can be told from noise"
+    ]

@@ -84,7 +84,7 @@ def test_marks_are_where_values_stand_and_each_passage_is_shown_once() -> None:
     pieces = report.passage([each.job])
     assert "".join(text for text, _ in pieces) == "The white chalk of 🌋."
     assert [text for text, is_marked in pieces if is_marked] == ["white", " ch"]
-    assert shown_values(each.objects[0]) == [("n", "1", False), ("m", "[2]", True)]
+    assert shown_values(each.objects[0]) == [("n", "1", ""), ("m", "[2]", "not in the text")]
 
 
 def test_what_is_wrong_is_told_with_the_text_it_comes_from(tmp_path: Path) -> None:
@@ -146,14 +146,40 @@ def test_long_keys_count_for_the_size_of_the_page() -> None:
 
 def test_a_value_with_a_part_that_was_not_found_is_told_whatever_its_key() -> None:
     found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 1]]}
-    grounding = orjson.dumps({"/names/0": found, "/names/1": None, "/km~1h": None, "/good": found}).decode()
-    shown = shown_values(FoundObject(b'{"names": ["a", "b"], "km/h": "9", "good": "a"}', grounding))
-    assert [(key, is_missing) for key, _, is_missing in shown] == [
-        ("names", True),
-        ("km/h", True),
-        ("good", False),
+    grounding = orjson.dumps(
+        {
+            "/names/0": found,
+            "/names/1": None,
+            "/names/2": {**found, "kind": "part"},
+            "/km~1h": None,
+            "/good": found,
+            "/half": {**found, "kind": "part"},
+        }
+    ).decode()
+    text = b'{"names": ["a", "b", "a c"], "km/h": "9", "good": "a", "half": "a b"}'
+    assert [(key, doubt) for key, _, doubt in shown_values(FoundObject(text, grounding))] == [
+        ("names", "not in the text"),
+        ("km/h", "not in the text"),
+        ("good", ""),
+        ("half", "in the text only in part"),
     ]
-    assert shown_values(FoundObject(b'"chalk"', '{"": null}')) == [("", "chalk", True)]
+    assert shown_values(FoundObject(b'"chalk"', '{"": null}')) == [("", "chalk", "not in the text")]
+    assert shown_values(FoundObject(b'["chalk"]', '{"/0": null}')) == [("", '["chalk"]', "not in the text")]
+
+
+def test_weak_matches_and_ungrounded_values_are_counted_and_listed(tmp_path: Path) -> None:
+    found = {"term": "text", "kind": "part", "score": 0.5, "spans": [[0, 4]]}
+    text = b'{"n": "herb tamm", "m": "Nile"}'
+    doubtful = FoundObject(text, orjson.dumps({"/n": found, "/m": None}).decode())
+    report = report_of(Result(job(0, text="Tamm"), (doubtful,)))
+    assert (report.total["weak"], report.total["ungrounded"]) == (1, 1)
+    assert [each.why for each in report.doubtful] == [
+        '"n" is in the text only in part: herb tamm',
+        '"m" is not in the text: Nile',
+    ]
+    page = page_of(report, tmp_path)
+    assert 'In doubt: <data value="2" data-of="doubtful">' in page
+    assert "herb tamm <span" in page
 
 
 def test_a_truncated_answer_that_failed_is_a_failure_only() -> None:

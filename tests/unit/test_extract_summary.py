@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import orjson
 import pytest
 
+from trustgraph_prompt import wire
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.contract.grounding import grounded
@@ -16,7 +18,7 @@ from trustgraph_prompt.extraction.results import FoundObject, Job, Result
 from trustgraph_prompt.llm import ScriptedProvider
 from trustgraph_prompt.llm.spending import SpendingLimit
 from trustgraph_prompt.reader import CallReport, Outcome, read
-from trustgraph_prompt.worker.messages.answer_record import Answer
+from trustgraph_prompt.worker.messages.answer_record import Answer, bounded_grounding
 from trustgraph_prompt.worker.messages.request import Request
 
 JOB = Job(0, "r", "define", Document("a.txt", "text"), Chunk(1, 0, "text"))
@@ -57,14 +59,29 @@ def test_refused_objects_are_counted_and_told() -> None:
 
 
 def test_accepted_values_that_are_not_in_the_text_are_told() -> None:
-    found = FoundObject(
-        b'{"of": {"n": "Napoleon"}, "m": "text"}', '{"/of/n": null, "/m": {"spans": [[0, 4]]}}'
-    )
+    found = FoundObject(b'{"of": {"n": "Napoleon"}, "m": "text"}', '{"/of/n": null, "/m": {"kind": "exact"}}')
     counted = ExtractSummary([JOB])
     counted.add(Result(JOB, (found, FoundObject(b"{}")), Answer.of(*ANSWER, outcome_of("[]", "stop"), ())))
     line = 'a.txt chunk 1, define: "of/n" is not in the text: Napoleon'
     assert counted.as_json()["ungrounded"] == [line]
     assert f"ungrounded: 1 value\n  {line}\n" in f"{counted.text()}\n"
+
+
+def test_values_found_only_in_part_are_counted_and_listed() -> None:
+    passage = Chunk(1, 0, "Tamm called the Spring Festival off.")
+    schema = {"properties": {"n": {"type": "string", "x-from": "text"}}}
+    contract = grounded(Contract.from_schema(schema, format="jsonl"), {"text": passage.text})
+    outcome = read('{"n": "herb tamm"}\n{"n": "spring festival"}', contract)
+    answer = Answer.of(*ANSWER, outcome, ("1", "2"))
+    objects = [
+        FoundObject(orjson.dumps(value), wire.encode(bounded_grounding(grounding)).decode())
+        for value, grounding in zip(outcome.objects, outcome.grounding or (), strict=True)
+    ]
+    counted = ExtractSummary([JOB])
+    counted.add(Result(replace(JOB, chunk=passage), tuple(objects), answer))
+    line = 'a.txt chunk 1, define: "n" is in the text only in part: herb tamm'
+    assert (counted.as_json()["weak"], counted.as_json()["looked_up"]) == ([line], 2)
+    assert f"weak matches, of 2 values looked up in the text: 1 value\n  {line}\n" in f"{counted.text()}\n"
 
 
 def test_a_refused_value_is_a_failure_and_told_once() -> None:

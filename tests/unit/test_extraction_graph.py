@@ -103,6 +103,22 @@ def test_a_value_that_occurs_nowhere_marks_its_statements() -> None:
     assert len(objects_of(statements, marked, v.HAS_TARGET)) == 1
 
 
+def test_a_value_found_only_in_part_marks_its_statements() -> None:
+    grounding = {"term": "text", "kind": "part", "score": 0.5, "spans": [[0, 4]]}
+    whole = {"/o": {**grounding, "kind": "folded", "spans": [[13, 19]]}, "/s": grounding}
+    value = orjson.dumps({"s": "Mount Etna", "p": "lies in", "o": "Sicily"})
+    statements = made(FoundObject(value, orjson.dumps(whole).decode()))
+
+    facts = [
+        fact for each in subjects_of(statements, v.WEAK) for fact in objects_of(statements, each, v.REIFIES)
+    ]
+    assert Quoted(Iri("http://trustgraph.ai/e/mount-etna"), LIES_IN, SICILY) in facts
+    assert Quoted(SICILY, v.LABEL, Literal("Sicily")) not in facts
+    assert not subjects_of(made(LIES), v.WEAK)
+    [chunk] = {*objects_of(statements, subjects_of(statements, v.WEAK)[0], v.WAS_DERIVED_FROM)}
+    assert chunk.startswith(document_iri(DOCUMENT))  # by which it is forgotten, also without a passage
+
+
 def test_an_answer_without_objects_says_what_was_refused_and_that_it_is_truncated() -> None:
     issue = {
         "reason": "ungrounded",

@@ -56,6 +56,12 @@ def test_without_evidence_there_are_twelve_statements_and_one_for_each_fact() ->
     assert time == Literal("2023-11-14T22:13:20.500000Z")
 
 
+def test_what_a_flow_publishes_has_no_marks_of_doubt() -> None:
+    weak = Grounding("text", MatchKind.PART, 0.5, ((0, 4),))
+    made = provenance(Graph({FACT: (weak, None)}), ORIGIN)
+    assert not {v.WEAK, v.UNGROUNDED} & {each.predicate for each in made}
+
+
 def test_an_answer_without_facts_has_no_provenance() -> None:
     assert provenance(Graph(), ORIGIN) == []
 

@@ -9,7 +9,7 @@ from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
 from trustgraph_prompt.graph.statements import Literal, Quoted, Statement
 from trustgraph_prompt.graph_store.read_view import read_view
-from trustgraph_prompt.graph_store.store import GraphStore
+from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GraphStore
 from trustgraph_prompt.graph_store.view import GraphView, Passage
 
 
@@ -47,6 +47,20 @@ def test_facts_have_names_prompts_and_the_passages_that_they_were_read_in() -> N
     assert quotes(seen, ungrounded.chunks) == ["The Needles of 白亜 are chalk.\n"]
     definition = facts["Chalk", "definition"]
     assert (definition.object, definition.is_relation) == ("A soft rock.", False)
+
+
+def test_a_fact_is_weak_where_no_other_answer_found_all_of_its_names() -> None:
+    fact = relation("Herb Tamm", "wrote", "Notes")
+    weak = Answer("weak", {fact: ("Tamm", "Notes")}, weak=[fact])
+    ungrounded, strong = Answer("ungrounded", {fact: ()}), Answer("strong", {fact: ("Tamm", "Notes")})
+
+    def doubts(*answers: Answer) -> tuple[bool, bool]:
+        (fact,) = view(*Paper("a.txt", "Tamm wrote Notes.", {0: answers}).statements()).facts
+        return fact.is_weak, fact.is_ungrounded
+
+    assert doubts(weak) == doubts(weak, ungrounded) == (True, False)
+    assert doubts(ungrounded) == (False, True)
+    assert doubts(strong) == doubts(weak, strong, ungrounded) == (False, False)
 
 
 def test_a_class_is_a_type_of_its_thing_and_no_thing() -> None:
@@ -98,6 +112,42 @@ def test_same_things_are_one_and_their_facts_too() -> None:
     assert set(thing.names) == {"Ada Lovelace", "Lovelace", "A. Lovelace"}
     assert set(quotes(seen, fact.passages)) == set(thing.names)
     assert len(seen.things) == 2
+
+
+def test_names_that_are_one_by_rule_are_one_thing_on_request() -> None:
+    paper = Paper(
+        "a.txt",
+        "The Merle Cooperative sells to Norwich. Merle Cooperative began in 1843.",
+        {
+            0: [
+                Answer(
+                    "p",
+                    {
+                        relation("The Merle Cooperative", "sells to", "Norwich"): ("The Merle Cooperative",),
+                        definition("Merle Cooperative", "It began in 1843."): ("Merle Cooperative",),
+                    },
+                    ["The Merle Cooperative", "Merle Cooperative", "Norwich"],
+                )
+            ]
+        },
+    )
+    with GraphStore.in_memory() as store:
+        store.add(paper.statements())
+        assert len(read_view(store).things) == 3
+        seen = read_view(store, by_rule=True)
+        assert {each.names for each in seen.things.values()} == {
+            ("Merle Cooperative", "The Merle Cooperative"),
+            ("Norwich",),
+        }
+        assert {each.subject for each in seen.facts} == {entity("Merle Cooperative")}
+        apart = Statement(
+            entity("Merle Cooperative"),
+            v.DIFFERENT_FROM,
+            entity("The Merle Cooperative"),
+            GRAPH_DIFFERENT,
+        )
+        store.add([apart])
+        assert len(read_view(store, by_rule=True).things) == 3
 
 
 def test_circles_of_same_things_end() -> None:

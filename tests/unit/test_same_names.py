@@ -11,7 +11,7 @@ from tests.support.guides import guide_page
 from tests.support.name_pairs import hand_judged, name_pairs, said_of, thing
 from trustgraph_prompt.graph_store.name_forms import name_form
 from trustgraph_prompt.graph_store.name_rules import Open, Same, Verdict, compare
-from trustgraph_prompt.graph_store.same_names import NEIGHBOURS, Pair, resolve_names
+from trustgraph_prompt.graph_store.same_names import NEIGHBOURS, Pair, resolve_names, things_named
 from trustgraph_prompt.graph_store.view import Thing
 
 GUIDE = guide_page("one-name.md")
@@ -206,3 +206,34 @@ def test_hostile_names_are_compared_with_little_work() -> None:
 def test_the_guide_lists_every_reason() -> None:
     guide = GUIDE.read_text("utf-8")
     assert [each.value for each in (*Same, *Open) if f"| {each.value} |" not in guide] == []
+
+
+def test_a_text_is_the_name_of_the_only_thing_that_the_rules_find() -> None:
+    def one(iri: str, *names: str) -> Thing:
+        return Thing(iri, names[0], (iri,), names)
+
+    things = [
+        one("http://trustgraph.ai/e/chalk", "Chalk"),
+        one("urn:merle", "Merle Cooperative", "Merle Coop"),
+        one("urn:planet", "Mercury Star"),
+        one("urn:ship", "Mercury Star"),
+        one("_:b1", "Norwich"),
+    ]
+    texts = [
+        "chalk",
+        "CHALK",
+        "The Merle Cooperative",
+        "merle coop",
+        "Mercury Star",
+        "Norwich",
+        "chalky",
+        "",
+        "a" * 300,
+    ]
+    assert things_named(texts, things) == {
+        "chalk": "http://trustgraph.ai/e/chalk",
+        "CHALK": "http://trustgraph.ai/e/chalk",
+        "The Merle Cooperative": "urn:merle",
+        "merle coop": "urn:merle",
+        "Norwich": "_:b1",
+    }

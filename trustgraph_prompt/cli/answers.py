@@ -61,7 +61,7 @@ def list_(
         count = 0
         for name, topic in recorded.items():
             if not await view.has(topic):
-                output.note(f"flow {name}: no answers yet, the topic {topic} does not exist")
+                output.note(f"flow {name}: no answers yet, the topic {topic} does not exist on {broker}")
                 continue
             found = await search(view.broker, topic, AnswerFilter(name, reason, prompt))
             count += len(found)
@@ -74,7 +74,7 @@ def list_(
     count = inspect_broker.look(broker, admin_url, print_all)
     if recorded:
         noun = "answer" if count == 1 else "answers"
-        output.note(f"{f'{count:,}' if count else 'no'} {noun} without objects {description}")
+        output.note(f"{f'{count:,}' if count else 'no'} {noun} without objects {description} on {broker}")
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt answers show 3f2a9c81 --flow chunks")
@@ -119,7 +119,7 @@ def show(
     with output.waiting("looking for the answer"):
         found = inspect_broker.look(broker, admin_url, print_it)
     if not found:
-        output.note(f"error: there is no answer to the request {request} {description}")
+        output.note(f"error: there is no answer to the request {request} {description} on {broker}")
         raise typer.Exit(1)
 
 

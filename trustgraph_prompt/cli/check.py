@@ -242,23 +242,28 @@ def _compared_with_prompts(verdicts: list[Verdict]) -> list[Verdict]:
         return verdicts
     given = {key: entry for verdict in verdicts for key, entry in verdict.entries.items()}
     prompts = PromptSet.build(given or files.load(package_data.templates()))
-    return [_compared(verdict, prompts) for verdict in verdicts]
+    scored = [prompt.id for prompt in prompts.prompts.values() if prompt.contract.format != "text"]
+    only = scored[0] if given and len(scored) == 1 else None
+    return [_compared(verdict, prompts, only) for verdict in verdicts]
 
 
-def _compared(verdict: Verdict, prompts: PromptSet) -> Verdict:
-    from trustgraph_prompt.evaluation.gold import check_for
+def _compared(verdict: Verdict, prompts: PromptSet, only: str | None) -> Verdict:
+    """Compare a flow, or a gold file: lines that name no prompt are for the only one, if there is one."""
+    from trustgraph_prompt.evaluation.gold import check_for, remarks, texts_for
 
     if verdict.flow and (lack := verdict.flow.what_it_lacks({verdict.flow.workspace: prompts})):
         return replace(verdict, warnings=(f"{verdict.place}: {lack}",))
     warnings, errors = list(verdict.warnings), list(verdict.errors)
-    for id in dict.fromkeys(text.prompt for text in verdict.gold if text.prompt):
+    for id in dict.fromkeys(id for text in verdict.gold if (id := text.prompt or only)):
         if (prompt := prompts.find(id)) is None:
             warnings.append(
                 f"{verdict.place}: not compared with the prompt {id}, which is not among the files"
             )
             continue
+        texts = texts_for(prompt, verdict.gold)
+        warnings += (f"{verdict.place}: {remark}" for remark in remarks(prompt, texts))
         try:
-            check_for(prompt, [text for text in verdict.gold if text.prompt == id], {})
+            check_for(prompt, texts, {})
         except ConfigError as error:
             errors += _all(error)
     return replace(verdict, warnings=tuple(warnings), errors=tuple(errors))

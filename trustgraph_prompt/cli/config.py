@@ -126,7 +126,7 @@ def list_(
     entries = inspect_broker.look(broker, admin_url, lambda view: view.entries(topic, workspace))
     if not entries:
         output.note(
-            f"there are no entries on the topic {topic}"
+            f"there are no entries on the topic {topic} of {broker}"
             + (f" for workspace {workspace}" if workspace else "")
         )
     if as_json:
@@ -152,7 +152,7 @@ def get(
     entries = inspect_broker.look(broker, admin_url, lambda view: view.entries(topic, workspace))
     data = entries.get(key)
     if data is None:
-        output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")
+        output.note(f"error: workspace {workspace} on {broker} has no entry {key}{_hint(key)}")
         raise typer.Exit(1)
     output.print_json(output.decoded(data))
 
@@ -185,7 +185,7 @@ def delete(
     unknown = options.on_broker(options.existing(broker), delete_known)
     if unknown:
         names = ", ".join(key + _hint(key) for key in unknown)
-        output.note(f"error: workspace {workspace} has no entry {names}; nothing was deleted")
+        output.note(f"error: workspace {workspace} on {broker} has no entry {names}; nothing was deleted")
         raise typer.Exit(1)
     typer.echo(f"deleted from workspace {workspace}: {', '.join(keys)}")
 
@@ -201,7 +201,7 @@ def watch(
     import asyncio
 
     async def follow(view: BrokerView) -> None:
-        output.note(f"watching {topic}")
+        output.note(f"watching {topic} on {broker}")
         await asyncio.gather(
             _print_changes(view, topic, as_json=as_json), _print_reports(view, topic, as_json=as_json)
         )
@@ -253,7 +253,7 @@ async def _changes(view: BrokerView, topic: str) -> AsyncGenerator[Message, None
 
     there = await view.has(topic)
     if not there:
-        output.note(f"waiting: the topic {topic} does not exist yet")
+        output.note(f"waiting: the topic {topic} does not exist yet on {view.url}")
         while not await view.has(topic):  # noqa: ASYNC110 - no broker reports new topics
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
     table = await view.broker.table(topic)

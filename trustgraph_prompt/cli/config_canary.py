@@ -65,7 +65,7 @@ def status(
     with output.waiting("reading answers"):
         trials = inspect_broker.look(broker, admin_url, compare)
     if not trials:
-        output.note(f"no prompt of workspace {workspace} has a canary")
+        output.note(f"no prompt of workspace {workspace} on {broker} has a canary")
     if as_json:
         output.print_json([trial.facts() for trial in trials])
     elif trials:

@@ -52,7 +52,8 @@ def history(
     """
     found = look(broker, admin_url, workspace, topic, templates, trustgraph=trustgraph, space=space)
     key = id and entry_key(id)
-    changes = found.of_entry(key) if key else found.changes
+    with options.naming(broker):
+        changes = found.of_entry(key) if key else found.changes
     current = found.in_force(key) if key else None
     for change in reversed(changes):
         is_current = change is (current if key else found.on_topic.get(change.key))
@@ -61,7 +62,7 @@ def history(
         else:
             typer.echo(harmless(f"{'*' if is_current else ' '} {_line(change, key or change.key)}"))
     if not changes:
-        output.note(f"there is no history of workspace {workspace}")
+        output.note(f"there is no history of workspace {workspace} on {broker}")
     for unpublished in found.unpublished:
         output.note(
             f"warning: {unpublished}: the config topic does not have the newest change: that push died "
@@ -97,7 +98,8 @@ def show(
     if not at or not VERSION.fullmatch(version):
         name, version = id, ""
     key = entry_key(name)
-    text = found.find(key, version) if version else found.text(key)
+    with options.naming(broker):
+        text = found.find(key, version) if version else found.text(key)
     made = [change for change in found.changes if change.version_of(key) == text.version]
     if as_json:
         output.print_json(
@@ -136,8 +138,9 @@ def diff(
 
     found = look(broker, admin_url, workspace, topic, templates)
     key = entry_key(id)
-    new = found.find(key, b) if b else found.text(key)
-    old = found.find(key, a) if a else found.previous(key)
+    with options.naming(broker):
+        new = found.find(key, b) if b else found.text(key)
+        old = found.find(key, a) if a else found.previous(key)
     name, other = (f"{id}@{text.version[:12]}" for text in (old, new))
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for line in unified_diff([*_lines(old)], [*_lines(new)], name, other, lineterm=""):

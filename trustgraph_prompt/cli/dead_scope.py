@@ -64,9 +64,10 @@ class Subscriptions:
     def described(self, broker: str) -> str:
         """Describe what was searched on the broker at the URL."""
         if not self.everywhere:
-            return self.description + ("; use --flows for others" if self.bundled else "")
-        within = broker if broker.startswith("embedded:") else ", ".join(self.namespaces)
-        return f"{self.description}, and of all other dead-letter topics of {within}"
+            others = "; use --flows for others" if self.bundled else ""
+            return f"{self.description} on {broker}{others}"
+        within = "" if broker.startswith("embedded:") else f" of {', '.join(self.namespaces)}"
+        return f"{self.description}, and of all other dead-letter topics{within} on {broker}"
 
     def described_in_full(self, broker: str) -> str:
         """Describe what was searched, with the subscriptions: a wrong --id shows in their names."""

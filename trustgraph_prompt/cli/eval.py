@@ -57,9 +57,10 @@ def command(
         str | None,
         typer.Option(
             metavar="VERSION|PATH|MODEL",
-            help="Compare with another version of the prompt, from the history on the broker; with the "
-            "prompts of another file or folder; or with another model, or scripted:PATH. A file or folder of "
-            "this name comes before a version, and a version before a model.",
+            help="Compare with another version of the prompt, measured with this gold file or from the "
+            "history on the broker; with the prompts of another file or folder; or with another model, or "
+            "scripted:PATH. A file or folder of this name comes before a version, and a version before a "
+            "model.",
         ),
     ] = None,
     fail_under: Annotated[
@@ -103,7 +104,7 @@ def command(
     from trustgraph_prompt.cli import estimates
     from trustgraph_prompt.estimation.estimate import Pace
     from trustgraph_prompt.evaluation import gold as gold_files
-    from trustgraph_prompt.evaluation import run
+    from trustgraph_prompt.evaluation import measured_prompts, run
     from trustgraph_prompt.extraction.estimate import estimate_run
     from trustgraph_prompt.llm import ScriptedProvider
 
@@ -123,18 +124,22 @@ def command(
 
     options.provider(script, base_url, model, prefill, native_schema)  # wrong options are told first
     terms = options.terms(term)
+    state = gold.with_name(f"{gold.name}.state")
     sides = [Side.of(templates, prompt, script, model)]
     if against is not None:
         history = partial(config_history.look, broker, admin_url, workspace, topic, None)
-        sides = [*sides[0].against(against, history)]
+        sides = [*sides[0].against(against, state, broker, history)]
     options.check_parameters((definition for side in sides for definition in side.asked), allow_parameter)
     texts = gold_files.read(gold)
+    remarks: dict[str, list[str]] = {}
     for definition in sides[0].asked:
         if not (own := gold_files.texts_for(definition, texts)):
             raise ConfigError(f"no line is for {definition.id}", where=str(gold))
         gold_files.check_for(definition, own, terms)
+        remarks[definition.id] = gold_files.remarks(definition, own)
+        for remark in remarks[definition.id]:
+            output.note(remark)
     pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
-    state = gold.with_name(f"{gold.name}.state")
     todo = [(side, run.questions(side.asked, texts, model=side.identity, terms=terms)) for side in sides]
     if estimate:
         with output.waiting("counting tokens"):
@@ -164,7 +169,8 @@ def command(
         answered, paid = _ask(side, provider(side), questions, state, terms, pace, prices, money)
         results.append(answered)
         money -= paid
-    reports = list(_reports(sides, results, prices))
+        measured_prompts.keep(state, side.asked, side.entries)
+    reports = list(_reports(sides, results, prices, remarks))
     if as_json:
         output.print_json([report.as_json() for report in reports])
     else:
@@ -290,7 +296,10 @@ def _ask(
 
 
 def _reports(
-    sides: Sequence[Side], results: Sequence[Sequence[Result[GoldQuestion]]], price: Price | None
+    sides: Sequence[Side],
+    results: Sequence[Sequence[Result[GoldQuestion]]],
+    price: Price | None,
+    remarks: Mapping[str, Sequence[str]],
 ) -> Iterator[Report]:
     """The report of each prompt. Both sides are scored by its clause `match` on the first side."""
     from trustgraph_prompt.cli.eval_report import Report
@@ -306,4 +315,4 @@ def _reports(
             )
             for side, of_side in zip(sides, results, strict=True)
         ]
-        yield Report(definition.id, evaluations, price)
+        yield Report(definition.id, evaluations, price, remarks[definition.id])

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trustgraph_prompt.cli.output import counted, json_text
-from trustgraph_prompt.evaluation.measures import FEWEST, Measure
+from trustgraph_prompt.evaluation.gold import FEWEST
+from trustgraph_prompt.evaluation.measures import Measure
 from trustgraph_prompt.evaluation.scores import Comparison, Evaluation
 from trustgraph_prompt.terminal import harmless
 
@@ -39,6 +40,7 @@ class Report:
     prompt: str
     sides: Sequence[Evaluation]
     price: Price | None
+    remarks: Sequence[str] = ()
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -54,7 +56,8 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         """Return the report for programs."""
         sides = [self._side(side) for side in self.sides]
-        report = {"prompt": self.prompt, **sides[0]}
+        compared = self.sides[0].clause.keys
+        report = {"prompt": self.prompt, "compared": compared, "remarks": self.remarks, **sides[0]}
         if (found := self.comparison) is not None:
             report["against"] = sides[1]
             report["comparison"] = {
@@ -70,7 +73,9 @@ class Report:
         console = Console(width=None if sys.stdout.isatty() else _ANY_WIDTH, highlight=False)
         texts = counted(len(self.sides[0].scores), "text")
         expected = counted(int(self.sides[0].counts[:, 1].sum()), "object")
-        console.print(Text(harmless(f"{self.prompt}: {texts}, {expected} expected")))
+        compared = f"compared: {self.sides[0].clause}"
+        for line in (f"{self.prompt}: {texts}, {expected} expected", compared, *self.remarks):
+            console.print(Text(harmless(line)))
         console.print(self._scores())
         if (found := self.comparison) is not None:
             console.print(Text(harmless(_SENTENCES[found.verdict].format(self._first))))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import options
 from trustgraph_prompt.cli.asking_run import model_identity
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
@@ -71,11 +71,13 @@ class Side:
                 raise ConfigError("it answers with text, which contains no objects", where=definition.id)
         return list({definition.id: definition for definition in found}.values())
 
-    def against(self, other: str, history: Callable[[], History]) -> tuple[Side, Side]:
+    def against(
+        self, other: str, state: Path, broker: str, history: Callable[[], History]
+    ) -> tuple[Side, Side]:
         """Return both sides: of the other, prompts of a path or a version, or the model, differ.
 
-        Compared with a version, prompts get the system message that the config topic has. Raises
-        `ConfigError`.
+        A version is searched for in the state, then in the history on the broker. Raises `ConfigError`,
+        `BrokerError`.
         """
         from trustgraph_prompt.prompts import files
         from trustgraph_prompt.prompts.prompt_set import SYSTEM_KEY
@@ -84,9 +86,7 @@ class Side:
             system = {SYSTEM_KEY: self.entries[SYSTEM_KEY]}
             return self, replace(self, entries={**system, **files.load(other)})
         if _VERSION.fullmatch(other):
-            kept = history()
-            new = replace(self, entries={**self.entries, SYSTEM_KEY: kept.system})
-            return new, replace(self, entries=_of_version(other, self.asked, kept))
+            return self._against_version(other, state, broker, history)
         if other.endswith(_SUFFIXES) or other.startswith((".", os.sep)):
             raise ConfigError("there is no such file or folder", where="--against", found=other)
         for definition in self.asked:
@@ -101,14 +101,27 @@ class Side:
             return self, replace(self, script=other, model=None)
         return self, replace(self, script=None, model=other)
 
+    def _against_version(
+        self, version: str, state: Path, broker: str, history: Callable[[], History]
+    ) -> tuple[Side, Side]:
+        """A measured version keeps its system message; with one of the history both sides get the present."""
+        from trustgraph_prompt.evaluation import measured_prompts
+        from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 
-def _of_version(version: str, asked: Sequence[PromptDefinition], history: History) -> Mapping[str, str]:
-    from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
-
-    if len(asked) > 1:
-        raise ConfigError(
-            "a version is that of one prompt", where="--against", found=version, expected="one PROMPT"
-        )
-    key = PREFIX + asked[0].id
-    text = history.find(key, version)
-    return {SYSTEM_KEY: text.system or history.system, key: text.entry}
+        if len(self.asked) > 1:
+            raise ConfigError(
+                "a version is that of one prompt", where="--against", found=version, expected="one PROMPT"
+            )
+        id = self.asked[0].id
+        if measured := measured_prompts.find(state, id, version):
+            return self, replace(self, entries=measured)
+        try:
+            with options.naming(broker):
+                kept = history()
+                text = kept.find(PREFIX + id, version)
+        except TrustgraphPromptError as error:
+            error.add_note(f"{state} has no answers of such a version of {id}")
+            raise
+        new = replace(self, entries={**self.entries, SYSTEM_KEY: kept.system})
+        old = {SYSTEM_KEY: text.system or kept.system, PREFIX + id: text.entry}
+        return new, replace(self, entries=old)

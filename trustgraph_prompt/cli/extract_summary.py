@@ -11,7 +11,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trustgraph_prompt.cli.output import counted, duration
-from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.extraction.review import review
 
 if TYPE_CHECKING:
@@ -43,8 +42,8 @@ class ExtractSummary:
     """Counts results as they arrive. Tokens and money are those of this run.
 
     `max_tokens` is the limit of an answer by prompt. `barren` are answers that say there are no objects,
-    `unusable` those without an object that do not say so. `ungrounded` are values that were accepted and are
-    not in the text. `skipped` has the reason for each skipped file.
+    `unusable` those without an object that do not say so. Of the `looked_up` values that were accepted,
+    `ungrounded` are not in the text, and `weak` only in part. `skipped` has the reason for each skipped file.
     """
 
     jobs: Sequence[Job]
@@ -55,7 +54,9 @@ class ExtractSummary:
     objects: Counter[str] = field(default_factory=Counter)
     refused: list[JobRemark] = field(default_factory=list)
     refused_count: int = 0
+    looked_up: int = 0
     ungrounded: list[JobRemark] = field(default_factory=list)
+    weak: list[JobRemark] = field(default_factory=list)
     completed: list[JobRemark] = field(default_factory=list)
     truncated: list[JobRemark] = field(default_factory=list)
     lacked_room: bool = False
@@ -140,11 +141,11 @@ class ExtractSummary:
             JobRemark(job.position, f"{place}, object {refused.number}", refused.reason)
             for refused in found.refused
         )
-        self.ungrounded += (
-            JobRemark(job.position, place, f'"{path[1:]}" is not in the text: {excerpt(value)}')
-            for each in result.objects
-            for path, value in each.ungrounded.items()
-        )
+        for each in result.objects:
+            self.looked_up += len(each.groundings)
+            for doubt in each.doubts:
+                doubtful = self.weak if doubt.is_weak else self.ungrounded
+                doubtful.append(JobRemark(job.position, place, str(doubt)))
         if found.truncation is not None:
             self.truncated.append(JobRemark(job.position, place, found.truncation.why))
             self.lacked_room |= found.truncation.lacked_room
@@ -199,7 +200,9 @@ class ExtractSummary:
             "from_earlier_runs": self.earlier,
             "refused": self.refused_count,
             "refusals": _told(self.refused),
+            "looked_up": self.looked_up,
             "ungrounded": _told(self.ungrounded),
+            "weak": _told(self.weak),
             "cut": {"completed": _told(self.completed), "truncated": _told(self.truncated)},
             "without_objects": _told(self.barren),
             "without_use": _told(self.unusable),
@@ -224,6 +227,8 @@ class ExtractSummary:
         lines += _section("skipped", len(self.skipped), "file", self.skipped)
         lines += _section("refused", self.refused_count, "object", _grouped(self.refused))
         lines += _section("ungrounded", len(self.ungrounded), "value", _told(self.ungrounded))
+        weak = f"weak matches, of {counted(self.looked_up, 'value')} looked up in the text"
+        lines += _section(weak, len(self.weak), "value", _told(self.weak))
         lines += _section("truncated, then completed", len(self.completed), "answer", _told(self.completed))
         lines += _section("truncated", len(self.truncated), "answer", _grouped(self.truncated))
         lines += _section("without any object", len(self.barren), "answer", _told(self.barren))

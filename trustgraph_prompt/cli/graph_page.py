@@ -34,6 +34,6 @@ def command(
     if file.exists() and not (overwrite and file.is_file()):
         raise ConfigError("exists; give --overwrite to replace it, or another name", where=str(file))
     with options.graph_store(store) as opened:
-        view = read_view(opened)
+        view = read_view(opened, by_rule=True)
     write_page(view, file, title)
     typer.echo(f"{len(view.things):,} things, {len(view.facts):,} facts -> {file}")

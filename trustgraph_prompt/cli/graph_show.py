@@ -95,8 +95,10 @@ def _sources(view: GraphView, fact: Fact) -> list[str]:
         document = passage.document
         sentence, end = _sentence(view.documents[document].text, passage)
         found.append(f"  {_place(view, passage)}: {sentence}")
+    if fact.is_weak:
+        found.append("  a name was found in the text only in part")
     if fact.is_ungrounded or not found:
-        remark = "not all of it was found in the text" if fact.is_ungrounded else "not looked up in the text"
+        remark = "a name was not found in the text" if fact.is_ungrounded else "not looked up in the text"
         found += [f"  {_place(view, each)}: {remark}" for each in fact.chunks]
     return [*dict.fromkeys(found)]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from math import inf
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 import typer
 
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid
+from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
@@ -618,9 +619,21 @@ def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
 
     async def act() -> T:
         async with await connect(url) as broker:
-            return await action(broker)
+            with naming(url):
+                return await action(broker)
 
     return asyncio.run(act())
+
+
+@contextmanager
+def naming(broker: str) -> Iterator[None]:
+    """Have errors name the connected broker that they are about: nobody may have typed it."""
+    try:
+        yield
+    except TrustgraphPromptError as error:
+        if broker.removeprefix("embedded:") not in str(error):
+            error.add_note(f"the broker is {broker}")
+        raise
 
 
 def check_broker(url: str) -> None:

@@ -115,7 +115,8 @@ async def acknowledged(
     try:
         if (id := await publish()) is None:
             return True
-        return _print_acknowledgements(listener, await listener.answers(id, seconds), workspace, seconds)
+        place = f"workspace {workspace} on {broker.address}"
+        return _print_acknowledgements(listener, await listener.answers(id, seconds), place, seconds)
     finally:
         await listener.close()
 
@@ -137,13 +138,13 @@ def refusal(key: str, report: bytes) -> str:
 
 
 def _print_acknowledgements(
-    listener: ReportListener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
+    listener: ReportListener, answers: Mapping[str, Collection[str] | None], place: str, seconds: float
 ) -> bool:
     """Print what the workers did with a push; return whether all of them applied all of it."""
     if not answers:
         served = sorted({name for names in listener.others.values() for name in names})
         which = f"; workers run for: {', '.join(served)}" if served else ""
-        output.note(f"error: no running worker is known for workspace {workspace}{which}")
+        output.note(f"error: no running worker is known for {place}{which}")
         return False
     taken = [name for name, refused in answers.items() if refused is not None and not refused]
     if taken:

@@ -82,7 +82,7 @@ def _ask(to: Flow, prompt: str, terms: Mapping[str, object], broker: str) -> dic
         async with aclosing(caller.call(request.encode())) as answered:
             return decode((await anext(answered)).data, "PromptResponse")
 
-    with output.waiting(f"waiting for a response on {responses}"):
+    with output.waiting(f"waiting for a response on {responses} of {broker}"):
         return options.on_broker(broker, exchange)
 
 

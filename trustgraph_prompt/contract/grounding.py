@@ -209,7 +209,7 @@ class _WithTerms(Contract):
             if found is None:
                 message = f"{show(text)} is not in the passage"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _LEAVE_OUT)
-            elif source.policy == "strict" and found.kind is MatchKind.PART:
+            elif source.policy == "strict" and found.kind.is_weak:
                 message = f"{show(text)} is in the passage only in part"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)
         if self._is_echo(value):
@@ -222,7 +222,7 @@ class _WithTerms(Contract):
             return False
         free = self._echoes.free(value)
         found = map(self._texts.all.find, free)
-        return bool(free) and not any(match and match.kind is not MatchKind.PART for match in found)
+        return bool(free) and not any(match and not match.kind.is_weak for match in found)
 
 
 def _canonical(value: Any) -> str:

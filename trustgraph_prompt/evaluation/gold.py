@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -10,12 +10,18 @@ from typing import Any, Final
 
 from trustgraph_prompt.config_files import MAX_ERRORS, read_json_lines
 from trustgraph_prompt.contract.grounding import grounded
+from trustgraph_prompt.contract.object_keys import ObjectKind, kinds_of
 from trustgraph_prompt.errors import ConfigError, Reason, raise_first, suggestion
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.prompts.match_clause import MatchClause
 
 MAX_OBJECTS: Final = 2_000
 """Objects of one line: matching takes memory for each pair of an expected and a found one."""
+
+FEWEST: Final = 6
+"""Texts below which no difference is called real: all of fewer change in the same direction by chance more
+often than one time in twenty."""
 
 _LINE: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -87,6 +93,45 @@ def check_for(prompt: PromptDefinition, texts: Sequence[GoldText], given: Mappin
     """
     errors = (error for text in texts for error in _problems(prompt, text, given))
     raise_first(islice(errors, MAX_ERRORS))
+
+
+def remarks(prompt: PromptDefinition, texts: Sequence[GoldText]) -> list[str]:
+    """What limits the scores of a prompt on texts: a person should know before these are paid for."""
+    clause, kinds = prompt.match, list(kinds_of(prompt.contract))
+    found = []
+    if clause.is_default:
+        found.append(f"{prompt.id} has no `match`, so {_compared_by_default(clause, kinds)}")
+    objects = [(text.where, each) for text in texts for each in text.objects if isinstance(each, dict)]
+    for key in clause.keys:
+        if lacking := [where for where, each in objects if _lacks(each, key, clause, kinds)]:
+            found.append(
+                f"`{key}` is compared, but {len(lacking):,} of {len(objects):,} objects lack it (the first "
+                f"in {lacking[0]}): an object that comes with `{key}` matches none of these"
+            )
+    if len(texts) < FEWEST:
+        found.append(
+            f"{prompt.id} has fewer than {FEWEST} texts ({len(texts)}): no difference between two versions "
+            "can be told from noise"
+        )
+    return found
+
+
+def _compared_by_default(clause: MatchClause, kinds: Sequence[ObjectKind]) -> str:
+    if not clause.keys:
+        return "whole objects are compared"
+    others = sorted({key for kind in kinds for key in kind.properties} - clause.keys.keys())
+    but = f"; not compared: {_quoted(others)}" if others else ""
+    return f"its required strings are compared: {_quoted(clause.keys)}{but}"
+
+
+def _quoted(keys: Iterable[str]) -> str:
+    return ", ".join(f"`{key}`" for key in keys)
+
+
+def _lacks(value: Mapping[str, Any], key: str, clause: MatchClause, kinds: Sequence[ObjectKind]) -> bool:
+    """Whether an object has no such key, though all kinds of object that it can be may have it."""
+    possible = (kind for kind in kinds if kind.required & clause.keys.keys() <= value.keys())
+    return key not in value and all(key in kind.properties for kind in possible)
 
 
 def _problems(prompt: PromptDefinition, text: GoldText, given: Mapping[str, object]) -> Iterator[ConfigError]:

@@ -15,10 +15,6 @@ from scipy.special import ndtr, stdtrit
 
 CONFIDENCE: Final = 0.95
 
-FEWEST: Final = 6
-"""Texts below which no difference is called real: all of fewer change in the same direction by chance more
-often than one time in twenty."""
-
 MEASURES: Final = ("precision", "recall", "f1", "f1_of_texts")
 """Over all objects of all texts; the last is the mean of the F1 of each text."""
 

@@ -12,9 +12,9 @@ import orjson
 
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.evaluation.gold import GoldText
+from trustgraph_prompt.evaluation.gold import FEWEST, GoldText
 from trustgraph_prompt.evaluation.matching import Matching, differences, match
-from trustgraph_prompt.evaluation.measures import FEWEST, Counts, Measure, compared, measured
+from trustgraph_prompt.evaluation.measures import Counts, Measure, compared, measured
 from trustgraph_prompt.evaluation.run import GoldQuestion
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.outcome import Stage

@@ -22,6 +22,7 @@ from trustgraph_prompt.graph.provenance import (
     provenance,
 )
 from trustgraph_prompt.graph.statements import Iri, Literal, Statement
+from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
@@ -68,7 +69,8 @@ def _graph(clause: GraphClause | None, objects: Sequence[FoundObject]) -> Graph:
 def _grounding(text: str | None) -> Mapping[str, Grounding | None]:
     found: Mapping[str, Any] = orjson.loads(text) if text else {}
     return {
-        path: each and Grounding(each["term"], each["kind"], each["score"], tuple(map(tuple, each["spans"])))
+        path: each
+        and Grounding(each["term"], MatchKind(each["kind"]), each["score"], tuple(map(tuple, each["spans"])))
         for path, each in found.items()
     }
 

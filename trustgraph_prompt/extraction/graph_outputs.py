@@ -95,12 +95,10 @@ class GraphOutputs:
             store.add(statements)
             if self.rdf is not None:
                 write_rdf(store.dataset, self.rdf)
-            if self.neo4j is not None or self.page is not None:
-                view = read_view(store)
-                if self.neo4j is not None:
-                    write_neo4j(view, self.neo4j)
-                if self.page is not None:
-                    write_page(view, self.page)
+            if self.neo4j is not None:
+                write_neo4j(read_view(store), self.neo4j)
+            if self.page is not None:
+                write_page(read_view(store, by_rule=True), self.page)
         return self.paths
 
 

@@ -58,6 +58,7 @@ class Report:
         self.prompts: dict[str, Counts] = {prompt: Counter() for prompt in limits}
         self.documents: dict[str, DocumentPart] = {}
         self.refused: dict[tuple[str, str], list[Remark]] = {}
+        self.doubtful: list[Remark] = []
         self.truncated: list[Remark] = []
         self.nothing: list[Remark] = []
         self.failed: list[Remark] = []
@@ -88,11 +89,14 @@ class Report:
             return {"questions": 1, "not_asked": 1}
         result, found = self.of(job)
         usage = Usage(**result.answer.usage) if is_paid and result.answer else Usage()
+        are_weak = [doubt.is_weak for each in result.objects for doubt in each.doubts]
         return {
             "questions": 1,
             "answers": int(result.failure is None),
             "objects": len(result.objects),
             "refused": found.refused_count,
+            "weak": are_weak.count(True),
+            "ungrounded": are_weak.count(False),
             "completed": int(found.completed),
             "truncated": int(found.truncation is not None),
             "nothing": int(found.is_barren),
@@ -107,6 +111,8 @@ class Report:
         result, found = self.of(job)
         for each in found.refused:
             self.refused.setdefault((job.prompt, each.reason), []).append(Remark(job, each.reason, each.text))
+        for accepted in result.objects:
+            self.doubtful += (Remark(job, str(doubt), accepted.text.decode()) for doubt in accepted.doubts)
         if found.truncation is not None:
             self.truncated.append(Remark(job, found.truncation.why))
         if found.is_barren:
@@ -147,14 +153,13 @@ class Report:
         return list(_pieces(jobs[0].chunk.text[:MAX_PASSAGE], spans))
 
 
-def shown_values(found: FoundObject) -> list[tuple[str, str, bool]]:
-    """The values of an object by key, with whether any part was looked up in the passage and not found."""
+def shown_values(found: FoundObject) -> list[tuple[str, str, str]]:
+    """The values of an object by key, with what is in doubt: of several doubts, the greatest."""
     value = orjson.loads(found.text)
-    missing = [steps(path) for path in found.ungrounded]
-    if not isinstance(value, dict):
-        return [("", _as_text(value)[:MAX_VALUE], bool(missing))]
-    keys = {path[0] for path in missing if path}
-    return [(key, _as_text(each)[:MAX_VALUE], key in keys) for key, each in value.items()]
+    values = value if isinstance(value, dict) else {"": value}
+    doubts = sorted(found.doubts, key=lambda doubt: doubt.is_weak, reverse=True)
+    remarks = {steps(doubt.path)[0] if values is value else "": doubt.where for doubt in doubts}
+    return [(key, _as_text(each)[:MAX_VALUE], remarks.get(key, "")) for key, each in values.items()]
 
 
 def _as_text(value: Any) -> str:

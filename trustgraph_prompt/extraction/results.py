@@ -11,7 +11,9 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.contract.grounding import without_advice
 from trustgraph_prompt.documents import Chunk, Document
+from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.extraction.context import TERM
+from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.json_text.pointer import follow
 from trustgraph_prompt.llm.spending import SpendingLimitReached
 from trustgraph_prompt.worker.dead_letters.record import ANSWERED
@@ -71,6 +73,21 @@ else:
     Q = TypeVar("Q")
 
 
+class Doubt(NamedTuple):
+    """A value, by JSON Pointer, of which the text has nothing, or only a part if it `is_weak`."""
+
+    path: str
+    value: Any
+    is_weak: bool
+
+    @property
+    def where(self) -> str:
+        return "in the text only in part" if self.is_weak else "not in the text"
+
+    def __str__(self) -> str:
+        return f'"{self.path[1:]}" is {self.where}: {excerpt(self.value)}'
+
+
 class FoundObject(NamedTuple):
     """An object and its grounding, both as JSON; None if its values need not occur in the chunk."""
 
@@ -84,11 +101,15 @@ class FoundObject(NamedTuple):
         return found
 
     @property
-    def ungrounded(self) -> dict[str, Any]:
-        """The values that were looked up in the chunk and not found, by JSON Pointer."""
-        missing = [path for path, where in self.groundings.items() if where is None]
-        value = json.loads(self.text) if missing else None
-        return {path: follow(value, path) for path in missing}
+    def doubts(self) -> list[Doubt]:
+        """The values that were looked up in the chunk and not found, or only in part."""
+        found = [
+            (path, where is not None)
+            for path, where in self.groundings.items()
+            if where is None or MatchKind(where["kind"]).is_weak
+        ]
+        value = json.loads(self.text) if found else None
+        return [Doubt(path, follow(value, path), is_weak) for path, is_weak in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.mapping import Graph
+from trustgraph_prompt.graph.mapping import Evidence, Graph
 from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
 
 if TYPE_CHECKING:  # workers read no files
@@ -129,11 +129,11 @@ class _Provenance:
         for fact, evidence in graph.facts.items():
             spans = _closest([each for each in evidence if each and each.spans and each.term == "text"])
             has_positions = has_positions or bool(spans)
-            is_ungrounded = None in evidence and self._origin.document is not None
-            if spans or is_ungrounded or not self._triple_terms:
+            doubt = self._doubt(evidence)
+            if spans or doubt or not self._triple_terms:
                 yield from self._reified(fact)
-            if is_ungrounded:
-                yield _about(self._reifier(fact), v.UNGROUNDED, Literal("true", v.BOOLEAN))
+            if doubt:
+                yield _about(self._reifier(fact), doubt, Literal("true", v.BOOLEAN))
                 yield _about(self._reifier(fact), v.WAS_DERIVED_FROM, self._origin.chunk)
             for span in spans:
                 target = self._target(span)
@@ -142,6 +142,14 @@ class _Provenance:
         if has_positions and self._origin.document is None:
             digest = hashlib.sha256(self._origin.text.encode(errors="replace")).hexdigest()
             yield _about(self._origin.chunk, v.SHA256, Literal(digest))
+
+    def _doubt(self, evidence: Evidence) -> Iri | None:
+        """What marks a fact with a value that its document does not have, or only in part."""
+        if self._origin.document is None:
+            return None
+        if None in evidence:
+            return v.UNGROUNDED
+        return v.WEAK if any(each and each.kind.is_weak for each in evidence) else None
 
     def _subgraph_and_activity(self) -> Iterator[Statement]:
         origin, subgraph = self._origin, self._subgraph

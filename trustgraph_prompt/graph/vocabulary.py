@@ -75,6 +75,7 @@ PAGE_NUMBER: Final = Iri(_TRUSTGRAPH + "pageNumber")
 _OURS: Final = "urn:trustgraph-prompt:"
 HEADING: Final = Iri(_OURS + "heading")
 UNGROUNDED: Final = Iri(_OURS + "ungrounded")
+WEAK: Final = Iri(_OURS + "weak")
 PROMPT: Final = Iri(_OURS + "prompt")
 PROMPT_VERSION: Final = Iri(_OURS + "promptVersion")
 TRUNCATED: Final = Iri(_OURS + "truncated")

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from trustgraph_prompt.documents.markdown import WITH_HEADINGS, heading_spans
 from trustgraph_prompt.graph_store.layout import layout
+from trustgraph_prompt.graph_store.same_names import things_named
 from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, SourceDocument, Thing
 from trustgraph_prompt.replaced_file import replaced
 
@@ -48,9 +49,14 @@ def _data(view: GraphView) -> dict[str, Any]:
     numbers = {iri: number for number, iri in enumerate(view.things)}
     documents = {iri: number for number, iri in enumerate(view.documents)}
     offsets = [_Utf16(document.text) for document in view.documents.values()]
+    linked = _linked_values(view)
     places = layout(
         len(numbers),
-        ((numbers[fact.subject], numbers[fact.object]) for fact in view.facts if fact.is_relation),
+        (
+            (numbers[fact.subject], numbers[linked.get(fact, fact.object)])
+            for fact in view.facts
+            if fact.is_relation or fact in linked
+        ),
     )
 
     def document(document: SourceDocument, offset: _Utf16) -> list[Any]:
@@ -73,6 +79,8 @@ def _data(view: GraphView) -> dict[str, Any]:
             [strings[each] for each in fact.prompts],
             [passages[each] for each in fact.chunks],
             fact.is_ungrounded,
+            fact.is_weak,
+            numbers[linked[fact]] if fact in linked else None,
         ]
 
     def passage(passage: Passage) -> list[Any]:
@@ -91,6 +99,18 @@ def _data(view: GraphView) -> dict[str, Any]:
         "cuts": [[passages[each.passage], strings[each.prompt]] for each in view.cuts],
         "passages": [passage(each) for each in passages],
         "strings": list(strings),
+    }
+
+
+def _linked_values(view: GraphView) -> dict[Fact, str]:
+    """The IRIs of things, by the facts whose value is their name though the model called it a text."""
+    texts = [fact for fact in view.facts if not fact.is_relation]
+    named = things_named((fact.object for fact in texts), view.things.values())
+    return {
+        fact: named[fact.object]
+        for fact in texts
+        if named.get(fact.object, fact.subject) != fact.subject
+        and fact.object not in view.things[fact.subject].types
     }
 
 

@@ -16,7 +16,8 @@ import pyoxigraph as ox
 
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
-from trustgraph_prompt.graph_store.same_names import connected
+from trustgraph_prompt.graph_store.excerpt import without_sources
+from trustgraph_prompt.graph_store.same_names import connected, resolve_names
 from trustgraph_prompt.graph_store.store import GraphStore
 from trustgraph_prompt.graph_store.view import Cut, Fact, GraphView, Passage, Refusal, SourceDocument, Thing
 
@@ -47,12 +48,15 @@ SELECT ?target ?document ?start ?end ?page ?heading {
 }
 """
 _LOOKED_UP: Final = """
-SELECT ?fact ?target ?ungrounded {
+SELECT ?fact ?target ?ungrounded ?weak {
   ?reifier rdf:reifies ?fact .
   OPTIONAL { ?reifier oa:hasTarget ?target }
   OPTIONAL { ?reifier tp:ungrounded ?ungrounded }
+  OPTIONAL { ?reifier tp:weak ?weak }
 }
 """
+
+_FOUND, _WEAK, _UNGROUNDED = range(3)
 
 _LOCAL_NAME = re.compile(r"[^/#:]+(?=[/#:]*\Z)")
 
@@ -72,9 +76,10 @@ class _Key(NamedTuple):
     is_relation: bool
 
 
-def read_view(store: GraphStore) -> GraphView:
+def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
     """Read all of a graph into memory.
 
+    `by_rule` also makes things one that the rules of names say are the same, as `graph resolve` would.
     Each statement of the default graph is a fact, except for labels. A thing's class is a text, and its
     statement is a fact like others. Things are the subjects of facts and the objects of relations.
     """
@@ -85,7 +90,8 @@ def read_view(store: GraphStore) -> GraphView:
     for label in triples:
         if label.predicate.value == v.LABEL and isinstance(label.object, ox.Literal):
             names[_name(label.subject)][_name(label.object)] += len(sources.answers.get(label, ())) or 1
-    same = {group[0]: group for group in connected(store.pairs(v.SAME_AS))}
+    pairs = store.pairs(v.SAME_AS) | (_same_by_rule(store) if by_rule else set())
+    same = {group[0]: group for group in connected(pairs)}
     first = {iri: one for one, group in same.items() for iri in group}
     stated: dict[_Key, list[ox.Triple]] = defaultdict(list)
     types: dict[str, set[str]] = defaultdict(set)
@@ -113,6 +119,12 @@ def read_view(store: GraphStore) -> GraphView:
     )
 
 
+def _same_by_rule(store: GraphStore) -> set[frozenset[str]]:
+    things = read_view(without_sources(store)).things.values()
+    found = resolve_names(things, store.pairs(v.DIFFERENT_FROM)).same
+    return {frozenset((each.one, each.other)) for each in found}
+
+
 class _Sources:
     """The answers that state facts, the passages of facts, and what of the answers is not a fact."""
 
@@ -132,13 +144,12 @@ class _Sources:
             if (passage := _passage(documents, document, start, end, page, heading))
         }
         self._passages: dict[ox.Triple, set[Passage]] = defaultdict(set)
-        marked: set[ox.Triple] = set()
-        grounded: set[ox.Triple] = set()
-        for fact, target, ungrounded in _rows(store, _LOOKED_UP):
-            (marked if ungrounded else grounded).add(fact)
+        self._doubt: dict[ox.Triple, int] = {}  # the least of all that state it
+        for fact, target, ungrounded, weak in _rows(store, _LOOKED_UP):
+            doubt = _UNGROUNDED if ungrounded else _WEAK if weak else _FOUND
+            self._doubt[fact] = min(doubt, self._doubt.get(fact, doubt))
             if target in targets:
                 self._passages[fact].add(targets[target])
-        self._ungrounded = marked - grounded
         refused = (
             Refusal(answer.chunk, answer.prompt, object.value, reason.value)
             for activity, object, reason in _rows(store, _REFUSED)
@@ -151,6 +162,7 @@ class _Sources:
         """The fact that one or several statements are."""
         answers = [answer for each in stated for answer in self.answers.get(each, ())]
         passages = {passage for each in stated for passage in self._passages.get(each, ())}
+        doubt = min(self._doubt.get(each, _FOUND) for each in stated)
         return Fact(
             key.subject,
             predicate,
@@ -159,7 +171,8 @@ class _Sources:
             tuple(sorted(passages, key=_by_place)),
             tuple(sorted({each.prompt for each in answers})),
             tuple(sorted({each.chunk for each in answers}, key=_by_place)),
-            all(each in self._ungrounded for each in stated),
+            doubt == _UNGROUNDED,
+            doubt == _WEAK,
         )
 
 

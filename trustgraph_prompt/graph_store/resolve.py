@@ -75,8 +75,7 @@ class Resolved:
 def resolve(store: GraphStore, *, dry_run: bool = False) -> Resolved:
     """Join the things of a store that the rules say are one. With `dry_run` nothing is written."""
     view = read_view(store)
-    named = [each for each in view.things.values() if not each.iri.startswith("_:")]
-    found = resolve_names(named, store.pairs(v.DIFFERENT_FROM))
+    found = resolve_names(view.things.values(), store.pairs(v.DIFFERENT_FROM))
     if not dry_run:
         store.add(statement for each in found.same for statement in _same(each))
     return Resolved(view, found)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import chain, combinations, product
 from typing import Final, NamedTuple
 
-from trustgraph_prompt.graph_store.name_forms import NameForm, name_form
+from trustgraph_prompt.graph.names import naming
+from trustgraph_prompt.graph_store.name_forms import LONGEST, NameForm, name_form
 from trustgraph_prompt.graph_store.name_rules import Open, Verdict, compare
 from trustgraph_prompt.graph_store.view import Thing
 from trustgraph_prompt.grounding.inflection import base_forms
@@ -40,13 +41,40 @@ class Resolution:
 
 
 def resolve_names(things: Iterable[Thing], apart: Set[frozenset[str]] = frozenset()) -> Resolution:
-    """Compare things by their names.
+    """Compare things by their names; blank nodes are left out.
 
     `apart` has the pairs of IRIs that a person keeps apart: they are neither merged nor asked about.
     """
     resolver = _Resolver(things, apart)
     resolver.resolve()
     return resolver.found
+
+
+def things_named(texts: Iterable[str], things: Collection[Thing]) -> dict[str, str]:
+    """The IRIs of the things whose names texts are, by the IRI that they would get or by the rules.
+
+    What the rules find for several things is the name of none.
+    """
+    by_iri = {iri: thing.iri for thing in things for iri in thing.iris}
+    by_words: dict[tuple[str, ...], list[tuple[str, NameForm]]] = defaultdict(list)
+    for thing in things:
+        for form in filter(None, map(name_form, thing.names[:_MOST_NAMES])):
+            by_words[form.words].append((thing.iri, form))
+
+    def by_rule(text: str) -> set[str]:
+        if not (form := name_form(text)):
+            return set()
+        alike = by_words.get(form.words, [])[:LARGEST_BLOCK]
+        verdicts = ((iri, compare(form, other, is_one_type=False)) for iri, other in alike)
+        return {iri for iri, verdict in verdicts if verdict and verdict.is_same}
+
+    named, found = naming(), {}
+    for text in {text for text in texts if len(text) <= LONGEST}:
+        if own := by_iri.get(named(text)):
+            found[text] = own
+        elif len(same := by_rule(text)) == 1:
+            found[text] = same.pop()
+    return found
 
 
 class _Candidate:
@@ -71,7 +99,8 @@ class _Resolver:
     def __init__(self, things: Iterable[Thing], apart: Set[frozenset[str]]) -> None:
         self.found = Resolution()
         self._apart = apart
-        candidates = ((thing.iri, _Candidate(thing)) for thing in things)
+        named = (thing for thing in things if not thing.iri.startswith("_:"))
+        candidates = ((thing.iri, _Candidate(thing)) for thing in named)
         self._candidates = {iri: candidate for iri, candidate in candidates if candidate.forms}
         self._verdicts: dict[tuple[str, str], Verdict] = {}
 

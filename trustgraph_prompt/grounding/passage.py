@@ -35,6 +35,11 @@ class MatchKind(StrEnum):
     FUZZY = "fuzzy"  # with slightly different spelling
     PART = "part"  # some of its words, or its initials
 
+    @property
+    def is_weak(self) -> bool:
+        """Whether the text need not name the same: a person should look. All other kinds have every word."""
+        return self is MatchKind.PART
+
 
 class Match(NamedTuple):
     """How and where a value was found.

@@ -38,11 +38,16 @@ by the least similarity of the normalised texts, more than 0 and at most 1."""
 class MatchClause:
     """Two objects are the same if all these keys agree; without keys, if they agree as a whole, normalised.
 
-    `required` are those keys that every object has.
+    `required` are those keys that every object has. `is_default` says that the prompt has no clause.
     """
 
     keys: Mapping[str, How]
     required: frozenset[str] = frozenset()
+    is_default: bool = False
+
+    def __str__(self) -> str:
+        hows = {key: f"fuzzy {how:g}" if isinstance(how, float) else how for key, how in self.keys.items()}
+        return ", ".join(f"`{key}` ({how})" for key, how in hows.items()) or "whole objects (normalised)"
 
     @classmethod
     def of(cls, data: Mapping[str, Any] | None, contract: Contract) -> MatchClause:
@@ -65,4 +70,5 @@ class MatchClause:
             is_fuzzy = isinstance(how, Mapping)
             check_key(key, "string" if is_fuzzy else None, kinds, (key,))
             keys[key] = float(how["fuzzy"]) if is_fuzzy else how
-        return cls(keys, frozenset(key for key in keys if all(key in kind.required for kind in kinds)))
+        required = frozenset(key for key in keys if all(key in kind.required for kind in kinds))
+        return cls(keys, required, is_default=data is None)
