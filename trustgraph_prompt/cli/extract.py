@@ -152,8 +152,7 @@ def command(
         chunk_size=chunk_size,
         overlap=overlap,
         model=model_identity(script, model),
-        state=outputs.state,
-        written=outputs.paths,
+        outputs=outputs,
     )
     if estimate:
         with output.waiting("counting tokens"):
@@ -188,6 +187,7 @@ def command(
         state=outputs.state,
         terms=plan.terms,
         concurrency=concurrency,
+        owner=outputs.record.owner(out, **plan.settings),
         splitting=plan.splitting,
     )
     given = Settings(

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.output_file import OutputFile
 from trustgraph_prompt.extraction.results import ObjectsFile
+from trustgraph_prompt.extraction.run_record import EarlierText, RunRecord, hashes_in
 from trustgraph_prompt.extraction.written_files import check_page
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_advice import Advice
     from trustgraph_prompt.cli.extract_plan import Plan
     from trustgraph_prompt.cost import Price
+    from trustgraph_prompt.documents import Document
     from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
     from trustgraph_prompt.extraction.results import Result
 
@@ -29,7 +31,7 @@ class RunOutputs:
         self.graph = graph
         self.report = report
         self._documents = files
-        self._file = OutputFile(out, files)
+        self._file = OutputFile(out, files, bare=bare)
         self._lines = ObjectsFile(self._file.write, bare=bare)
         self._results: list[Result] = []
 
@@ -37,6 +39,11 @@ class RunOutputs:
     def state(self) -> Path:
         """The file that keeps answers."""
         return self._file.state
+
+    @property
+    def record(self) -> RunRecord:
+        """What the state records of earlier runs."""
+        return self._file.record
 
     @property
     def paths(self) -> list[Path]:
@@ -53,13 +60,19 @@ class RunOutputs:
             for note in document.notes:
                 output.note(f"{document.file}: {note}")
             self._file.keep_text(document)
-        used, may_replace = [self.out, *self._documents], self.state.exists()
         if self.graph is not None:
-            read = [self.out, *plan.files]
-            self.graph.check(plan.asked, read, may_replace=may_replace, waiting=output.note)
+            self.graph.check(plan.asked, output.note)
+        self._check_files(plan)
+
+    def _check_files(self, plan: Plan) -> None:
+        """Raise `ConfigError` if something that no run has written would be replaced."""
+        self._file.check_replaceable()
+        used = [self.out, *self._documents]
+        if self.graph is not None:
+            self.graph.check_files([self.out, *plan.files], self.record.may_replace)
             used += self.graph.paths
         if self.report is not None:
-            check_page("--report", self.report, used, may_replace=may_replace)
+            check_page("--report", self.report, used, self.record.may_replace)
 
     def add(self, result: Result) -> None:
         """Take a result. Raises `TrustgraphPromptError`."""
@@ -73,16 +86,44 @@ class RunOutputs:
         Raises `ConfigError`, `StoreError`, `TrustgraphPromptError`.
         """
         self._lines.finish()
-        self._file.replace()
+        self._check_files(plan)  # again: the run may have taken hours
+        store = self.graph.store if self.graph else None
+        answered = self._answered(plan) if store else []
+        earlier = self._earlier_texts(store, answered) if store else {}
         written = [self.out]
-        if self.graph is not None:
-            output.note("writing the graph")
-            written += self.graph.write(self._results, plan.prompts.prompts, plan.model, output.note)
-        if self.report is not None:
-            output.note("writing the report")
-            self._write_report(self.report, plan, price, advice)
-            written.append(self.report)
+        reports = [self.report] if self.report else []
+        with self.record.writing([self.out, *(self.graph.files if self.graph else ()), *reports]):
+            self._file.replace()
+            if self.graph is not None:
+                output.note("writing the graph")
+                prompts = plan.prompts.prompts
+                written += self.graph.write(self._results, prompts, plan.model, earlier, output.note)
+            if self.report is not None:
+                output.note("writing the report")
+                self._write_report(self.report, plan, price, advice)
+                written.append(self.report)
+        if store is not None:
+            texts = {each.file: EarlierText(each.sha256, each.file) for each in answered}
+            self.record.note_texts(store, texts)
         return written
+
+    def _answered(self, plan: Plan) -> list[Document]:
+        """The documents of which all questions are answered."""
+        answered = {each.job.position for each in self._results if each.failure is None}
+        open = {job.document.file for job in plan.jobs if job.position not in answered}
+        return [document for document in plan.documents if document.file not in open]
+
+    def _earlier_texts(self, store: Path, documents: Sequence[Document]) -> dict[str, EarlierText]:
+        """The other texts that the files of these documents had when the store got them.
+
+        Builds without a record have left their hashes beside the objects.
+        """
+        known = {each.file: self.record.text_in(store, each.file) for each in documents}
+        before = {} if all(known.values()) else hashes_in(self.out)
+        texts = {file: EarlierText(hash, file) for file, hash in before.items() if file in known}
+        texts |= {file: text for file, text in known.items() if text}
+        now = {each.file: each.sha256 for each in documents}
+        return {file: text for file, text in texts.items() if text.sha256 != now[file]}
 
     def _write_report(self, file: Path, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> None:
         from trustgraph_prompt.extraction.report import Report

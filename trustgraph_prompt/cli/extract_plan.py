@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.cli import options, output, progress
 from trustgraph_prompt.documents import Document, listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction import context, run
+from trustgraph_prompt.extraction import context, run, unfit_answers
 from trustgraph_prompt.extraction.splitting import Splitting
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.extraction.results import Job
+    from trustgraph_prompt.extraction.unfit_answers import Unfit
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
 DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
@@ -26,7 +29,8 @@ DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
 class Plan:
     """The jobs of a run. `asked` are their prompts, `skipped` tells why which files are no documents.
 
-    `model` is what the answers of an earlier run depend on. `files` are all that were named or found.
+    `model` is what the answers of an earlier run depend on. `files` are all that were named or found. `unfit`
+    are the kept answers that no job fits.
     """
 
     jobs: Sequence[Job]
@@ -37,6 +41,13 @@ class Plan:
     model: str
     skipped: Sequence[str]
     files: Sequence[Path] = ()
+    unfit: Unfit = field(default_factory=Counter)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What the record of the run says of how it asks."""
+        own = {"model": self.model, "terms": self.terms, "unfit": unfit_answers.as_json(self.unfit)}
+        return {**own, **self.splitting.as_json()}
 
     @property
     def documents(self) -> list[Document]:
@@ -71,10 +82,13 @@ def make_plan(
     chunk_size: str,
     overlap: str,
     model: str,
-    state: Path,
-    written: Sequence[Path],
+    outputs: RunOutputs,
 ) -> Plan:
-    """Read and split the files. What the run writes (`written`) is no document. Raises `ConfigError`."""
+    """Read and split the files, without those that the run writes, and say which kept answers do not fit.
+
+    Raises `ConfigError`.
+    """
+    state = outputs.state
     found, notes = listed([str(file) for file in files])
     for note in notes:
         output.note(note)
@@ -90,7 +104,7 @@ def make_plan(
             )
         prompts = context.showing_context(prompts, asked)
         asked = [prompts.get(definition.id) for definition in asked]
-    documents = [file for file in found if not _is_within(file, written)]
+    documents = [file for file in found if not _is_within(file, outputs.paths)]
     jobs, unusable = run.jobs(
         progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
     )
@@ -99,7 +113,18 @@ def make_plan(
     if unusable and not jobs:
         raise unusable[0]
     skipped = [str(error) for error in unusable]
-    return Plan(jobs, prompts, asked, terms, splitting, model, skipped, found)
+    unfit, is_open = unfit_answers.unfit_answers(state, jobs)
+    plan = Plan(jobs, prompts, asked, terms, splitting, model, skipped, found, unfit)
+    if is_open:
+        _note_unfit(plan, outputs.record.run)
+    return plan
+
+
+def _note_unfit(plan: Plan, before: Mapping[str, Any]) -> None:
+    count, reasons = unfit_answers.why_unfit(plan.unfit, before, plan.settings, plan.asked)
+    if count:
+        fit = "no longer fits" if count == 1 else "no longer fit"
+        output.note(f"{output.counted(count, 'kept answer')} {fit}: {'; '.join(reasons)}")
 
 
 def _asked(prompts: PromptSet, ids: Sequence[str] | None, templates: Path | None) -> list[PromptDefinition]:

@@ -51,6 +51,9 @@ def command(
     if open is not None and open != decided and open.exists():
         message = "exists, and may have decisions: apply them with --decided, or give another name"
         raise ConfigError(message, where=str(open))
+    if open is not None and open == decided and (own := resolving.own_columns(open)):
+        message = "has columns of your own, which would be lost: give --open another name"
+        raise ConfigError(message, where=str(open), found=", ".join(own))
     with options.graph_store(store, read_only=dry_run) as opened:
         if undo:
             typer.echo(f"pairs taken apart: {resolving.undo(opened):,}")

@@ -8,6 +8,7 @@ from typing import Final
 import pyoxigraph as ox
 
 from trustgraph_prompt.errors import ConfigError, suggestion
+from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
 from trustgraph_prompt.graph_store.store import GRAPH_SAME, PREFIXES, GraphStore
 from trustgraph_prompt.graph_store.view import SourceDocument
@@ -100,3 +101,25 @@ def forget(store: GraphStore, document: str) -> int:
     before = len(store.dataset)
     store.dataset.update(_FORGET.replace("$document", str(ox.NamedNode(document))), prefixes=PREFIXES)
     return before - len(store.dataset)
+
+
+def forget_text(store: GraphStore, sha256: str, name: str) -> int:
+    """Remove the text that a file of this name had; where other files have it too, only its name.
+
+    Returns the number of statements that went, 0 if the store does not hold the text.
+    """
+    node, graph, before = ox.NamedNode(f"urn:sha256:{sha256}"), ox.NamedNode(GRAPH_SOURCE), len(store.dataset)
+    names = [*store.dataset.quads_for_pattern(node, ox.NamedNode(v.NAME), None, graph)]
+    for quad in names:
+        if quad.object == ox.Literal(name):
+            store.dataset.remove(quad)
+            return before - len(store.dataset) + (forget(store, node.value) if len(names) == 1 else 0)
+    return 0
+
+
+def texts_named(store: GraphStore, name: str) -> set[str]:
+    """The IRIs of the documents that have this name of a file."""
+    quads = store.dataset.quads_for_pattern(
+        None, ox.NamedNode(v.NAME), ox.Literal(name), ox.NamedNode(GRAPH_SOURCE)
+    )
+    return {quad.subject.value for quad in quads if isinstance(quad.subject, ox.NamedNode)}

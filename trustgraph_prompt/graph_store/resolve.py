@@ -137,15 +137,27 @@ def _joined(same: Set[frozenset[str]], apart: Set[frozenset[str]]) -> list[froze
     return [pair for pair in apart if pair <= groups.keys() and len({groups[iri] for iri in pair}) == 1]
 
 
-def _read_decisions(path: Path, known: Set[str]) -> dict[frozenset[str], bool]:
-    """The decided pairs, and whether they are the same. Raises `ConfigError`."""
-    decisions: dict[frozenset[str], bool] = {}
+def own_columns(path: Path) -> list[str]:
+    """The columns of a file of pairs that `write_pairs` has not written. Raises `ConfigError`."""
+    try:
+        return [column for column in _rows(path).fieldnames or () if column not in _COLUMNS]
+    except csv.Error:
+        return []  # reading the decisions says more
+
+
+def _rows(path: Path) -> csv.DictReader[str]:
     try:
         text = path.read_text("utf-8-sig", errors="replace")  # the IRIs are ASCII, whatever wrote the names
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
     separator = max(",;", key=text.partition("\n")[0].count)  # beside decimal commas, spreadsheets write `;`
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
+    return csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
+
+
+def _read_decisions(path: Path, known: Set[str]) -> dict[frozenset[str], bool]:
+    """The decided pairs, and whether they are the same. Raises `ConfigError`."""
+    decisions: dict[frozenset[str], bool] = {}
+    rows = _rows(path)
     try:
         if missing := _COLUMNS_READ.difference(rows.fieldnames or ()):
             expected = ", ".join(sorted(missing))
