@@ -43,13 +43,23 @@ def command(
             show_default=False,
         ),
     ] = None,
+    schema: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="SCHEMA QUESTION",
+            help="Ask for objects without a prompt file: a JSON Schema in a file, or MODULE:CLASS of a "
+            "dataclass or Pydantic model, which is imported from here; and what to find, in your words.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path,
         typer.Option(
             "--output",
             "-o",
             metavar="OUT.jsonl",
-            help="The file of objects. A file that `extract` did not write is never overwritten.",
+            help="The file of objects: JSON lines, or a table if its name ends in .csv or .parquet. A file "
+            "that `extract` did not write is never overwritten.",
         ),
     ] = Path("extracted.jsonl"),
     script: options.ProviderOption = None,
@@ -148,6 +158,7 @@ def command(
         files,
         templates=templates,
         ids=prompt,
+        schema=schema,
         terms=terms,
         chunk_size=chunk_size,
         overlap=overlap,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.cli import options, output, progress
+from trustgraph_prompt.cli.extract_schema import prompts_of
 from trustgraph_prompt.documents import Document, listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
 from trustgraph_prompt.errors import ConfigError
@@ -78,6 +79,7 @@ def make_plan(
     *,
     templates: Path | None,
     ids: Sequence[str] | None,
+    schema: tuple[str, str] | None,
     terms: Mapping[str, object],
     chunk_size: str,
     overlap: str,
@@ -92,8 +94,14 @@ def make_plan(
     found, notes = listed([str(file) for file in files])
     for note in notes:
         output.note(note)
-    prompts = options.prompts(templates)
-    asked = _asked(prompts, ids, templates)
+    if schema is None:
+        prompts = options.prompts(templates)
+        asked = _asked(prompts, ids, templates)
+    elif ids or templates:
+        raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
+    else:
+        prompts = prompts_of(*schema)
+        asked = [*prompts.prompts.values()]
     size = parse_size(chunk_size, "--chunk-size")
     before = parse_overlap(overlap, size, "--overlap")
     splitting = Splitting(size, before, began_with_first_splitter=run.began_with_first_splitter(state))

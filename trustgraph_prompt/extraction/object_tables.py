@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
@@ -21,8 +21,12 @@ Cell = str | int | float | bool | None
 Row = Mapping[str, Cell]
 """Cells by column."""
 
-ORIGIN: Final = ("prompt", "file", "sha256", "chunk", "start", "page", "heading", "grounding")
-"""The columns that say where an object is from, after those of its keys."""
+ORIGIN: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("prompt", "file", "sha256"), str),
+    **dict.fromkeys(("chunk", "start", "page"), int),
+    **dict.fromkeys(("heading", "grounding"), str),
+}
+"""The columns that say where an object is from, after those of its keys, with their types."""
 
 OTHERS: Final = "other keys"
 """The column of the keys that have no column of their own, as JSON."""
@@ -122,9 +126,10 @@ def _kinds(lines: Path, *, bare: bool) -> dict[str, set[type]]:
             is_huge = isinstance(cell, int) and abs(cell) > _EXACT
             kinds[column].update(() if cell is None else {str if is_huge else type(cell)})
     keys = dict.fromkeys(column for column, _ in used.most_common(MOST_COLUMNS))
-    columns = [column for column in kinds if column in keys and (bare or column not in ORIGIN)]
-    others = [OTHERS] if len(used) > len(keys) else []
-    return {column: kinds[column] for column in (*columns, *others, *(() if bare else ORIGIN))}
+    origin = {} if bare else {column: {kind} for column, kind in ORIGIN.items()}
+    columns = {column: found for column, found in kinds.items() if column in keys and column not in origin}
+    others: dict[str, set[type]] = {OTHERS: {str}} if len(used) > len(keys) else {}
+    return {**columns, **others, **origin}
 
 
 def _rows(lines: Path, columns: Sequence[str], *, bare: bool) -> Iterator[Row]:
@@ -146,13 +151,13 @@ def _all_cells(lines: Path, *, bare: bool) -> Iterator[Row]:
             yield row if bare else {**row, **{name: _cell(line[name]) for name in ORIGIN if name in line}}
 
 
-def _add_cells(row: dict[str, Cell], value: Any, path: tuple[str, ...], taken: Sequence[str]) -> None:
+def _add_cells(row: dict[str, Cell], value: Any, path: tuple[str, ...], taken: Container[str]) -> None:
     """Add a value to a row: the keys of nested objects have a column each, joined by dots."""
     if isinstance(value, dict) and value:
         for key, each in value.items():
             _add_cells(row, each, (*path, key), taken)
         return
-    column = ".".join(path) or "object"
+    column = _text(".".join(path)) or "object"
     column = f"object.{column}" if column in taken else column
     while column in row:  # a key may have a dot, too
         column += "_"
