@@ -73,12 +73,18 @@ async def aextract(text: str, type: Any, provider: Provider, *, instruction: str
     `Outcome`.
     """
     _check_arguments(text, provider, instruction)
-    prompt = extraction_prompt(_contract(type), type, instruction)
+    prompt = extraction_prompt(type, instruction)
     return await ask(prompt, prompt.question({_TERM: text}), provider)
 
 
-def extraction_prompt(contract: Contract, wanted: Any, instruction: str) -> PromptDefinition:
-    """The prompt that asks for what `wanted`, the source of its contract, describes in the term `text`."""
+def extraction_prompt(wanted: Any, instruction: str, *, many: bool = False) -> PromptDefinition:
+    """The prompt that asks for what `aextract` would, in the term `text`.
+
+    With `many`, a type or schema that is not one of lists is that of each object. Raises `ContractError`.
+    """
+    if many and not isinstance(wanted, Mapping | Contract) and get_origin(wanted) is not list:
+        wanted = list[wanted]
+    contract = _contract(wanted, many=many)
     array = wanted if contract.many and isinstance(wanted, Mapping) else {}
     instructions = [array.get("description") or array.get("title", ""), instruction]
     joined = " ".join(filter(None, map(str.strip, instructions)))
@@ -91,16 +97,6 @@ def extraction_prompt(contract: Contract, wanted: Any, instruction: str) -> Prom
         answer_format="append",
         terms={"wanted": _wanted(contract), "instruction": joined},
     )
-
-
-def document_prompt(wanted: Any, instruction: str = "", *, many: bool = False) -> PromptDefinition:
-    """The prompt of `aextract` for the passages of documents; `many` asks for all that one type describes.
-
-    Raises `ContractError`.
-    """
-    if many and not isinstance(wanted, Mapping | Contract) and get_origin(wanted) is not list:
-        wanted = list[wanted]
-    return extraction_prompt(_contract(wanted, many=many), wanted, instruction)
 
 
 @overload
@@ -154,11 +150,8 @@ def _check_arguments(text: object, provider: object, instruction: object) -> Non
         raise TypeError(f"provider: expected a Provider, found {excerpt(repr(provider))}")
 
 
-def _contract(wanted: Any, *, many: bool = False) -> Contract:
-    """The contract of an answer: many objects come one a line, which truncation leaves usable.
-
-    With `many`, a schema that is not one of arrays is that of each object.
-    """
+def _contract(wanted: Any, *, many: bool) -> Contract:
+    """The contract of an answer: many objects come one a line, which truncation leaves usable."""
     if isinstance(wanted, Contract):
         return _checked(wanted)
     kind = Contract.from_schema if isinstance(wanted, Mapping) else Contract.of

@@ -198,7 +198,7 @@ def command(
         state=outputs.state,
         terms=plan.terms,
         concurrency=concurrency,
-        owner=outputs.record.owner(out, **plan.settings),
+        owner=outputs.record.owner(out, **plan.record),
         splitting=plan.splitting,
     )
     given = Settings(

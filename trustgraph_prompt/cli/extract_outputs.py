@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.output_file import OutputFile
 from trustgraph_prompt.extraction.results import ObjectsFile
-from trustgraph_prompt.extraction.run_record import EarlierText, RunRecord, hashes_in
+from trustgraph_prompt.extraction.run_record import RunRecord, hashes_in
 from trustgraph_prompt.extraction.written_files import check_page
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_advice import Advice
     from trustgraph_prompt.cli.extract_plan import Plan
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.documents import Document
     from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
     from trustgraph_prompt.extraction.results import Result
 
@@ -60,19 +59,17 @@ class RunOutputs:
             for note in document.notes:
                 output.note(f"{document.file}: {note}")
             self._file.keep_text(document)
-        if self.graph is not None:
-            self.graph.check(plan.asked, output.note)
-        self._check_files(plan)
+        self._check(plan)
 
-    def _check_files(self, plan: Plan) -> None:
-        """Raise `ConfigError` if something that no run has written would be replaced."""
+    def _check(self, plan: Plan) -> None:
+        """Check that all can be written, and that nothing which no run wrote is replaced."""
         self._file.check_replaceable()
-        used = [self.out, *self._documents]
+        used, may_replace = [self.out, *self._documents], self.record.may_replace
         if self.graph is not None:
-            self.graph.check_files([self.out, *plan.files], self.record.may_replace)
+            self.graph.check(plan.asked, [self.out, *plan.files], may_replace, output.note)
             used += self.graph.paths
         if self.report is not None:
-            check_page("--report", self.report, used, self.record.may_replace)
+            check_page("--report", self.report, used, may_replace)
 
     def add(self, result: Result) -> None:
         """Take a result. Raises `TrustgraphPromptError`."""
@@ -86,9 +83,9 @@ class RunOutputs:
         Raises `ConfigError`, `StoreError`, `TrustgraphPromptError`.
         """
         self._lines.finish()
-        self._check_files(plan)  # again: the run may have taken hours
+        self._check(plan)  # again: the run may have taken hours
         store = self.graph.store if self.graph else None
-        answered = self._answered(plan) if store else []
+        answered = self._answered(plan) if store else {}
         earlier = self._earlier_texts(store, answered) if store else {}
         written = [self.out]
         reports = [self.report] if self.report else []
@@ -103,27 +100,24 @@ class RunOutputs:
                 self._write_report(self.report, plan, price, advice)
                 written.append(self.report)
         if store is not None:
-            texts = {each.file: EarlierText(each.sha256, each.file) for each in answered}
-            self.record.note_texts(store, texts)
+            self.record.note_texts(store, answered)
         return written
 
-    def _answered(self, plan: Plan) -> list[Document]:
-        """The documents of which all questions are answered."""
+    def _answered(self, plan: Plan) -> dict[str, str]:
+        """The hashes of the documents of which all questions are answered, by file."""
         answered = {each.job.position for each in self._results if each.failure is None}
         open = {job.document.file for job in plan.jobs if job.position not in answered}
-        return [document for document in plan.documents if document.file not in open]
+        return {each.file: each.sha256 for each in plan.documents if each.file not in open}
 
-    def _earlier_texts(self, store: Path, documents: Sequence[Document]) -> dict[str, EarlierText]:
-        """The other texts that the files of these documents had when the store got them.
+    def _earlier_texts(self, store: Path, hashes: Mapping[str, str]) -> dict[str, str]:
+        """The hashes of the other texts that these files had when the store got them.
 
-        Builds without a record have left their hashes beside the objects.
+        Builds without a record have left them beside the objects.
         """
-        known = {each.file: self.record.text_in(store, each.file) for each in documents}
+        known = {file: self.record.text_in(store, file) for file in hashes}
         before = {} if all(known.values()) else hashes_in(self.out)
-        texts = {file: EarlierText(hash, file) for file, hash in before.items() if file in known}
-        texts |= {file: text for file, text in known.items() if text}
-        now = {each.file: each.sha256 for each in documents}
-        return {file: text for file, text in texts.items() if text.sha256 != now[file]}
+        earlier = {file: hash or before.get(file) for file, hash in known.items()}
+        return {file: hash for file, hash in earlier.items() if hash and hash != hashes[file]}
 
     def _write_report(self, file: Path, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> None:
         from trustgraph_prompt.extraction.report import Report

@@ -14,13 +14,13 @@ from trustgraph_prompt.cli.extract_schema import prompts_of
 from trustgraph_prompt.documents import Document, listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction import context, run, unfit_answers
+from trustgraph_prompt.extraction import context, run
 from trustgraph_prompt.extraction.splitting import Splitting
+from trustgraph_prompt.extraction.unfit_answers import unfit_answers, why_unfit
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.extraction.results import Job
-    from trustgraph_prompt.extraction.unfit_answers import Unfit
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
 DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
@@ -30,8 +30,8 @@ DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
 class Plan:
     """The jobs of a run. `asked` are their prompts, `skipped` tells why which files are no documents.
 
-    `model` is what the answers of an earlier run depend on. `files` are all that were named or found. `unfit`
-    are the kept answers that no job fits.
+    `model` is what the answers of an earlier run depend on. `files` are all that were named or found.
+    `record` is what the state says of how the run asks.
     """
 
     jobs: Sequence[Job]
@@ -42,13 +42,7 @@ class Plan:
     model: str
     skipped: Sequence[str]
     files: Sequence[Path] = ()
-    unfit: Unfit = field(default_factory=Counter)
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """What the record of the run says of how it asks."""
-        own = {"model": self.model, "terms": self.terms, "unfit": unfit_answers.as_json(self.unfit)}
-        return {**own, **self.splitting.as_json()}
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def documents(self) -> list[Document]:
@@ -121,18 +115,14 @@ def make_plan(
     if unusable and not jobs:
         raise unusable[0]
     skipped = [str(error) for error in unusable]
-    unfit, is_open = unfit_answers.unfit_answers(state, jobs)
-    plan = Plan(jobs, prompts, asked, terms, splitting, model, skipped, found, unfit)
-    if is_open:
-        _note_unfit(plan, outputs.record.run)
-    return plan
-
-
-def _note_unfit(plan: Plan, before: Mapping[str, Any]) -> None:
-    count, reasons = unfit_answers.why_unfit(plan.unfit, before, plan.settings, plan.asked)
-    if count:
-        fit = "no longer fits" if count == 1 else "no longer fit"
-        output.note(f"{output.counted(count, 'kept answer')} {fit}: {'; '.join(reasons)}")
+    unfit, is_open = unfit_answers(state, jobs)
+    last, record = outputs.record.run, {"model": model, "terms": terms, **splitting.as_json()}
+    if is_open and (fresh := unfit - Counter(last.get("unfit", {}))):
+        why = why_unfit(fresh, last, record, {definition.version for definition in asked})
+        fit = "no longer fits" if fresh.total() == 1 else "no longer fit"
+        output.note(f"{output.counted(fresh.total(), 'kept answer')} {fit}: {why}")
+    record["unfit"] = unfit
+    return Plan(jobs, prompts, asked, terms, splitting, model, skipped, found, record)
 
 
 def _asked(prompts: PromptSet, ids: Sequence[str] | None, templates: Path | None) -> list[PromptDefinition]:

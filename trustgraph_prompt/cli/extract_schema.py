@@ -21,7 +21,7 @@ def prompts_of(schema: str, question: str) -> PromptSet:
 
     The module is imported, from the current folder first. Raises `ConfigError`, `ContractError`.
     """
-    from trustgraph_prompt.ask.extraction import document_prompt
+    from trustgraph_prompt.ask.extraction import extraction_prompt
     from trustgraph_prompt.prompts import PromptSet
 
     if question.startswith("-") or Path(question).exists():
@@ -32,7 +32,7 @@ def prompts_of(schema: str, question: str) -> PromptSet:
             expected='a question, such as "find machines with maker and year"',
         )
     try:
-        prompt = document_prompt(_wanted(schema), question, many=True)
+        prompt = extraction_prompt(_wanted(schema), question, many=True)
     except ContractError as error:
         raise error.at(f"--schema {schema}") from None
     return replace(PromptSet.build({}), prompts={prompt.id: prompt})

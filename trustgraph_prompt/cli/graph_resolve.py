@@ -51,15 +51,12 @@ def command(
     if open is not None and open != decided and open.exists():
         message = "exists, and may have decisions: apply them with --decided, or give another name"
         raise ConfigError(message, where=str(open))
-    if open is not None and open == decided and (own := resolving.own_columns(open)):
-        message = "has columns of your own, which would be lost: give --open another name"
-        raise ConfigError(message, where=str(open), found=", ".join(own))
     with options.graph_store(store, read_only=dry_run) as opened:
         if undo:
             typer.echo(f"pairs taken apart: {resolving.undo(opened):,}")
             return
         if decided is not None:
-            same, different = resolving.apply_decisions(opened, decided)
+            same, different = resolving.apply_decisions(opened, decided, then_replaced=open == decided)
             typer.echo(f"decided by a person: {same:,} merged, {different:,} kept apart")
         resolved = resolving.resolve(opened, dry_run=dry_run)
         _print_merged(resolved, "that would be merged" if dry_run else "merged")

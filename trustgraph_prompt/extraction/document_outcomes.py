@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
-from trustgraph_prompt.ask.extraction import document_prompt, run_and_close
+from trustgraph_prompt.ask.extraction import extraction_prompt, run_and_close
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.documents import listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
@@ -65,28 +65,6 @@ class ChunkOutcome(Generic[T]):
         return self.reason is Reason.SUCCESS
 
 
-class Options(TypedDict, total=False):
-    """The options of `aextract_document`."""
-
-    instruction: str
-    state: str | PathLike[str] | None
-    chunk_size: int | str
-    overlap: int | str
-    concurrency: int
-
-
-@overload
-async def aextract_document(
-    path: str | PathLike[str], wanted: type[list[T]], provider: Provider, **options: Unpack[Options]
-) -> list[ChunkOutcome[T]]: ...
-
-
-@overload
-async def aextract_document(
-    path: str | PathLike[str], wanted: object, provider: Provider, **options: Unpack[Options]
-) -> list[ChunkOutcome[Any]]: ...
-
-
 async def aextract_document(
     path: str | PathLike[str],
     wanted: Any,
@@ -109,7 +87,7 @@ async def aextract_document(
     else, `ContractError` as `aextract`, and `BrokerError` if another run uses the state. Unusable answers and
     errors of the provider are not raised: see `ChunkOutcome`.
     """
-    prompt = wanted if isinstance(wanted, PromptDefinition) else document_prompt(wanted, instruction)
+    prompt = wanted if isinstance(wanted, PromptDefinition) else extraction_prompt(wanted, instruction)
     size = parse_size(str(chunk_size), "chunk_size")
     splitting = Splitting(size, parse_overlap(str(overlap), size, "overlap"))
     prompts = replace(PromptSet.build({}), prompts={prompt.id: prompt})
@@ -147,18 +125,18 @@ async def aextract_document(
 
 @overload
 def extract_document(
-    path: str | PathLike[str], wanted: type[list[T]], provider: Provider, **options: Unpack[Options]
+    path: str | PathLike[str], wanted: type[list[T]], provider: Provider, **options: Any
 ) -> list[ChunkOutcome[T]]: ...
 
 
 @overload
 def extract_document(
-    path: str | PathLike[str], wanted: object, provider: Provider, **options: Unpack[Options]
+    path: str | PathLike[str], wanted: object, provider: Provider, **options: Any
 ) -> list[ChunkOutcome[Any]]: ...
 
 
 def extract_document(
-    path: str | PathLike[str], wanted: Any, provider: Provider, **options: Unpack[Options]
+    path: str | PathLike[str], wanted: Any, provider: Provider, **options: Any
 ) -> list[ChunkOutcome[Any]]:
     """Run `aextract_document`, with its options, in an event loop of its own.
 

@@ -9,20 +9,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.documents.files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.run import OBJECTS, OWNER, RECORD, SPLITTING, entries
-
-
-class EarlierText(NamedTuple):
-    """The text that a file had when it was last put into a store, by its hash, and how the file was named."""
-
-    sha256: str
-    name: str
 
 
 class RunRecord:
@@ -76,15 +69,15 @@ class RunRecord:
             hashes = {self._key(file): sha256_of(file) for file in files}
             self._note({key: {"sha256": hash} if hash else None for key, hash in hashes.items()})
 
-    def text_in(self, store: Path, file: str) -> EarlierText | None:
-        """The text of a file that the last run put into a store."""
-        known = self._entries.get(self._key_of_text(store, file))
-        return known and EarlierText(**known)
+    def text_in(self, store: Path, file: str) -> str | None:
+        """The hash of the text of a file that the last run put into a store."""
+        known: Mapping[str, str] = self._entries.get(self._key_of_text(store, file), {})
+        return known.get("sha256")
 
-    def note_texts(self, store: Path, texts: Mapping[str, EarlierText]) -> None:
+    def note_texts(self, store: Path, hashes: Mapping[str, str]) -> None:
         """Record which texts of files were put into a store."""
-        changed = {file: text for file, text in texts.items() if self.text_in(store, file) != text}
-        self._note({self._key_of_text(store, file): text._asdict() for file, text in changed.items()})
+        changed = {file: hash for file, hash in hashes.items() if self.text_in(store, file) != hash}
+        self._note({self._key_of_text(store, file): {"sha256": hash} for file, hash in changed.items()})
 
     def _key(self, path: Path | str) -> str:
         return os.path.relpath(os.path.realpath(path), os.path.realpath(self._state.parent))

@@ -1,21 +1,17 @@
-"""Counts the kept answers that no question of a run fits any more, and says why."""
+"""Counts the kept answers that no question of a run fits any more, and says what has changed."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.extraction.results import Job
 from trustgraph_prompt.extraction.run import ANSWERS, entries
-from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
-
-Unfit = Counter[tuple[str, str]]
-"""How many answers of a prompt and its version no question fits."""
 
 SETTINGS: Final = {
     "model": "the model",
@@ -23,62 +19,46 @@ SETTINGS: Final = {
     "chunk-size": "--chunk-size",
     "overlap": "--overlap",
 }
-"""What all questions depend on, by its name in the record of a run."""
+"""What all questions depend on, as the record of a run has it, and for people."""
+
+Unfit = Counter[str]
+"""How many answers no question fits, by prompt and version, with a space between them."""
 
 
 def unfit_answers(state: Path, jobs: Iterable[Job]) -> tuple[Unfit, bool]:
-    """Count the kept answers of the prompts of these jobs that answer none of them.
+    """Count the kept answers to the prompts of these jobs that answer none of them.
 
     Also returns whether a job has no answer. Raises `BrokerError` if the state is unusable.
     """
-    ids = {job.id: job.prompt for job in jobs}
-    return asyncio.run(_counted(state, ids)) if state.exists() else (Counter(), True)
+    prompts = {job.id: job.prompt for job in jobs}
+    return asyncio.run(_counted(state, prompts)) if state.exists() else (Unfit(), True)
 
 
-def why_unfit(
-    unfit: Unfit, before: Mapping[str, Any], settings: Mapping[str, Any], prompts: Sequence[PromptDefinition]
-) -> tuple[int, list[str]]:
-    """How many of the answers fitted in the last run, and what has changed since.
+def why_unfit(fresh: Unfit, before: Mapping[str, Any], now: Mapping[str, Any], versions: set[str]) -> str:
+    """What has changed since the last run, so that these answers do not fit any more.
 
-    `before` is what the last run claimed; builds that had no record claimed nothing.
+    `before` and `now` are the records of both runs, the first empty for a build without a record. `versions`
+    are those of the prompts.
     """
-    fresh = unfit - Counter({(prompt, version): count for prompt, version, count in before.get("unfit", ())})
-    versions = {prompt.id: prompt.version for prompt in prompts}
-    changed = [
-        f"{name} was {_shown(before[key])}"
-        for key, name in SETTINGS.items()
-        if key in before and before[key] != settings[key]
-    ]
+    changed = [key for key in SETTINGS if key in before and before[key] != now[key]]
     if changed:
-        return fresh.total(), changed
+        return "; ".join(f"{SETTINGS[key]} was {before[key] or 'none'!s:.30}" for key in changed)
     others = "" if "model" in before else ", or the model, a --term or the size of chunks"
-    reasons = {
-        f"the prompt {prompt} has changed"
-        if version != versions[prompt]
-        else f"the texts of files, or which files are read{others}, have changed"
-        for prompt, version in fresh
-    }
-    return fresh.total(), sorted(reasons)
+    texts = f"the texts of files, or which files are read{others}, have changed"
+    keys = (key.rpartition(" ") for key in fresh)
+    return "; ".join(
+        sorted({texts if key[-1] in versions else f"the prompt {key[0]} has changed" for key in keys})
+    )
 
 
-def as_json(unfit: Unfit) -> list[tuple[str, str, int]]:
-    """What the record of a run has of them."""
-    return [(*key, count) for key, count in unfit.items()]
-
-
-async def _counted(state: Path, ids: Mapping[str, str]) -> tuple[Unfit, bool]:
-    asked, fitting, unfit = frozenset(ids.values()), set[str](), Unfit()
+async def _counted(state: Path, prompts: Mapping[str, str]) -> tuple[Unfit, bool]:
+    asked, fitting, unfit = frozenset(prompts.values()), set[str](), Unfit()
     async with await connect(f"embedded:{state}") as kept:
         for message in await entries(kept, ANSWERS):
-            if message.key is not None and message.key in ids:
+            if message.key is not None and message.key in prompts:
                 fitting.add(message.key)
                 continue
             answer = Answer.decode(message.data)
             if answer.prompt in asked and answer.reason not in UNSERVED:
-                unfit[answer.prompt, answer.version] += 1
-    return unfit, len(fitting) < len(ids)
-
-
-def _shown(value: object) -> str:
-    text = str(value or "none")
-    return f"{text[:20]}…" if len(text) > 20 else text
+                unfit[f"{answer.prompt} {answer.version}"] += 1
+    return unfit, len(fitting) < len(prompts)

@@ -103,23 +103,15 @@ def forget(store: GraphStore, document: str) -> int:
     return before - len(store.dataset)
 
 
-def forget_text(store: GraphStore, sha256: str, name: str) -> int:
-    """Remove the text that a file of this name had; where other files have it too, only its name.
+def forget_text(store: GraphStore, sha256: str, file: str) -> int:
+    """Remove the text that a file had; where other files have it too, only the name of this one.
 
-    Returns the number of statements that went, 0 if the store does not hold the text.
+    Returns the number of statements that went, 0 if the store does not have the text of this file.
     """
     node, graph, before = ox.NamedNode(f"urn:sha256:{sha256}"), ox.NamedNode(GRAPH_SOURCE), len(store.dataset)
-    names = [*store.dataset.quads_for_pattern(node, ox.NamedNode(v.NAME), None, graph)]
-    for quad in names:
-        if quad.object == ox.Literal(name):
-            store.dataset.remove(quad)
-            return before - len(store.dataset) + (forget(store, node.value) if len(names) == 1 else 0)
-    return 0
-
-
-def texts_named(store: GraphStore, name: str) -> set[str]:
-    """The IRIs of the documents that have this name of a file."""
-    quads = store.dataset.quads_for_pattern(
-        None, ox.NamedNode(v.NAME), ox.Literal(name), ox.NamedNode(GRAPH_SOURCE)
-    )
-    return {quad.subject.value for quad in quads if isinstance(quad.subject, ox.NamedNode)}
+    names = store.dataset.quads_for_pattern(node, ox.NamedNode(v.NAME), None, graph)
+    files = [quad.object.value for quad in names if isinstance(quad.object, ox.Literal)]
+    if [Path(each).name for each in files] == [Path(file).name]:  # which may have been named from elsewhere
+        return forget(store, node.value)
+    store.dataset.remove(ox.Quad(node, ox.NamedNode(v.NAME), ox.Literal(file), graph))
+    return before - len(store.dataset)

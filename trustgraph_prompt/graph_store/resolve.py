@@ -104,13 +104,15 @@ def write_pairs(path: Path, resolved: Resolved) -> None:
                 writer.writerow((decision, verdict.reason, verdict.score, *cells))
 
 
-def apply_decisions(store: GraphStore, path: Path) -> tuple[int, int]:
+def apply_decisions(store: GraphStore, path: Path, *, then_replaced: bool = False) -> tuple[int, int]:
     """Join and separate what a person decided in a CSV file; returns how many pairs of each are new.
 
     Of the columns `decision`, `iri 1` and `iri 2` are read. What was joined before, and is in the way of a
-    decision, is taken apart. Nothing is written unless all rows are valid. Raises `ConfigError`.
+    decision, is taken apart. Nothing is written unless all rows are valid, and if the file is then replaced,
+    unless all columns are those of `write_pairs`. Raises `ConfigError`.
     """
-    decided = _read_decisions(path, {iri for each in read_view(store).things.values() for iri in each.iris})
+    known = {iri for each in read_view(store).things.values() for iri in each.iris}
+    decided = _read_decisions(path, known, then_replaced=then_replaced)
     was_same, was_apart = store.pairs(v.SAME_AS), store.pairs(v.DIFFERENT_FROM)
     joined = {pair for pair, is_same in decided.items() if is_same}
     apart = (was_apart | decided.keys()) - joined
@@ -137,31 +139,22 @@ def _joined(same: Set[frozenset[str]], apart: Set[frozenset[str]]) -> list[froze
     return [pair for pair in apart if pair <= groups.keys() and len({groups[iri] for iri in pair}) == 1]
 
 
-def own_columns(path: Path) -> list[str]:
-    """The columns of a file of pairs that `write_pairs` has not written. Raises `ConfigError`."""
-    try:
-        return [column for column in _rows(path).fieldnames or () if column not in _COLUMNS]
-    except csv.Error:
-        return []  # reading the decisions says more
-
-
-def _rows(path: Path) -> csv.DictReader[str]:
+def _read_decisions(path: Path, known: Set[str], *, then_replaced: bool) -> dict[frozenset[str], bool]:
+    """The decided pairs, and whether they are the same. Raises `ConfigError`."""
+    decisions: dict[frozenset[str], bool] = {}
     try:
         text = path.read_text("utf-8-sig", errors="replace")  # the IRIs are ASCII, whatever wrote the names
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
     separator = max(",;", key=text.partition("\n")[0].count)  # beside decimal commas, spreadsheets write `;`
-    return csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
-
-
-def _read_decisions(path: Path, known: Set[str]) -> dict[frozenset[str], bool]:
-    """The decided pairs, and whether they are the same. Raises `ConfigError`."""
-    decisions: dict[frozenset[str], bool] = {}
-    rows = _rows(path)
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         if missing := _COLUMNS_READ.difference(rows.fieldnames or ()):
             expected = ", ".join(sorted(missing))
             raise ConfigError("columns are missing", where=str(path), expected=expected)
+        if then_replaced and (own := [each for each in rows.fieldnames or () if each not in _COLUMNS]):
+            message = "has columns of your own, which would be lost: give --open another name"
+            raise ConfigError(message, where=str(path), found=", ".join(own))
         for number, row in enumerate(rows, 2):
             where = f"{path}, row {number}"
             decision, *iris = ((row[each] or "").strip() for each in ("decision", "iri 1", "iri 2"))
