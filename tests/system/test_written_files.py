@@ -12,6 +12,7 @@ import pytest
 from tests.support.command import DOCUMENT, ROOT, SCRIPTED, run
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.extraction.run import RECORD
+from trustgraph_prompt.extraction.run_record import RunRecord
 
 EXTRACT = ("extract", "chalk.txt", "--provider", SCRIPTED, "-o", "out.jsonl")
 OUTPUTS = ("--rdf", "graph.ttl", "--neo4j", "neo4j", "--graph", "graph.html", "--report", "report.html")
@@ -129,6 +130,19 @@ def test_outputs_and_state_can_be_moved_together(folder: Path) -> None:
     again = run(*EXTRACT, *OUTPUTS, "--json", folder=moved)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["from_earlier_runs"] == 14
+
+
+def test_file_that_a_killed_run_was_writing_can_be_replaced_until_a_person_edits_it(tmp_path: Path) -> None:
+    def may_replace() -> bool:
+        return RunRecord(tmp_path / "out.state", "extract", "--output").may_replace(out)
+
+    out = tmp_path / "out"
+    with RunRecord(tmp_path / "out.state", "extract", "--output").writing([out, tmp_path / "none"]):
+        out.write_text("written")
+        assert may_replace()
+    assert may_replace()
+    out.write_text("edited")
+    assert not may_replace()
 
 
 def test_part_that_no_run_wrote_is_not_overwritten(folder: Path) -> None:
