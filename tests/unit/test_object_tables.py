@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 import pytest
 
+from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.object_tables import MOST_COLUMNS, ORIGIN, OTHERS, table_writer
 
 ENGINE = {"name": "Difference Engine", "maker": {"name": "Babbage", "born": 1791}, "parts": ["cog", 2]}
@@ -111,3 +113,11 @@ def test_keys_beyond_the_most_used_share_a_column(tmp_path: Path) -> None:
 def test_other_names_are_no_tables() -> None:
     assert table_writer(Path("o.jsonl"), bare=False) is None
     assert table_writer(Path("csv"), bare=False) is None
+
+
+def test_parquet_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        ConfigError, match=r"--output o\.parquet: .*pip install 'trustgraph-prompt\[parquet\]'"
+    ):
+        table_writer(Path("o.parquet"), bare=False)
