@@ -43,6 +43,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "d.txt").write_text("The Difference Engine was designed by Babbage in 1822.")
     (tmp_path / "r.jsonl").write_text(json.dumps({"answer": ANSWER}) + "\n")
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "bad.json").write_text('{"type": "machine"}')
     (tmp_path / "machines.py").write_text(MODULE)
     return tmp_path
@@ -109,6 +110,8 @@ def test_table_that_a_person_changed_is_refused(folder: Path) -> None:
         ("schema.json", "--json", (), "a question follows the schema (found '--json'"),
         ("schema.json", QUESTION, ("--prompt", "x"), "--schema: makes a prompt of its own"),
         ("d.txt", QUESTION, (), "d.txt: is not JSON"),
+        ("schema.json", "find " * 200, ("--prompt", "x"), "makes a prompt"),
+        ("list.json", QUESTION, (), "[1]: not a type with a JSON Schema"),
         ("bad.json", QUESTION, (), "--schema bad.json /type: unknown type"),
     ],
 )

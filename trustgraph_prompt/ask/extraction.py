@@ -85,7 +85,8 @@ def extraction_prompt(wanted: Any, instruction: str, *, many: bool = False) -> P
     if many and not isinstance(wanted, Mapping | Contract) and get_origin(wanted) is not list:
         wanted = list[wanted]
     contract = _contract(wanted, many=many)
-    array = wanted if contract.many and isinstance(wanted, Mapping) else {}
+    is_array = contract.many and isinstance(wanted, Mapping) and wanted.get("type") == "array"
+    array = wanted if is_array else {}
     instructions = [array.get("description") or array.get("title", ""), instruction]
     joined = " ".join(filter(None, map(str.strip, instructions)))
     return PromptDefinition(

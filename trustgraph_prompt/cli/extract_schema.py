@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -24,7 +25,7 @@ def prompts_of(schema: str, question: str) -> PromptSet:
     from trustgraph_prompt.ask.extraction import extraction_prompt
     from trustgraph_prompt.prompts import PromptSet
 
-    if question.startswith("-") or Path(question).exists():
+    if question.startswith("-") or os.path.exists(question):
         raise ConfigError(
             "a question follows the schema",
             where=f"--schema {schema}",
@@ -40,7 +41,7 @@ def prompts_of(schema: str, question: str) -> PromptSet:
 
 def _wanted(schema: str) -> Any:
     module, _, name = schema.partition(":")
-    if Path(schema).exists() or not name:
+    if os.path.exists(schema) or not name:
         return options.read_json(Path(schema))
     sys.path.insert(0, "")
     try:
