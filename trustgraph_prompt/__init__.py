@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.contract import Contract
     from trustgraph_prompt.doors import MarkdownSection, Prompt, PromptManager, parse_structured_output
     from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
+    from trustgraph_prompt.extraction import aextract_document, extract_document
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
     from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 
@@ -28,7 +29,9 @@ __all__ = [
     "StreamReader",
     "StructuredOutputInvalid",
     "aextract",
+    "aextract_document",
     "extract",
+    "extract_document",
     "parse_structured_output",
     "read",
 ]
@@ -46,7 +49,9 @@ _PACKAGES = {
     "StreamReader": "reader",
     "StructuredOutputInvalid": "errors",
     "aextract": "ask",
+    "aextract_document": "extraction",
     "extract": "ask",
+    "extract_document": "extraction",
     "parse_structured_output": "doors",
     "read": "reader",
 }

@@ -18,7 +18,7 @@ def replaced(path: Path) -> Iterator[Path]:
     cannot be written.
     """
     target = Path(os.path.realpath(path))  # of a link, not the link
-    part = target.with_name(f"{target.name}.part")
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")  # a name that no file of the user has
     try:
         yield part
         part.replace(target)

@@ -15,6 +15,7 @@ from tests.unit.test_extract_summary import JOB, outcome_of
 from trustgraph_prompt.cli.extract_advice import Advice
 from trustgraph_prompt.cost import Price
 from trustgraph_prompt.documents import Chunk, Document
+from trustgraph_prompt.documents.files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.report import MAX_CHARACTERS, MAX_REMARKS, Report, shown_values
 from trustgraph_prompt.extraction.report_page import Origin, write_report
@@ -116,13 +117,13 @@ def test_a_link_to_a_name_that_is_not_utf_8_has_its_bytes(tmp_path: Path) -> Non
     assert 'href="caf%E9.jsonl"' in (tmp_path / "report.html").read_text()
 
 
-def test_only_a_page_of_this_program_is_replaced(tmp_path: Path) -> None:
+def test_a_page_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
     page_of(report_of(Result(JOB)), tmp_path)
-    check_page("--report", tmp_path / "report.html", [], may_replace=True)
+    check_page("--report", tmp_path / "report.html", [], is_page_of_ours)
     document = tmp_path / "intro.html"
     document.write_text("<html><body><p>Chalk is a rock.</p></body></html>")
-    with pytest.raises(ConfigError, match=r"--report .*intro\.html: exists, and no earlier run wrote it"):
-        check_page("--report", document, [], may_replace=True)
+    with pytest.raises(ConfigError, match=r"--report .*intro\.html: exists, and is not as an earlier run"):
+        check_page("--report", document, [], is_page_of_ours)
 
 
 def test_a_report_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:

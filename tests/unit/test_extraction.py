@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from trustgraph_prompt import Contract, Outcome, aextract, extract, read
+from trustgraph_prompt.ask.extraction import extraction_prompt
 from trustgraph_prompt.errors import (
     ContractError,
     ProviderAuthentication,
@@ -481,3 +482,13 @@ def test_a_type_checker_sees_it_without_a_loop_too() -> None:
     assert_type(extract(TEXT, list[River], provider), Outcome[River])
     assert_type(extract(TEXT, Mountain, provider), Outcome[Mountain])
     assert_type(extract(TEXT, MARKED, provider, instruction="All."), Outcome[Any])
+
+
+def test_prompt_for_documents_asks_for_all_objects_of_a_schema_and_names_it_once() -> None:
+    schema = {"title": "Machine", "description": "A thing that works.", "type": "object"}
+    prompt = extraction_prompt({**schema, "properties": {"name": {"type": "string"}}}, "No toys.", many=True)
+    question = prompt.question({"text": "x"}).prompt
+    assert "Find every Machine in the passage." in question
+    assert (question.count("Machine"), question.count("A thing that works.")) == (1, 1)
+    assert "elsewhere. No toys.\n" in question
+    assert prompt.contract.format == "jsonl"

@@ -11,8 +11,8 @@ import pytest
 from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, entity, relation, same
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
-from trustgraph_prompt.graph.statements import Statement
-from trustgraph_prompt.graph_store.forget import forget
+from trustgraph_prompt.graph.statements import Literal, Statement
+from trustgraph_prompt.graph_store.forget import forget, forget_text
 from trustgraph_prompt.graph_store.store import GraphStore
 
 SAME_TEXT_TWICE = Paper(
@@ -103,3 +103,20 @@ def test_hostile_texts_are_forgotten() -> None:
         }
         forget(store, paper.iri)
         assert not store.dataset
+
+
+def test_text_that_a_file_had_leaves_what_its_new_text_says_too() -> None:
+    with GraphStore.in_memory() as store:
+        store.add(CHALK.statements())
+        store.add(ROCKS.statements())
+        assert forget_text(store, CHALK.iri.removeprefix("urn:sha256:"), CHALK.file) > 0
+        assert set(store.dataset) == content(ROCKS)
+
+
+def test_text_that_another_file_has_too_only_loses_the_name_of_the_file() -> None:
+    with GraphStore.in_memory() as store:
+        store.add(CHALK.statements())
+        store.add([Statement(CHALK.iri, v.NAME, Literal("copy.txt"), GRAPH_SOURCE)])
+        assert forget_text(store, CHALK.iri.removeprefix("urn:sha256:"), "copy.txt") == 1
+        assert forget_text(store, CHALK.iri.removeprefix("urn:sha256:"), "copy.txt") == 0
+        assert set(store.dataset) == content(CHALK)

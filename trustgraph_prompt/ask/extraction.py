@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, get_origin, overload
 
 from trustgraph_prompt.ask.loop import ask
 from trustgraph_prompt.contract import Contract
@@ -19,6 +19,7 @@ from trustgraph_prompt.prompts import PromptDefinition, Template
 from trustgraph_prompt.reader import Outcome
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 ATTEMPTS = 2
 """How often the question is asked in all: what was rejected is asked for once more."""
@@ -72,20 +73,31 @@ async def aextract(text: str, type: Any, provider: Provider, *, instruction: str
     `Outcome`.
     """
     _check_arguments(text, provider, instruction)
-    contract = _contract(type)
-    prompt = PromptDefinition(
+    prompt = extraction_prompt(type, instruction)
+    return await ask(prompt, prompt.question({_TERM: text}), provider)
+
+
+def extraction_prompt(wanted: Any, instruction: str, *, many: bool = False) -> PromptDefinition:
+    """The prompt that asks for what `aextract` would, in the term `text`.
+
+    With `many`, a type or schema that is not one of lists is that of each object. Raises `ContractError`.
+    """
+    if many and not isinstance(wanted, Mapping | Contract) and get_origin(wanted) is not list:
+        wanted = list[wanted]
+    contract = _contract(wanted, many=many)
+    is_array = contract.many and isinstance(wanted, Mapping) and wanted.get("type") == "array"
+    array = wanted if is_array else {}
+    instructions = [array.get("description") or array.get("title", ""), instruction]
+    joined = " ".join(filter(None, map(str.strip, instructions)))
+    return PromptDefinition(
         "extract",
         Template.compile(_TEMPLATE, where="extract"),
         contract.buildable(),
         attempts=ATTEMPTS,
         system=Template.compile("", where="system"),
         answer_format="append",
+        terms={"wanted": _wanted(contract), "instruction": joined},
     )
-    array = type if contract.many and isinstance(type, Mapping) else {}
-    instructions = [array.get("description") or array.get("title", ""), instruction]
-    joined = " ".join(filter(None, map(str.strip, instructions)))
-    terms = {_TERM: text, "wanted": _wanted(contract), "instruction": joined}
-    return await ask(prompt, prompt.question(terms), provider)
 
 
 @overload
@@ -106,10 +118,17 @@ def extract(text: str, type: Any, provider: Provider, *, instruction: str = "") 
     The provider is closed, and opens new connections when it is used again. Raises `RuntimeError` where a
     loop is running, and what `aextract` raises.
     """
+    return run_and_close(extract, lambda: aextract(text, type, provider, instruction=instruction), provider)
 
-    async def extract_and_close() -> Outcome[Any]:
+
+def run_and_close(
+    function: Callable[..., Any], asking: Callable[[], Coroutine[Any, Any, R]], provider: Provider
+) -> R:
+    """Run what the `function` does in an event loop of its own, then close the provider."""
+
+    async def ask_and_close() -> R:
         try:
-            return await aextract(text, type, provider, instruction=instruction)
+            return await asking()
         finally:
             with suppress(Exception):  # which would hide the answer, or an earlier error
                 await provider.close()  # connections do not outlive their loop
@@ -119,8 +138,9 @@ def extract(text: str, type: Any, provider: Provider, *, instruction: str = "") 
     except RuntimeError:
         pass
     else:
-        raise RuntimeError("extract() would block the running event loop: await aextract() instead")
-    return asyncio.run(extract_and_close())
+        name = function.__name__
+        raise RuntimeError(f"{name}() would block the running event loop: await a{name}() instead")
+    return asyncio.run(ask_and_close())
 
 
 def _check_arguments(text: object, provider: object, instruction: object) -> None:
@@ -131,14 +151,17 @@ def _check_arguments(text: object, provider: object, instruction: object) -> Non
         raise TypeError(f"provider: expected a Provider, found {excerpt(repr(provider))}")
 
 
-def _contract(wanted: Any) -> Contract:
+def _contract(wanted: Any, *, many: bool) -> Contract:
     """The contract of an answer: many objects come one a line, which truncation leaves usable."""
     if isinstance(wanted, Contract):
         return _checked(wanted)
     kind = Contract.from_schema if isinstance(wanted, Mapping) else Contract.of
     make = partial(kind, wanted, extra="ignore", coerce=True)
     contract = _checked(make())
-    if isinstance(wanted, Mapping) and (item := _item(wanted)) is not None:
+    item = _item(wanted) if isinstance(wanted, Mapping) else None
+    if isinstance(wanted, Mapping) and many and wanted.get("type") != "array":
+        item = dict(wanted)
+    if item is not None:
         make = partial(Contract.from_schema, item, many=True, extra="ignore", coerce=True)
         contract = make()
     return make(format="jsonl") if contract.many and _is_of_objects(contract) else contract

@@ -44,6 +44,7 @@ def run(
     state: Path,
     terms: Mapping[str, object],
     concurrency: int,
+    owner: Mapping[str, object],
     splitting: Splitting | None = None,
 ) -> Ending:
     """Ask until all is answered, the run is hopeless or a signal ends it, then close the provider.
@@ -70,6 +71,7 @@ def run(
         terms=terms,
         concurrency=concurrency,
         listen=hear,
+        owner=owner,
         splitting=splitting,
     )
     with progress.shown(summary) as update:

@@ -106,6 +106,7 @@ def command(
     from trustgraph_prompt.evaluation import gold as gold_files
     from trustgraph_prompt.evaluation import measured_prompts, run
     from trustgraph_prompt.extraction.estimate import estimate_run
+    from trustgraph_prompt.extraction.run_record import RunRecord
     from trustgraph_prompt.llm import ScriptedProvider
 
     if begin_from is not None:
@@ -140,6 +141,7 @@ def command(
         for remark in remarks[definition.id]:
             output.note(remark)
     pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
+    owner = RunRecord(state, "eval", "--gold").owner(gold)
     todo = [(side, run.questions(side.asked, texts, model=side.identity, terms=terms)) for side in sides]
     if estimate:
         with output.waiting("counting tokens"):
@@ -166,7 +168,7 @@ def command(
         output.note("warning: both sides are the same version and model, so that they share their answers")
     results, money = [], max_cost or inf
     for side, questions in todo:
-        answered, paid = _ask(side, provider(side), questions, state, terms, pace, prices, money)
+        answered, paid = _ask(side, provider(side), questions, state, owner, terms, pace, prices, money)
         results.append(answered)
         money -= paid
         measured_prompts.keep(state, side.asked, side.entries)
@@ -198,7 +200,8 @@ def _begin(gold: Path, extracted: Path, prompts: list[str]) -> None:
         )
     lines = list(begin(extracted, prompts))
     try:
-        gold.write_bytes(b"".join(wire.encode(line) + b"\n" for line in lines))
+        with gold.open("xb") as file:
+            file.writelines(wire.encode(line) + b"\n" for line in lines)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", where=f"--gold {gold}") from error
     typer.echo(f"-> {gold}: {output.counted(len(lines), 'text')}")
@@ -259,6 +262,7 @@ def _ask(
     provider: Provider,
     questions: Sequence[GoldQuestion],
     state: Path,
+    owner: Mapping[str, object],
     terms: Mapping[str, object],
     pace: Pace,
     price: Price | None,
@@ -280,6 +284,7 @@ def _ask(
         state=state,
         terms=terms,
         concurrency=pace.concurrency,
+        owner=owner,
     )
     if ending.interrupted:
         output.note("interrupted: run the same command again for the rest")

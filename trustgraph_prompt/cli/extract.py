@@ -43,13 +43,23 @@ def command(
             show_default=False,
         ),
     ] = None,
+    schema: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="SCHEMA QUESTION",
+            help="Ask for objects without a prompt file: a JSON Schema in a file, or MODULE:CLASS of a "
+            "dataclass or Pydantic model, which is imported from here; and what to find, in your words.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path,
         typer.Option(
             "--output",
             "-o",
             metavar="OUT.jsonl",
-            help="The file of objects. A file that `extract` did not write is never overwritten.",
+            help="The file of objects: JSON lines, or a table if its name ends in .csv or .parquet. A file "
+            "that `extract` did not write is never overwritten.",
         ),
     ] = Path("extracted.jsonl"),
     script: options.ProviderOption = None,
@@ -149,12 +159,12 @@ def command(
         files,
         templates=templates,
         ids=prompt,
+        schema=schema,
         terms=terms,
         chunk_size=chunk_size,
         overlap=overlap,
         model=model_identity(script, model),
-        state=outputs.state,
-        written=outputs.paths,
+        outputs=outputs,
     )
     options.check_parameters(plan.asked, allow_parameter)
     if estimate:
@@ -190,6 +200,7 @@ def command(
         state=outputs.state,
         terms=plan.terms,
         concurrency=concurrency,
+        owner=outputs.record.owner(out, **plan.record),
         splitting=plan.splitting,
     )
     given = Settings(

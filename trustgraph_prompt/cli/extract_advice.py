@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from trustgraph_prompt.cli import failure_advice
+from trustgraph_prompt.cli import failure_advice, options
 from trustgraph_prompt.cli.output import counted
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.documents.chunks import SMALLEST
@@ -132,7 +132,8 @@ def _to_improve(summary: ExtractSummary, plan: Plan, given: Settings) -> Iterato
     prompts = dict.fromkeys(plan.jobs[remark.position].prompt for remark in sorted(summary.barren))
     barren = [prompt for prompt in prompts if not summary.objects[prompt]]
     if barren:
-        yield Advice(f"{' and '.join(barren)} gave no objects: `trustgraph-prompt render` shows the question")
+        look = "" if options.typed("--schema") else ": `trustgraph-prompt render` shows the question"
+        yield Advice(f"{' and '.join(barren)} gave no objects{look}")
 
 
 def _to_look(summary: ExtractSummary, given: Settings) -> Iterator[Advice]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.output_file import OutputFile
 from trustgraph_prompt.extraction.results import ObjectsFile
+from trustgraph_prompt.extraction.run_record import RunRecord, hashes_in
 from trustgraph_prompt.extraction.written_files import check_page
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class RunOutputs:
         self.graph = graph
         self.report = report
         self._documents = files
-        self._file = OutputFile(out, files)
+        self._file = OutputFile(out, files, bare=bare)
         self._lines = ObjectsFile(self._file.write, bare=bare)
         self._results: list[Result] = []
 
@@ -37,6 +38,11 @@ class RunOutputs:
     def state(self) -> Path:
         """The file that keeps answers."""
         return self._file.state
+
+    @property
+    def record(self) -> RunRecord:
+        """What the state records of earlier runs."""
+        return self._file.record
 
     @property
     def paths(self) -> list[Path]:
@@ -53,13 +59,17 @@ class RunOutputs:
             for note in document.notes:
                 output.note(f"{document.file}: {note}")
             self._file.keep_text(document)
-        used, may_replace = [self.out, *self._documents], self.state.exists()
+        self._check(plan)
+
+    def _check(self, plan: Plan) -> None:
+        """Check that all can be written, and that nothing which no run wrote is replaced."""
+        self._file.check_replaceable()
+        used, may_replace = [self.out, *self._documents], self.record.may_replace
         if self.graph is not None:
-            read = [self.out, *plan.files]
-            self.graph.check(plan.asked, read, may_replace=may_replace, waiting=output.note)
+            self.graph.check(plan.asked, [self.out, *plan.files], may_replace, output.note)
             used += self.graph.paths
         if self.report is not None:
-            check_page("--report", self.report, used, may_replace=may_replace)
+            check_page("--report", self.report, used, may_replace)
 
     def add(self, result: Result) -> None:
         """Take a result. Raises `TrustgraphPromptError`."""
@@ -73,16 +83,41 @@ class RunOutputs:
         Raises `ConfigError`, `StoreError`, `TrustgraphPromptError`.
         """
         self._lines.finish()
-        self._file.replace()
+        self._check(plan)  # again: the run may have taken hours
+        store = self.graph.store if self.graph else None
+        answered = self._answered(plan) if store else {}
+        earlier = self._earlier_texts(store, answered) if store else {}
         written = [self.out]
-        if self.graph is not None:
-            output.note("writing the graph")
-            written += self.graph.write(self._results, plan.prompts.prompts, plan.model, output.note)
-        if self.report is not None:
-            output.note("writing the report")
-            self._write_report(self.report, plan, price, advice)
-            written.append(self.report)
+        reports = [self.report] if self.report else []
+        with self.record.writing([self.out, *(self.graph.files if self.graph else ()), *reports]):
+            self._file.replace()
+            if self.graph is not None:
+                output.note("writing the graph")
+                prompts = plan.prompts.prompts
+                written += self.graph.write(self._results, prompts, plan.model, earlier, output.note)
+            if self.report is not None:
+                output.note("writing the report")
+                self._write_report(self.report, plan, price, advice)
+                written.append(self.report)
+        if store is not None:
+            self.record.note_texts(store, answered)
         return written
+
+    def _answered(self, plan: Plan) -> dict[str, str]:
+        """The hashes of the documents of which all questions are answered, by file."""
+        answered = {each.job.position for each in self._results if each.failure is None}
+        open = {job.document.file for job in plan.jobs if job.position not in answered}
+        return {each.file: each.sha256 for each in plan.documents if each.file not in open}
+
+    def _earlier_texts(self, store: Path, hashes: Mapping[str, str]) -> dict[str, str]:
+        """The hashes of the other texts that these files had when the store got them.
+
+        Builds without a record have left them beside the objects.
+        """
+        known = {file: self.record.text_in(store, file) for file in hashes}
+        before = {} if all(known.values()) else hashes_in(self.out)
+        earlier = {file: hash or before.get(file) for file, hash in known.items()}
+        return {file: hash for file, hash in earlier.items() if hash and hash != hashes[file]}
 
     def _write_report(self, file: Path, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> None:
         from trustgraph_prompt.extraction.report import Report

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.cli import options, output, progress
+from trustgraph_prompt.cli.extract_schema import prompts_of
 from trustgraph_prompt.documents import Document, listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction import context, run
 from trustgraph_prompt.extraction.splitting import Splitting
+from trustgraph_prompt.extraction.unfit_answers import unfit_answers, why_unfit
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.extraction.results import Job
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
@@ -27,6 +31,7 @@ class Plan:
     """The jobs of a run. `asked` are their prompts, `skipped` tells why which files are no documents.
 
     `model` is what the answers of an earlier run depend on. `files` are all that were named or found.
+    `record` is what the state says of how the run asks.
     """
 
     jobs: Sequence[Job]
@@ -37,6 +42,7 @@ class Plan:
     model: str
     skipped: Sequence[str]
     files: Sequence[Path] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def documents(self) -> list[Document]:
@@ -67,24 +73,27 @@ def make_plan(
     *,
     templates: Path | None,
     ids: Sequence[str] | None,
+    schema: tuple[str, str] | None,
     terms: Mapping[str, object],
     chunk_size: str,
     overlap: str,
     model: str,
-    state: Path,
-    written: Sequence[Path],
+    outputs: RunOutputs,
 ) -> Plan:
-    """Read and split the files. What the run writes (`written`) is no document. Raises `ConfigError`."""
-    prompts = options.prompts(templates)
-    try:
-        found, notes = listed([str(file) for file in files])
-    except ConfigError as error:
-        if error.where and prompts.find(error.where):
-            error.add_note(f"the prompt of this name is given as --prompt {error.where}")
-        raise
-    for note in notes:
-        output.note(note)
-    asked = _asked(prompts, ids, templates)
+    """Read and split the files, without those that the run writes, and say which kept answers do not fit.
+
+    Raises `ConfigError`.
+    """
+    state = outputs.state
+    if schema is None:
+        prompts = options.prompts(templates)
+        asked = _asked(prompts, ids, templates)
+    elif ids or templates:
+        raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
+    else:
+        prompts = prompts_of(*schema)
+        asked = [*prompts.prompts.values()]
+    found = _listed(files, prompts)
     size = parse_size(chunk_size, "--chunk-size")
     before = parse_overlap(overlap, size, "--overlap")
     splitting = Splitting(size, before, began_with_first_splitter=run.began_with_first_splitter(state))
@@ -95,7 +104,7 @@ def make_plan(
             )
         prompts = context.showing_context(prompts, asked)
         asked = [prompts.get(definition.id) for definition in asked]
-    documents = [file for file in found if not _is_within(file, written)]
+    documents = [file for file in found if not _is_within(file, outputs.paths)]
     jobs, unusable = run.jobs(
         progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
     )
@@ -104,7 +113,35 @@ def make_plan(
     if unusable and not jobs:
         raise unusable[0]
     skipped = [str(error) for error in unusable]
-    return Plan(jobs, prompts, asked, terms, splitting, model, skipped, found)
+    record = {"model": model, "terms": terms, **splitting.as_json()}
+    record["unfit"] = _say_what_no_longer_fits(outputs, jobs, asked, record)
+    return Plan(jobs, prompts, asked, terms, splitting, model, skipped, found, record)
+
+
+def _listed(files: Sequence[Path], prompts: PromptSet) -> list[Path]:
+    """The files to read. Raises `ConfigError`."""
+    try:
+        found, notes = listed([str(file) for file in files])
+    except ConfigError as error:
+        if error.where and prompts.find(error.where):
+            error.add_note(f"the prompt of this name is given as --prompt {error.where}")
+        raise
+    for note in notes:
+        output.note(note)
+    return found
+
+
+def _say_what_no_longer_fits(
+    outputs: RunOutputs, jobs: Sequence[Job], asked: Sequence[PromptDefinition], record: Mapping[str, object]
+) -> Counter[str]:
+    """Count the kept answers that fit no question, and say why those fit no more that fitted until now."""
+    unfit, is_open = unfit_answers(outputs.state, jobs)
+    last = outputs.record.run
+    if is_open and (fresh := unfit - Counter(last.get("unfit", {}))):
+        why = why_unfit(fresh, last, record, {definition.version for definition in asked})
+        fit = "no longer fits" if fresh.total() == 1 else "no longer fit"
+        output.note(f"{output.counted(fresh.total(), 'kept answer')} {fit}: {why}")
+    return unfit
 
 
 def _asked(prompts: PromptSet, ids: Sequence[str] | None, templates: Path | None) -> list[PromptDefinition]:

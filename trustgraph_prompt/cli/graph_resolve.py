@@ -56,7 +56,7 @@ def command(
             typer.echo(f"pairs taken apart: {resolving.undo(opened):,}")
             return
         if decided is not None:
-            same, different = resolving.apply_decisions(opened, decided)
+            same, different = resolving.apply_decisions(opened, decided, then_replaced=open == decided)
             typer.echo(f"decided by a person: {same:,} merged, {different:,} kept apart")
         resolved = resolving.resolve(opened, dry_run=dry_run)
         _print_merged(resolved, "that would be merged" if dry_run else "merged")

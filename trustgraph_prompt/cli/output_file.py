@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,6 +9,9 @@ from typing import IO, Final
 
 from trustgraph_prompt.documents import Document
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
+from trustgraph_prompt.extraction.object_tables import table_writer
+from trustgraph_prompt.extraction.run_record import RunRecord, sha256_of
+from trustgraph_prompt.replaced_file import replaced
 
 SQLITE: Final = b"SQLite format 3\0"
 """The first bytes of the state of a run."""
@@ -21,12 +23,14 @@ class OutputFile:
     """The file of objects, with `.state` for the answers and `.part` for the objects of this run.
 
     The folder `.texts` keeps the texts of documents, by hash, where these are not the files themselves.
+    A file whose name is that of a table (`.csv`, `.parquet`) is made of the lines in the part.
 
     The constructor raises `ConfigError` if the run would overwrite a file that no run has written.
     """
 
-    def __init__(self, out: Path, documents: Sequence[Path]) -> None:
+    def __init__(self, out: Path, documents: Sequence[Path], *, bare: bool = False) -> None:
         self.out = out
+        self._write_table = table_writer(out, bare=bare)
         self.state = out.with_name(f"{out.name}.state")
         self._target = Path(os.path.realpath(out))  # writing replaces the target of a link, not the link
         self.texts = out.with_name(f"{out.name}.texts")
@@ -34,6 +38,8 @@ class OutputFile:
         self._file: IO[bytes] | None = None
         try:
             self._check(documents)
+            self.record = RunRecord(self.state, "extract", "--output")
+            self.check_replaceable()
         except OSError as error:
             raise self._refusal(f"cannot be written: {error.strerror}") from error
 
@@ -52,7 +58,7 @@ class OutputFile:
         kept = self.texts / f"{document.sha256}.txt"
         part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
         try:
-            if kept.exists() or _sha256(Path(document.file)) == document.sha256:
+            if kept.exists() or sha256_of(Path(document.file)) == document.sha256:
                 return
             self.texts.mkdir(exist_ok=True)
             part.write_bytes(document.text.encode(errors="replace"))
@@ -66,9 +72,29 @@ class OutputFile:
         assert self._file is not None
         self._file.close()
         try:
-            self._part.replace(self._target)
+            if self._write_table is not None:
+                with replaced(self._target) as table:
+                    self._write_table(self._part, table)
+                self._part.unlink()
+            else:
+                self._part.replace(self._target)
         except OSError as error:
             raise TrustgraphPromptError(f"{self.out}: cannot be written: {error.strerror}") from error
+
+    def check_replaceable(self) -> None:
+        """Raise `ConfigError` if the file holds what no run has written: an edit, or something else."""
+        if not self.out.exists() or not self.out.stat().st_size:
+            return
+        if not self.state.exists():
+            raise self._refusal(
+                f"exists, and was not written by `extract` (there is no {self.state.name}); "
+                "delete it, or choose another --output"
+            )
+        if not self.record.may_replace(self.out):
+            raise self._refusal(
+                "is not as `extract` wrote it, and would be replaced; "
+                "move it away to keep it, then run the same command again: no answer is paid twice"
+            )
 
     def discard(self) -> None:
         """Delete the part and keep the previous file."""
@@ -90,11 +116,8 @@ class OutputFile:
             raise ConfigError(
                 "is not the state of an earlier `extract`; choose another --output", where=str(self.state)
             )
-        if self.out.exists() and self.out.stat().st_size and not self.state.exists():
-            raise self._refusal(
-                f"exists, and was not written by `extract` (there is no {self.state.name}); "
-                "delete it, or choose another --output"
-            )
+        if self._part.exists() and not self.state.exists():
+            raise self._refusal(f"would overwrite {self._part}, which no run has written; move it away")
         self._target.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self._target.parent, self.state.parent):
             if not os.access(folder, os.W_OK):
@@ -109,13 +132,6 @@ class OutputFile:
 
     def _refusal(self, message: str) -> ConfigError:
         return ConfigError(message, where=f"--output {self.out}")
-
-
-def _sha256(file: Path) -> str | None:
-    if not file.is_file():
-        return None
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _may_be_state(file: Path) -> bool:

@@ -19,6 +19,7 @@ _WRITTEN_TOGETHER: Final = (
     {"CURRENT", "LOCK"},  # a graph store
     {"nodes.csv", "relationships.csv"},  # for Neo4j
 )
+_TEXTS: Final = (".jsonl.texts", ".csv.texts", ".parquet.texts")  # of documents, beside the objects of a run
 _GENERATOR: Final = b'<meta name="generator" content="trustgraph-prompt'
 
 
@@ -106,17 +107,20 @@ def _in_folder(folder: Path, notes: list[str]) -> Iterator[Path]:
     """The documents below a folder, sorted; a note counts what was skipped."""
     skipped: Counter[str] = Counter()
     for parent, folders, names in os.walk(folder, onerror=lambda error: notes.append(f"skipped: {error}")):
-        if parent.endswith(".jsonl.texts") or any(files <= {*names} for files in _WRITTEN_TOGETHER):
+        if parent.endswith(_TEXTS) or any(files <= {*names} for files in _WRITTEN_TOGETHER):
             folders.clear()
             skipped["written by this program"] += len(names)
             continue
         skipped["hidden"] += sum(map(_is_hidden, (*folders, *names)))
         folders[:] = sorted(name for name in folders if not _is_hidden(name))
+        there = frozenset(names)
         for name in sorted(name for name in names if not _is_hidden(name)):
             suffix = Path(name).suffix.lower()
             if suffix not in SUFFIXES:
                 skipped[suffix or "without extension"] += 1
-            elif suffix in (".html", ".htm") and is_page_of_ours(Path(parent, name)):
+            elif (suffix == ".csv" and f"{name}.state" in there) or (
+                suffix in (".html", ".htm") and is_page_of_ours(Path(parent, name))
+            ):
                 skipped["written by this program"] += 1
             else:
                 yield Path(parent, name)

@@ -62,11 +62,11 @@ def _graph(clause: GraphClause | None, objects: Sequence[FoundObject]) -> Graph:
     if clause is None:
         return Graph()
     values = [orjson.loads(each.text) for each in objects]
-    graph = graph_of(clause, values, _named, tuple(_grounding(each.grounding) for each in objects))
+    graph = graph_of(clause, values, _named, tuple(groundings(each.grounding) for each in objects))
     return Graph({**graph.facts, **graph.labels})
 
 
-def _grounding(text: str | None) -> Mapping[str, Grounding | None]:
+def groundings(text: str | None) -> Mapping[str, Grounding | None]:
     found: Mapping[str, Any] = orjson.loads(text) if text else {}
     return {
         path: each

@@ -10,11 +10,12 @@ from pathlib import Path
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.graph import answer_statements
 from trustgraph_prompt.extraction.results import Result
-from trustgraph_prompt.extraction.written_files import check_file, check_folder, check_page
+from trustgraph_prompt.extraction.written_files import MayReplace, check_file, check_folder, check_page
 from trustgraph_prompt.graph.clause import example_for
 from trustgraph_prompt.graph.provenance import about_document
 from trustgraph_prompt.graph.statements import Statement
 from trustgraph_prompt.graph_store import rdf
+from trustgraph_prompt.graph_store.forget import forget_text
 from trustgraph_prompt.graph_store.neo4j import NODES, RELATIONSHIPS, write_neo4j
 from trustgraph_prompt.graph_store.page import write_page
 from trustgraph_prompt.graph_store.rdf_files import file_format, write_rdf
@@ -41,19 +42,23 @@ class GraphOutputs:
         """What is written."""
         return [path for path in (self.store, self.rdf, self.neo4j, self.page) if path is not None]
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that are replaced; a store is added to."""
+        neo4j = () if self.neo4j is None else (self.neo4j / NODES, self.neo4j / RELATIONSHIPS)
+        return [path for path in (self.rdf, *neo4j, self.page) if path is not None]
+
     def check(
         self,
         prompts: Sequence[PromptDefinition],
         used: Sequence[Path],
-        *,
-        may_replace: bool,
+        may_replace: MayReplace,
         waiting: Callable[[str], None],
     ) -> None:
-        """Check before a question is asked that there can be a graph, and that it can be written.
+        """Check that there can be a graph, and that writing it replaces nothing that no run wrote.
 
-        `used` are other files of the run, which must not be overwritten; files that exist are replaced only
-        if `may_replace`. `waiting` is told if another process uses the store. Raises `ConfigError`,
-        `StoreError`.
+        `used` are other files of the run, which must not be overwritten. `waiting` is told if another process
+        uses the store. Raises `ConfigError`, `StoreError`.
         """
         if not any(prompt.graph for prompt in prompts):
             line = example_for(prompts[0].contract)
@@ -64,12 +69,11 @@ class GraphOutputs:
             )
         if self.rdf is not None:
             file_format(self.rdf)
-            check_file("--rdf", self.rdf, used, may_replace=may_replace)
+            check_file("--rdf", self.rdf, used, may_replace)
         if self.page is not None:
-            check_page("--graph", self.page, used, may_replace=may_replace)
+            check_page("--graph", self.page, used, may_replace)
         if self.neo4j is not None:
-            names = (NODES, RELATIONSHIPS)
-            check_folder("--neo4j", self.neo4j, names, used, may_replace=may_replace)
+            check_folder("--neo4j", self.neo4j, (NODES, RELATIONSHIPS), used, may_replace)
         if self.store is not None:
             GraphStore.open(self.store, waiting=waiting).close()
 
@@ -78,11 +82,13 @@ class GraphOutputs:
         results: Iterable[Result],
         prompts: Mapping[str, PromptDefinition],
         model: str,
-        waiting: Callable[[str], None],
+        earlier: Mapping[str, str],
+        note: Callable[[str], None],
     ) -> list[Path]:
         """Write the graph of the results, and return where it is now.
 
-        `waiting` is told if another process uses the store. Raises `ConfigError`, `StoreError`.
+        The texts that files had `earlier`, by their hashes, leave the store. `note` is told that, and that
+        another process uses the store. Raises `ConfigError`, `StoreError`.
         """
         statements = _statements(results, prompts, model)
         if self.rdf is not None and not any((self.store, self.neo4j, self.page)):
@@ -90,9 +96,12 @@ class GraphOutputs:
             return [self.rdf]
         with (
             tempfile.TemporaryDirectory(prefix="trustgraph-prompt-") as folder,  # in memory, 0.6 GB a million
-            GraphStore.open(self.store or Path(folder), waiting=waiting) as store,
+            GraphStore.open(self.store or Path(folder), waiting=note) as store,
         ):
             store.add(statements)
+            for file, sha256 in earlier.items():
+                if gone := forget_text(store, sha256, file):
+                    note(f"{file}: its text has changed, and replaces {gone:,} statements of the one before")
             if self.rdf is not None:
                 write_rdf(store.dataset, self.rdf)
             if self.neo4j is not None:

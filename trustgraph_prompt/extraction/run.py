@@ -44,6 +44,10 @@ REQUESTS: Final = "persistent://local/extract/requests"
 ANSWERS: Final = "persistent://local/extract/answers"
 OBJECTS: Final = "persistent://local/extract/objects"
 SPLITTING: Final = "persistent://local/extract/splitting"
+RECORD: Final = "persistent://local/extract/record"
+OWNER: Final = "run"
+"""The key in the record of the command that the state belongs to, and of how the run asks."""
+
 LOCK: Final = "persistent://local/extract/lock"
 SUBSCRIPTION: Final = "extract"
 WORKSPACE: Final = "default"
@@ -110,7 +114,7 @@ def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
 
 
 class Extraction(Generic[Q]):
-    """A run over some questions. `state` is the file that keeps objects and answers, and the `splitting`.
+    """A run over some questions. `state` is the file that keeps objects and answers, `owner` and `splitting`.
 
     It ends early at a failed call that shows that every other call would fail as well; `is_hopeless` is set
     then.
@@ -126,12 +130,14 @@ class Extraction(Generic[Q]):
         terms: Mapping[str, object],
         concurrency: int,
         listen: Callable[[Result[Q]], None],
+        owner: Mapping[str, object] | None = None,
         splitting: Splitting | None = None,
     ) -> None:
         self.is_hopeless = False
         self._prompts = prompts
         self._provider = _Watched(provider, self._lose_hope)
         self._state = state
+        self._owner = owner
         self._splitting = splitting
         self._collector = ResultCollector(jobs, listen)
         self._stopping = asyncio.Event()
@@ -165,18 +171,18 @@ class Extraction(Generic[Q]):
         """
         async with await connect(f"embedded:{self._state}") as kept:
             await _lock(kept, self._state)
-            await self._record_splitting(kept)
+            await self._record(kept)
             await _catch_up(self._collector, kept, earlier=True)
             if self._collector.open:
                 async with await connect("embedded:") as volatile:
                     await self._work(kept, volatile)
                 await _catch_up(self._collector, kept, earlier=False)
 
-    async def _record_splitting(self, kept: Broker) -> None:
+    async def _record(self, kept: Broker) -> None:
+        if self._owner is not None:
+            await _send(kept, RECORD, OWNER, self._owner)
         if self._splitting and not self._splitting.began_with_first_splitter:
-            producer = await kept.producer(SPLITTING)
-            await producer.send(wire.encode(self._splitting.as_json()), key="splitting")
-            await producer.close()
+            await _send(kept, SPLITTING, "splitting", self._splitting.as_json())
 
     async def _lose_hope(self) -> None:
         """Stop before another call is made."""
@@ -256,9 +262,9 @@ def _concerns_every_call(error: ProviderError, call: Call) -> bool:
 
 async def _catch_up(collector: ResultCollector[Any], kept: Broker, *, earlier: bool) -> None:
     """Take all objects and answers in the state."""
-    for message in await _entries(kept, OBJECTS):
+    for message in await entries(kept, OBJECTS):
         collector.take_object(message)
-    for message in await _entries(kept, ANSWERS):
+    for message in await entries(kept, ANSWERS):
         collector.take_answer(message, earlier=earlier)
 
 
@@ -270,21 +276,27 @@ async def _take_kept(collector: ResultCollector[Any], state: Path) -> None:
 async def _has_only_answers(state: Path) -> bool:
     async with await connect(f"embedded:{state}") as kept:
         answers = await kept.reader(ANSWERS)
-        return await answers.behind() and not await _entries(kept, SPLITTING)
+        return await answers.behind() and not await entries(kept, SPLITTING)
 
 
 async def _splitting_in(state: Path) -> dict[str, Any] | None:
     async with await connect(f"embedded:{state}") as kept:
         return next(
-            (wire.decode(message.data, "splitting") for message in await _entries(kept, SPLITTING)), None
+            (wire.decode(message.data, "splitting") for message in await entries(kept, SPLITTING)), None
         )
 
 
-async def _entries(kept: Broker, topic: str) -> list[Message]:
+async def entries(kept: Broker, topic: str) -> list[Message]:
     """Return the last message of each key. Opening the topic as a table also makes it compacted."""
     table = await kept.table(topic)
     await table.close()
     return list(table.entries.values())
+
+
+async def _send(kept: Broker, topic: str, key: str, value: object) -> None:
+    producer = await kept.producer(topic)
+    await producer.send(wire.encode(value), key=key)
+    await producer.close()
 
 
 async def _lock(kept: Broker, state: Path) -> None:

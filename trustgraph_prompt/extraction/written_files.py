@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from trustgraph_prompt.documents.files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
 
+MayReplace = Callable[[Path], bool]
+"""Whether a file that exists is as an earlier run wrote it."""
 
-def check_file(option: str, path: Path, used: Iterable[Path], *, may_replace: bool) -> None:
-    """Check that a file can be written; one that exists is replaced only if `may_replace`.
+
+def check_file(option: str, path: Path, used: Iterable[Path], may_replace: MayReplace) -> None:
+    """Check that a file can be written, and that nothing which no run wrote is replaced.
 
     `used` are other files of the run. Raises `ConfigError`.
     """
@@ -19,22 +21,23 @@ def check_file(option: str, path: Path, used: Iterable[Path], *, may_replace: bo
         raise _refused(option, path, "is another file of this run; choose another name")
     if path.is_dir() or not _is_writable(path.parent):
         raise _refused(option, path, "cannot be written; give a file in a writable folder")
-    if path.exists() and not may_replace:
-        raise _refused(option, path, "exists, and no earlier run wrote it; choose another name")
+    if path.exists() and not may_replace(path):
+        raise _refused(
+            option,
+            path,
+            "exists, and is not as an earlier run wrote it; move it away, or choose another name",
+        )
 
 
-def check_page(option: str, path: Path, used: Iterable[Path], *, may_replace: bool) -> None:
-    """Check a file as `check_file` does, and that its name is one of HTML.
-
-    A page that exists may be a document, so only one that this program wrote is replaced.
-    """
+def check_page(option: str, path: Path, used: Iterable[Path], may_replace: MayReplace) -> None:
+    """Check a file as `check_file` does, and that its name is one of HTML."""
     if path.suffix not in (".html", ".htm"):
         raise _refused(option, path, "a page is HTML; end its name in .html")
-    check_file(option, path, used, may_replace=may_replace and is_page_of_ours(path))
+    check_file(option, path, used, may_replace)
 
 
 def check_folder(
-    option: str, folder: Path, names: Iterable[str], used: Iterable[Path], *, may_replace: bool
+    option: str, folder: Path, names: Iterable[str], used: Iterable[Path], may_replace: MayReplace
 ) -> None:
     """Check that files of these names can be written into a folder, which need not exist.
 
@@ -45,7 +48,7 @@ def check_folder(
         raise _refused(option, folder, "cannot be written; give a writable folder")
     if folder.exists():
         for name in names:
-            check_file(option, folder / name, used, may_replace=may_replace)
+            check_file(option, folder / name, used, may_replace)
 
 
 def _is_writable(folder: Path) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 import pyoxigraph as ox
 
 from trustgraph_prompt.errors import ConfigError, suggestion
+from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
 from trustgraph_prompt.graph_store.store import GRAPH_SAME, PREFIXES, GraphStore
 from trustgraph_prompt.graph_store.view import SourceDocument
@@ -99,4 +100,18 @@ def forget(store: GraphStore, document: str) -> int:
     """
     before = len(store.dataset)
     store.dataset.update(_FORGET.replace("$document", str(ox.NamedNode(document))), prefixes=PREFIXES)
+    return before - len(store.dataset)
+
+
+def forget_text(store: GraphStore, sha256: str, file: str) -> int:
+    """Remove the text that a file had; where other files have it too, only the name of this one.
+
+    Returns the number of statements that went, 0 if the store does not have the text of this file.
+    """
+    node, graph, before = ox.NamedNode(f"urn:sha256:{sha256}"), ox.NamedNode(GRAPH_SOURCE), len(store.dataset)
+    names = store.dataset.quads_for_pattern(node, ox.NamedNode(v.NAME), None, graph)
+    files = [quad.object.value for quad in names if isinstance(quad.object, ox.Literal)]
+    if [Path(each).name for each in files] == [Path(file).name]:  # which may have been named from elsewhere
+        return forget(store, node.value)
+    store.dataset.remove(ox.Quad(node, ox.NamedNode(v.NAME), ox.Literal(file), graph))
     return before - len(store.dataset)

@@ -103,13 +103,15 @@ def write_pairs(path: Path, resolved: Resolved) -> None:
                 writer.writerow((decision, verdict.reason, verdict.score, *cells))
 
 
-def apply_decisions(store: GraphStore, path: Path) -> tuple[int, int]:
+def apply_decisions(store: GraphStore, path: Path, *, then_replaced: bool = False) -> tuple[int, int]:
     """Join and separate what a person decided in a CSV file; returns how many pairs of each are new.
 
     Of the columns `decision`, `iri 1` and `iri 2` are read. What was joined before, and is in the way of a
-    decision, is taken apart. Nothing is written unless all rows are valid. Raises `ConfigError`.
+    decision, is taken apart. Nothing is written unless all rows are valid, and if the file is then replaced,
+    unless all columns are those of `write_pairs`. Raises `ConfigError`.
     """
-    decided = _read_decisions(path, {iri for each in read_view(store).things.values() for iri in each.iris})
+    known = {iri for each in read_view(store).things.values() for iri in each.iris}
+    decided = _read_decisions(path, known, then_replaced=then_replaced)
     was_same, was_apart = store.pairs(v.SAME_AS), store.pairs(v.DIFFERENT_FROM)
     joined = {pair for pair, is_same in decided.items() if is_same}
     apart = (was_apart | decided.keys()) - joined
@@ -136,7 +138,7 @@ def _joined(same: Set[frozenset[str]], apart: Set[frozenset[str]]) -> list[froze
     return [pair for pair in apart if pair <= groups.keys() and len({groups[iri] for iri in pair}) == 1]
 
 
-def _read_decisions(path: Path, known: Set[str]) -> dict[frozenset[str], bool]:
+def _read_decisions(path: Path, known: Set[str], *, then_replaced: bool) -> dict[frozenset[str], bool]:
     """The decided pairs, and whether they are the same. Raises `ConfigError`."""
     decisions: dict[frozenset[str], bool] = {}
     try:
@@ -149,6 +151,9 @@ def _read_decisions(path: Path, known: Set[str]) -> dict[frozenset[str], bool]:
         if missing := _COLUMNS_READ.difference(rows.fieldnames or ()):
             expected = ", ".join(sorted(missing))
             raise ConfigError("columns are missing", where=str(path), expected=expected)
+        if then_replaced and (own := [each for each in rows.fieldnames or () if each not in _COLUMNS]):
+            message = "has columns of your own, which would be lost: give --open another name"
+            raise ConfigError(message, where=str(path), found=", ".join(own))
         for number, row in enumerate(rows, 2):
             where = f"{path}, row {number}"
             decision, *iris = ((row[each] or "").strip() for each in ("decision", "iri 1", "iri 2"))

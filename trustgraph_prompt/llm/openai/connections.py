@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import ssl
+import weakref
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -110,6 +111,8 @@ class Connections:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._kept: aiohttp.ClientSession | None = None
         self._new: aiohttp.ClientSession | None = None
+        self._open: list[aiohttp.ClientSession] = []
+        weakref.finalize(self, _abandon, self._open)
 
     async def request(self, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
         """Return the response, its body still unread.
@@ -133,11 +136,11 @@ class Connections:
         """Close all connections, unless another event loop uses them. Idempotent."""
         if self._loop not in (None, asyncio.get_running_loop()) and self._loop.is_running():
             return
-        sessions = self._kept, self._new
+        sessions = [*self._open]
+        self._open.clear()
         self._loop = self._kept = self._new = None
         for session in sessions:
-            if session is not None:
-                await session.close()
+            await session.close()
 
     async def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -154,7 +157,7 @@ class Connections:
         traces = aiohttp.TraceConfig()
         traces.on_connection_reuseconn.append(_on_reuse)
         traces.on_request_chunk_sent.append(_on_sent)
-        return aiohttp.ClientSession(
+        session = aiohttp.ClientSession(
             # the limiter bounds how many calls are made at a time
             connector=aiohttp.TCPConnector(limit=0, ssl=self._trust, **pool),
             timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_timeout),
@@ -164,6 +167,20 @@ class Connections:
             cookie_jar=aiohttp.DummyCookieJar(),
             trace_configs=[traces],
         )
+        self._open.append(session)
+        return session
+
+
+def _abandon(sessions: Sequence[aiohttp.ClientSession]) -> None:
+    """Close the sessions of a provider that nobody closed, such as in a notebook that ends.
+
+    aiohttp would print of each that it is unclosed. Its public way to close one needs a running loop.
+    """
+    for session in sessions:
+        connector = session.connector
+        session.detach()
+        if connector is not None:
+            connector._close()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,184 @@
+"""`extract_document`: instances of a type from the chunks of files, in the way of the command `extract`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Generic, TypeVar, overload
+
+from trustgraph_prompt.ask.extraction import extraction_prompt, run_and_close
+from trustgraph_prompt.contract import Contract, Grounding
+from trustgraph_prompt.documents import listed
+from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.extraction import context, run
+from trustgraph_prompt.extraction.graph import groundings
+from trustgraph_prompt.extraction.results import Job, Result
+from trustgraph_prompt.extraction.run_record import RunRecord
+from trustgraph_prompt.extraction.splitting import Splitting
+from trustgraph_prompt.llm import Provider
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.reader import Rejected
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+_HOPELESS: Final = 20
+"""After this many failures in a row the rest is not asked: the server is down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkOutcome(Generic[T]):
+    """What came of asking about one chunk, and where the chunk is from.
+
+    `file` is the document, `sha256` the hash of its text, `number` that of the chunk from 1, `start` where
+    its `text` begins in the text of the document, `page` and `heading` where it begins in the file.
+    `grounding` has the positions in `text` of the values of each instance. `reason` is that of the answer,
+    and None where there is none, as for a file that cannot be read (a chunk 0); `problem` says why. `earlier`
+    says that the answer was kept from an earlier run.
+    """
+
+    file: str
+    sha256: str = ""
+    number: int = 0
+    start: int = 0
+    text: str = field(default="", repr=False)
+    page: int | None = None
+    heading: str | None = None
+    instances: list[T] = field(default_factory=list)
+    grounding: list[Mapping[str, Grounding | None]] = field(default_factory=list, repr=False)
+    rejected: list[Rejected] = field(default_factory=list, repr=False)
+    truncated: bool = False
+    reason: Reason | None = None
+    problem: str = ""
+    earlier: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a usable answer."""
+        return self.reason is Reason.SUCCESS
+
+
+async def aextract_document(
+    path: str | PathLike[str],
+    wanted: Any,
+    provider: Provider,
+    *,
+    instruction: str = "",
+    state: str | PathLike[str] | None = None,
+    chunk_size: int | str = 2000,
+    overlap: int | str = 0,
+    concurrency: int = 8,
+) -> list[ChunkOutcome[Any]]:
+    """Ask about each chunk of a file, or of all files in a folder; returns their outcomes in order.
+
+    `wanted` is a type, a schema or a contract as for `aextract`, with its `instruction`, or a prompt that
+    needs no term but `text`. `chunk_size` and `overlap` are those of the command: characters, or tokens as in
+    "800t"; an overlap also "10%". Answers are kept in the file `state`. Another run with it only asks what
+    has no answer yet, or has changed: prompt, model or text.
+
+    The provider stays open. Raises `ConfigError` if no file can be read, or if `state` belongs to something
+    else, `ContractError` as `aextract`, and `BrokerError` if another run uses the state. Unusable answers and
+    errors of the provider are not raised: see `ChunkOutcome`.
+    """
+    prompt = wanted if isinstance(wanted, PromptDefinition) else extraction_prompt(wanted, instruction)
+    size = parse_size(str(chunk_size), "chunk_size")
+    splitting = Splitting(size, parse_overlap(str(overlap), size, "overlap"))
+    prompts = replace(PromptSet.build({}), prompts={prompt.id: prompt})
+    if splitting.overlap.length:
+        prompts = context.showing_context(prompts, [prompt])
+    model = provider.identity.model or provider.identity.place
+    jobs, skipped = await asyncio.to_thread(_jobs, path, prompts.get(prompt.id), model, splitting)
+    with TemporaryDirectory() as folder:
+        kept = Path(state or Path(folder, "state"))
+        record = await asyncio.to_thread(RunRecord, kept, "extract", "state")  # has a loop of its own
+        results: dict[int, Result] = {}
+        failed_in_a_row = 0
+
+        def listen(result: Result) -> None:
+            nonlocal failed_in_a_row
+            results[result.job.position] = result
+            failed_in_a_row = failed_in_a_row + 1 if result.failure else 0
+            if failed_in_a_row == _HOPELESS:
+                extraction.stop()
+
+        extraction = run.Extraction(
+            jobs,
+            prompts,
+            provider,
+            state=kept,
+            terms={},
+            concurrency=concurrency,
+            listen=listen,
+            owner=record.owner(kept, model=model, terms={}, **splitting.as_json()),
+            splitting=splitting,
+        )
+        await extraction.run()
+    return [_outcome(results.get(job.position) or Result(job), prompt.contract) for job in jobs] + skipped
+
+
+@overload
+def extract_document(
+    path: str | PathLike[str], wanted: type[list[T]], provider: Provider, **options: Any
+) -> list[ChunkOutcome[T]]: ...
+
+
+@overload
+def extract_document(
+    path: str | PathLike[str], wanted: object, provider: Provider, **options: Any
+) -> list[ChunkOutcome[Any]]: ...
+
+
+def extract_document(
+    path: str | PathLike[str], wanted: Any, provider: Provider, **options: Any
+) -> list[ChunkOutcome[Any]]:
+    """Run `aextract_document`, with its options, in an event loop of its own.
+
+    The provider is closed, and opens new connections when it is used again. Raises `RuntimeError` where a
+    loop is running, and what `aextract_document` raises.
+    """
+    return run_and_close(
+        extract_document, lambda: aextract_document(path, wanted, provider, **options), provider
+    )
+
+
+def _jobs(
+    path: str | PathLike[str], prompt: PromptDefinition, model: str, splitting: Splitting
+) -> tuple[list[Job], list[ChunkOutcome[Any]]]:
+    """The questions about the chunks of files, and an outcome for each file that cannot be read."""
+    files, notes = listed([str(path)])
+    for note in notes:
+        log.info("%s", note)
+    jobs, unusable = run.jobs(files, [prompt], model=model, terms={}, splitting=splitting)
+    if unusable and not jobs:
+        raise unusable[0]
+    return jobs, [ChunkOutcome(error.where or "", problem=str(error)) for error in unusable]
+
+
+def _outcome(result: Result, contract: Contract) -> ChunkOutcome[Any]:
+    document, chunk, answer = result.job.document, result.job.chunk, result.answer
+    place = document.place(chunk.start)
+    origin: ChunkOutcome[Any] = ChunkOutcome(
+        document.file, document.sha256, chunk.number, chunk.start, chunk.text, place.page, place.heading
+    )
+    if answer is None:
+        return replace(origin, problem=result.failure or "was not asked: calls before it failed")
+    objects = [json.loads(found.text) for found in result.objects]
+    if contract.many and contract.format == "json":
+        objects = answer.value or []  # which is one value, and not published object by object
+    return replace(
+        origin,
+        instances=contract.build(objects) if contract.many else [contract.build(one) for one in objects],
+        grounding=[groundings(found.grounding) for found in result.objects],
+        rejected=answer.rejected_objects(),
+        truncated=bool(answer.truncated),
+        reason=Reason(answer.reason),
+        problem=answer.why,
+        earlier=result.earlier,
+    )

@@ -1,0 +1,144 @@
+"""What the state of a run records beside its answers: whose it is, how it asked, and which files it wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trustgraph_prompt import wire
+from trustgraph_prompt.broker import connect
+from trustgraph_prompt.documents.files import is_page_of_ours
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.extraction.run import OBJECTS, OWNER, RECORD, SPLITTING, entries
+
+
+class RunRecord:
+    """The record in a state. Paths are relative to the state's folder, so that all can be moved together.
+
+    The constructor raises `ConfigError` if the state belongs to another command than `command`, whose option
+    `option` names another file, and `BrokerError` if the state is unusable.
+    """
+
+    def __init__(self, state: Path, command: str, option: str) -> None:
+        self._state = state
+        self._command = command
+        self._entries = asyncio.run(_read(state)) if state.exists() else {}
+        if (owner := self.run.get("command", command)) != command:
+            about = f" for {file}" if (file := self.run.get("file")) else ""
+            raise ConfigError(
+                f"holds the answers of `{owner}`{about}; give `{command}` another {option}", where=str(state)
+            )
+
+    @property
+    def run(self) -> Mapping[str, Any]:
+        """Whose the state is, and how the last run asked; empty where no build with a record has run."""
+        found: Mapping[str, Any] = self._entries.get(OWNER, {})
+        return found
+
+    def owner(self, file: Path, **settings: object) -> dict[str, object]:
+        """What a run has to record: the command, the file that the state belongs to, and how it asks."""
+        return {"command": self._command, "file": file.name, **settings}
+
+    def may_replace(self, file: Path) -> bool:
+        """Whether a file is as an earlier run wrote it, so that nothing is lost with it.
+
+        A build without a record may have written a page of ours, or objects that are all in the state.
+        """
+        if (known := self._entries.get(self._key(file))) is not None:
+            return known["sha256"] in (None, sha256_of(file))
+        return self._state.exists() and (
+            is_page_of_ours(file) or _holds_only(file, asyncio.run(_objects_in(self._state)))
+        )
+
+    @contextmanager
+    def writing(self, files: Sequence[Path]) -> Iterator[None]:
+        """Record the hashes of the files that the block writes.
+
+        Meanwhile they count as written, so that a run that is killed in the block can be repeated.
+        """
+        self._note({self._key(file): {"sha256": None} for file in files})
+        try:
+            yield
+        finally:
+            hashes = {self._key(file): sha256_of(file) for file in files}
+            self._note({key: {"sha256": hash} if hash else None for key, hash in hashes.items()})
+
+    def text_in(self, store: Path, file: str) -> str | None:
+        """The hash of the text of a file that the last run put into a store."""
+        known: Mapping[str, str] = self._entries.get(self._key_of_text(store, file), {})
+        return known.get("sha256")
+
+    def note_texts(self, store: Path, hashes: Mapping[str, str]) -> None:
+        """Record which texts of files were put into a store."""
+        changed = {file: hash for file, hash in hashes.items() if self.text_in(store, file) != hash}
+        self._note({self._key_of_text(store, file): {"sha256": hash} for file, hash in changed.items()})
+
+    def _key(self, path: Path | str) -> str:
+        return os.path.relpath(os.path.realpath(path), os.path.realpath(self._state.parent))
+
+    def _key_of_text(self, store: Path, file: str) -> str:
+        return json.dumps(["text", self._key(store), self._key(file)])
+
+    def _note(self, changes: Mapping[str, Mapping[str, object] | None]) -> None:
+        """Record entries; None removes one."""
+        asyncio.run(_write(self._state, changes))
+        self._entries = {key: value for key, value in {**self._entries, **changes}.items() if value}
+
+
+def sha256_of(file: Path) -> str | None:
+    """The hash of a regular file, None of anything else. Raises `OSError`."""
+    if not file.is_file():
+        return None
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def hashes_in(objects: Path) -> dict[str, str]:
+    """The hashes of the texts of files, as JSON lines with an origin have them; empty for another file."""
+    try:
+        with objects.open("rb") as lines:
+            return {line["file"]: line["sha256"] for line in map(json.loads, lines)}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+async def _read(state: Path) -> dict[str, Any]:
+    async with await connect(f"embedded:{state}") as kept:
+        recorded = {message.key or "": message.data for message in await entries(kept, RECORD)}
+        if OWNER not in recorded and await entries(kept, SPLITTING):  # `eval` splits nothing
+            return {OWNER: {"command": "extract"}}
+        return {key: wire.decode(data, "record") for key, data in recorded.items()}
+
+
+async def _write(state: Path, changes: Mapping[str, Mapping[str, object] | None]) -> None:
+    async with await connect(f"embedded:{state}") as kept:
+        producer = await kept.producer(RECORD)
+        sends = (
+            producer.send(wire.encode(value) if value else b"", key=key) for key, value in changes.items()
+        )
+        await asyncio.gather(*sends)
+        await producer.close()
+
+
+async def _objects_in(state: Path) -> set[bytes]:
+    async with await connect(f"embedded:{state}") as kept:
+        return {wire.canonical(json.loads(message.data)) for message in await entries(kept, OBJECTS)}
+
+
+def _holds_only(file: Path, objects: set[bytes]) -> bool:
+    """Whether each line of a file is one of these objects, with its origin or without."""
+    try:
+        with file.open("rb") as lines:
+            values = map(json.loads, lines)
+            return all(
+                wire.canonical(each) in objects or wire.canonical(each["object"]) in objects
+                for each in values
+            )
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return False

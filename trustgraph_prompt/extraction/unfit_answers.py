@@ -1,0 +1,64 @@
+"""Counts the kept answers that no question of a run fits any more, and says what has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trustgraph_prompt.broker import connect
+from trustgraph_prompt.extraction.results import Job
+from trustgraph_prompt.extraction.run import ANSWERS, entries
+from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
+
+SETTINGS: Final = {
+    "model": "the model",
+    "terms": "--term",
+    "chunk-size": "--chunk-size",
+    "overlap": "--overlap",
+}
+"""What all questions depend on, as the record of a run has it, and for people."""
+
+Unfit = Counter[str]
+"""How many answers no question fits, by prompt and version, with a space between them."""
+
+
+def unfit_answers(state: Path, jobs: Iterable[Job]) -> tuple[Unfit, bool]:
+    """Count the kept answers to the prompts of these jobs that answer none of them.
+
+    Also returns whether a job has no answer. Raises `BrokerError` if the state is unusable.
+    """
+    prompts = {job.id: job.prompt for job in jobs}
+    return asyncio.run(_counted(state, prompts)) if state.exists() else (Unfit(), True)
+
+
+def why_unfit(fresh: Unfit, before: Mapping[str, Any], now: Mapping[str, Any], versions: set[str]) -> str:
+    """What has changed since the last run, so that these answers do not fit any more.
+
+    `before` and `now` are the records of both runs, the first empty for a build without a record. `versions`
+    are those of the prompts.
+    """
+    changed = [key for key in SETTINGS if key in before and before[key] != now[key]]
+    if changed:
+        return "; ".join(f"{SETTINGS[key]} was {before[key] or 'none'!s:.30}" for key in changed)
+    others = "" if "model" in before else ", or the model, a --term or the size of chunks"
+    texts = f"the texts of files, or which files are read{others}, have changed"
+    keys = (key.rpartition(" ") for key in fresh)
+    return "; ".join(
+        sorted({texts if key[-1] in versions else f"the prompt {key[0]} has changed" for key in keys})
+    )
+
+
+async def _counted(state: Path, prompts: Mapping[str, str]) -> tuple[Unfit, bool]:
+    asked, fitting, unfit = frozenset(prompts.values()), set[str](), Unfit()
+    async with await connect(f"embedded:{state}") as kept:
+        for message in await entries(kept, ANSWERS):
+            if message.key is not None and message.key in prompts:
+                fitting.add(message.key)
+                continue
+            answer = Answer.decode(message.data)
+            if answer.prompt in asked and answer.reason not in UNSERVED:
+                unfit[f"{answer.prompt} {answer.version}"] += 1
+    return unfit, len(fitting) < len(prompts)
