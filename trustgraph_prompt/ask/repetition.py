@@ -1,8 +1,12 @@
-"""Detects answers that repeat themselves, which are neither continued nor asked for again."""
+"""Detects answers that repeat themselves: they are ended, and neither continued nor asked for again."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from trustgraph_prompt.json_text.encoding import canonical
 
 #: Objects that a truncated answer must have before repetition in it means anything.
 _LEAST_OBJECTS = 8
@@ -14,6 +18,19 @@ _NEW_PART = 0.1
 #: have a few equal rows, so a short phrase has to come more often than a long one.
 _REPETITIONS = ((8, 240), (4, 1600))
 _FEWEST = min(times for times, _ in _REPETITIONS)
+
+#: Characters that a call writes in a loop, of a phrase of at most so many, before it is ended; and after how
+#: many more they are looked at again.
+_LOOP, _LONGEST_PHRASE, _LOOK = 8_000, 2_000, 1_000
+
+#: Objects in a row that are all known before a call is ended.
+_KNOWN_OBJECTS = 50
+
+#: What stands between the strings of a JSON text, and between the rows of a Markdown table.
+_BETWEEN_STRINGS = re.compile(r"(?:[\s\[\]{},:0-9.+-]|true|false|null|[eE](?=[0-9+-]))*")
+_BETWEEN_ROWS = re.compile(r"\|[ \t\r]*(?:\n|\\n)[ \t]*\|")
+_QUOTE = re.compile(r'(?<!\\)"')
+_NO_WORD = re.compile(r"[^\w.+-]")
 
 #: Characters at the end of a text in which phrases are looked for.
 _TAIL = 10_000
@@ -66,3 +83,73 @@ def _ends_with_repetition(tail: str) -> bool:
         ):
             return True
     return False
+
+
+class PhraseLoop:
+    """Watches a text while it is written: whether its end is one repeated phrase.
+
+    In a text of objects, of which only one of equal ones is kept, repeated objects are a loop as well.
+    """
+
+    def __init__(self, *, of_objects: bool) -> None:
+        self._of_objects = of_objects
+        self._tail = ""
+        self._pieces: list[str] = []
+        self._new = 0
+
+    def goes_on(self, piece: str) -> bool:
+        """Whether the text before this piece is a loop, so that the answer does not just end with it."""
+        looping = self._new >= _LOOK and self._is_loop()
+        self._pieces.append(piece)
+        self._new += len(piece)
+        return looping
+
+    def _is_loop(self) -> bool:
+        self._tail = (self._tail + "".join(self._pieces))[-_LOOP:]
+        self._pieces.clear()
+        self._new = 0
+        if len(self._tail) < _LOOP:
+            return False
+        # a phrase that is no longer than this begins anew after its own length, and nowhere before
+        period = self._tail.find(self._tail[:_LONGEST_PHRASE], 1, 2 * _LONGEST_PHRASE)
+        if period < 0 or not self._tail.startswith(self._tail[period:]):
+            return False
+        return self._tail.isspace() or _is_phrase(self._tail[:period], of_objects=self._of_objects)
+
+
+class ObjectLoop:
+    """Watches the objects of a call while they come; `new` leaves those that no earlier call brought."""
+
+    def __init__(self, new: Callable[[Iterable[Any]], list[Any]]) -> None:
+        self._new = new
+        self._keys: set[bytes] = set()
+        self._in_a_row = 0
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether the last objects are all known."""
+        return self._in_a_row >= _KNOWN_OBJECTS
+
+    def take(self, objects: Iterable[Any]) -> None:
+        """Take the next objects."""
+        for value in objects:
+            key = canonical(value)
+            is_known = key in self._keys or not self._new([value])
+            self._in_a_row = self._in_a_row + 1 if is_known else 0
+            self._keys.add(key)
+
+
+def _is_phrase(text: str, *, of_objects: bool) -> bool:
+    """Whether a text that repeats is a phrase: no numbers, rule of dashes, padding or equal rows of a table.
+
+    The text may begin anywhere in the phrase: it is turned until it begins between two words, and either half
+    of the parts between its quotes may be strings.
+    """
+    if len(set(filter(str.isalpha, text))) < 2 or _BETWEEN_ROWS.search(text + text):
+        return False
+    if of_objects and "{" in text:
+        return True
+    begin = _NO_WORD.search(text)
+    parts = _QUOTE.split(text if begin is None else text[begin.start() :] + text[: begin.start()])
+    halves = (parts[start::2] for start in range(min(len(parts), 2)))
+    return not (len(parts) % 2 and any(_BETWEEN_STRINGS.fullmatch(" ".join(half)) for half in halves))
