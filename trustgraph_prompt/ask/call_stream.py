@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from trustgraph_prompt.ask.deadline import Deadline, DeadlinePassed
-from trustgraph_prompt.ask.repetition import ObjectLoop, PhraseLoop
+from trustgraph_prompt.ask.repetition import LOOK, LOOP, ObjectLoop, is_loop
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.compute_thread import AT_ONCE, beside
 from trustgraph_prompt.contract import Contract, Grounded
@@ -75,9 +75,8 @@ class CallStream:
         self._read_seconds = 0.0
         #: Whether the call was ended because the model only repeated itself.
         self.is_loop = False
-        self._thinking_loop = PhraseLoop(of_objects=True)
-        self._text_loop = PhraseLoop(of_objects=contract.format == "jsonl")
         self._object_loop = ObjectLoop(new)
+        self._next_look = _UNLIMITED if contract.format == "text" else self._characters + LOOP
 
     @property
     def text(self) -> str:
@@ -158,14 +157,15 @@ class CallStream:
         return room is not None and (reported is None or reported >= room * _FULL)
 
     def _goes_on_in_a_loop(self, delta: Delta) -> bool:
-        if self._contract.format == "text":
-            return False
-        if delta.thinking and self._thinking_loop.goes_on(delta.thinking):
-            return True
-        return bool(delta.text) and (self._object_loop.is_loop or self._text_loop.goes_on(delta.text))
+        """Whether a delta continues a loop: what an answer ends with is none."""
+        self._next_look = self._characters + LOOK
+        if delta.text:
+            tail, of_objects = self._answer.text_tail(LOOP), self._contract.format == "jsonl"
+            return self._object_loop.is_loop or is_loop(tail, of_objects=of_objects)
+        return bool(delta.thinking) and is_loop(self._answer.thinking_tail(LOOP), of_objects=True)
 
     async def _take(self, delta: Delta) -> None:
-        if self._goes_on_in_a_loop(delta):
+        if self._characters >= self._next_look and self._goes_on_in_a_loop(delta):
             self.is_loop = True
             delta = Delta(finish_reason="error")
         self._characters += len(delta.text) + len(delta.thinking)
@@ -182,6 +182,8 @@ class CallStream:
                 self._given += objects
                 await self._pass_on(objects)
                 self._object_loop.take(objects)
+                if self._object_loop.is_loop:
+                    self._next_look = 0
         if is_long and self._characters > self._most:
             raise ProviderInvalidResponse(
                 f"the answer has more than the {self._most:,} characters that the budget allows"

@@ -19,9 +19,11 @@ _NEW_PART = 0.1
 _REPETITIONS = ((8, 240), (4, 1600))
 _FEWEST = min(times for times, _ in _REPETITIONS)
 
-#: Characters that a call writes in a loop, of a phrase of at most so many, before it is ended; and after how
-#: many more they are looked at again.
-_LOOP, _LONGEST_PHRASE, _LOOK = 8_000, 2_000, 1_000
+#: Characters that a call writes in a loop before it is ended; after how many more they are looked at again.
+LOOP, LOOK = 8_000, 1_000
+
+#: Characters of the longest phrase of a loop.
+_LONGEST_PHRASE = 2_000
 
 #: Objects in a row that are all known before a call is ended.
 _KNOWN_OBJECTS = 50
@@ -85,36 +87,18 @@ def _ends_with_repetition(tail: str) -> bool:
     return False
 
 
-class PhraseLoop:
-    """Watches a text while it is written: whether its end is one repeated phrase.
+def is_loop(tail: str, *, of_objects: bool) -> bool:
+    """Whether the last `LOOP` characters of a text are one repeated phrase, or white space.
 
-    In a text of objects, of which only one of equal ones is kept, repeated objects are a loop as well.
+    In a text of objects, a repeated object is a phrase as well.
     """
-
-    def __init__(self, *, of_objects: bool) -> None:
-        self._of_objects = of_objects
-        self._tail = ""
-        self._pieces: list[str] = []
-        self._new = 0
-
-    def goes_on(self, piece: str) -> bool:
-        """Whether the text before this piece is a loop, so that the answer does not just end with it."""
-        looping = self._new >= _LOOK and self._is_loop()
-        self._pieces.append(piece)
-        self._new += len(piece)
-        return looping
-
-    def _is_loop(self) -> bool:
-        self._tail = (self._tail + "".join(self._pieces))[-_LOOP:]
-        self._pieces.clear()
-        self._new = 0
-        if len(self._tail) < _LOOP:
-            return False
-        # a phrase that is no longer than this begins anew after its own length, and nowhere before
-        period = self._tail.find(self._tail[:_LONGEST_PHRASE], 1, 2 * _LONGEST_PHRASE)
-        if period < 0 or not self._tail.startswith(self._tail[period:]):
-            return False
-        return self._tail.isspace() or _is_phrase(self._tail[:period], of_objects=self._of_objects)
+    if len(tail) < LOOP:
+        return False
+    # a phrase that is no longer than this begins anew after its own length, and nowhere before
+    period = tail.find(tail[:_LONGEST_PHRASE], 1, 2 * _LONGEST_PHRASE)
+    if period < 0 or not tail.startswith(tail[period:]):
+        return False
+    return tail.isspace() or _is_phrase(tail[:period], of_objects=of_objects)
 
 
 class ObjectLoop:
@@ -123,6 +107,7 @@ class ObjectLoop:
     def __init__(self, new: Callable[[Iterable[Any]], list[Any]]) -> None:
         self._new = new
         self._keys: set[bytes] = set()
+        self._unlooked: list[Any] = []
         self._in_a_row = 0
 
     @property
@@ -131,12 +116,16 @@ class ObjectLoop:
         return self._in_a_row >= _KNOWN_OBJECTS
 
     def take(self, objects: Iterable[Any]) -> None:
-        """Take the next objects."""
-        for value in objects:
+        """Take the next objects; most answers have too few to look at."""
+        self._unlooked += objects
+        if len(self._keys) + self._in_a_row + len(self._unlooked) <= _KNOWN_OBJECTS:
+            return
+        for value in self._unlooked:
             key = canonical(value)
             is_known = key in self._keys or not self._new([value])
             self._in_a_row = self._in_a_row + 1 if is_known else 0
             self._keys.add(key)
+        self._unlooked.clear()
 
 
 def _is_phrase(text: str, *, of_objects: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trustgraph_prompt.cost import Usage
@@ -47,6 +47,14 @@ class DeltaAccumulator:
         """The model's reasoning, which is not part of the content."""
         return "".join(self._thinking)
 
+    def text_tail(self, length: int) -> str:
+        """The last characters of the content."""
+        return _tail(self._text, length)
+
+    def thinking_tail(self, length: int) -> str:
+        """The last characters of the reasoning."""
+        return _tail(self._thinking, length)
+
     @property
     def finish_reason(self) -> FinishReason | None:
         """Why the model stopped; "tool_calls" even if the server says "stop" of a tool that was forced."""
@@ -84,3 +92,11 @@ class DeltaAccumulator:
     def tokens(self, call: Call) -> int:
         """All tokens of `usage_of`."""
         return self.usage_of(call).tokens
+
+
+def _tail(pieces: Sequence[str], length: int) -> str:
+    start, found = len(pieces), 0
+    while start and found < length:
+        start -= 1
+        found += len(pieces[start])
+    return "".join(pieces[start:])[-length:]
