@@ -356,9 +356,12 @@ class TestInterrupted:
         with started("extract", DOCUMENT, "--provider", f"scripted:{stuck}", "-o", out) as process:
             assert process.stderr is not None
             assert "asking about 7 chunks" in process.stderr.readline()
-            wait_for_state(out)
+            while "8 calls in progress (the longest for " not in process.stderr.readline():
+                pass
             process.send_signal(signal.SIGINT)
-            assert "interrupt again" in process.stderr.readline()
+            while "interrupt again" not in (line := process.stderr.readline()):
+                pass
+            assert line.startswith("waiting for 8 calls in progress (the longest for ")
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=60) == 130
 
@@ -371,13 +374,6 @@ class TestInterrupted:
             assert result.returncode == 1
             assert "another run is using it" in result.stderr
             assert out.with_name("o.jsonl.part").stat().st_size > 0
-
-
-def wait_for_state(out: Path, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not out.with_name(out.name + ".state").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class TestFilesThatAreNoDocuments:

@@ -73,7 +73,7 @@ class TestBudgets:
 
     async def test_thinking_is_counted_where_nobody_reports_it(self, asked: Asked) -> None:
         def silent(call: Call) -> Iterable[Delta]:
-            thought = [Delta(thinking="hm, " * 1000)] * 10
+            thought = [Delta(thinking="0123" * 1000)] * 10
             return [*thought, Delta(lines([int(call.labels["call"])])), Delta(finish_reason="length")]
 
         outcome = await asked(ScriptedProvider(silent), budget=Budget(tokens=5_000))

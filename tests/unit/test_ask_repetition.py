@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from itertools import cycle, islice
 from typing import Any
 
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.asking import Asked, Script, cut, lines, numbers, why
-from trustgraph_prompt.llm import Call, RuntimeConfig, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.llm import Call, Delta, RuntimeConfig, ScriptedAnswer, ScriptedProvider
 
 PHRASES = ["the ", "A knowledge graph is a graph of knowledge. ", "\n", '{"n": ', "word " * 60]
 
@@ -170,3 +172,113 @@ async def test_a_model_that_invents_for_ever_is_ended(asked: Asked, format: str)
 
     assert len(outcome.calls) == 51
     assert outcome.truncated is True
+
+
+def endless(text: str, *, before: str = "", thinking: bool = False) -> Endless:
+    return Endless(before, text, thinking=thinking)
+
+
+class Endless(Script):
+    """A model that writes the same for 200,000 characters, and counts how many were taken."""
+
+    def __init__(self, before: str, text: str, *, thinking: bool) -> None:
+        super().__init__()
+        self._before, self._text, self._thinking = before, text, thinking
+        self.taken = self.written = 0
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        self.calls.append(call)
+        whole = self._before + self._text * (200_000 // len(self._text))
+        for start in range(0, len(whole), 50):
+            piece = whole[start : start + 50]
+            self.taken += len(piece)
+            yield Delta(thinking=piece) if self._thinking else Delta(piece)
+            self.written += len(piece)
+        yield Delta(finish_reason="stop")
+
+
+LOOPS = [
+    ("json", '{"n": "', "and so it went on, "),
+    ("json", "", "Here is the object. "),
+    ("json", '{"n": "', '\\n\\nWait, the text says \\"Etna\\". '),
+    ("json", '{"n": 1}', " \n"),
+    ("jsonl", "", '{"n": "one"}\n'),
+    ("jsonl", '{"n": 1}\n', "Is there another? There is none. "),
+]
+
+
+@pytest.mark.parametrize(("format", "before", "phrase"), LOOPS)
+async def test_call_that_repeats_a_phrase_is_ended_and_not_continued(
+    asked: Asked, format: str, before: str, phrase: str
+) -> None:
+    model = endless(phrase, before=before)
+    outcome = await asked(model, format=format, attempts=3, contract={"schema": {}} if not before else {})
+
+    assert len(outcome.calls) == 1
+    assert model.taken < 10_000
+    assert outcome.usage.completion_tokens == model.written // 4  # estimated
+    if before != '{"n": 1}':  # which is complete
+        assert outcome.truncated is True
+        assert "repeated itself" in outcome.issues[-1].message
+
+
+async def test_call_that_thinks_in_a_loop_is_ended(asked: Asked) -> None:
+    model = endless("But wait, let me check again.\n", thinking=True)
+    outcome = await asked(model, attempts=3)
+
+    assert (outcome.reason, outcome.truncated, len(outcome.calls)) == (Reason.EMPTY, True, 1)
+    assert model.taken < 10_000
+
+
+async def test_call_whose_last_50_objects_are_known_is_ended(asked: Asked) -> None:
+    model = endless("".join(f'{{"n": {n}}}\n' for n in range(400)))
+    outcome = await asked(model)
+
+    assert outcome.value[:450] == numbers([*range(400), *range(50)])
+    assert (outcome.truncated, len(outcome.calls)) == (True, 1)
+    assert model.taken < 450 * len('{"n": 399}\n')
+
+
+@pytest.mark.parametrize(
+    ("row", "end"),
+    [
+        ("0, ", "0]"),
+        ("0.5, -1e3, ", "0]"),
+        ("null, true, ", "0]"),
+        ('["n/a", "none", 0], ', "0]"),
+        ('{"name": "n/a", "height": null},\n', "0]"),
+        ('"' + "-" * 300 + '", ', "0]"),
+        ('"' + "A" * 300 + '", ', "0]"),
+        ('"| none | n/a |\\n| none | n/a |\\n", ', "0]"),
+    ],
+)
+async def test_equal_numbers_and_rows_are_no_loop(asked: Asked, row: str, end: str) -> None:
+    text = "[" + row * (20_000 // len(row)) + end
+    outcome = await asked(Script(ScriptedAnswer(text)), format="json", contract={"schema": {"type": "array"}})
+
+    assert outcome.ok
+    assert outcome.value == json.loads(text)
+
+
+async def test_table_in_one_string_is_no_loop(asked: Asked) -> None:
+    table = "| name | height |\n" * 1_000
+    script = Script(ScriptedAnswer(json.dumps(table)))
+    outcome = await asked(script, format="json", contract={"schema": {"type": "string"}})
+
+    assert outcome.value == table
+
+
+async def test_text_is_passed_on_whatever_it_repeats(asked: Asked) -> None:
+    model = endless("and on, ")
+    outcome = await asked(model, format="text")
+
+    assert outcome.ok
+    assert len(outcome.value) == 200_000
+
+
+async def test_answer_that_ends_with_a_repetition_has_ended(asked: Asked) -> None:
+    text = json.dumps("and on, " * 1_200)
+    script = Script(ScriptedAnswer(text, chunk=10_000))
+    outcome = await asked(script, format="json", contract={"schema": {"type": "string"}})
+
+    assert outcome.truncated is False

@@ -100,7 +100,7 @@ class Queue:
     ids: Iterable[str]
     deliveries: Counter[str] = field(default_factory=Counter)
     answered: dict[str, float] = field(default_factory=dict)
-    dead: set[str] = field(default_factory=set)
+    dead: dict[str, float] = field(default_factory=dict)
 
     async def work(self, concurrency: int = 8) -> None:
         self._messages = deque(self.ids)
@@ -138,7 +138,7 @@ class Queue:
                     if outcome.ok:
                         self.answered[id] = now()
                     else:
-                        self.dead.add(id)
+                        self.dead[id] = now()
                     return
 
     async def _put_back(self, id: str, seconds: float) -> None:
@@ -199,7 +199,7 @@ def test_one_poisoned_request_opens_no_circuit_and_is_its_own_dead_letter() -> N
 
     run(queue.work())
 
-    assert queue.dead == {"7"}
+    assert set(queue.dead) == {"7"}
     assert circuit_of(queue.model).openings == 0
     assert queue.deliveries == Counter({id: 5 if id == "7" else 1 for id in ids(200)})
 
@@ -212,8 +212,129 @@ def test_poisoned_requests_that_fill_all_slots_hold_up_nobody(error: Callable[[]
 
     run(queue.work(concurrency=4))
 
-    assert queue.dead == poisoned
+    assert set(queue.dead) == poisoned
     assert len(queue.answered) == 42
+
+
+async def has_the_model(model: str | None) -> None: ...
+
+
+@pytest.mark.parametrize("order", ["3210456789", "9876543210", "4051627389"])
+@pytest.mark.parametrize("concurrency", [4, 8, 10])
+def test_four_poisoned_requests_delay_the_others_by_seconds_and_are_dead_letters_within_minutes(
+    order: str, concurrency: int
+) -> None:
+    server = Server(lambda request: broken() if request in "0123" else None)
+    queue = Queue(breaker(server, has_the_model), order)
+
+    run(queue.work(concurrency))
+
+    assert set(queue.dead) == set("0123")
+    assert max(queue.dead.values()) < 3 * MINUTES
+    assert set(queue.answered) == set("456789")
+    assert max(queue.answered.values()) <= 2 + 10
+
+
+@pytest.mark.parametrize("begin", [0.5, 3.3, 30.3])
+@pytest.mark.parametrize("waiting", [3, 100])
+def test_outage_of_63_seconds_makes_no_dead_letter_though_the_server_lists_its_model(
+    begin: float, waiting: int
+) -> None:
+    queue = Queue(breaker(Server(until(begin + 63, broken, begin)), has_the_model), ids(waiting))
+
+    run(queue.work())
+
+    assert len(queue.answered) == waiting
+    assert max(queue.deliveries.values()) <= 2
+
+
+def opened_by_five_failures() -> Circuit:
+    circuit = Circuit(clock=now, uniform=lambda a, b: b)
+    for id in "abcde":
+        circuit.failed(id, broken(), has_recovered)
+    assert circuit.is_open
+    return circuit
+
+
+async def has_recovered() -> bool:
+    return True
+
+
+def test_answer_that_begins_after_the_failures_closes_the_circuit() -> None:
+    async def main() -> None:
+        circuit = opened_by_five_failures()
+        circuit.succeeded("f", began=0.0, probe=False)
+        assert not circuit.is_open
+
+    run(main())
+
+
+def test_answer_to_a_call_from_before_the_last_answer_leaves_the_circuit_open() -> None:
+    async def main() -> None:
+        circuit = Circuit(clock=now)
+        await asyncio.sleep(5)
+        circuit.succeeded("before", began=0.0, probe=False)
+        for id in "abcde":
+            circuit.failed(id, broken(), has_recovered)
+        await asyncio.sleep(5)
+        circuit.succeeded("in progress", began=4.9, probe=False)
+        assert circuit.is_open
+        circuit.succeeded("in progress, too", began=9.9, probe=False)  # before the answer that came just now
+        assert circuit.is_open
+        circuit.succeeded("new", began=10.0, probe=False)
+        assert not circuit.is_open
+
+    run(main())
+
+
+def test_answer_in_progress_closes_no_circuit_of_a_server_that_is_certainly_down() -> None:
+    async def main() -> None:
+        circuit = Circuit(clock=now)
+        circuit.open(refused())
+        circuit.succeeded("in progress", began=0.0, probe=False)
+        assert circuit.is_open
+        circuit.close()
+
+    run(main())
+
+
+def test_next_probe_is_the_least_suspected_of_those_that_wait() -> None:
+    async def main() -> None:
+        circuit = opened_by_five_failures()
+        waiting = {id: asyncio.create_task(circuit.turn(id)) for id in "abxy"}
+        await asyncio.sleep(1.5)
+        assert [id for id, task in waiting.items() if task.done()] == ["x"]
+        circuit.close()
+
+    run(main())
+
+
+def test_suspect_is_the_probe_if_nobody_else_comes_within_a_second() -> None:
+    async def main() -> None:
+        circuit = opened_by_five_failures()
+        suspect = asyncio.create_task(circuit.turn("a"))
+        await circuit.room.wait()
+        assert not circuit.admits("b")  # redelivered, and as suspect
+        await asyncio.sleep(0.9)
+        assert not suspect.done()
+        await asyncio.sleep(0.2)
+        assert suspect.done()
+        circuit.close()
+
+    run(main())
+
+
+def test_newcomer_is_the_probe_in_the_place_of_a_suspect() -> None:
+    async def main() -> None:
+        circuit = opened_by_five_failures()
+        suspect = asyncio.create_task(circuit.turn("a"))
+        await circuit.room.wait()
+        assert circuit.admits("new")
+        await asyncio.sleep(1.5)
+        assert not suspect.done()
+        circuit.close()
+
+    run(main())
 
 
 def test_a_poisoned_request_within_an_outage_is_found_out_after_it() -> None:
@@ -223,7 +344,7 @@ def test_a_poisoned_request_within_an_outage_is_found_out_after_it() -> None:
 
     run(queue.work())
 
-    assert queue.dead == {"0"}
+    assert set(queue.dead) == {"0"}
     assert len(queue.answered) == 29
 
 
@@ -435,9 +556,6 @@ def test_a_handful_of_requests_outlives_twenty_minutes(over_topics: bool) -> Non
     outage = until(20 * MINUTES, late if over_topics else broken, begin=0)
     server = Server(outage, system="topic" if over_topics else "test")
     circuit = Circuit("here", "small", clock=now, uniform=random.Random(1).uniform)
-
-    async def has_the_model(model: str | None) -> None: ...
-
     model = CircuitBreaker(server, lambda model: circuit, ready=None if over_topics else has_the_model)
     queue = Queue(model, ids(3))
 

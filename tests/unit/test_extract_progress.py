@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.test_extract_summary import JOB
-from trustgraph_prompt.cli import progress
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
+from trustgraph_prompt.cli.progress import Progress
+from trustgraph_prompt.llm import ScriptedProvider
+from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
 
 
 def test_a_log_gets_a_line_soon_and_then_one_a_minute(
@@ -14,9 +16,9 @@ def test_a_log_gets_a_line_soon_and_then_one_a_minute(
 ) -> None:
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    summary = ExtractSummary([JOB])
+    progress = Progress(ExtractSummary([JOB]), CallsInProgress(ScriptedProvider([])))
     seconds = []
-    with progress.shown(summary) as update:
+    with progress.shown() as update:
         capsys.readouterr()
         for second in range(3600):
             now = float(second)

@@ -12,6 +12,7 @@ import pytest
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.documents import Chunk, Document, Place
 from trustgraph_prompt.extraction.results import FoundObject, Job, ObjectsFile, Result, ResultCollector
+from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, RunIsEnding
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
 
@@ -76,6 +77,23 @@ def test_a_failure_of_an_earlier_run_is_asked_again_and_not_mistaken_for_one_of_
     assert gatherer.open == 1
     gatherer.take_answer(answered("r0", id="8"))
     assert results[0].failure is None
+
+
+def test_answer_that_took_too_long_counts_in_its_run_and_is_asked_again_in_the_next() -> None:
+    truncated = answered("r0", calls=({"error": f"{AnswerTookTooLong.category}: more than 600 seconds"},))
+    results: list[Result] = []
+    ResultCollector([job(0)], results.append).take_answer(truncated)
+    assert len(results) == 1
+    next_run = ResultCollector([job(0)], results.append)
+    next_run.take_answer(truncated, earlier=True)
+    assert next_run.open == 1
+
+
+def test_question_that_the_end_of_a_run_kept_from_being_asked_stays_open() -> None:
+    collector = ResultCollector([job(0)], lambda result: None)
+    calls = ({"error": f"{RunIsEnding.category}: the question was not asked"},)
+    collector.take_answer(answered("r0", reason="provider_error", calls=calls))
+    assert collector.open == 1
 
 
 def test_a_failure_says_why() -> None:

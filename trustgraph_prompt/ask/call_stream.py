@@ -11,13 +11,14 @@ from time import perf_counter
 from typing import Any
 
 from trustgraph_prompt.ask.deadline import Deadline, DeadlinePassed
+from trustgraph_prompt.ask.repetition import LOOK, LOOP, ObjectLoop, is_loop
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.compute_thread import AT_ONCE, beside
 from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable
 from trustgraph_prompt.json_text.encoding import canonical
-from trustgraph_prompt.llm import Delta
+from trustgraph_prompt.llm import Call, Delta
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
 from trustgraph_prompt.reader.reading import steps
@@ -49,7 +50,7 @@ class CallStream:
     """One call while it runs. `new` filters out objects that earlier calls brought.
 
     The prefill of `step` was passed on before, and is only read. What takes long to read is read in a thread,
-    a slice at a time. An answer is received up to its limit of `characters`.
+    a slice at a time. An answer is received up to its limit of `characters`, or until it is a loop.
     """
 
     def __init__(
@@ -72,6 +73,10 @@ class CallStream:
         self._few = min(AT_ONCE // max(steps(1, contract), 1), self._most)
         self._given: list[Any] = []
         self._read_seconds = 0.0
+        #: Whether the call was ended because the model only repeated itself.
+        self.is_loop = False
+        self._object_loop = ObjectLoop(new)
+        self._next_look = _UNLIMITED if contract.format == "text" else self._characters + LOOP
 
     @property
     def text(self) -> str:
@@ -91,14 +96,14 @@ class CallStream:
         self._given = await self._feed_slices(self._step.prefill)
         if not await self._receive_within(deltas, seconds):
             raise ProviderUnavailable("the seconds of the budget ended before the answer did")
-        if self._answer.finish_reason == "error" and not self.text:
+        if self._answer.finish_reason == "error" and not (self.text or self.is_loop):
             raise ProviderUnavailable("the provider ended the answer with an error before it began")
 
     async def _receive_within(self, deltas: AsyncGenerator[Delta, None], seconds: float | None) -> bool:
         """Whether the stream ended in time. The timeout does not interrupt the listener."""
         with Deadline(seconds) as deadline:
             async with aclosing(deltas):
-                while not deadline.has_passed:
+                while not (deadline.has_passed or self.is_loop):
                     try:
                         delta = await deadline.wait(anext(deltas))
                     except StopAsyncIteration:
@@ -106,7 +111,7 @@ class CallStream:
                     except DeadlinePassed:
                         break
                     await self._take(delta)
-        return False
+        return self.is_loop
 
     async def reply(self, report: CallReport, broken: ProviderError | None, *, room: int | None) -> Reply:
         """Read the whole text, once the stream has ended, and pass on what is final only now.
@@ -127,11 +132,13 @@ class CallStream:
             self._step.prefill + self.text,
             None if self._answer.has_ended else broken,
             filled=self._answer.finish_reason == "length" and self._fills(room),
+            is_loop=self.is_loop,
         )
 
-    def report(self, why: str, error: ProviderError | None, cost: float | None) -> CallReport:
-        """The report of the call for the outcome."""
-        return self._answer.report(why, f"{error.category}: {error}" if error else None, cost)
+    def report(self, call: Call, why: str, error: ProviderError | None, cost: float | None) -> CallReport:
+        """The report of the call for the outcome; the tokens of one that was broken off are estimated."""
+        report = self._answer.report(why, f"{error.category}: {error}" if error else None, cost)
+        return replace(report, usage=self._answer.usage_of(call)) if error or self.is_loop else report
 
     @property
     def usage(self) -> Usage:
@@ -149,7 +156,18 @@ class CallStream:
         reported = self._answer.usage.completion_tokens
         return room is not None and (reported is None or reported >= room * _FULL)
 
+    def _goes_on_in_a_loop(self, delta: Delta) -> bool:
+        """Whether a delta continues a loop: what an answer ends with is none."""
+        self._next_look = self._characters + LOOK
+        if delta.text:
+            tail, of_objects = self._answer.text_tail(LOOP), self._contract.format == "jsonl"
+            return self._object_loop.is_loop or is_loop(tail, of_objects=of_objects)
+        return bool(delta.thinking) and is_loop(self._answer.thinking_tail(LOOP), of_objects=True)
+
     async def _take(self, delta: Delta) -> None:
+        if self._characters >= self._next_look and self._goes_on_in_a_loop(delta):
+            self.is_loop = True
+            delta = Delta(finish_reason="error")
         self._characters += len(delta.text) + len(delta.thinking)
         is_long = self._characters > self._few
         if is_long and self._characters > self._most:
@@ -163,6 +181,9 @@ class CallStream:
             elif objects and self._contract.format == "jsonl":
                 self._given += objects
                 await self._pass_on(objects)
+                self._object_loop.take(objects)
+                if self._object_loop.is_loop:
+                    self._next_look = 0
         if is_long and self._characters > self._most:
             raise ProviderInvalidResponse(
                 f"the answer has more than the {self._most:,} characters that the budget allows"

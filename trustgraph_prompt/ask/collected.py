@@ -194,7 +194,7 @@ class Collected:
         self.is_over = reply.has_failed_for_good or is_repetition or capped or reply.exceeds_validation
 
     def _is_repetition(self, reply: Reply) -> bool:
-        if repeats_text(reply.text, reply.report.text):
+        if reply.is_loop or repeats_text(reply.text, reply.report.text):
             return True
         if self.contract.format != "jsonl":
             return False

@@ -196,7 +196,7 @@ class _Calls:
         except ProviderError as error:
             broken = without_frames(error)
         cost = self._meter.pay(call, stream.usage, stream.written, failed=broken is not None)
-        report = stream.report(why, broken, cost)
+        report = stream.report(call, why, broken, cost)
         self.collected.calls.append(report)
         self._made += 1
         if broken and not stream.text:

@@ -91,7 +91,7 @@ class Reply:
 
     `text` is the answer so far, including the prefill of the step; `outcome` is what was read from it.
     `broken` is the error that broke off the call. `filled`: the answer has reached the token limit of the
-    prompt.
+    prompt. `is_loop`: it was ended because it only repeated itself.
     """
 
     step: Step
@@ -100,6 +100,7 @@ class Reply:
     text: str
     broken: ProviderError | None = None
     filled: bool = False
+    is_loop: bool = False
 
     @property
     def is_truncated(self) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.extraction.run import Extraction
     from trustgraph_prompt.extraction.splitting import Splitting
     from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
     from trustgraph_prompt.llm.spending import SpendingLimit
     from trustgraph_prompt.prompts import PromptSet
 
@@ -38,6 +39,7 @@ def run(
     questions: Sequence[Q],
     prompts: PromptSet,
     provider: Provider,
+    calls: CallsInProgress,
     summary: progress.Summary,
     listen: Callable[[Result[Q]], None],
     *,
@@ -49,8 +51,8 @@ def run(
 ) -> Ending:
     """Ask until all is answered, the run is hopeless or a signal ends it, then close the provider.
 
-    `listen` gets each result, and adds it to the summary, which is shown meanwhile. Raises `BrokerError` if
-    the state is unusable, and a `TrustgraphPromptError` of `listen`.
+    `listen` gets each result, and adds it to the summary, which is shown meanwhile with the `calls` within
+    `provider`. Raises `BrokerError` if the state is unusable, and a `TrustgraphPromptError` of `listen`.
     """
     import asyncio
 
@@ -74,34 +76,46 @@ def run(
         owner=owner,
         splitting=splitting,
     )
-    with progress.shown(summary) as update:
-        interrupted = asyncio.run(_run_until_signal(extraction, provider))
-    return Ending(interrupted, extraction.is_hopeless)
+    shown = progress.Progress(summary, calls)
+    with shown.shown() as update:
+        asyncio.run(_run_until_signal(extraction, provider, calls, shown, update))
+    return Ending(shown.is_ending, extraction.is_hopeless)
 
 
-async def _run_until_signal(extraction: Extraction[Q], provider: Provider) -> bool:
-    """Run, and close the provider; return whether there was a signal."""
+async def _run_until_signal(
+    extraction: Extraction[Q],
+    provider: Provider,
+    calls: CallsInProgress,
+    shown: progress.Progress,
+    update: Callable[[], None],
+) -> None:
+    """Run, and close the provider. The first signal stops the run, the second one ends its calls."""
     import asyncio
 
-    interrupted = False
-
     def stop() -> None:
-        nonlocal interrupted
-        if interrupted:
+        if shown.is_ending:
             extraction.give_up()
-        else:
-            output.note("stopping after the calls in progress; interrupt again to stop at once")
-            extraction.stop()
-        interrupted = True
+            return
+        shown.is_ending = True
+        waits = f"waiting for {shown.calls}" if shown.calls else "stopping"
+        output.note(f"{waits}; interrupt again to end at once")
+        calls.end()
+        extraction.stop()
+
+    async def update_every_second() -> None:
+        while True:
+            await asyncio.sleep(1)
+            update()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
+    updating = asyncio.create_task(update_every_second())
     try:
         await extraction.run()
     finally:
+        updating.cancel()
         await provider.close()
-    return interrupted
 
 
 def model_identity(script: str | None, model: str | None) -> str:
@@ -109,6 +123,20 @@ def model_identity(script: str | None, model: str | None) -> str:
     if script is None:
         return model or ""
     return f"scripted:{hashlib.sha256(options.recording(script).read_bytes()).hexdigest()}"
+
+
+def timed(provider: Provider, begin_seconds: float, answer_seconds: float) -> CallsInProgress:
+    """The provider with limits of time for each call, which does not flood a server with one slot."""
+    from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
+
+    return CallsInProgress(
+        provider,
+        begin_seconds=begin_seconds,
+        answer_seconds=answer_seconds,
+        on_one_slot=lambda: output.note(
+            "the server answers one question after the other: from here on, it gets two at a time"
+        ),
+    )
 
 
 def limited(provider: Provider, pace: Pace) -> Provider:

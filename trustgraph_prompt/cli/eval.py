@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import asking_run, config_history, inspect_broker, options, output, push_prompts
-from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, spending_limit
+from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, spending_limit, timed
 from trustgraph_prompt.cli.eval_sides import Side
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.evaluation.run import GoldQuestion
     from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
 
 EXAMPLE = (
     "Example:  trustgraph-prompt eval extract-definitions --gold gold.jsonl "
@@ -81,6 +82,8 @@ def command(
     concurrency: options.CallsOption = 8,
     requests_per_minute: options.RequestsPerMinuteOption = None,
     tokens_per_minute: options.TokensPerMinuteOption = None,
+    begin_seconds: options.BeginSecondsOption = 300.0,
+    answer_seconds: options.AnswerSecondsOption = 600.0,
     price: options.PriceOption = None,
     max_cost: options.MaxCostOption = None,
     estimate: options.EstimateOption = False,
@@ -121,7 +124,7 @@ def command(
     def provider(side: Side) -> Provider:
         if side.script is not None:
             return ScriptedProvider.load(options.recording(side.script))
-        return options.provider(None, base_url, side.model, prefill, native_schema)
+        return options.provider(None, base_url, side.model, prefill, native_schema, untimed=True)
 
     options.provider(script, base_url, model, prefill, native_schema)  # wrong options are told first
     terms = options.terms(term)
@@ -168,7 +171,8 @@ def command(
         output.note("warning: both sides are the same version and model, so that they share their answers")
     results, money = [], max_cost or inf
     for side, questions in todo:
-        answered, paid = _ask(side, provider(side), questions, state, owner, terms, pace, prices, money)
+        calls = timed(provider(side), begin_seconds, answer_seconds)
+        answered, paid = _ask(side, calls, questions, state, owner, terms, pace, prices, money)
         results.append(answered)
         money -= paid
         measured_prompts.keep(state, side.asked, side.entries)
@@ -242,6 +246,10 @@ class _Progress:
     def done(self) -> int:
         return len(self.results)
 
+    @property
+    def rest(self) -> str:
+        return ""
+
     def begin(self) -> str:
         questions = output.counted(self.total, "question")
         return f"{questions}; those with an answer from an earlier run are not asked again"
@@ -259,7 +267,7 @@ class _Progress:
 
 def _ask(
     side: Side,
-    provider: Provider,
+    calls: CallsInProgress,
     questions: Sequence[GoldQuestion],
     state: Path,
     owner: Mapping[str, object],
@@ -272,13 +280,14 @@ def _ask(
 
     A signal, the limit of cost and a hopeless run end the program.
     """
-    asked = limited(provider, pace)
+    asked = limited(calls, pace)
     spending = spending_limit(asked, price, money)
     counted = _Progress(questions)
     ending = asking_run.run(
         questions,
         side.prompts,
         spending or asked,
+        calls,
         counted,
         counted.add,
         state=state,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import asking_run, options, output
-from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, model_identity, spending_limit
+from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, model_identity, spending_limit, timed
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.terminal import harmless
 
@@ -84,6 +84,8 @@ def command(
     concurrency: options.CallsOption = 8,
     requests_per_minute: options.RequestsPerMinuteOption = None,
     tokens_per_minute: options.TokensPerMinuteOption = None,
+    begin_seconds: options.BeginSecondsOption = 300.0,
+    answer_seconds: options.AnswerSecondsOption = 600.0,
     price: options.PriceOption = None,
     max_cost: options.MaxCostOption = None,
     estimate: options.EstimateOption = False,
@@ -152,7 +154,7 @@ def command(
     options.check_max_cost(max_cost, prices)
     options.check_tokenizer(tokenizer, estimate=estimate)
     terms = extract_plan.chunk_terms(term)
-    provider = options.provider(script, base_url, model, prefill, native_schema)
+    provider = options.provider(script, base_url, model, prefill, native_schema, untimed=True)
     pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
     outputs = RunOutputs(out, files, _graph_outputs(store, rdf, neo4j, page), report, bare=bare)
     plan = extract_plan.make_plan(
@@ -183,7 +185,8 @@ def command(
         _print_estimate(plan, estimated, pace, as_json=as_json)
         return
     outputs.prepare(plan)
-    asked = limited(provider, pace)
+    calls = timed(provider, begin_seconds, answer_seconds)
+    asked = limited(calls, pace)
     spending = spending_limit(asked, prices, max_cost or inf)
     summary = ExtractSummary(plan.jobs, plan.answer_limits, plan.skipped, spending)
 
@@ -195,6 +198,7 @@ def command(
         plan.jobs,
         plan.prompts,
         spending or asked,
+        calls,
         summary,
         listen,
         state=outputs.state,

@@ -72,6 +72,12 @@ def _to_finish(summary: ExtractSummary, plan: Plan, ending: Ending, given: Setti
             "again, with a higher limit if need be; answers that were kept are not paid again",
             (again,),
         )
+    elif any("--answer-seconds" in remark.text for remark in summary.truncated):
+        yield Advice(
+            "answers that took too long are asked for again by the same command; to give them more time, add "
+            "--answer-seconds",
+            (again,),
+        )
     elif summary.failed and not any(change.commands for change in changes):
         then = "then run" if changes else "run"
         if all(cause.partition(":")[0] in _FOR_GOOD for cause in causes) and not changes:
@@ -107,6 +113,8 @@ def _against(cause: str, plan: Plan, given: Settings) -> Advice | None:
             return Advice(
                 "the server limits its calls: make fewer at a time", (own_command({"--concurrency": fewer}),)
             )
+        case ProviderUnavailable.category if "--begin-seconds" in cause:
+            return Advice("the server is silent: restart it, or give it more time with --begin-seconds")
         case ProviderUnavailable.category if _NO_CONNECTION.search(cause):
             return Advice(f"no server answers at {url}: start it, or correct --base-url")
         case _:

@@ -99,7 +99,7 @@ class ExtractSummary:
             return ""
         share = self.open / asked
         money = f" and {self.spending.spent * share:,.4f}" if self.spending else ""
-        return f"; about {duration(self.seconds * share)}{money} to go"
+        return f"about {duration(self.seconds * share)}{money} to go"
 
     @property
     def came_to_nothing(self) -> bool:
@@ -188,7 +188,7 @@ class ExtractSummary:
             parts.append(f"{len(self.failed):,} failed")
         if self.spending:
             parts.append(f"{_paid(self.spending)} paid")
-        return ", ".join(parts) + self.rest
+        return ", ".join(parts)
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for programs."""

@@ -324,6 +324,25 @@ CallsOption = Annotated[
         "--concurrency", metavar="N", min=1, max=1000, help="Maximum number of concurrent model calls."
     ),
 ]
+BeginSecondsOption = Annotated[
+    float,
+    typer.Option(
+        "--begin-seconds",
+        metavar="N",
+        min=1,
+        help="Give up a call whose answer has not begun when the server has sent nothing for so long, to "
+        "any call.",
+    ),
+]
+AnswerSecondsOption = Annotated[
+    float,
+    typer.Option(
+        "--answer-seconds",
+        metavar="N",
+        min=1,
+        help="End an answer that takes longer, from its first piece. The next run asks for it again.",
+    ),
+]
 PromptFilterOption = Annotated[
     str | None, typer.Option("--prompt", metavar="ID", help="Only requests for this prompt.")
 ]
@@ -346,8 +365,13 @@ def provider(
     model: str | None,
     prefill: Prefill | None,
     native_schema: bool | None,
+    *,
+    untimed: bool = False,
 ) -> Provider:
-    """Return the provider that the options name. Raises `ConfigError`."""
+    """Return the provider that the options name. Raises `ConfigError`.
+
+    `untimed`: a wrapper limits when an answer begins, and how long it may take.
+    """
     if script is not None:
         from trustgraph_prompt.llm import ScriptedProvider
 
@@ -363,10 +387,18 @@ def provider(
             "(or set TRUSTGRAPH_PROMPT_BASE_URL and TRUSTGRAPH_PROMPT_MODEL), or --provider scripted:PATH"
         )
     from trustgraph_prompt.llm import OpenAIProvider, api_key
+    from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, Timeout
 
     kind = cast("Literal['assistant', 'vllm', 'prefix'] | None", prefill and prefill.value)
     key = api_key.from_environment()
-    return OpenAIProvider(base_url, model, api_key=key, prefill=kind, native_schema=native_schema)
+    return OpenAIProvider(
+        base_url,
+        model,
+        api_key=key,
+        prefill=kind,
+        native_schema=native_schema,
+        timeout=Timeout(first=inf, total=inf) if untimed else DEFAULT_TIMEOUT,
+    )
 
 
 def price(text: str | None) -> Price | None:

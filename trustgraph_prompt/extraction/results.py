@@ -11,10 +11,11 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.contract.grounding import without_advice
 from trustgraph_prompt.documents import Chunk, Document
-from trustgraph_prompt.errors import excerpt
+from trustgraph_prompt.errors import ProviderError, excerpt
 from trustgraph_prompt.extraction.context import TERM
 from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.json_text.pointer import follow
+from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, RunIsEnding
 from trustgraph_prompt.llm.spending import SpendingLimitReached
 from trustgraph_prompt.worker.dead_letters.record import ANSWERED
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
@@ -169,12 +170,14 @@ class ResultCollector(Generic[Q]):
                 self._close_if_complete(self._answers[request], earlier=False)
 
     def take_answer(self, message: Message, *, earlier: bool = False) -> None:
-        """Take an answer record. Failures of earlier runs are ignored, so that their jobs run again.
+        """Take an answer record.
 
-        What the spending limit kept from being asked, or asked to the end, stays open.
+        Failures of earlier runs, and answers that took too long, are ignored, so that their jobs run again.
+        What the spending limit or the end of the run kept from being asked, or asked to the end, stays open.
         """
         answer = Answer.decode(message.data)
-        if (earlier and answer.reason in UNSERVED) or _ended_by_spending_limit(answer):
+        failed_earlier = earlier and (answer.reason in UNSERVED or _was_ended_by(answer, AnswerTookTooLong))
+        if failed_earlier or _was_ended_by(answer, SpendingLimitReached, RunIsEnding):
             self._ignored.add(message.id)
         elif answer.request in self._open and message.id not in self._ignored:
             self._answers[answer.request] = answer
@@ -207,8 +210,9 @@ class ResultCollector(Generic[Q]):
             self._listen(Result(job, objects, answer, failure, earlier))
 
 
-def _ended_by_spending_limit(answer: Answer) -> bool:
-    return any((call.get("error") or "").startswith(SpendingLimitReached.category) for call in answer.calls)
+def _was_ended_by(answer: Answer, *errors: type[ProviderError]) -> bool:
+    categories = tuple(error.category for error in errors)
+    return any((call.get("error") or "").startswith(categories) for call in answer.calls)
 
 
 class ObjectsFile:

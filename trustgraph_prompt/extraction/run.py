@@ -18,6 +18,7 @@ from typing import Any, Final, Generic
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
+from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.documents import Chunk
 from trustgraph_prompt.errors import (
     ConfigError,
@@ -150,6 +151,7 @@ class Extraction(Generic[Q]):
             terms=terms,
             concurrency=concurrency,
             deliveries=1,
+            budget=Budget(),  # the provider limits the time of each call
             unusable="answer",  # the summary lists them
         )
 

@@ -72,9 +72,10 @@ class CircuitBreaker(ProviderWrapper):
         if not circuit.admits(request):
             raise self._provider_away(circuit, model)
         is_probe, openings, has_begun = circuit.is_open, circuit.openings, False
+        began = circuit.now()
 
         def answered() -> None:
-            circuit.succeeded(request, probe=is_probe and openings == circuit.openings)
+            circuit.succeeded(request, began=began, probe=is_probe and openings == circuit.openings)
 
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
@@ -97,10 +98,10 @@ class CircuitBreaker(ProviderWrapper):
             if openings == circuit.openings and not circuit.is_open:
                 raise
             suspect = is_probe and circuit.is_open and not _cannot_connect(error)
+            away = self._provider_away(circuit, model, suspect=suspect)  # while the circuit knows why
             if suspect and await self._may_be_the_requests_fault(model, error):
-                circuit.suspect(request)
-            own = circuit.blames(request)
-            raise self._provider_away(circuit, model, suspect=suspect, own=own) from error.__cause__
+                away.own = circuit.suspect(request)
+            raise away from error.__cause__
 
     async def _first_delta(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
         """The first delta, None for an empty answer. Raises `ProviderUnavailable` on timeout."""
@@ -155,12 +156,10 @@ class CircuitBreaker(ProviderWrapper):
             return error
         return None
 
-    def _provider_away(
-        self, circuit: Circuit, model: str | None, *, suspect: bool = False, own: bool = False
-    ) -> ProviderAway:
+    def _provider_away(self, circuit: Circuit, model: str | None, *, suspect: bool = False) -> ProviderAway:
         holds = self._holds(model)
         retry_after = None if holds else LONGEST_PAUSE
-        return ProviderAway(circuit, suspect=suspect or not holds, own=own, retry_after=retry_after)
+        return ProviderAway(circuit, suspect=suspect or not holds, retry_after=retry_after)
 
 
 def _may_be_outage(error: ProviderError, *, over_topics: bool) -> bool:

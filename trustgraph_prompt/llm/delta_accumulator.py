@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,14 @@ class DeltaAccumulator:
     def thinking(self) -> str:
         """The model's reasoning, which is not part of the content."""
         return "".join(self._thinking)
+
+    def text_tail(self, length: int) -> str:
+        """The last characters of the content."""
+        return _tail(self._text, length)
+
+    def thinking_tail(self, length: int) -> str:
+        """The last characters of the reasoning."""
+        return _tail(self._thinking, length)
 
     @property
     def finish_reason(self) -> FinishReason | None:
@@ -104,3 +112,11 @@ class DeltaAccumulator:
     def tokens(self, call: Call) -> int:
         """All tokens of `usage_of`."""
         return self.usage_of(call).tokens
+
+
+def _tail(pieces: Sequence[str], length: int) -> str:
+    start, found = len(pieces), 0
+    while start and found < length:
+        start -= 1
+        found += len(pieces[start])
+    return "".join(pieces[start:])[-length:]

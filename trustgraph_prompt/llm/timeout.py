@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,7 +15,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Timeout:
-    """Seconds that a call may take: to connect, until the answer begins, between two pieces of it, in all."""
+    """Seconds that a call may take: to connect, until the answer begins, between two pieces of it, in all.
+
+    `total` runs from the first piece: until then, the call may wait behind others in the server's queue.
+    """
 
     connect: float = 10.0
     first: float = 300.0
@@ -35,12 +39,14 @@ class CallDeadline:
         self._timeout = timeout
         self._now = asyncio.get_running_loop().time
         self._started = self._now()
-        self._ends = self._started + timeout.total
+        self._ends = math.inf
         self._waited = 0.0  # since the last event
         self.answer_has_begun = False
 
     def an_event_came(self) -> None:
         """Note that a piece of the answer came."""
+        if not self.answer_has_begun:
+            self._ends = self._now() + self._timeout.total
         self.answer_has_begun = True
         self._waited = 0.0
 
