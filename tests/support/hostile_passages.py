@@ -32,6 +32,7 @@ HOSTILE: dict[str, Callable[[int], tuple[str, str]]] = {
     "signed numbers": lambda size: (" minus 1.500 -2" * size, "1.5"),
     "exponents": lambda size: (" 1e99" * size, "1000"),
     "separators": lambda size: (",.'" * size, "1,2"),
+    "words with one beginning": lambda size: ("w na " + _alike(size // 8), "Abcdefgha " * 29),
     "initials": lambda size: ("A " * size, "AAAAAAAB"),
     "no spaces": lambda size: ("京都" * size, "京都" * 29 + "東"),
     "a long value": lambda size: ("京都 and so on", "東京 x1 " * size),

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.grounding_corpus import PRECISION, RECALL, Case, Tally, cases, tallies
+from tests.support.grounding_corpus import (
+    LEAST_NAMES_FOUND,
+    MOST_NAMES_WRONG,
+    PRECISION,
+    RECALL,
+    Case,
+    Tally,
+    cases,
+    tallies,
+)
 from tests.support.hostile_passages import HOSTILE
 from tests.support.steps import is_linear
 from trustgraph_prompt.grounding import MAX_SPANS, Match, MatchKind, Passage
@@ -251,6 +260,63 @@ def test_verb_after_its_prefix_and_a_non_joiner_is_not_a_name() -> None:
     assert Passage("او می\u200cروم").find("روم") is None
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "stands"),
+    [
+        ("w Warszawie", "Warszawa", "Warszawie"),
+        ("Helsingissä", "Helsinki", "Helsingissä"),
+        ("בירושלים", "ירושלים", "בירושלים"),
+        ("у Львові", "Львів", "Львові"),
+        ("v Praze", "Praha", "Praze"),
+        ("V Košiciach je zima.", "Košice", "Košiciach"),
+        ("u Splitu i Zagrebu", "Split", "Splitu"),
+        ("Vilniuje", "Vilnius", "Vilniuje"),
+        ("Viņš ir Rīgā.", "Rīga", "Rīgā"),
+        ("Tallinnas", "Tallinn", "Tallinnas"),
+        ("Budapesten", "Budapest", "Budapesten"),
+        ("Ankarada", "Ankara", "Ankarada"),
+        ("malul Dunării", "Dunărea", "Dunării"),
+        ("της Αθήνας", "Αθήνα", "Αθήνας"),
+        ("на Дунава", "Дунав", "Дунава"),
+        ("თბილისში", "თბილისი", "თბილისში"),
+        ("Երևանում", "Երևան", "Երևանում"),
+        ("Das Ufer des Schwarzen Meeres", "Schwarzes Meer", "Schwarzen Meeres"),
+        ("na Uniwersytecie Jagiellońskim", "Uniwersytet Jagielloński", "Uniwersytecie Jagiellońskim"),
+    ],
+)
+def test_name_is_found_in_another_case(text: str, value: str, stands: str) -> None:
+    match = found(text, value)
+    assert match is not None
+    assert match[0] in (MatchKind.INFLECTED, MatchKind.FOLDED)
+    assert match[1] == [stands]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Paula came to the market.", "Paul"),
+        ("Paula came to the market.", "Mark"),
+        ("The coast of Nigeria, the hills of Georgia.", "Niger"),
+        ("The coast of Nigeria, the hills of Georgia.", "Georg"),
+        ("Spotkał się z Bernardem w Nigerii.", "Bern"),
+        ("Spotkał się z Bernardem w Nigerii.", "Niger"),
+        ("Niet ver van de market, met Paula.", "Mark"),
+        ("Paula", "Paul"),
+        ("market", "Mark"),
+        ("Nigeria", "Niger"),
+        ("לשרון", "רון"),
+    ],
+)
+def test_name_that_only_begins_alike_is_not_found(text: str, value: str) -> None:
+    assert Passage(text).find(value) is None
+
+
+def test_names_of_each_language_with_cases_are_found_and_no_others() -> None:
+    for language, tally in tallies("inflected_names").items():
+        assert tally.recall >= LEAST_NAMES_FOUND, language
+        assert tally.wrong_share <= MOST_NAMES_WRONG, language
+
+
 def test_a_number_is_found_before_its_unit_and_a_name_behind_a_hyphen() -> None:
     assert found("It is 3403m high.", "3403") == (MatchKind.EXACT, ["3403"])
     assert found("The Austro-\nHungarian army.", "Hungarian") == (MatchKind.EXACT, ["Hungarian"])
@@ -294,7 +360,7 @@ def test_the_corpus_is_found_as_it_should_be() -> None:
 
 
 def test_a_found_value_of_the_corpus_has_an_expected_kind_and_all_its_places() -> None:
-    for case in cases():
+    for case in (*cases(), *cases("inflected_names")):
         match = Passage(case.text).find(case.value)
         if case.stands == "found" and match is not None and match.kind is not MatchKind.PART:
             assert match.kind in case.kinds, case

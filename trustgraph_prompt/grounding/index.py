@@ -8,9 +8,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
-from trustgraph_prompt.grounding.inflection import base_forms, verb_forms
+from trustgraph_prompt.grounding.declension import Family, families_of, family_of_alphabet
+from trustgraph_prompt.grounding.inflection import base_forms, hebrew_forms, verb_forms
 from trustgraph_prompt.grounding.numbers import EXPONENT, NUMBER
 from trustgraph_prompt.grounding.words import LINE_END, STOP_WORDS, UNSPACED, Words
 
@@ -22,6 +23,7 @@ _CHARACTERS_PER_EDIT = 8  # of a misspelt word
 _LONGEST_RESPELT = 64
 _SHORTEST_NUMBER = 4  # two digits and the delimiters of a number
 
+_MOST_BEGINNING = 500  # words with the same beginning that are compared
 _IN_NUMBERS = ".,'’"
 _JOINERS = frozenset("\u00ad\u200c\u200d\u2060")
 _NON_JOINER = "\u200c"  # separates endings in the Arabic script
@@ -135,8 +137,26 @@ class Index:
         return not any(word in STOP_WORDS and (len(word) > 1 or word == "a") for word in {*there} ^ {*sought})
 
     def forms(self, word: str) -> frozenset[str]:
-        """The words of the text that have a base form in common with `word`."""
-        return frozenset(each for base in base_forms(word) for each in self._by_base.get(base, ()))
+        """The words of the text that have a base form in common with `word`, or are its inflected forms."""
+        found = frozenset(each for base in base_forms(word) for each in self._by_base.get(base, ()))
+        if word[0] < "\u0250":
+            return found.union(self._declined(word, self._latin)) if self._latin else found
+        if "\u05d0" <= word[0] <= "\u05ea":
+            return found.union(each for each in hebrew_forms(word) if each in self.at)
+        return found.union(self._declined(word, family_of_alphabet(word[0])))
+
+    def _declined(self, word: str, families: Sequence[Family]) -> Iterator[str]:
+        """The words that are forms of a name in base form.
+
+        If the text may be of several families, only those in capitals with an ending of two letters.
+        """
+        for family in families:
+            for stem, endings in family.stems(word):
+                for each in self._beginning(stem):
+                    if endings.fullmatch(each, len(stem)) and (
+                        len(families) == 1 or (len(each) >= len(stem) + 2 and self._is_capital(each))
+                    ):
+                        yield each
 
     def similar(self, word: str) -> frozenset[str]:
         """The words of the text that are nearly spelt like `word`: with one edit for every eight letters."""
@@ -160,6 +180,23 @@ class Index:
     def content_words(self, first: int, last: int) -> int:
         """How many words of a run are content words."""
         return self._content_before[last + 1] - self._content_before[first]
+
+    def _is_capital(self, word: str) -> bool:
+        return self.text[self._spans[self.at[word][0]][0]].isupper()
+
+    @cached_property
+    def _latin(self) -> Sequence[Family]:
+        return families_of(self.at, self.text)
+
+    def _beginning(self, letters: str) -> Iterator[str]:
+        """The words of the text that begin with these letters."""
+        at = bisect_left(self._in_order, letters)
+        some = self._in_order[at : at + _MOST_BEGINNING]
+        return takewhile(lambda word: word.startswith(letters), some)
+
+    @cached_property
+    def _in_order(self) -> list[str]:
+        return sorted(self.at)
 
     @cached_property
     def at(self) -> Mapping[str, list[int]]:

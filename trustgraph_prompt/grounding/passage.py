@@ -214,7 +214,7 @@ class _Search:
 
     def _below_zero(self) -> Match | None:
         """A negative number whose sign stands there in words: 40 degrees below zero, a loss of 3 million."""
-        if not any(word[-1] == NEGATIVE for word in self._words):
+        if NEGATIVE not in "".join(self._words):
             return None
         runs = self._index.runs([word.replace(NEGATIVE, NUMBER) for word in self._words])
         there = self._index.words

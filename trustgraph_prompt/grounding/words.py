@@ -131,7 +131,7 @@ def _fold(word: str) -> str:
 fold = lru_cache(16_384)(_fold)
 
 
-_BY_LANGUAGE = {
+STOP_WORDS_BY_LANGUAGE: Final = {
     "en": "a an and are as at be been but by for from had has have he her his in into is it its not of on or "
     "our she so than that the their them then there these they this those to was we were what when where "
     "which who whom whose will with you your",
@@ -145,7 +145,7 @@ _BY_LANGUAGE = {
     "nl": "aan dat de die een en het in is met naar of om op te van voor zijn",
 }
 
-STOP_WORDS: Final = frozenset(word for words in _BY_LANGUAGE.values() for word in words.split())
+STOP_WORDS: Final = frozenset(word for words in STOP_WORDS_BY_LANGUAGE.values() for word in words.split())
 """Articles, prepositions, pronouns and forms of "to be" in a few languages, without accents.
 
 Words that have a meaning in English are left out: the German "war", the French "son".
