@@ -104,7 +104,7 @@ _LATIN = (
            ca despre pana catre lor sunt era ă ș ț ş ţ""",
     ),
     Family(  # German
-        "e|er|es: e en em er es; : s es",
+        "e|er|es: e en em er es",
         words=f"{STOP_WORDS_BY_LANGUAGE['de']} er sie es war so nicht man wir uber hat ä ö ü ß",
     ),
     Family(  # Scandinavian
@@ -130,7 +130,10 @@ _BY_ALPHABET = {
     "\u10a0\u10ff": Family(": ს ში ზე თი დან მ სთან; ი: ის ს მა ში ზე ად ით იდან თან ისა"),  # Georgian
 }
 _UNINFLECTED = [frozenset(STOP_WORDS_BY_LANGUAGE[each].split()) for each in ("fr", "es", "it", "pt", "nl")]
-_ENGLISH = frozenset(STOP_WORDS_BY_LANGUAGE["en"].split())
+_ENGLISH = frozenset(
+    f"{STOP_WORDS_BY_LANGUAGE['en']} i am did me my us no so see man men if up out all one can could would "
+    "more some about after over only other new said now just may must also any each both most very".split()
+)
 
 
 def families_of(at: Mapping[str, Sequence[int]], text: str) -> tuple[Family, ...]:

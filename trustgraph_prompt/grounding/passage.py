@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from heapq import merge
 from itertools import islice, product
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trustgraph_prompt.grounding.index import MOST_PLACES, Index, is_content_word, stands_alone, tries_for
 from trustgraph_prompt.grounding.numbers import NEGATIVE, NEGATIVE_WORDS, NUMBER, begins_number
@@ -38,7 +38,8 @@ class MatchKind(StrEnum):
     PART = "part"  # some of its words, or its initials
 
 
-_BEST_FIRST = tuple(MatchKind)
+RANK: Final = {kind: rank for rank, kind in enumerate(MatchKind)}
+"""The kinds by how good they are: 0 is the best."""
 
 
 class Match(NamedTuple):
@@ -86,7 +87,7 @@ class Passage:
             return found
         read = product((self._index, self._reread), (said, said.reread()))
         others = (_Search(index, value, each).best() for index, each in read)
-        return min(filter(None, others), key=lambda each: _BEST_FIRST.index(each.kind), default=None)
+        return min(filter(None, others), key=lambda each: RANK[each.kind], default=None)
 
     @cached_property
     def _words(self) -> Words:
