@@ -1,10 +1,12 @@
 """How well values are found in texts, and what that costs. Exits with 1 beyond a bar.
 
 Precision and recall are of the made sentences in `tests/data/grounding.txt`; a value that stands there in
-part counts as not found. The objects in `tests/data/large_model_objects.jsonl` are true of their passages:
-it is stated how many are refused all the same. The cost is that of two keys of each object, of which most
-stand in their chunk of 2,000 characters, by the time that the same objects take to be read and judged; the
-folding of the chunk is stated by itself. Times are CPU time, the least of many rounds.
+part counts as not found. The names in `tests/data/inflected_names.txt` stand there in base form, and in their
+sentences in other forms: here a match in part counts, too, as right or as wrong. The objects in
+`tests/data/large_model_objects.jsonl` are true of their passages: it is stated how many are refused all the
+same. The cost is that of two keys of each object, of which most stand in their chunk of 2,000 characters, by
+the time that the same objects take to be read and judged; the folding of the chunk is stated by itself. Times
+are CPU time, the least of many rounds.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.grounding_corpus import PRECISION, RECALL, Tally, tallies
+from tests.support.grounding_corpus import (
+    LEAST_NAMES_FOUND,
+    MOST_NAMES_WRONG,
+    PRECISION,
+    RECALL,
+    Tally,
+    tallies,
+)
 from tests.support.large_model_objects import MOST_REFUSED, TRANSLATED, counts, objects
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.grounding import Passage
@@ -57,6 +66,22 @@ def print_quality() -> bool:
     print(f"  (bars: precision {PRECISION:.1%}, recall {RECALL:.0%} in all)\n")
     is_whole = total.taken_for_parts == total.parts
     return is_whole and total.precision >= PRECISION and total.recall >= RECALL
+
+
+def print_names() -> bool:
+    """Whether the names of each language with cases are within the bars."""
+    by_language = tallies("inflected_names")
+    print(f"  {'names in languages with cases':52} stands  found   not  wrong   found  wrong")
+    for language, tally in [*by_language.items(), ("in all", sum(by_language.values(), Tally()))]:
+        print(
+            f"  {language:52} {tally.found + tally.missed:6} {tally.found:6} {tally.absent:5} "
+            f"{tally.wrong:6} {tally.recall:7.1%} {tally.wrong_share:6.1%}"
+        )
+    print(f"  (bars: {LEAST_NAMES_FOUND:.0%} found, {MOST_NAMES_WRONG:.0%} wrong in each)\n")
+    return all(
+        tally.recall >= LEAST_NAMES_FOUND and tally.wrong_share <= MOST_NAMES_WRONG
+        for tally in by_language.values()
+    )
 
 
 def print_refused() -> bool:
@@ -108,6 +133,6 @@ def tell(name: str, took: float, reading: float) -> None:
 
 
 if __name__ == "__main__":
-    is_good = print_quality() & print_refused()
+    is_good = print_quality() & print_names() & print_refused()
     print_cost()
     sys.exit(not is_good)

@@ -128,6 +128,20 @@ BY_KEYS = {
         {"required": ["name", "guess"]},
     ]
 }
+QUANTITIES = {"text": "1.500 kg, 0.050 kg, 2.000 kg, .5 mm, 1e6 cells, ¼ cup and \u221240 degrees"}
+QUANTITY = of({"type": "object", "properties": {"value": {"type": "number", "x-from": "text"}}})
+
+
+@pytest.mark.parametrize("written", ["1.500", "0.050", "2.000", "0.5", "1e6", "1500", "-40", "-4e1", "0.25"])
+def test_number_of_an_answer_is_found_as_the_text_writes_it(written: str) -> None:
+    assert reasons(f'{{"value": {written}}}', QUANTITY, QUANTITIES) == []
+
+
+@pytest.mark.parametrize("written", ["50", "5", "40", "6", "-1500"])
+def test_another_number_of_an_answer_is_refused(written: str) -> None:
+    assert reasons(f'{{"value": {written}}}', QUANTITY, QUANTITIES) == [("/value", Reason.UNGROUNDED)]
+
+
 BY_TYPE = {"anyOf": [{"type": "number", "x-from": "text"}, {"type": "string"}]}
 BY_REFERENCE = {
     "oneOf": [

@@ -17,13 +17,12 @@ from trustgraph_prompt.contract.grounded_keys import Source
 from trustgraph_prompt.contract.limits import TooCostly
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.grounding import MatchKind, Passage
+from trustgraph_prompt.grounding import RANK, MatchKind, Passage
 from trustgraph_prompt.json_text.pointer import pointer
 
 _MOST_KEPT: Final = 10_000  # values whose grounding is cached
 _SHORTEST: Final = 3  # characters of a string that can identify an echo
 _SEARCHING: Final = 300  # steps for each character of a value
-_RANK: Final = {kind: rank for rank, kind in enumerate(MatchKind)}
 
 _LEAVE_OUT: Final = "; leave the object out"
 _NAME_AS_THERE: Final = "; name it as the passage does"
@@ -111,7 +110,7 @@ class _Texts:
             for term in source.terms
             if term in self._passages and (match := self._passages[term].find(value))
         ]
-        best = min(matches, key=lambda each: (_RANK[each.kind], -each.score), default=None)
+        best = min(matches, key=lambda each: (RANK[each.kind], -each.score), default=None)
         if len(self._known) < _MOST_KEPT:
             self._known[key] = best
         return best

@@ -10,7 +10,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from trustgraph_prompt.grounding.words import NUMBER, STOP_WORDS, fold, words
+from trustgraph_prompt.grounding.numbers import NUMBER
+from trustgraph_prompt.grounding.words import STOP_WORDS, fold, words
 
 LONGEST: Final = 200
 """Characters of a name. Longer ones are compared as a whole, in lower case."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.grounding.passage import MAX_SPANS, Match, MatchKind, Passage
+from trustgraph_prompt.grounding.passage import MAX_SPANS, RANK, Match, MatchKind, Passage
 
-__all__ = ["MAX_SPANS", "Match", "MatchKind", "Passage"]
+__all__ = ["MAX_SPANS", "RANK", "Match", "MatchKind", "Passage"]

@@ -8,10 +8,12 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
-from trustgraph_prompt.grounding.inflection import base_forms, verb_forms
-from trustgraph_prompt.grounding.words import LINE_END, NUMBER, STOP_WORDS, UNSPACED, words
+from trustgraph_prompt.grounding.declension import Family, families_of, family_of_alphabet
+from trustgraph_prompt.grounding.inflection import base_forms, hebrew_forms, verb_forms
+from trustgraph_prompt.grounding.numbers import EXPONENT, NUMBER
+from trustgraph_prompt.grounding.words import LINE_END, STOP_WORDS, UNSPACED, Words
 
 MOST_PLACES = 2_000
 """Occurrences of one word that are examined for a value."""
@@ -21,8 +23,12 @@ _CHARACTERS_PER_EDIT = 8  # of a misspelt word
 _LONGEST_RESPELT = 64
 _SHORTEST_NUMBER = 4  # two digits and the delimiters of a number
 
+_MOST_BEGINNING = 500  # words with the same beginning that are compared
 _IN_NUMBERS = ".,'’"
-_JOINERS = "\u00ad\u200c\u200d\u2060"
+_JOINERS = frozenset("\u00ad\u200c\u200d\u2060")
+_NON_JOINER = "\u200c"  # separates endings in the Arabic script
+_VARIANTS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")  # select the form of a character
+_EXPONENT = re.compile(EXPONENT)
 _HYPHENS = "-\u2010"
 _LINE_END = re.compile(LINE_END)
 _MARGIN = 40  # characters before a word that are searched for the end of the previous line
@@ -38,30 +44,46 @@ def stands_alone(text: str, start: int, end: int) -> bool:
     """Whether text[start:end] is not part of a longer word or number."""
     if start > 0:
         outer = text[start - 1]
-        if outer != " " and _goes_on(text[start], outer, text[start - 2 : start - 1]):
+        if outer != " " and _is_within_word(text, start):
             return False
         if outer.isspace() and text[start - 2].isspace() | (outer == "\n") and _is_divided(text, start):
             return False
     if end == len(text) or text[end] == " ":
         return True
     inner, outer = text[end - 1], text[end]
-    if _goes_on(inner, outer, text[end + 1 : end + 2]):
-        is_number_with_unit = text[start].isdigit() and inner.isdigit() and outer.isalpha()
-        return is_number_with_unit and not unicodedata.combining(outer)
+    if _is_within_word(text, end):
+        is_number_before_unit = text[start].isdigit() and inner.isdigit() and outer.isalpha()
+        return is_number_before_unit and not _EXPONENT.match(text, end)
     return not (outer in _HYPHENS and inner.isalpha() and _LINE_END.match(text, end))
 
 
-def _goes_on(inner: str, outer: str, beyond: str) -> bool:
-    """Whether the character `outer`, next to a range, continues the word that ends there with `inner`."""
-    if not inner.isalnum():
+def _is_within_word(text: str, at: int) -> bool:
+    """Whether the characters before and after `at` belong to one word or number."""
+    before, after = text[at - 1], text[at]
+    if after in _IN_NUMBERS:
+        return before.isdigit() and text[at + 1 : at + 2].isdigit()
+    if before in _IN_NUMBERS:
+        return after.isdigit() and text[at - 2 : at - 1].isdigit()
+    bearer = at - 1
+    while bearer > 0 and not text[bearer].isalnum() and _joins(text[bearer]):
+        bearer -= 1
+    before = text[bearer]
+    if not before.isalnum():
         return False
-    if outer.isalnum():
-        return not (UNSPACED.match(inner) or UNSPACED.match(outer))
-    if outer in _IN_NUMBERS:
-        return inner.isdigit() and beyond.isdigit()
-    if outer in _JOINERS:
-        return beyond.isalnum()
-    return unicodedata.combining(outer) != 0
+    if not after.isalnum():
+        if not _joins(after):
+            return False
+        if after not in _JOINERS and not _VARIANTS.match(after):
+            return True
+        if after == _NON_JOINER and "\u0620" <= before <= "\u06ff":
+            return False
+        after = text[at + 1 : at + 2]
+    return after.isalnum() and not (UNSPACED.match(before) or UNSPACED.match(after))
+
+
+def _joins(character: str) -> bool:
+    """Whether it belongs to the letter before it, or joins the letters on both sides."""
+    return character > "\x7f" and (character in _JOINERS or unicodedata.category(character)[0] == "M")
 
 
 def _is_divided(text: str, start: int) -> bool:
@@ -77,9 +99,9 @@ def _is_divided(text: str, start: int) -> bool:
 class Index:
     """The words of a text and their positions. A run is a pair of the first and the last word."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, split: Words) -> None:
         self.text = text
-        self.words, self._spans = words(text)
+        self.words, self._spans, _ = split
         self._squeezed = "".join(self.words)
         self._begins = [*accumulate(map(len, self.words), initial=0)]
 
@@ -115,8 +137,26 @@ class Index:
         return not any(word in STOP_WORDS and (len(word) > 1 or word == "a") for word in {*there} ^ {*sought})
 
     def forms(self, word: str) -> frozenset[str]:
-        """The words of the text that have a base form in common with `word`."""
-        return frozenset(each for base in base_forms(word) for each in self._by_base.get(base, ()))
+        """The words of the text that have a base form in common with `word`, or are its inflected forms."""
+        found = frozenset(each for base in base_forms(word) for each in self._by_base.get(base, ()))
+        if word[0] < "\u0250":
+            return found.union(self._declined(word, self._latin)) if self._latin else found
+        if "\u05d0" <= word[0] <= "\u05ea":
+            return found.union(each for each in hebrew_forms(word) if each in self.at)
+        return found.union(self._declined(word, family_of_alphabet(word[0])))
+
+    def _declined(self, word: str, families: Sequence[Family]) -> Iterator[str]:
+        """The words that are forms of a name in base form.
+
+        If the text may be of several families, only those in capitals with an ending of two letters.
+        """
+        for family in families:
+            for stem, endings in family.stems(word):
+                for each in self._beginning(stem):
+                    if endings.fullmatch(each, len(stem)) and (
+                        len(families) == 1 or (len(each) >= len(stem) + 2 and self._is_capital(each))
+                    ):
+                        yield each
 
     def similar(self, word: str) -> frozenset[str]:
         """The words of the text that are nearly spelt like `word`: with one edit for every eight letters."""
@@ -140,6 +180,23 @@ class Index:
     def content_words(self, first: int, last: int) -> int:
         """How many words of a run are content words."""
         return self._content_before[last + 1] - self._content_before[first]
+
+    def _is_capital(self, word: str) -> bool:
+        return self.text[self._spans[self.at[word][0]][0]].isupper()
+
+    @cached_property
+    def _latin(self) -> Sequence[Family]:
+        return families_of(self.at, self.text)
+
+    def _beginning(self, letters: str) -> Iterator[str]:
+        """The words of the text that begin with these letters."""
+        at = bisect_left(self._in_order, letters)
+        some = self._in_order[at : at + _MOST_BEGINNING]
+        return takewhile(lambda word: word.startswith(letters), some)
+
+    @cached_property
+    def _in_order(self) -> list[str]:
+        return sorted(self.at)
 
     @cached_property
     def at(self) -> Mapping[str, list[int]]:

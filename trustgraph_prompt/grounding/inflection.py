@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import product
 
 _IRREGULAR = {
     "children": "child",
@@ -46,10 +47,10 @@ _NO_PLURAL = ("ss", "us", "is")
 # Names and words that look like plurals of other words.
 _NAMES = (
     "achilles adams andrews archimedes aries arkansas athens atlas barnabas brussels caracas charles "
-    "christmas collins cyclades dallas daniels davies douglas edwards elias euripides harris hercules "
-    "hermes honduras hughes jacobs james johns jonas jones judas kansas lens lucas mars matthews mercedes "
-    "moses naples news nicholas pericles peters phillips politics richards roberts rogers series silas "
-    "socrates species stevens texas thales thomas tobias vegas versailles wales williams"
+    "christmas collins cyclades dallas daniels davies douglas edwards elias euripides frances harris "
+    "hercules hermes honduras hughes jacobs james johns jonas jones judas kansas lens lucas mars matthews "
+    "mercedes moses naples news nicholas pericles peters phillips politics richards roberts rogers series "
+    "silas socrates species stevens texas thales thomas tobias vegas versailles wales williams"
 )
 _SINGULAR = frozenset(_NAMES.split())
 _SHORTEST, _SHORTEST_HANGUL = 3, 2  # letters of a stem
@@ -63,6 +64,8 @@ _CYRILLIC = re.compile(
 )
 # Prefixes in Arabic: and, in, for, like, the.
 _ARABIC = re.compile(r"\A[وف]?(?:[بكل]?ال|لل|[بكل])?")
+# Prefixes in Hebrew: and, that, when, in, like, to, from, the.
+_HEBREW = [*map("".join, product(("", "ו"), ("", "ש", "כש", "מש"), ("", "ב", "כ", "ל", "מ", "ה", "מה")))]
 # Particles after nouns in Korean.
 _KOREAN = re.compile(
     r"(?:에서는|에서|에게|으로|까지|부터|처럼|보다|이다|은|는|이|가|을|를|의|에|와|과|로|도|만|인|들)\Z"
@@ -97,6 +100,15 @@ def verb_forms(word: str) -> list[str]:
     if not word.isascii() or len(word) > _LONGEST:
         return []
     return [root + end for root in roots if len(root) >= _SHORTEST for end in ("", "e", "ing", "ed")]
+
+
+def hebrew_forms(word: str) -> list[str]:
+    """A name in Hebrew with each prefix. After some of them its article is dropped; few fit a short name."""
+    if len(word) < _SHORTEST:
+        return []
+    prefixes = [each for each in _HEBREW if len(word) > _SHORTEST or "ש" not in each]
+    names = (word, word[1:]) if word[0] == "ה" and len(word) > _SHORTEST else (word,)
+    return [prefix + name for prefix in prefixes for name in names]
 
 
 def _singulars(word: str) -> list[str]:

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 from heapq import merge
-from itertools import islice
-from typing import NamedTuple
+from itertools import islice, product
+from typing import Final, NamedTuple
 
 from trustgraph_prompt.grounding.index import MOST_PLACES, Index, is_content_word, stands_alone, tries_for
-from trustgraph_prompt.grounding.words import NUMBER, STOP_WORDS, UNSPACED, words
+from trustgraph_prompt.grounding.numbers import NEGATIVE, NEGATIVE_WORDS, NUMBER, begins_number
+from trustgraph_prompt.grounding.words import STOP_WORDS, UNSPACED, Words, words
 
 _SENTENCE_ENDS = re.compile(r"\w{3}[.!?;]\W?\s")  # three letters, so not after an initial
 
@@ -22,6 +23,7 @@ MAX_SPANS = 100
 _MOST_WORDS = 60  # of a value that is searched for in other forms
 _REACH = 40  # characters within which reordered words must occur
 _TELLING_NUMBER = 6  # four digits and the delimiters: such a number alone is a match in part
+_NEAR = 5  # words between a number and the words for its sign
 _ACRONYM = re.compile(r"[^\W\d_]{2,8}")
 
 
@@ -39,6 +41,10 @@ class MatchKind(StrEnum):
     def is_weak(self) -> bool:
         """Whether the text need not name the same: a person should look. All other kinds have every word."""
         return self is MatchKind.PART
+
+
+RANK: Final = {kind: rank for rank, kind in enumerate(MatchKind)}
+"""The kinds by how good they are: 0 is the best."""
 
 
 class Match(NamedTuple):
@@ -61,7 +67,7 @@ class Passage:
 
     def find(self, value: str) -> Match | None:
         """Find the best match for `value`; None if no content word of it occurs in the text."""
-        return self._exact(value) or _Search(self._index, value).best()
+        return self._exact(value) or self._in_other_letters(value)
 
     def _exact(self, value: str) -> Match | None:
         text, sought = self.text, value.strip()
@@ -70,25 +76,45 @@ class Passage:
             return None
         length, tries = len(sought), tries_for(sought)
         spans: list[tuple[int, int]] = []
+        is_word = sought[0].isalpha()
         while start >= 0 and tries and len(spans) < MAX_SPANS:
-            if stands_alone(text, start, start + length):
+            if stands_alone(text, start, start + length) and (is_word or begins_number(text, start)):
                 spans.append((start, start + length))
             start = text.find(sought, start + 1)
             tries -= 1
         return Match(MatchKind.EXACT, 1.0, tuple(spans)) if spans else None
 
+    def _in_other_letters(self, value: str) -> Match | None:
+        said = words(value)
+        found = _Search(self._index, value, said).best()
+        has_readings = said.readings or (self._words.readings and any(w[0] == NUMBER for w in said.folded))
+        if not has_readings or (found and found.kind is MatchKind.FOLDED):
+            return found
+        read = product((self._index, self._reread), (said, said.reread()))
+        others = (_Search(index, value, each).best() for index, each in read)
+        return min(filter(None, others), key=lambda each: RANK[each.kind], default=None)
+
+    @cached_property
+    def _words(self) -> Words:
+        return words(self.text)
+
     @cached_property
     def _index(self) -> Index:
-        return Index(self.text)
+        return Index(self.text, self._words)
+
+    @cached_property
+    def _reread(self) -> Index:
+        """With the other reading of the numbers that have two."""
+        return Index(self.text, self._words.reread())
 
 
 class _Search:
     """The search for a value that has no exact match."""
 
-    def __init__(self, index: Index, value: str) -> None:
+    def __init__(self, index: Index, value: str, said: Words) -> None:
         self._index = index
         self._value = value
-        self._words, needed = _words_of_value(value)
+        self._words, needed = _words_of_value(value, said)
         self._needed = list(dict.fromkeys(needed))
         self._content = list(filter(is_content_word, self._needed))
 
@@ -106,7 +132,7 @@ class _Search:
                 found = self._matches(MatchKind.FUZZY, 0.85, self._in_order(similar)) or self._in_part(
                     similar
                 )
-        return found or self._as_initials() or self._of_unspaced()
+        return found or self._as_initials() or self._of_unspaced() or self._below_zero()
 
     def _matches(self, kind: MatchKind, score: float, runs: Iterable[tuple[int, int]]) -> Match | None:
         spans = tuple(self._index.span(*run) for run in islice(runs, MAX_SPANS))
@@ -158,7 +184,8 @@ class _Search:
             return None
         places = self._places({each for word in stand for each in alike[word]})
         share = len(stand) / len(self._content)
-        return self._matches(MatchKind.PART, share, ((place, place) for place in places))
+        alone = ((place, place) for place in places if self._index.stands_alone(place, place))
+        return self._matches(MatchKind.PART, share, alone)
 
     def _as_initials(self) -> Match | None:
         """WHO for the World Health Organization, and the other way round."""
@@ -191,17 +218,30 @@ class _Search:
             return None
         return self._matches(MatchKind.PART, len(longest) / len(letters), self._index.runs(list(longest)))
 
+    def _below_zero(self) -> Match | None:
+        """A negative number whose sign stands there in words: 40 degrees below zero, a loss of 3 million."""
+        if NEGATIVE not in "".join(self._words):
+            return None
+        runs = self._index.runs([word.replace(NEGATIVE, NUMBER) for word in self._words])
+        there = self._index.words
+        near = (
+            (first, last)
+            for first, last in runs
+            if not NEGATIVE_WORDS.isdisjoint(there[max(0, first - _NEAR) : last + 1 + _NEAR])
+        )
+        return self._matches(MatchKind.PART, 0.5, near)
+
     def _places(self, sought: Iterable[str]) -> list[int]:
         """The positions of any of these words, in ascending order."""
         return list(islice(merge(*(self._index.at[word] for word in sought)), MOST_PLACES))
 
 
-def _words_of_value(value: str) -> tuple[list[str], list[str]]:
+def _words_of_value(value: str, said: Words) -> tuple[list[str], list[str]]:
     """The words of a value without stop words at both ends, and without any stop words.
 
     A stop word in capitals among small letters is a name: vitamin A, World War I, the IT department.
     """
-    folded, spans = words(value)
+    folded, spans, _ = said
     in_capitals = value.isupper()
     telling = []
     for place, (word, (start, end)) in enumerate(zip(folded, spans, strict=True)):
