@@ -1,4 +1,4 @@
-"""The grammar of JSON (RFC 8259), and of tags in answers, as regular expressions that never backtrack.
+"""The grammar of JSON (RFC 8259), as regular expressions that never backtrack.
 
 They take linear time: every repetition is possessive, and the first character decides every alternative.
 Values of up to `LEVELS` levels, the usual ones in answers, are matched as one token; the scanner takes deeper
@@ -73,10 +73,6 @@ UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
 
 # The characters of a string with any escapes, valid or not, that ends at the end of its line.
 CHARACTERS_IN_LINE = r'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+'
-
-# The tags in which models write their reasoning.
-THINKING = "(?:th(?:ink(?:ing)?|oughts?)|re(?:asoning|flection)|scratchpad|analysis)>"
-LONGEST_TAG = 16
 
 
 _WHITE_SPACE = re.compile(SPACE)

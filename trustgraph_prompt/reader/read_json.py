@@ -16,6 +16,7 @@ from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.decode import NotJson, decode, decode_error, decode_or_error, is_too_deep
 from trustgraph_prompt.reader.json_in_strings import ParsedStrings, parse_strings
+from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -52,7 +53,7 @@ def json_blocks(text: str, fences: Iterable[Span]) -> list[Block]:
     return blocks
 
 
-_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\n++|[^\S\n]++|</?\w+>)*+"
+_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\n++|[^\S\n]++|<[/|]?\w+\|?>)*+"
 _STRING = f'"{grammar.CHARACTERS_IN_LINE}'
 _PARTIAL_LANDMARK = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag that is truncated
 # A text that does not match is certainly not JSON.
@@ -75,24 +76,24 @@ _AFTER_VALUE = " \t\r\n`~"
 _PART_OF_VALUE = re.compile(r'"[^"\n]{0,100}"\s*:|\}\s*[\]}]|,\s*\]')
 
 
-def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
+def read_value(text: str, contract: Contract, finish_reason: str | None, markers: Markers) -> Outcome:
     """Read the one value of an answer; the caller fills in `calls`.
 
     A value that the contract accepts comes before others, a fenced one before one in prose. Two different
     values are ambiguous. Where the text ends within a value, that value was meant.
     """
     metered = contract.metered()
-    outcome = _read(text, metered, finish_reason)
+    outcome = _read(text, metered, finish_reason, markers)
     if spent := metered.spent:
         outcome = replace(outcome, value=None, reason=spent.reason, issues=(spent,), repaired=(), span=None)
     return outcome
 
 
-def _read(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
+def _read(text: str, contract: Contract, finish_reason: str | None, markers: Markers) -> Outcome:
     whole = _Candidate.of(text, 0, contract)
     if not whole.is_broken:
         return _judge(text, [whole], contract, Stage.DIRECT, is_truncated(finish_reason))
-    scanner = Scanner(contract.limits, arrays=True)
+    scanner = Scanner(contract.limits, arrays=True, markers=markers)
     candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
     outcome = _read_strictly(text, contract, finish_reason, scanner, candidates)
     sound = outcome.ok and not (

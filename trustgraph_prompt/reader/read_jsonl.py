@@ -16,6 +16,7 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
 from trustgraph_prompt.reader.json_in_strings import parse_strings
+from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -43,7 +44,7 @@ class JsonlReader:
     Repair has a meter of its own, since it runs while text is scanned, a chunk ahead of all other validation.
     """
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, markers: Markers) -> None:
         self.accepted: list[Any] = []
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
@@ -54,6 +55,7 @@ class JsonlReader:
             contract.limits,
             names_wrapper=partial(_names_wrapper, contract),
             repair=_repair(contract) if contract.repair else None,
+            markers=markers,
         )
         self._wrapper = (0, 0)
         self._aside = (0, 0)
