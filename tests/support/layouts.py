@@ -196,6 +196,8 @@ LAYOUTS: dict[str, Layout] = {
         f"thinking of {model}": _listed(f"{opens}{DRAFT} or ```{{{closes}\n", "\n", "\n")
         for model, (opens, closes) in NOTATIONS.items()
     },
+    "two wrappers": _listed('{"result": {"entities": [', ", ", "]}}"),
+    "four wrappers": _listed('{"a": {\n"b":{"c" : { "d": [', ",\n", ']}}, "status": {"ok": true}}}'),
     "THINK before an array": _listed(f"<THINK>\n{DRAFT}\n</THINK>\n\n[", ",\n", "]"),
     "thinking on a line": _listed('<think>or {"id": 0}?</think>', "\n", ""),
     "thinking before a fence": _listed(f"<think>{DRAFT}</think>\n```json\n", "\n", "\n```\n"),

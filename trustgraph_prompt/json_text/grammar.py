@@ -52,8 +52,10 @@ FLAT_TOKEN = re.compile(f"{SPACE}(?:({STRING})|({SCALAR})|[][{{}}:,])")
 MEMBERS = re.compile(f"(?:{SPACE}{member(_VALUE)},)++")
 ELEMENTS = re.compile(f"(?:{SPACE}{_VALUE}{SPACE},)++")
 
-# An object whose first member is an array of objects; group 1 is its key.
-WRAPPER = re.compile(rf"\{{{SPACE}({STRING}){SPACE}:{SPACE}\[{SPACE}[{{\]]")
+# An object whose first member is an array of objects, or an object that is like that, to four levels. Group 1
+# is its key, group 2 the beginning of the inner objects, whose keys have no "}".
+_INNER = rf'\{{{SPACE}"[^"\\}}\x00-\x1f]*+"{SPACE}:{SPACE}'
+WRAPPER = re.compile(rf"\{{{SPACE}({STRING}){SPACE}:{SPACE}((?:{_INNER}){{0,3}}+)\[{SPACE}[{{\]]")
 
 OBJECT_BEGINS = re.compile(rf'\{{{SPACE}["}}]')
 

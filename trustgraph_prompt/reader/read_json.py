@@ -17,6 +17,7 @@ from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.decode import NotJson, decode, decode_error, decode_or_error, is_too_deep
 from trustgraph_prompt.reader.json_in_strings import ParsedStrings, parse_strings
 from trustgraph_prompt.reader.markers import Markers
+from trustgraph_prompt.reader.other_shapes import OtherShapes
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -291,6 +292,8 @@ def _judge(
     """
     fitting = [(candidate, fit) for candidate in candidates if (fit := _fit(candidate.value, contract, text))]
     fitting = [(candidate, fit) for candidate, fit in fitting if fit.parsed is None] or fitting
+    if not fitting and contract.fences != "strict" and contract.extra != "forbid":
+        fitting = [(each, fit) for each in candidates if (fit := _fit_other_shape(each.value, contract))]
     if not fitting:
         meant = next((candidate for candidate in reversed(candidates) if candidate.fenced), candidates[-1])
         truncated = truncated and not _is_closed(meant.value, meant.text_after(text))
@@ -364,6 +367,14 @@ def _fit_unparsed(value: Any, contract: Contract) -> _Fit | None:
         if accepted:
             return _Fit(taken, True)
     return None
+
+
+def _fit_other_shape(value: Any, contract: Contract) -> _Fit | None:
+    if not isinstance(value, dict) or (found := OtherShapes(contract).objects(json.dumps(value), 0)) is None:
+        return None
+    objects = found.values if contract.many else found.values[0]
+    taken, accepted = contract.take(objects)
+    return _Fit(taken, True) if accepted and (contract.many or len(found.values) == 1) else None
 
 
 def _wraps(value: Any, contract: Contract) -> str | None:

@@ -17,6 +17,7 @@ from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
 from trustgraph_prompt.reader.json_in_strings import parse_strings
 from trustgraph_prompt.reader.markers import Markers
+from trustgraph_prompt.reader.other_shapes import LEVELS, OtherShapes, as_object
 from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -57,8 +58,10 @@ class JsonlReader:
             repair=_repair(contract) if contract.repair else None,
             markers=markers,
         )
+        self._shapes = OtherShapes(self._contract)
+        self._held: list[Values] = []  # found in other shapes; to be taken when the answer ends
         self._wrapper = (0, 0)
-        self._aside = (0, 0)
+        self._aside = (0, 0, 0)
         self._is_empty = False  # whether a wrapper without elements was found
         self._refused = 0
         self._has_enough = False  # nothing more is validated
@@ -83,6 +86,8 @@ class JsonlReader:
         self._given = len(self.accepted)
         self._collect(self._scanner.feed(rest))
         self._collect(self._scanner.close())
+        for run in self._held:
+            self._take_held(run)
         scanner, between, full = self._scanner, self._scanner.between, self._is_full
         truncated = is_truncated(
             finish_reason,
@@ -109,7 +114,8 @@ class JsonlReader:
     def _stage(self, between: str) -> Stage:
         if self.repaired:
             return Stage.REPAIRED
-        return Stage.DIRECT if _LINES.match(between) and not self._is_full else Stage.EXTRACTED
+        is_direct = not (self._held or self._is_full) and _LINES.match(between)
+        return Stage.DIRECT if is_direct else Stage.EXTRACTED
 
     def _reason(self, truncated: bool | None, is_empty: bool) -> Reason:
         if self.accepted:
@@ -145,6 +151,8 @@ class JsonlReader:
                 continue
             match result.kind:
                 case MarkKind.BROKEN:
+                    if self._hold(self._shapes.wrapped(result.raw, result.start)):
+                        continue
                     error = result.value or decode_error(result.raw, self._limits.depth)
                     self._reject(result.raw, result.start, Issue(Reason.INVALID_JSON, f"no JSON: {error}"))
                 case MarkKind.REPAIRED:
@@ -153,14 +161,19 @@ class JsonlReader:
                     fresh.append(result.value.value)
                 case MarkKind.DRAFT:
                     self._retract(0, 0)
-                    self._aside = (0, 0)
+                    self._held.clear()
+                    self._aside = (0, 0, 0)
                 case MarkKind.ASIDE:
-                    self._aside = len(self.accepted), len(self.rejected)
+                    self._aside = len(self.accepted), len(self.rejected), len(self._held)
                 case MarkKind.ASIDE_ENDS:
-                    self._retract(*self._aside)
+                    *mark, held = self._aside
+                    self._retract(*mark)
+                    del self._held[held:]
+                case MarkKind.CUT:
+                    self._hold(self._shapes.wrapped(result.raw, result.start))
                 case MarkKind.WRAPPER:
                     self._wrapper = len(self.accepted), len(self.rejected)
-                case MarkKind.WRAPPER_OR_OBJECT if whole := _as_object(self._contract, result.value):
+                case MarkKind.WRAPPER_OR_OBJECT if whole := as_object(self._contract, result.value):
                     self._retract(*self._wrapper)
                     self.accepted.append(whole)
                     fresh.append(whole)
@@ -188,12 +201,27 @@ class JsonlReader:
             if accepted:
                 self.accepted.append(taken)
                 fresh.append(taken)
-            else:
+            elif not self._hold(self._shapes.objects(raw, start)):
                 issues = self._contract.issues(value, len(raw))
                 if self._contract.spent or not self._reject(raw, start, *issues):
                     self._has_enough = True
                     break
         return fresh
+
+    def _hold(self, run: Values | None) -> bool:
+        """Hold back what was found in another shape; False if nothing was."""
+        if run is not None:
+            self._held.append(run)
+        return run is not None
+
+    def _take_held(self, run: Values) -> None:
+        room = max(self._limits.objects - len(self.accepted), 0)
+        if len(run.values) > room:
+            run = Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced)
+            self._take_run(run)
+            self._has_enough = True
+        elif not self._has_enough:
+            self._take_run(run)
 
     def _reject(self, raw: str, start: int, *issues: Issue) -> bool:
         """Add a rejected value; False if there were too many."""
@@ -216,17 +244,16 @@ class JsonlReader:
         self.repaired = [repaired for repaired in self.repaired if repaired.index < accepted + rejected]
 
 
-def _names_wrapper(contract: Contract, key: str) -> bool:
-    name = decode(key)
-    if contract.declares(name):
+def _names_wrapper(contract: Contract, keys: tuple[str, ...]) -> bool:
+    names = [decode(key) for key in keys]
+    if any(map(contract.declares, names)):
         return False
-    return name.lower() in _WRAPPERS or _as_object(contract, {name: []}) is None
-
-
-def _as_object(contract: Contract, wrapper: dict[str, Any]) -> dict[str, Any] | None:
-    """The object, if the contract accepts what looks like a wrapper and keeps its first member; else None."""
-    taken, accepted = contract.take(wrapper)
-    return taken if accepted and next(iter(wrapper)) in taken else None
+    if len(names) == 1 and names[0].lower() in _WRAPPERS:
+        return True
+    wrapper: Any = []
+    for name in reversed(names):
+        wrapper = {name: wrapper}
+    return as_object(contract, wrapper) is None
 
 
 def _repair(contract: Contract) -> Callable[[str, bool], Reading | None]:
@@ -260,12 +287,21 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         return None
     if set(map(type, values)) != {dict}:
         return None
-    if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
-        return None  # perhaps a wrapper
+    if "[" in content and any(map(_may_wrap, values)):
+        return None
     depth, longest = contract.limits.depth, max(map(len, lines))
     if longest > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
         return None
     return contract.take_all(values, len(content), longest)
+
+
+def _may_wrap(value: Any) -> bool:
+    """Whether the object begins with a list, or with an object that does."""
+    for _ in range(LEVELS):
+        value = next(iter(value.values()), None)
+        if not isinstance(value, dict):
+            return isinstance(value, list)
+    return False
 
 
 def _has_empty_array(between: str) -> bool:

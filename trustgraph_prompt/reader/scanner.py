@@ -21,7 +21,7 @@ from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.markers import FENCE, Markers
 from trustgraph_prompt.reader.open_value import OpenValue, Progress, TextWindow
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, ScanResults, Values
-from trustgraph_prompt.reader.whole_values import FIRST_OF, CompleteValues, Whole
+from trustgraph_prompt.reader.whole_values import FIRST_OF, CompleteValues, NamesWrapper, Whole
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair.accepted import Reading
@@ -54,8 +54,8 @@ def _slices(text: str) -> Iterator[str]:
 class Scanner:
     """Finds the objects in the text of an answer; with `arrays`, the outermost arrays too.
 
-    `names_wrapper(key)` says whether an object whose first member is `key` with an array of objects merely
-    wraps them; `key` is a JSON string. `repair(text, ends_text)` reads a broken value. `markers` know the
+    `names_wrapper(keys)` says whether an object merely wraps an array of objects, as in `CompleteValues`; the
+    keys are JSON strings. `repair(text, ends_text)` reads a broken value. `markers` know the
     notations of thinking.
 
     After `close`:
@@ -73,7 +73,7 @@ class Scanner:
         limits: Limits,
         *,
         arrays: bool = False,
-        names_wrapper: Callable[[str], bool] = lambda _: False,
+        names_wrapper: NamesWrapper = lambda _: False,
         repair: Callable[[str, bool], Reading | None] | None = None,
         markers: Markers,
     ) -> None:
@@ -208,12 +208,13 @@ class Scanner:
                 if mark == "[":
                     end = self._take_value(passed, start)
                 elif grammar.OBJECT_BEGINS.match(window, start):
-                    if elements := self._complete.wraps_at(window, start):
+                    if wrapper := self._complete.wraps_at(window, start):
                         between += (
                             window[passed:start],
                             "wrapper",
                         )  # any word: the answer is not laid out in lines
-                        self._begin_wrapper(start)
+                        elements, level = wrapper
+                        self._begin_wrapper(start, level)
                         return elements
                     end = (
                         self._take_lines(passed, start)
@@ -380,13 +381,13 @@ class Scanner:
             return True
         return False
 
-    def _begin_wrapper(self, start: int) -> None:
-        """Begin the wrapper at `start`."""
+    def _begin_wrapper(self, start: int, level: int) -> None:
+        """Begin the wrapper at `start`, with so many objects around its elements."""
         line = self._line_before(start)
         self._column = len(line[1]) if line else 0
         self._in_prose = self._is_bare = False
         self._open("{", start)
-        self._value.wrap()
+        self._value.wrap(level)
         self._results.leave_draft()
         self._results.mark(MarkKind.WRAPPER)
 
@@ -423,6 +424,8 @@ class Scanner:
         match progress:
             case Progress.WAITS:
                 self.truncated = self._final
+                if self._final and not value.is_wrapper:
+                    self._results.mark(MarkKind.CUT, value.raw.until(window, len(window)), value.raw.at)
                 value.keep(window, position)
                 self._wait(position)
                 return None
@@ -466,7 +469,9 @@ class Scanner:
             self._results.waste()
             self._mode = Scanner._search
             return position
-        stack, raw = (value.stack[2:], value.element) if value.element else (value.stack, value.raw)
+        stack, raw = (
+            (value.stack[value.level + 1 :], value.element) if value.element else (value.stack, value.raw)
+        )
         if value.is_wrapper:
             self._between.append("[")
         self._broke_at = self._passed + position
