@@ -13,9 +13,9 @@ from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.positions import Span
-from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.reader.changed_strings import ChangedStrings, parse_strings, restore_commands
 from trustgraph_prompt.reader.decode import NotJson, decode, decode_error, decode_or_error, is_too_deep
-from trustgraph_prompt.reader.json_in_strings import ParsedStrings, parse_strings
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import OtherShapes
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, Values
@@ -95,7 +95,7 @@ def _read(text: str, contract: Contract, finish_reason: str | None, markers: Mar
     if not whole.is_broken:
         return _judge(text, [whole], contract, Stage.DIRECT, is_truncated(finish_reason))
     scanner = Scanner(contract.limits, arrays=True, markers=markers)
-    candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
+    candidates = _candidates([*scanner.feed(text), *scanner.close()], contract)
     outcome = _read_strictly(text, contract, finish_reason, scanner, candidates)
     sound = outcome.ok and not (
         any(candidate.is_broken for candidate in candidates) or _PART_OF_VALUE.search(scanner.between)
@@ -108,12 +108,16 @@ def _read(text: str, contract: Contract, finish_reason: str | None, markers: Mar
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A possible value, or its `NotJson`; its text, where that begins, and whether in a code fence."""
+    """A possible value, or its `NotJson`; its text, where that begins, and whether in a code fence.
+
+    `edits` are those that restored commands in its strings.
+    """
 
     value: Any
     raw: str
     start: int
     fenced: bool = False
+    edits: tuple[Edit, ...] = ()
 
     @classmethod
     def of(cls, text: str, start: int, contract: Contract, *, fenced: bool = False) -> _Candidate:
@@ -121,7 +125,17 @@ class _Candidate:
         value, depth = decode_or_error(text), contract.limits.depth
         if isinstance(value, (dict, list)) and is_too_deep(value, text, depth):
             value = decode_error(text, depth)
-        return cls(value, text.strip(), start + len(text) - len(text.lstrip()), fenced)
+        raw, start = text.strip(), start + len(text) - len(text.lstrip())
+        return cls.restored(value, raw, start, contract, fenced=fenced)
+
+    @classmethod
+    def restored(
+        cls, value: Any, raw: str, start: int, contract: Contract, *, fenced: bool = False
+    ) -> _Candidate:
+        """The candidate with the commands in its strings restored."""
+        if found := restore_commands(value, raw, contract):
+            return cls(found.value, raw, start, fenced, found.edits(raw, start))
+        return cls(value, raw, start, fenced)
 
     @property
     def is_broken(self) -> bool:
@@ -139,7 +153,7 @@ def _read_strictly(
         return _choose(text, blocks, contract, truncated=False)
     cut = scanner.truncated or _CUT_STRING.match(text, scanner.thinking_end) is not None
     truncated = is_truncated(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
-    if scalar := _scalar(text, scanner.thinking_end):
+    if scalar := _scalar(text, scanner.thinking_end, contract):
         return _judge(text, [scalar], contract, Stage.EXTRACTED, truncated)
     if cut or scanner.full:
         what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
@@ -309,9 +323,12 @@ def _judge(
     stage = max(stage, Stage.EXTRACTED) if fit.unwrapped else stage
     span = last.start, last.start + len(last.raw)
     repaired: tuple[Repaired, ...] = ()
+    edits = last.edits
     if fit.parsed is not None:
+        edits = tuple(sorted((*edits, *fit.parsed.edits(last.raw, last.start))))
+    if edits:
         stage = Stage.REPAIRED
-        repaired = (Repaired(0, last.raw, last.start, fit.parsed.edits(last.raw, last.start), stage),)
+        repaired = (Repaired(0, last.raw, last.start, edits, stage),)
     return Outcome(
         fit.value, Reason.SUCCESS, contract, stage, truncated=truncated, span=span, repaired=repaired
     )
@@ -341,7 +358,7 @@ class _Fit(NamedTuple):
 
     value: Any
     unwrapped: bool
-    parsed: ParsedStrings | None = None
+    parsed: ChangedStrings | None = None
 
 
 def _fit(value: Any, contract: Contract, text: str) -> _Fit | None:
@@ -352,7 +369,7 @@ def _fit(value: Any, contract: Contract, text: str) -> _Fit | None:
     name = None if found is not None else _wraps(value, contract)
     if name is not None and (found := parse_strings(value[name], text, contract)):
         paths = (pointer([name]) + path for path in found.paths)
-        found = ParsedStrings({name: found.value}, tuple(paths))
+        found = ChangedStrings({name: found.value}, tuple(paths), found.what)
     if found is not None and (fit := _fit_unparsed(found.value, contract)):
         return fit._replace(parsed=found)
     return None
@@ -424,14 +441,14 @@ def _fail(contract: Contract, reason: Reason, message: str, truncated: bool | No
     return Outcome(None, reason, contract, issues=(Issue(reason, message),), truncated=truncated)
 
 
-def _candidates(results: list[ScanResult], depth: int) -> list[_Candidate]:
+def _candidates(results: list[ScanResult], contract: Contract) -> list[_Candidate]:
     """The candidates among the results of a scan, without those in thinking."""
     kept: list[_Candidate] = []
     aside = 0
     for result in results:
         if isinstance(result, Values):
             kept += [
-                _Candidate(value, raw, start, result.fenced)
+                _Candidate.restored(value, raw, start, contract, fenced=result.fenced)
                 for value, raw, start in zip(result.values, result.raws, result.starts, strict=True)
             ]
             continue
@@ -443,12 +460,12 @@ def _candidates(results: list[ScanResult], depth: int) -> list[_Candidate]:
             case MarkKind.ASIDE_ENDS:
                 del kept[aside:]
             case _:
-                value = result.value or decode_error(result.raw, depth)
+                value = result.value or decode_error(result.raw, contract.limits.depth)
                 kept.append(_Candidate(value, result.raw, result.start, result.fenced))
     return kept
 
 
-def _scalar(text: str, start: int) -> _Candidate | None:
+def _scalar(text: str, start: int, contract: Contract) -> _Candidate | None:
     """The string, number or literal that is all of `text` except for fences and tags.
 
     Thinking ends at `start`, unless that end is a part of the string.
@@ -457,6 +474,6 @@ def _scalar(text: str, start: int) -> _Candidate | None:
     if match is None or match.end(1) < start:
         match = _SCALAR.match(text, start)
     try:
-        return _Candidate(decode(match[1]), match[1], match.start(1)) if match else None
+        return match and _Candidate.restored(decode(match[1]), match[1], match.start(1), contract)
     except NotJson:
         return None

@@ -13,9 +13,10 @@ import orjson
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.json_text.latex import has_formula, may_be_eaten
+from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
 from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
-from trustgraph_prompt.reader.json_in_strings import parse_strings
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import LEVELS, OtherShapes, as_object
 from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
@@ -63,12 +64,14 @@ class JsonlReader:
         self._wrapper = (0, 0)
         self._aside = (0, 0, 0)
         self._is_empty = False  # whether a wrapper without elements was found
+        self._may_be_eaten = False  # whether strings may have lost the beginnings of commands
         self._refused = 0
         self._has_enough = False  # nothing more is validated
         self._given: int | None = None  # how many objects `feed` returned; None until the answer ends
 
     def feed(self, text: str) -> list[Any]:
         """Read `text`, and return the objects that it completes and the contract accepts."""
+        self._may_be_eaten = self._may_be_eaten or has_formula(text) or may_be_eaten(text)
         return self._collect(self._scanner.feed(text))
 
     @property
@@ -84,7 +87,7 @@ class JsonlReader:
     def close(self, rest: str, finish_reason: str | None) -> Outcome:
         """The outcome of the whole text, which ends with `rest`; the caller fills in `calls`."""
         self._given = len(self.accepted)
-        self._collect(self._scanner.feed(rest))
+        self.feed(rest)
         self._collect(self._scanner.close())
         for run in self._held:
             self._take_held(run)
@@ -183,7 +186,8 @@ class JsonlReader:
 
     def _take_run(self, run: Values) -> list[Any]:
         """The accepted values of a run, as the contract converted them."""
-        if len(run.values) > 1:
+        is_eaten = self._may_be_eaten and any(map(may_be_eaten, run.raws))
+        if len(run.values) > 1 and not is_eaten:
             sizes = list(map(len, run.raws))
             together = self._contract.take_all(run.values, sum(sizes), max(sizes))
             if together is not None:
@@ -191,14 +195,18 @@ class JsonlReader:
                 return together
         fresh: list[Any] = []
         for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
+            edits: tuple[Edit, ...] = ()
+            if is_eaten and (found := restore_commands(value, raw, self._contract)):
+                value, edits = found.value, found.edits(raw, start)
             taken, accepted = self._contract.take(value, len(raw))
             if not accepted and (found := parse_strings(value, raw, self._contract)):
-                value = found.value
+                value, edits = found.value, (*edits, *found.edits(raw, start))
                 taken, accepted = self._contract.take(value)
-                if accepted:
-                    edits = found.edits(raw, start)
-                    self.repaired.append(Repaired(self._count, raw, start, edits, Stage.REPAIRED))
             if accepted:
+                if edits:
+                    self.repaired.append(
+                        Repaired(self._count, raw, start, tuple(sorted(edits)), Stage.REPAIRED)
+                    )
                 self.accepted.append(taken)
                 fresh.append(taken)
             elif not self._hold(self._shapes.objects(raw, start)):
@@ -276,7 +284,9 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     stream is scanned.
     """
     content = text.strip(" \t\r\n")
-    if not (content.startswith("{") and content.endswith("}")) or has_long_number(content):
+    if not (content.startswith("{") and content.endswith("}")):
+        return None
+    if has_long_number(content) or may_be_eaten(content):
         return None
     lines = content.split("\n")  # `splitlines` would split within strings
     if len(lines) > contract.limits.objects:
