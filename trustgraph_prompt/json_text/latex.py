@@ -23,6 +23,7 @@ rightleftarrows rightleftharpoons rightsquigarrow rm root rtimes rule rvert
 """
 _COMMANDS = frozenset(_NAMES.split())
 
+_HINT = re.compile(r"\\(?:[bf(\[]|u000)")
 _EATEN = re.compile(r"([\b\f\t\n\r])([A-Za-z]++)")
 _EATEN_ANYWHERE = re.compile(r"([\b\f])([A-Za-z]++)")
 _DELIMITERS = re.compile(r"(?<!\\)(\\[()\[\]]|\$\$?)")
@@ -31,16 +32,16 @@ _CLOSES: Final = {"$": "$", "$$": "$$", r"\(": r"\)", r"\[": r"\]"}
 
 def may_be_eaten(json_text: str) -> bool:
     """Whether a string of a JSON text may have lost the beginning of a command; most texts cannot."""
-    if "\\" not in json_text:
+    if not has_hint(json_text):
         return False
     if any(escape in json_text for escape in (r"\b", r"\f", r"\u000")):
         return True
-    return has_formula(json_text) and any(escape in json_text for escape in (r"\t", r"\n", r"\r"))
+    return any(escape in json_text for escape in (r"\t", r"\n", r"\r"))
 
 
-def has_formula(json_text: str) -> bool:
-    """Whether a JSON text may have a formula, in which more characters count."""
-    return "$" in json_text or r"\(" in json_text or r"\[" in json_text
+def has_hint(json_text: str) -> bool:
+    """Whether a part of a JSON text has an escape that takes a beginning anywhere, or may have a formula."""
+    return "$" in json_text or ("\\" in json_text and _HINT.search(json_text) is not None)
 
 
 def control_words(text: str) -> frozenset[str]:

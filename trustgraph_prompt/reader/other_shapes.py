@@ -60,7 +60,7 @@ class OtherShapes:
 
     def wrapped(self, raw: str, start: int) -> Values | None:
         """The objects in the lists that a value wraps, truncated or not; None if none of them is valid."""
-        found = self._elements(raw, 0, LEVELS)
+        found = self._elements(raw, 0, LEVELS) if "[" in raw else []
         return _values(found, start) if any(map(self._accepts, found[:MAX_REFUSED])) else None
 
     def _accepts(self, found: _Found) -> bool:

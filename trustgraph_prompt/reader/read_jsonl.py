@@ -13,7 +13,7 @@ import orjson
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.json_text.latex import has_formula, may_be_eaten
+from trustgraph_prompt.json_text.latex import has_hint, may_be_eaten
 from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
 from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
@@ -71,7 +71,7 @@ class JsonlReader:
 
     def feed(self, text: str) -> list[Any]:
         """Read `text`, and return the objects that it completes and the contract accepts."""
-        self._may_be_eaten = self._may_be_eaten or has_formula(text) or may_be_eaten(text)
+        self._may_be_eaten = self._may_be_eaten or has_hint(text)
         return self._collect(self._scanner.feed(text))
 
     @property
@@ -297,21 +297,23 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         return None
     if set(map(type, values)) != {dict}:
         return None
-    if "[" in content and any(map(_may_wrap, values)):
-        return None
+    if "[" in content:
+        first = (next(iter(value.values()), None) for value in values)
+        if any(_may_wrap(part) for part in first if isinstance(part, (list, dict))):
+            return None
     depth, longest = contract.limits.depth, max(map(len, lines))
     if longest > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
         return None
     return contract.take_all(values, len(content), longest)
 
 
-def _may_wrap(value: Any) -> bool:
-    """Whether the object begins with a list, or with an object that does."""
+def _may_wrap(first: Any) -> bool:
+    """Whether the first member of an object is a list, or an object that begins with one."""
     for _ in range(LEVELS):
-        value = next(iter(value.values()), None)
-        if not isinstance(value, dict):
-            return isinstance(value, list)
-    return False
+        if not isinstance(first, dict):
+            break
+        first = next(iter(first.values()), None)
+    return isinstance(first, list)
 
 
 def _has_empty_array(between: str) -> bool:
