@@ -615,9 +615,10 @@ def test_check_says_where_a_question_ends_with_what_its_answer_must_be_and_rende
 
 def test_check_names_the_numbers_and_dates_that_are_not_looked_up(tmp_path: Path) -> None:
     schema = "schema Person:\n    name: string @from(text)\n    born: date\n    year: int?\n\n"
-    (tmp_path / "people.prompt").write_text(
-        f'{schema}prompt people expecting Person[] as jsonl:\n    terms: {{text: ""}}\n    text: "Who? {{{{ text }}}}"\n'
+    prompt = (
+        'prompt people expecting Person[] as jsonl:\n    terms: {text: ""}\n    text: "Who? {{ text }}"\n'
     )
+    (tmp_path / "people.prompt").write_text(schema + prompt)
     checked = run("check", tmp_path / "people.prompt")
     assert checked.returncode == 0
     assert "people does not look up its keys `born`, `year` in the text" in checked.stderr

@@ -23,21 +23,13 @@ _NEXT_ELEMENT = re.compile(rf"[\[,]{grammar.SPACE}(?!\])")
 _CALL = ["name", "arguments"]  # of Hermes' `<tool_call>`
 
 
-class _Member(NamedTuple):
-    """A member of an object; its `value` is None where the text ends or breaks within it."""
+class _Part(NamedTuple):
+    """A member or element, its text, and where that begins; it has no value if the text ends within it."""
 
-    name: str
-    start: int
-    end: int
     value: Any
-
-
-class _Found(NamedTuple):
-    """An object, its text, and where that begins in the text that was searched."""
-
-    value: dict[str, Any]
     raw: str
     start: int
+    name: str = ""
 
 
 @dataclass
@@ -63,13 +55,13 @@ class OtherShapes:
         found = self._elements(raw, 0, LEVELS) if "[" in raw else []
         return _values(found, start) if any(map(self._accepts, found[:MAX_REFUSED])) else None
 
-    def _accepts(self, found: _Found) -> bool:
+    def _accepts(self, found: _Part) -> bool:
         value = [found.value] if self.contract.many and self.contract.format == "json" else found.value
         return self.contract.take(value)[1]
 
-    def _elements(self, raw: str, at: int, levels: int) -> list[_Found]:
+    def _elements(self, raw: str, at: int, levels: int) -> list[_Part]:
         """The objects in lists; an object with a declared key is an object of the answer, and wraps none."""
-        found: list[_Found] = []
+        found: list[_Part] = []
         for member in islice(_members(raw, at), _MOST_MEMBERS):
             if self._declares(member.name):
                 return []
@@ -80,22 +72,17 @@ class OtherShapes:
                 found += self._elements(raw, member.start, levels - 1)
         return found
 
-    def _readings(self, raw: str, at: int, levels: int) -> Iterator[list[_Found]]:
+    def _readings(self, raw: str, at: int, levels: int) -> Iterator[list[_Part]]:
         """The readings as a call, and with names as keys, of the value or of the only one that it wraps."""
         members = list(islice(_members(raw, at), _MOST_MEMBERS + 1))
-        inner = [_Found(each.value, raw[each.start : each.end], each.start) for each in members]
-        if [member.name for member in members] == _CALL and isinstance(inner[-1].value, dict):
-            yield self._elements(raw, inner[-1].start, levels - 1) or inner[-1:]
-        if not 0 < len(members) <= _MOST_MEMBERS or not all(isinstance(each.value, dict) for each in inner):
-            return
-        if any(self._declares(member.name) for member in members):
+        if [member.name for member in members] == _CALL and isinstance(members[1].value, dict):
+            yield self._elements(raw, members[1].start, levels - 1) or members[1:]
+        are_named = all(isinstance(each.value, dict) and not self._declares(each.name) for each in members)
+        if not are_named or not 0 < len(members) <= _MOST_MEMBERS:
             return
         for key in self._name_keys:
-            if not any(key in found.value for found in inner):
-                yield [
-                    found._replace(value={key: member.name, **found.value})
-                    for member, found in zip(members, inner, strict=True)
-                ]
+            if not any(key in member.value for member in members):
+                yield [each._replace(value={key: each.name, **each.value}) for each in members]
         if len(members) == 1 and levels > 1:
             yield from self._readings(raw, members[0].start, levels - 1)
 
@@ -121,26 +108,26 @@ def as_object(contract: Contract, wrapper: dict[str, Any]) -> dict[str, Any] | N
     return taken if accepted and next(iter(wrapper)) in taken else None
 
 
-def _members(raw: str, at: int) -> Iterator[_Member]:
+def _members(raw: str, at: int) -> Iterator[_Part]:
     """The members of the object at `at`, up to the end of the text."""
     end: int | None = at
     while end is not None and (name := _NEXT_MEMBER.match(raw, end)):
         value, end = decode_here(raw, name.end()) or (None, None)
-        yield _Member(decode(name[1]), name.end(), len(raw) if end is None else end, value)
+        yield _Part(value, raw[name.end() : end], name.end(), decode(name[1]))
         end = end and grammar.skip_space(raw, end)
 
 
-def _objects(raw: str, at: int) -> Iterator[_Found]:
+def _objects(raw: str, at: int) -> Iterator[_Part]:
     """The complete objects in the list at `at`."""
     end = at
     while (begins := _NEXT_ELEMENT.match(raw, end)) and (found := decode_here(raw, begins.end())):
         value, end = found
         if isinstance(value, dict):
-            yield _Found(value, raw[begins.end() : end], begins.end())
+            yield _Part(value, raw[begins.end() : end], begins.end())
         end = grammar.skip_space(raw, end)
 
 
-def _values(found: list[_Found], start: int) -> Values:
+def _values(found: list[_Part], start: int) -> Values:
     return Values(
         [each.value for each in found],
         [each.raw for each in found],

@@ -89,8 +89,7 @@ class JsonlReader:
         self._given = len(self.accepted)
         self.feed(rest)
         self._collect(self._scanner.close())
-        for run in self._held:
-            self._take_held(run)
+        self._take_held()
         scanner, between, full = self._scanner, self._scanner.between, self._is_full
         truncated = is_truncated(
             finish_reason,
@@ -222,14 +221,12 @@ class JsonlReader:
             self._held.append(run)
         return run is not None
 
-    def _take_held(self, run: Values) -> None:
-        room = max(self._limits.objects - len(self.accepted), 0)
-        if len(run.values) > room:
-            run = Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced)
-            self._take_run(run)
-            self._has_enough = True
-        elif not self._has_enough:
-            self._take_run(run)
+    def _take_held(self) -> None:
+        for run in self._held:
+            room = max(self._limits.objects - len(self.accepted), 0)
+            if not self._has_enough:
+                self._take_run(Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced))
+            self._has_enough = self._has_enough or len(run.values) > room
 
     def _reject(self, raw: str, start: int, *issues: Issue) -> bool:
         """Add a rejected value; False if there were too many."""
