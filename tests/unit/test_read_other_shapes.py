@@ -157,6 +157,15 @@ def test_a_rejected_object_of_a_held_list_has_its_place() -> None:
     assert rejected.issues[0].reason is Reason.SCHEMA_MISSING_FIELD
 
 
+def test_what_is_held_of_a_wrapper_that_is_an_object_is_dropped() -> None:
+    lax = Contract.from_schema(
+        {"type": "object", "anyOf": [{**SCHEMA, "additionalProperties": False}, {"required": ["total"]}]},
+        format="jsonl",
+    )
+    text = f'{{"items": [{{"status": "ok", "peaks": {BOTH}}}], "total": 1}}'
+    assert read(text, lax).value == [json.loads(text)]
+
+
 def test_held_objects_count_towards_the_limit() -> None:
     contract = Contract.from_schema(SCHEMA, format="jsonl", limits=Limits(objects=3))
     outcome = read(f'{BOTH}\n{{"status": "ok", "peaks": {BOTH}}}', contract)

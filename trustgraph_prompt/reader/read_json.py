@@ -14,7 +14,7 @@ from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.changed_strings import ChangedStrings, parse_strings, restore_commands
+from trustgraph_prompt.reader.changed_strings import ParsedStrings, parse_strings, restore_commands
 from trustgraph_prompt.reader.decode import NotJson, decode, decode_error, decode_or_error, is_too_deep
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import OtherShapes
@@ -133,8 +133,8 @@ class _Candidate:
         cls, value: Any, raw: str, start: int, contract: Contract, *, fenced: bool = False
     ) -> _Candidate:
         """The candidate with the commands in its strings restored."""
-        if found := restore_commands(value, raw, contract):
-            return cls(found.value, raw, start, fenced, found.edits(raw, start))
+        if found := restore_commands(value, raw, start, contract):
+            return cls(found.value, raw, start, fenced, found.edits)
         return cls(value, raw, start, fenced)
 
     @property
@@ -358,7 +358,7 @@ class _Fit(NamedTuple):
 
     value: Any
     unwrapped: bool
-    parsed: ChangedStrings | None = None
+    parsed: ParsedStrings | None = None
 
 
 def _fit(value: Any, contract: Contract, text: str) -> _Fit | None:
@@ -369,7 +369,7 @@ def _fit(value: Any, contract: Contract, text: str) -> _Fit | None:
     name = None if found is not None else _wraps(value, contract)
     if name is not None and (found := parse_strings(value[name], text, contract)):
         paths = (pointer([name]) + path for path in found.paths)
-        found = ChangedStrings({name: found.value}, tuple(paths), found.what)
+        found = ParsedStrings({name: found.value}, tuple(paths))
     if found is not None and (fit := _fit_unparsed(found.value, contract)):
         return fit._replace(parsed=found)
     return None

@@ -61,7 +61,7 @@ class JsonlReader:
         )
         self._shapes = OtherShapes(self._contract)
         self._held: list[Values] = []  # found in other shapes; to be taken when the answer ends
-        self._wrapper = (0, 0)
+        self._wrapper = (0, 0, 0)
         self._aside = (0, 0, 0)
         self._is_empty = False  # whether a wrapper without elements was found
         self._may_be_eaten = False  # whether strings may have lost the beginnings of commands
@@ -98,7 +98,7 @@ class JsonlReader:
         )
         ends_empty = _has_empty_array(scanner.after_thinking)
         if scanner.ends_draft and not full and ends_empty:
-            self._retract(0, 0)
+            self._retract(0, 0, 0)
         is_empty = self._is_empty or ends_empty or _has_empty_array(between)
         reason = self._reason(truncated, is_empty)
         return Outcome(
@@ -162,19 +162,16 @@ class JsonlReader:
                     self.accepted.append(result.value.value)
                     fresh.append(result.value.value)
                 case MarkKind.DRAFT:
-                    self._retract(0, 0)
-                    self._held.clear()
+                    self._retract(0, 0, 0)
                     self._aside = (0, 0, 0)
                 case MarkKind.ASIDE:
-                    self._aside = len(self.accepted), len(self.rejected), len(self._held)
+                    self._aside = self._found
                 case MarkKind.ASIDE_ENDS:
-                    *mark, held = self._aside
-                    self._retract(*mark)
-                    del self._held[held:]
+                    self._retract(*self._aside)
                 case MarkKind.CUT:
                     self._hold(self._shapes.wrapped(result.raw, result.start))
                 case MarkKind.WRAPPER:
-                    self._wrapper = len(self.accepted), len(self.rejected)
+                    self._wrapper = self._found
                 case MarkKind.WRAPPER_OR_OBJECT if whole := as_object(self._contract, result.value):
                     self._retract(*self._wrapper)
                     self.accepted.append(whole)
@@ -195,8 +192,8 @@ class JsonlReader:
         fresh: list[Any] = []
         for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
             edits: tuple[Edit, ...] = ()
-            if is_eaten and (found := restore_commands(value, raw, self._contract)):
-                value, edits = found.value, found.edits(raw, start)
+            if is_eaten and (restored := restore_commands(value, raw, start, self._contract)):
+                value, edits = restored
             taken, accepted = self._contract.take(value, len(raw))
             if not accepted and (found := parse_strings(value, raw, self._contract)):
                 value, edits = found.value, (*edits, *found.edits(raw, start))
@@ -242,10 +239,15 @@ class JsonlReader:
         """How many objects the answer has so far."""
         return len(self.accepted) + len(self.rejected)
 
-    def _retract(self, accepted: int, rejected: int) -> None:
+    @property
+    def _found(self) -> tuple[int, int, int]:
+        """How many objects were accepted and rejected so far, and how many runs are held back."""
+        return len(self.accepted), len(self.rejected), len(self._held)
+
+    def _retract(self, accepted: int, rejected: int, held: int) -> None:
         self.retracted += self.accepted[accepted : self._given]
         self._given = None if self._given is None else min(self._given, accepted)
-        del self.accepted[accepted:], self.rejected[rejected:]
+        del self.accepted[accepted:], self.rejected[rejected:], self._held[held:]
         self.repaired = [repaired for repaired in self.repaired if repaired.index < accepted + rejected]
 
 

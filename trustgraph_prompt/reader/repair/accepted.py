@@ -129,8 +129,8 @@ class Repair:
             budget=self._budget,
         ):
             raw = text[root.start : repaired.end]
-            if found := restore_commands(repaired.value, raw, self._contract):
-                edits = tuple(sorted((*repaired.edits, *found.edits(raw, root.start))))
+            if found := restore_commands(repaired.value, raw, root.start, self._contract):
+                edits = tuple(sorted((*repaired.edits, *found.edits)))
                 yield replace(repaired, value=found.value, edits=edits)
             else:
                 yield repaired
