@@ -327,8 +327,8 @@ def test_a_draft_and_thinking_within_a_line_are_both_taken_back() -> None:
 class TestThinkingOfOtherModels:
     @pytest.mark.parametrize("before", ["", "<s>", "<|start|>assistant", "\n\n"])
     def test_a_draft_is_never_an_object(self, opens: str, closes: str, before: str) -> None:
-        if opens.startswith("<") and opens.endswith("think>") and before.strip():
-            pytest.skip("within a line a tag may be a mere mention")
+        if opens.endswith("think>"):
+            before += "\n"  # within a line a tag may be a mere mention
         text = f"{before}{opens}Maybe {ONE}? Or {{{closes}{TWO}"
         reader = StreamReader(DEFINITIONS)
         given = [value for character in text for value in reader.feed(character)]
