@@ -12,6 +12,24 @@ Parts = Iterator[tuple[str, bool]]
 Layout = Callable[[Iterable[Any]], Parts]
 
 THINKING = ["think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "analysis"]
+NOTATIONS = {  # what opens and what closes the thinking of other models
+    "gpt-oss": ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    "gpt-oss with a schema": (
+        "<|channel|>analysis<|message|>",
+        "<|channel|>final <|constrain|>json<|message|>",
+    ),
+    "gpt-oss calling": (
+        "<|channel|>commentary to=f <|constrain|>json<|message|>",
+        "<|call|><|channel|>final<|message|>",
+    ),
+    "Magistral": ("[THINK]", "[/THINK]"),
+    "Gemma 4": ("<|channel>thought\n", "<channel|>"),
+    "Command A": ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+    "Seed": ("<seed:think>", "</seed:think>"),
+    "MiniMax": ("<mm:think>", "</mm:think>"),
+    "Kimi": ("◁think▷", "◁/think▷"),
+    "OpenThinker": ("<|begin_of_thought|>", "<|end_of_thought|>\n\n<|begin_of_solution|>"),
+}
 WRAPPERS = [
     "answer",
     "data",
@@ -174,6 +192,12 @@ LAYOUTS: dict[str, Layout] = {
     "bom": _listed("\ufeff", "\n", ""),
     "bom and fence": _listed("\ufeff```json\n", "\n", "\n```\n"),
     **{f"{tag} before lines": _listed(f"<{tag}>{DRAFT}</{tag}>\n", "\n", "\n") for tag in THINKING},
+    **{
+        f"thinking of {model}": _listed(f"{opens}{DRAFT} or ```{{{closes}\n", "\n", "\n")
+        for model, (opens, closes) in NOTATIONS.items()
+    },
+    "two wrappers": _listed('{"result": {"entities": [', ", ", "]}}"),
+    "four wrappers": _listed('{"a": {\n"b":{"c" : { "d": [', ",\n", ']}}, "status": {"ok": true}}}'),
     "THINK before an array": _listed(f"<THINK>\n{DRAFT}\n</THINK>\n\n[", ",\n", "]"),
     "thinking on a line": _listed('<think>or {"id": 0}?</think>', "\n", ""),
     "thinking before a fence": _listed(f"<think>{DRAFT}</think>\n```json\n", "\n", "\n```\n"),

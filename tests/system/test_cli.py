@@ -614,6 +614,17 @@ def test_check_says_where_a_question_ends_with_what_its_answer_must_be_and_rende
     assert '\n- "height" (number): In metres.\n' in shown
 
 
+def test_check_names_the_numbers_and_dates_that_are_not_looked_up(tmp_path: Path) -> None:
+    schema = "schema Person:\n    name: string @from(text)\n    born: date\n    year: int?\n\n"
+    prompt = (
+        'prompt people expecting Person[] as jsonl:\n    terms: {text: ""}\n    text: "Who? {{ text }}"\n'
+    )
+    (tmp_path / "people.prompt").write_text(schema + prompt)
+    checked = run("check", tmp_path / "people.prompt")
+    assert checked.returncode == 0
+    assert "people does not look up its keys `born`, `year` in the text" in checked.stderr
+
+
 def test_check_refuses_a_term_of_the_reserved_name(tmp_path: Path) -> None:
     (tmp_path / "p.prompt").write_text('prompt p:\n    terms: {answer_format: "x"}\n    text: "Which?"\n')
     result = run("check", tmp_path / "p.prompt")

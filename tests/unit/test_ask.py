@@ -394,6 +394,15 @@ class TestInvalidAnswers:
         assert why(outcome) == ["first"]
 
 
+async def test_thinking_in_the_notation_of_the_provider_brings_no_object(asked: Asked) -> None:
+    provider = Script(ScriptedAnswer(f"Hm. «muse» {lines([9])} «/muse» {lines([1, 2])}"))
+    provider.thinking = ("«muse»", "«/muse»")
+
+    outcome = await asked(provider)
+
+    assert (outcome.value, asked.given) == (numbers([1, 2]), numbers([1, 2]))
+
+
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 @pytest.mark.parametrize(
     "texts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from trustgraph_prompt.contract import Contract, Limits
+from trustgraph_prompt.contract.object_keys import not_looked_up
 from trustgraph_prompt.errors import ContractError, PromptError, Reason
 from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.prompts import PromptDefinition
@@ -52,10 +54,40 @@ def reasons(
         ('{"name": "Danube", "tags": ["Nile"]}', []),
         ('{"name": "Nile", "length": 7}', ["/length", "/name"]),
         ('{"name": ""}', []),
+        ('{"name": " "}', ["/name"]),
+        ('{"name": "\\t", "basin": "\u00a0"}', ["/basin", "/name"]),
+        ('{"name": "\u200b\\n"}', ["/name"]),
+        ('{"name": "Rhine", "tags": [" "]}', []),
     ],
 )
 def test_what_stands_in_no_term_is_refused_as_its_policy_says(answer: str, refused: list[str]) -> None:
     assert sorted(reasons(answer, RIVER)) == [(path, Reason.UNGROUNDED) for path in refused]
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "\u00a0", "\u3000"])
+def test_a_blank_element_of_a_list_is_refused(blank: str) -> None:
+    names = of({"properties": {"names": {"type": "array", "x-from": "text"}}}, format="jsonl")
+    answer = json.dumps({"names": ["Rhine", blank]})
+    assert reasons(answer, names) == [("/names/1", Reason.UNGROUNDED)]
+
+
+def test_numbers_and_dates_that_are_not_looked_up_are_named() -> None:
+    contract = Contract.language(
+        """
+schema Person:
+    name: string @from(text)
+    born: date
+    died: datetime?
+    year: int?
+    height: float @from(text)
+    rank: int @from(text) @grounding(mark)
+    note: string
+    marks: int[]
+""",
+        format="jsonl",
+    )["Person"]
+    assert not_looked_up(contract) == ["born", "died", "year"]
+    assert not_looked_up(of({"properties": {"year": {"type": "integer"}}})) == []
 
 
 def test_an_object_says_where_its_values_stand() -> None:

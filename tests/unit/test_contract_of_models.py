@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
 import pydantic
 import pytest
 from annotated_types import Gt, Len
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NaiveDatetime,
+    field_validator,
+    model_validator,
+)
 
 from trustgraph_prompt import Contract, read
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
@@ -215,6 +223,115 @@ def test_a_dataclass_within_a_model_is_the_same_as_beside_it() -> None:
     contract = Contract.of(dataclasses.make_dataclass("Street", [("house", House), ("gate", Door)]))
     assert contract.build({"house": {"front": {"width": 90}}, "gate": {"width": 300}}).gate == Door(300)
     assert not contract.accepts({"house": {"front": {"width": 90, "height": 1}}, "gate": {"width": 300}})
+
+
+NAIVE = "2026-11-28T09:30:00"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "takes", "refuses"),
+    [
+        (
+            NaiveDatetime,
+            [NAIVE, "2026-11-28T09:30", "2026-11-28T09:30:00.25"],
+            [f"{NAIVE}Z", f"{NAIVE}+02:00"],
+        ),
+        (AwareDatetime, [f"{NAIVE}Z", f"{NAIVE}+02:00"], [NAIVE]),
+        (datetime, [f"{NAIVE}Z"], ["9:30"]),
+        (Annotated[NaiveDatetime, Field(gt=datetime(2000, 1, 1))], [NAIVE], [f"{NAIVE}Z"]),
+        (time, ["09:30:00Z"], ["9 h"]),
+        (date, ["2026-11-28"], [NAIVE]),
+        (timedelta, ["P1D"], ["a day"]),
+    ],
+)
+def test_a_time_that_the_schema_accepts_is_one_that_the_class_takes(
+    annotation: Any, takes: list[str], refuses: list[str]
+) -> None:
+    contract = Contract.of(pydantic.create_model("Event", at=(annotation | None, ...)))
+    for text in takes:
+        assert contract.accepts({"at": text})
+        assert contract.build({"at": text}).at is not None
+    assert [text for text in refuses if contract.accepts({"at": text})] == []
+
+
+def test_a_naive_time_can_be_filled_in_a_dataclass() -> None:
+    contract = Contract.of(dataclasses.make_dataclass("Event", [("at", NaiveDatetime)]))
+    assert contract.accepts({"at": NAIVE})
+    assert contract.build({"at": NAIVE}).at == datetime.fromisoformat(NAIVE)
+
+
+class Kind(Enum):
+    RIVER = "river"
+
+
+class Basin(BaseModel):
+    name: str
+
+
+@dataclasses.dataclass
+class River:
+    from_text = True
+
+    name: str
+    length: int | None
+    born: date
+    tags: list[str]
+    note: str = dataclasses.field(metadata={"x-from": "text", "x-grounding": "mark"})
+    kind: Literal["river"] | None
+    form: Kind
+    open: bool
+    id: UUID
+    basin: Basin | None
+    pairs: tuple[str, int]
+
+
+class RiverModel(BaseModel):
+    from_text: ClassVar[bool] = True
+
+    name: str
+    length: int | None
+    born: date
+    tags: list[str]
+    note: str = Field(json_schema_extra={"x-from": "text", "x-grounding": "mark"})
+    kind: Literal["river"] | None
+    form: Kind
+    open: bool
+    id: UUID
+    basin: Basin | None
+    pairs: tuple[str, int]
+
+
+@pydantic.dataclasses.dataclass
+class RiverDataclass:
+    from_text: ClassVar[bool] = True
+
+    name: str
+    length: int | None
+    born: date
+    tags: list[str]
+    note: str = dataclasses.field(metadata={"x-from": "text", "x-grounding": "mark"})
+    kind: Literal["river"] | None
+    form: Kind
+    open: bool
+    id: UUID
+    basin: Basin | None
+    pairs: tuple[str, int]
+
+
+@pytest.mark.parametrize("cls", [River, RiverModel, RiverDataclass])
+def test_a_class_may_say_that_all_of_its_fields_are_from_the_text(cls: type) -> None:
+    sources = Contract.of(cls).sources
+    assert sources is not None
+    assert sources.said == [
+        [f"/properties/{name}", [["text"], "mark" if name == "note" else "refuse"]]
+        for name in ("born", "length", "name", "note", "tags")
+    ]
+
+
+def test_a_field_called_from_text_is_a_field() -> None:
+    plain = dataclasses.make_dataclass("Plain", [("name", str), ("from_text", bool, True)])
+    model = pydantic.create_model("Model", name=(str, ...), from_text=(bool, True))
+    assert Contract.of(plain).sources is Contract.of(model).sources is None
 
 
 @pytest.mark.parametrize(

@@ -204,13 +204,18 @@ def test_parameters_are_texts_as_in_trustgraph(
 
 
 def test_a_provider_may_say_what_its_model_takes(tmp_path: Path) -> None:
-    takes = "prefill: vllm, native-schema: true, images: false"
+    takes = "prefill: vllm, native-schema: true, images: false, thinking: ['<muse>', '</muse>']"
     text = MINIMAL + f"provider: {{base-url: 'http://localhost:1/v1', model: small, {takes}}}\n"
 
     [flow] = flow_file.load(written(tmp_path, text))
 
     assert flow.provider == ProviderChoice(
-        "http://localhost:1/v1", "small", prefill="vllm", native_schema=True, images=False
+        "http://localhost:1/v1",
+        "small",
+        prefill="vllm",
+        native_schema=True,
+        images=False,
+        thinking=("<muse>", "</muse>"),
     )
 
 
@@ -232,6 +237,14 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
         (COMPLETIONS + "  answers: flow:tg:a\n", ["/outputs/answers", "text-completion"]),
         (COMPLETIONS + "terms: {a: 1}\n", ["/terms"]),
         (COMPLETIONS + "unusable: answer\n", ["/unusable", "text-completion"]),
+        (
+            MINIMAL + "provider: {base-url: 'http://h', model: m, thinking: ['<muse>']}\n",
+            ["/provider/thinking"],
+        ),
+        (
+            MINIMAL + "provider: {base-url: 'http://h', model: m, thinking: ['{', '}']}\n",
+            ["/provider/thinking/"],
+        ),
         (MINIMAL + "unusable: serve\n", ["/unusable", "'serve'", "one of dead-letter, answer"]),
         (COMPLETIONS.replace("response: flow:tg:out", "{}"), ["/outputs", "`response`"]),
         (

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from tests.support.layouts import NOTATIONS
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
-from trustgraph_prompt.reader import Outcome, Stage, read
+from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 
 DEFINITIONS = Contract.from_schema(
     {
@@ -319,6 +321,55 @@ def test_thinking_within_a_line_takes_back_only_its_own() -> None:
 def test_a_draft_and_thinking_within_a_line_are_both_taken_back() -> None:
     outcome = read(f"{ONE}{ONE}</think> Hm, <think>{ONE}</think> {TWO}", DEFINITIONS)
     assert (outcome.value, outcome.retracted) == (BOTH[1:], (BOTH[0],) * 3)
+
+
+@pytest.mark.parametrize(("opens", "closes"), NOTATIONS.values(), ids=NOTATIONS.keys())
+class TestThinkingOfOtherModels:
+    @pytest.mark.parametrize("before", ["", "<s>", "<|start|>assistant", "\n\n"])
+    def test_a_draft_is_never_an_object(self, opens: str, closes: str, before: str) -> None:
+        if opens.endswith("think>"):
+            before += "\n"  # within a line a tag may be a mere mention
+        text = f"{before}{opens}Maybe {ONE}? Or {{{closes}{TWO}"
+        reader = StreamReader(DEFINITIONS)
+        given = [value for character in text for value in reader.feed(character)]
+        assert given == read(text, DEFINITIONS).value == BOTH[1:]
+        assert reader.close() == read(text, DEFINITIONS)
+
+    @pytest.mark.parametrize(
+        "draft", [f"Maybe {ONE}?", f'{ONE} or {{"entity": "x", ', f"{ONE} or {{'entity': [[x"]
+    )
+    def test_without_its_beginning_it_is_taken_back(self, opens: str, closes: str, draft: str) -> None:
+        outcome = read(f"{draft}{closes}{TWO}", DEFINITIONS)
+        assert (outcome.value, outcome.retracted, outcome.rejected) == (BOTH[1:], (BOTH[0],), ())
+
+    def test_without_its_end_there_is_no_object(self, opens: str, closes: str) -> None:
+        outcome = read(f"{opens}Maybe {ONE}", DEFINITIONS)
+        assert (outcome.value, outcome.truncated) == ([], True)
+        assert outcome.explain() == "the answer ends within thinking"
+
+    def test_in_a_string_it_is_text(self, opens: str, closes: str) -> None:
+        mark = json.dumps(opens + closes)
+        objects = [{"entity": opens + closes, "definition": "a mark"}, BOTH[0]]
+        text = f'{{"entity": {mark}, "definition": "a mark"}}\n{ONE}'
+        for size in range(1, len(text)):
+            reader = StreamReader(DEFINITIONS)
+            assert [
+                value for at in range(0, len(text), size) for value in reader.feed(text[at : at + size])
+            ] == objects
+            assert reader.close().retracted == ()
+
+    def test_a_json_value_is_read_after_it(self, opens: str, closes: str) -> None:
+        contract = Contract.from_schema({"type": "object", "required": ["entity"]})
+        assert read(f"{opens}{ONE}{closes}{TWO}", contract).value == BOTH[1]
+        assert read(f"{ONE}{closes}{TWO}", contract).value == BOTH[1]
+
+
+def test_thinking_of_ones_own_notation_is_skipped_where_it_is_given() -> None:
+    text = f"Hm. [[MUSE {ONE} MUSE]] {TWO}"
+    assert read(text, DEFINITIONS).value == BOTH
+    assert read(text, DEFINITIONS, thinking=("[[MUSE", "MUSE]]")).value == BOTH[1:]
+    json_contract = Contract.from_schema({"type": "object", "required": ["entity"]})
+    assert read(text, json_contract, thinking=("[[MUSE", "MUSE]]")).value == BOTH[1]
 
 
 def test_an_object_with_a_list_of_objects_is_no_wrapper_where_the_schema_knows_it() -> None:

@@ -18,6 +18,7 @@ from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable
 from trustgraph_prompt.json_text.encoding import canonical
+from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.llm import Call, Delta
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
@@ -51,6 +52,7 @@ class CallStream:
 
     The prefill of `step` was passed on before, and is only read. What takes long to read is read in a thread,
     a slice at a time. An answer is received up to its limit of `characters`, or until it is a loop.
+    `thinking` is a notation of the provider's own.
     """
 
     def __init__(
@@ -60,12 +62,13 @@ class CallStream:
         new: Callable[[Iterable[Any]], list[Any]],
         listen: Listen | None,
         characters: int | None = None,
+        thinking: Notation | None = None,
     ) -> None:
         self._step = step
         self._contract = contract
         self._new = new
         self._listen = listen
-        self._reader = StreamReader(contract)
+        self._reader = StreamReader(contract, thinking=thinking)
         self._answer = DeltaAccumulator()
         self._most = _UNLIMITED if characters is None else characters
         self._characters = len(step.prefill)

@@ -187,7 +187,14 @@ class _Calls:
             found = f"the budget leaves {allowed} tokens for an answer"
             raise BudgetSpent(f"{found}, which was truncated at {step.more_than}")
         call = step.call(self._prompt, why, number=self._made + 1, answer_tokens=allowed)
-        stream = CallStream(step, self._prompt.contract, self.collected.new, self._listen, self._characters)
+        stream = CallStream(
+            step,
+            self._prompt.contract,
+            self.collected.new,
+            self._listen,
+            self._characters,
+            getattr(self._provider, "thinking", None),  # not every provider is a `Completer`
+        )
         broken: ProviderError | None = None
         try:
             await stream.receive(self._provider.stream(call), self._meter.seconds_left())

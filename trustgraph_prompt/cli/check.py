@@ -161,11 +161,17 @@ def _check_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> 
 
 def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
     from trustgraph_prompt.ask.grounding import examples_like_answers
+    from trustgraph_prompt.contract.object_keys import not_looked_up
 
     if keys := prompt.unnamed_keys:
         yield (
             f"{place}: the text of {prompt.id} does not say that the answer has {_quoted(keys)}, so a "
             "description of the answer is added at its end; write {{ answer_format }} where it should be"
+        )
+    if keys := not_looked_up(prompt.contract):
+        yield (
+            f"{place}: {prompt.id} does not look up {_quoted(keys)} in the text, and models make up numbers "
+            "and dates that the text does not give; mark what it should give with `@from`, or `x-from`"
         )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))

@@ -110,6 +110,10 @@ class _Walk:
         for name, item in value.items():
             member = place.member(name)
             self._spend(0)  # checks the work of the map, such as matching patterns
+            if member is None and self._coerce:
+                declared = place.in_other_case(name)
+                if declared is not None and declared not in value and declared not in made:
+                    name, member, changed = declared, place.member(declared), True
             if member is not None:
                 made[name] = new = self.of(item, member)
                 changed |= new is not item

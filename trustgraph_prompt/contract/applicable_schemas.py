@@ -189,6 +189,14 @@ class SchemasAt:
                 self._members[name] = found
             return found
 
+    def in_other_case(self, name: str) -> str | None:
+        """The declared member whose name differs from this one only in the case of its letters."""
+        return self._by_folded.get(name.casefold())
+
+    @cached_property
+    def _by_folded(self) -> dict[str, str]:
+        return {name.casefold(): name for name in self._names | self._required}
+
     def element(self, index: int) -> SchemasAt:
         """The place of the element at `index`."""
         index = min(index, self._numbered)

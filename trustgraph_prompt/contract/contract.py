@@ -418,6 +418,11 @@ class Contract:
         """The contract that `grounded` made this one from for one question; else this contract."""
         return self
 
+    @property
+    def control_words(self) -> frozenset[str]:
+        """The words of the terms of the question with a control character before them, as `latex` has it."""
+        return frozenset()
+
     def ungrounded(self, value: Any) -> tuple[Issue, ...]:
         """Explain which values do not occur in the terms of the question; the schema is not asked."""
         return ()

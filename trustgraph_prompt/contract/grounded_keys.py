@@ -216,7 +216,7 @@ def _found(nodes: list[_Node], value: Any, path: Path) -> Iterator[tuple[Path, S
     for name, part in parts:
         inner = [below for node in nodes if (below := node.below(name)) is not None and below.is_useful]
         if len(inner) == 1 and inner[0].is_leaf and type(part) is str:  # the usual case
-            if part.strip():
+            if part:
                 yield (*path, name), inner[0].source, part  # type: ignore[misc]
         elif inner:
             yield from _found(inner, part, (*path, name))
@@ -246,7 +246,7 @@ def _texts(source: Source, value: Any, path: Path) -> Iterator[tuple[Path, Sourc
     if isinstance(value, list):
         for index, part in enumerate(value):
             yield from _texts(source, part, (*path, index))
-    elif isinstance(value, str) and value.strip():
+    elif isinstance(value, str) and value:  # a blank one is in no text
         yield path, source, value
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path, source, format(Decimal(repr(value)), "f")

@@ -18,6 +18,7 @@ from trustgraph_prompt.contract.limits import TooCostly
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import RANK, MatchKind, Passage
+from trustgraph_prompt.json_text.latex import control_words
 from trustgraph_prompt.json_text.pointer import pointer
 
 _MOST_KEPT: Final = 10_000  # values whose grounding is cached
@@ -84,10 +85,10 @@ def grounded(
 ) -> Contract:
     """Return the contract for the answer to a question with these terms.
 
-    It rejects values that do not occur in their sources, and echoes of examples. Without sources and echoes
-    it is the same contract.
+    It rejects values that do not occur in their sources, and echoes of examples. It is the same contract
+    without terms, and for a text.
     """
-    if terms is None or not (contract.sources or echoes):
+    if terms is None or contract.format == "text":
         return contract
     values = {each.name: getattr(contract, each.name) for each in fields(contract)}
     return _WithTerms(**values, _plain=contract, _texts=_Texts(terms), _echoes=echoes)
@@ -120,6 +121,10 @@ class _Texts:
         return not self._passages.keys().isdisjoint(source.terms)
 
     @cached_property
+    def control_words(self) -> frozenset[str]:
+        return frozenset().union(*map(control_words, _strings(self._terms)))
+
+    @cached_property
     def all(self) -> Passage:
         """All strings in all terms."""
         return Passage("\n".join(_strings(self._terms)))
@@ -139,7 +144,16 @@ class _WithTerms(Contract):
 
     @property
     def demand(self) -> int:
-        return self._judge.demand + _SEARCHING
+        return self._judge.demand + (_SEARCHING if self._searches else 0)
+
+    @property
+    def control_words(self) -> frozenset[str]:
+        return self._texts.control_words
+
+    @property
+    def _searches(self) -> bool:
+        """Whether anything is searched in the terms to judge a value."""
+        return self.sources is not None or self._echoes is not None
 
     def take(self, value: Any, characters: int | None = None) -> tuple[Any, bool]:
         taken, accepted = Contract.take(self, value, characters)
@@ -148,6 +162,8 @@ class _WithTerms(Contract):
     def take_all(
         self, values: list[Any], characters: int | None = None, longest: int = 0
     ) -> list[Any] | None:
+        if not self._searches:
+            return Contract.take_all(self, values, characters, longest)
         left = self._meter.left if self._meter else 0
         taken = Contract.take_all(self, values, characters, longest)
         if taken is None or all(map(self._is_true, taken)):

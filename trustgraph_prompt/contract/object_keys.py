@@ -20,6 +20,16 @@ class ObjectKind(NamedTuple):
     required: frozenset[str]
     references: References
 
+    def is_figure(self, key: str) -> bool:
+        """Whether the value of a key may be a number or a date, and the schema says so."""
+        top = self.references.seen_through(self.properties[key]) or {}
+        branches = branches_of(top, self.references) or [top]
+        return any(
+            {"integer", "number"} & (Target.of([branch]).types or set())
+            or str(branch.get("format", "")).startswith("date")
+            for branch in branches
+        )
+
     def allows(self, type: str, key: str, *, in_list: bool = False) -> bool:
         """Whether the value of a key, or with `in_list` an element of its list, may have the type."""
         return _allows_type(type, self.properties[key], self.references, in_list)
@@ -37,6 +47,15 @@ def kinds_of(contract: Contract) -> Iterator[ObjectKind]:
                     frozenset((*common.get("required", ()), *branch.get("required", ()))),
                     references,
                 )
+
+
+def not_looked_up(contract: Contract) -> list[str]:
+    """The keys of numbers and dates that are not looked up in the text, where other keys are."""
+    if contract.sources is None:
+        return []
+    sourced = [f"{path}/" for path, _ in contract.sources.said]
+    keys = {key: kind for kind in kinds_of(contract) for key in kind.properties if kind.is_figure(key)}
+    return [key for key in keys if not any(f"{pointer(('properties', key))}/" in path for path in sourced)]
 
 
 def check_key(

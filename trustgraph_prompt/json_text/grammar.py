@@ -1,4 +1,4 @@
-"""The grammar of JSON (RFC 8259), and of tags in answers, as regular expressions that never backtrack.
+"""The grammar of JSON (RFC 8259), as regular expressions that never backtrack.
 
 They take linear time: every repetition is possessive, and the first character decides every alternative.
 Values of up to `LEVELS` levels, the usual ones in answers, are matched as one token; the scanner takes deeper
@@ -52,8 +52,10 @@ FLAT_TOKEN = re.compile(f"{SPACE}(?:({STRING})|({SCALAR})|[][{{}}:,])")
 MEMBERS = re.compile(f"(?:{SPACE}{member(_VALUE)},)++")
 ELEMENTS = re.compile(f"(?:{SPACE}{_VALUE}{SPACE},)++")
 
-# An object whose first member is an array of objects; group 1 is its key.
-WRAPPER = re.compile(rf"\{{{SPACE}({STRING}){SPACE}:{SPACE}\[{SPACE}[{{\]]")
+# An object whose first member is an array of objects, or an object that is like that, to four levels. Group 1
+# is its key, group 2 the beginning of the inner objects, whose keys have no "}".
+_INNER = rf'\{{{SPACE}"[^"\\}}\x00-\x1f]*+"{SPACE}:{SPACE}'
+WRAPPER = re.compile(rf"\{{{SPACE}({STRING}){SPACE}:{SPACE}((?:{_INNER}){{0,3}}+)\[{SPACE}[{{\]]")
 
 OBJECT_BEGINS = re.compile(rf'\{{{SPACE}["}}]')
 
@@ -73,10 +75,6 @@ UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
 
 # The characters of a string with any escapes, valid or not, that ends at the end of its line.
 CHARACTERS_IN_LINE = r'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+'
-
-# The tags in which models write their reasoning.
-THINKING = "(?:th(?:ink(?:ing)?|oughts?)|re(?:asoning|flection)|scratchpad|analysis)>"
-LONGEST_TAG = 16
 
 
 _WHITE_SPACE = re.compile(SPACE)

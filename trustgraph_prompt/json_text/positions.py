@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import NamedTuple
 
-from trustgraph_prompt.json_text import grammar
+from trustgraph_prompt.json_text import grammar, thinking
 from trustgraph_prompt.json_text.pointer import pointer, steps
 
 _TOKEN = re.compile(
@@ -25,7 +25,6 @@ _UNFINISHED = re.compile(
 )
 _OBJECT_BEGINS = re.compile(r'\{(?=\s*+["}])')
 _VALUE_BEGINS = re.compile(r"""\{(?=\s*+(?:["'}\w]|\Z))|\[(?=\s*+(?:[]\[{"\d\-tfn]|\Z))""")
-_END_OF_THINKING = re.compile(f"</{grammar.THINKING}", re.IGNORECASE)
 DEEPEST = 1_000  # levels of nesting that are followed
 _MOST_DIGITS = 4300  # of an integer, by default of the interpreter
 
@@ -126,7 +125,7 @@ def duplicates(text: str) -> Iterator[Duplicate]:
 
 
 def _walks(text: str, begins: re.Pattern[str]) -> Iterator[_Walk]:
-    position = max((tag.end() for tag in _END_OF_THINKING.finditer(text)), default=0)
+    position = max((mark.end() for mark in thinking.END.finditer(text)), default=0)
     while bracket := begins.search(text, position):
         walk = _Walk(text, bracket.start()).run()
         yield walk

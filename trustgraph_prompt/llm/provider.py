@@ -29,6 +29,7 @@ class ProviderWrapper(Completer):
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
+        self.thinking = getattr(provider, "thinking", None)
 
     @property
     def identity(self) -> Identity:

@@ -15,6 +15,7 @@ from trustgraph_prompt.errors import (
     ProviderUnavailable,
     RequestError,
 )
+from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.llm import topic_messages
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.provider import ProviderWrapper
@@ -33,7 +34,7 @@ class TopicProvider(Completer):
     broker and topic. `timeout` is how many seconds may pass without a response; our worker receives it, and
     begins no answer later than that. After `again` seconds without a response the request is sent once more,
     and a response to the first is still accepted: TrustGraph's workers lose requests that meet a rate limit,
-    while others are only slow.
+    while others are only slow. `thinking` is as in `Completer`.
     """
 
     prefill = False
@@ -46,11 +47,13 @@ class TopicProvider(Completer):
         place: str = "",
         timeout: float = 600.0,
         again: float | None = None,
+        thinking: Notation | None = None,
     ) -> None:
         self.identity = Identity("topic", model or "", place)
         self._caller = caller
         self._timeout = timeout
         self._again = again
+        self.thinking = thinking
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer, response by response.

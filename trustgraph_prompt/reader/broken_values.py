@@ -7,32 +7,39 @@ ends also before a line that begins with a value that cannot belong to it.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.reader.decode import NotJson, decode
+from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.open_value import TextWindow
 
 _MARKED = r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]"
 _MARK_BEGUN = r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z"
 _LINE_OF_INTEREST = rf"[{{[`~<]|{_MARKED}|{_MARK_BEGUN}|\Z"
-_TAG = f"</?{grammar.THINKING}"
-_TAG_BEGUN = r"</?[a-z]*+\Z"
-_PAIR = rf'[{{[](?:[^"{{}}[\]<\n]++|"{grammar.CHARACTERS_IN_LINE}")*+[}}\]]'
-_NOTHING = (
-    rf'(?:[^"{{}}[\]<\n]++|"{grammar.CHARACTERS_IN_LINE}"|{_PAIR}'
-    rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])|(?!{_TAG}|{_TAG_BEGUN})<)*+"
-)
-_OPENS = rf"(?:[{{[](?=[{{[])|(?:{_PAIR}|[{{[]){_NOTHING})++"
-_TOKEN = re.compile(
-    rf'{_NOTHING}(?:(?P<opens>{_OPENS})|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
-    rf"|(?P<tag>{_TAG})|(?P<end><|\Z))",
-    re.IGNORECASE,
-)
 _STRINGS = re.compile(rf'"{grammar.CHARACTERS_IN_LINE}"?')
 _PAIRS = re.compile(r"[{[][^][{}]*+[}\]]")
 _ALL_ELSE = re.compile(r"[^{[]++")
 _CHARACTERS_OF_STRING = re.compile(grammar.CHARACTERS_IN_LINE)
 _MARK_AND_VALUE = re.compile(_MARKED)
+
+
+@cache
+def _token(markers: Markers) -> re.Pattern[str]:
+    """What is next in a broken value, after anything that says nothing about its end."""
+    mark, first = rf"(?:{markers.mark})", markers.first
+    pair = rf'(?!{mark})[{{[](?:[^"{{}}[\]\n{first}]++|"{grammar.CHARACTERS_IN_LINE}")*+[}}\]]'
+    nothing = (
+        rf'(?:[^"{{}}[\]\n{first}]++|"{grammar.CHARACTERS_IN_LINE}"|{pair}'
+        rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])"
+        rf"|(?!{mark}|(?:{markers.begun})\Z)[{first}])*+"
+    )
+    opens = rf"(?:[{{[](?=[{{[])|(?:{pair}|(?!{mark})[{{[]){nothing})++"
+    return re.compile(
+        rf'{nothing}(?:(?P<mark>{mark})|(?P<opens>{opens})|(?P<closes>[}}\]]++)|(?P<string>")'
+        rf"|(?P<line>\n\s*+)|(?P<end>[{first}]|\Z))",
+        re.IGNORECASE,
+    )
 
 
 def next_value(broken: str, column: int) -> int | None:
@@ -56,9 +63,17 @@ class BrokenValue:
     """Follows a broken value, from chunk to chunk: its open brackets, and the column in which it began."""
 
     def __init__(
-        self, stack: list[str], raw: TextWindow, column: int, *, awaits_value: bool, in_string: bool = False
+        self,
+        stack: list[str],
+        raw: TextWindow,
+        column: int,
+        markers: Markers,
+        *,
+        awaits_value: bool,
+        in_string: bool = False,
     ) -> None:
         self.raw = raw
+        self._token = _token(markers)
         self.is_closed = False
         self._stack = stack
         self._column = column
@@ -72,7 +87,7 @@ class BrokenValue:
         if self._in_string:
             position = self._leave_string(window, position)
         while not self._in_string:
-            token = _TOKEN.match(window, position)
+            token = self._token.match(window, position)
             assert token is not None
             assert token.lastgroup is not None
             kind = token.lastgroup
@@ -96,7 +111,7 @@ class BrokenValue:
                 if ends or ends is None:
                     return ends or final, start
             else:
-                return kind == "tag" or final, start
+                return kind == "mark" or final, start
         return final, len(window) if final else position
 
     def _leave_string(self, window: str, position: int) -> int:

@@ -61,6 +61,14 @@ def decode_at(text: str, start: int) -> tuple[Any, int] | None:
         size *= _GROWTH
 
 
+def decode_here(text: str, start: int) -> tuple[Any, int] | None:
+    """As `decode_at`, faster where a value is complete, and slower where it is not."""
+    try:
+        return _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+
+
 def decode_lines(text: str, lines: list[str]) -> list[Any]:
     """Decode a text with one value a line, in one call where that is safe.
 

@@ -1,29 +1,55 @@
-"""Patterns for what the scanner looks for: code fences, tags of thinking, and where values may begin."""
+"""Patterns for what the scanner looks for: code fences, marks of thinking, and where values may begin."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 
-from trustgraph_prompt.json_text import grammar
+from trustgraph_prompt.json_text.thinking import TAGS, TOKENS, Notation, any_of
 
-# Each alternative begins with a fixed character, so that the search can skip to it.
-_LANDMARK = rf"```+|~~~+|</?{grammar.THINKING}"
-OBJECTS = re.compile(rf"\{{|{_LANDMARK}", re.IGNORECASE)
-VALUES = re.compile(rf'\{{|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))|{_LANDMARK}', re.IGNORECASE)
-END_OF_THINKING = re.compile(f"</{grammar.THINKING}", re.IGNORECASE)
-
-# Text without landmarks; then runs of the same landmark, which are passed at once.
-PLAIN = re.compile(r"[^`~<{[]*+")
-MORE_FENCES = re.compile(r"(?:[^`~<{[]*+(?:`{3,}+|~{3,}+))++")
 FENCE = re.compile(r"`{3,}|~{3,}")
-MORE_ASIDES = re.compile(rf"(?:[^`~<{{[\n]*+<{grammar.THINKING})*+", re.IGNORECASE)
-MORE_ENDS = re.compile(rf"(?:[^`~<{{[]*+</{grammar.THINKING})++", re.IGNORECASE)
-
-_PARTIAL = re.compile(r"(?:`+|~+|</?\w*)\Z")
 
 
-def partial_landmark(window: str, position: int) -> int:
-    """Where after `position` a landmark may begin whose rest comes with the next chunk."""
-    tail = max(position, len(window) - grammar.LONGEST_TAG)
-    partial = _PARTIAL.search(window, tail) if tail < len(window) else None
-    return partial.start() if partial else len(window)
+class Markers:
+    """The patterns for the notations of thinking that are known, and `own`, one more."""
+
+    def __init__(self, own: Notation | None) -> None:
+        tokens = (*TOKENS, *((own,) if own else ()))
+        tag_closes = any_of(closes for _, closes in TAGS)
+        opening = [opens for opens, _ in (*TAGS, *tokens)]
+        closing = [closes for _, closes in (*TAGS, *tokens)]
+        marks = [*opening, *closing]
+        self.mark = any_of(marks)
+        self.begun = any_of(marks, begun=True)
+        self.first = re.escape("".join({mark[0] for mark in marks} - {"["}))
+        self.tokens = frozenset(opens.lower() for opens, _ in tokens)
+        self.closes = {opens.lower(): _compiled(re.escape(closes)) for opens, closes in tokens}
+        self.closes |= {opens: _compiled(tag_closes) for opens, _ in TAGS}
+        self.longest = max(map(len, marks))
+        # Each alternative begins with a fixed character, so that the search can skip to it.
+        landmark = rf"```+|~~~+|{self.mark}"
+        self.objects = _compiled(rf"\{{|{landmark}")
+        self.values = _compiled(rf'\{{|{landmark}|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))')
+        # Text without landmarks; then runs of the same landmark, which are passed at once.
+        plain = rf"[^`~{{[{self.first}]*+"
+        self.plain = _compiled(plain)
+        self.more_fences = _compiled(rf"(?:{plain}(?:`{{3,}}+|~{{3,}}+))++")
+        self.more_asides = _compiled(
+            rf"(?:[^`~{{[\n{self.first}]*+(?:{any_of(opens for opens, _ in TAGS)}))*+"
+        )
+        self.more_ends = _compiled(rf"(?:{plain}(?:{any_of(closing)}))++")
+        self._partial = _compiled(rf"(?:`+|~+|{self.begun})\Z")
+
+    def partial_landmark(self, window: str, position: int) -> int:
+        """Where after `position` a landmark may begin whose rest comes with the next chunk."""
+        tail = max(position, len(window) - self.longest)
+        partial = self._partial.search(window, tail) if tail < len(window) else None
+        return partial.start() if partial else len(window)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+markers_of = cache(Markers)
+"""The markers with a notation of one's own, or None."""

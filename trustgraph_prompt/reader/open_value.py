@@ -86,6 +86,7 @@ class OpenValue:
         self.last_element: tuple[str, int, Any] = ("", 0, None)  # the last complete one: text, start, value
         self.element_run: Values | None = None  # or several complete ones
         self.is_wrapper = False
+        self.level = 1  # of a wrapper: how many objects are around its elements
         self.is_empty = True  # whether a wrapper has had no elements
         self.members = 1
         self.in_string = False
@@ -94,6 +95,7 @@ class OpenValue:
         self._expected = "first key" if bracket == "{" else "first element"
         self._names_wrapper = names_wrapper
         self._first_key: str | None = None
+        self._wrapper: list[str] = []  # the stack between elements
 
     @property
     def awaits_value(self) -> bool:
@@ -103,12 +105,15 @@ class OpenValue:
     @property
     def in_wrapper(self) -> bool:
         """Whether the next object is one of the answer's objects."""
-        return self.is_wrapper and self.stack == ["{", "["]
+        return self.is_wrapper and self.stack == self._wrapper
 
-    def wrap(self) -> None:
-        """Treat the value as a wrapper whose elements follow."""
+    def wrap(self, level: int = 1) -> None:
+        """Treat the value as a wrapper whose elements follow, within so many objects."""
         self.is_wrapper = True
+        self.level = level
+        self.stack = ["{"] * level
         self._push("[")
+        self._wrapper = self.stack.copy()
 
     def keep(self, window: str, end: int) -> None:
         """Keep the text up to `end`, where the next window begins."""
@@ -180,7 +185,7 @@ class OpenValue:
         else:
             if self._expected == "first key" and len(self.stack) == 1:
                 self._first_key = token[1]
-            self.members += kind == "," and len(self.stack) == 1
+            self.members += kind == "," and len(self.stack) <= self.level
             self._expected = _MOVES[self._expected][kind]
             if in_wrapper and kind == "value" and token[2][0] == "{":
                 self.element = TextWindow(token.start(2), self._passed)
@@ -196,7 +201,7 @@ class OpenValue:
         if not self.stack:
             return Progress.ENDS
         self._expected = "next member" if self.stack[-1] == "{" else "next element"
-        if self.element is not None and closed == "{" and len(self.stack) == 2:
+        if self.element is not None and closed == "{" and self.in_wrapper:
             return self._end_element(window, end)
         return None
 
@@ -215,7 +220,7 @@ class OpenValue:
     def _run(self, window: str, position: int) -> int:
         """Pass many members or elements at once, where none of them has to be examined."""
         at_first_member = len(self.stack) == 1 and self._expected == "first key"
-        may_hold_elements = self.is_wrapper and len(self.stack) <= 2
+        may_hold_elements = self.is_wrapper and len(self.stack) <= self.level + 1
         if at_first_member or may_hold_elements or self._near_limit:
             return position
         run, then = _RUNS[self._expected]

@@ -13,9 +13,11 @@ from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.positions import Span
-from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.reader.changed_strings import ParsedStrings, parse_strings, restore_commands
 from trustgraph_prompt.reader.decode import NotJson, decode, decode_error, decode_or_error, is_too_deep
-from trustgraph_prompt.reader.json_in_strings import ParsedStrings, parse_strings
+from trustgraph_prompt.reader.markers import Markers
+from trustgraph_prompt.reader.other_shapes import OtherShapes
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -52,7 +54,7 @@ def json_blocks(text: str, fences: Iterable[Span]) -> list[Block]:
     return blocks
 
 
-_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\n++|[^\S\n]++|</?\w+>)*+"
+_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\n++|[^\S\n]++|<[/|]?\w+\|?>)*+"
 _STRING = f'"{grammar.CHARACTERS_IN_LINE}'
 _PARTIAL_LANDMARK = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag that is truncated
 # A text that does not match is certainly not JSON.
@@ -75,25 +77,25 @@ _AFTER_VALUE = " \t\r\n`~"
 _PART_OF_VALUE = re.compile(r'"[^"\n]{0,100}"\s*:|\}\s*[\]}]|,\s*\]')
 
 
-def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
+def read_value(text: str, contract: Contract, finish_reason: str | None, markers: Markers) -> Outcome:
     """Read the one value of an answer; the caller fills in `calls`.
 
     A value that the contract accepts comes before others, a fenced one before one in prose. Two different
     values are ambiguous. Where the text ends within a value, that value was meant.
     """
     metered = contract.metered()
-    outcome = _read(text, metered, finish_reason)
+    outcome = _read(text, metered, finish_reason, markers)
     if spent := metered.spent:
         outcome = replace(outcome, value=None, reason=spent.reason, issues=(spent,), repaired=(), span=None)
     return outcome
 
 
-def _read(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
+def _read(text: str, contract: Contract, finish_reason: str | None, markers: Markers) -> Outcome:
     whole = _Candidate.of(text, 0, contract)
     if not whole.is_broken:
         return _judge(text, [whole], contract, Stage.DIRECT, is_truncated(finish_reason))
-    scanner = Scanner(contract.limits, arrays=True)
-    candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
+    scanner = Scanner(contract.limits, arrays=True, markers=markers)
+    candidates = _candidates([*scanner.feed(text), *scanner.close()], contract)
     outcome = _read_strictly(text, contract, finish_reason, scanner, candidates)
     sound = outcome.ok and not (
         any(candidate.is_broken for candidate in candidates) or _PART_OF_VALUE.search(scanner.between)
@@ -106,12 +108,16 @@ def _read(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A possible value, or its `NotJson`; its text, where that begins, and whether in a code fence."""
+    """A possible value, or its `NotJson`; its text, where that begins, and whether in a code fence.
+
+    `edits` are those that restored commands in its strings.
+    """
 
     value: Any
     raw: str
     start: int
     fenced: bool = False
+    edits: tuple[Edit, ...] = ()
 
     @classmethod
     def of(cls, text: str, start: int, contract: Contract, *, fenced: bool = False) -> _Candidate:
@@ -119,7 +125,17 @@ class _Candidate:
         value, depth = decode_or_error(text), contract.limits.depth
         if isinstance(value, (dict, list)) and is_too_deep(value, text, depth):
             value = decode_error(text, depth)
-        return cls(value, text.strip(), start + len(text) - len(text.lstrip()), fenced)
+        raw, start = text.strip(), start + len(text) - len(text.lstrip())
+        return cls.restored(value, raw, start, contract, fenced=fenced)
+
+    @classmethod
+    def restored(
+        cls, value: Any, raw: str, start: int, contract: Contract, *, fenced: bool = False
+    ) -> _Candidate:
+        """The candidate with the commands in its strings restored."""
+        if found := restore_commands(value, raw, start, contract):
+            return cls(found.value, raw, start, fenced, found.edits)
+        return cls(value, raw, start, fenced)
 
     @property
     def is_broken(self) -> bool:
@@ -137,7 +153,7 @@ def _read_strictly(
         return _choose(text, blocks, contract, truncated=False)
     cut = scanner.truncated or _CUT_STRING.match(text, scanner.thinking_end) is not None
     truncated = is_truncated(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
-    if scalar := _scalar(text, scanner.thinking_end):
+    if scalar := _scalar(text, scanner.thinking_end, contract):
         return _judge(text, [scalar], contract, Stage.EXTRACTED, truncated)
     if cut or scanner.full:
         what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
@@ -290,6 +306,8 @@ def _judge(
     """
     fitting = [(candidate, fit) for candidate in candidates if (fit := _fit(candidate.value, contract, text))]
     fitting = [(candidate, fit) for candidate, fit in fitting if fit.parsed is None] or fitting
+    if not fitting and contract.fences != "strict" and contract.extra != "forbid":
+        fitting = [(each, fit) for each in candidates if (fit := _fit_other_shape(each.value, contract))]
     if not fitting:
         meant = next((candidate for candidate in reversed(candidates) if candidate.fenced), candidates[-1])
         truncated = truncated and not _is_closed(meant.value, meant.text_after(text))
@@ -305,9 +323,12 @@ def _judge(
     stage = max(stage, Stage.EXTRACTED) if fit.unwrapped else stage
     span = last.start, last.start + len(last.raw)
     repaired: tuple[Repaired, ...] = ()
+    edits = last.edits
     if fit.parsed is not None:
+        edits = tuple(sorted((*edits, *fit.parsed.edits(last.raw, last.start))))
+    if edits:
         stage = Stage.REPAIRED
-        repaired = (Repaired(0, last.raw, last.start, fit.parsed.edits(last.raw, last.start), stage),)
+        repaired = (Repaired(0, last.raw, last.start, edits, stage),)
     return Outcome(
         fit.value, Reason.SUCCESS, contract, stage, truncated=truncated, span=span, repaired=repaired
     )
@@ -365,6 +386,14 @@ def _fit_unparsed(value: Any, contract: Contract) -> _Fit | None:
     return None
 
 
+def _fit_other_shape(value: Any, contract: Contract) -> _Fit | None:
+    if not isinstance(value, dict) or (found := OtherShapes(contract).objects(json.dumps(value), 0)) is None:
+        return None
+    objects = found.values if contract.many else found.values[0]
+    taken, accepted = contract.take(objects)
+    return _Fit(taken, True) if accepted and (contract.many or len(found.values) == 1) else None
+
+
 def _wraps(value: Any, contract: Contract) -> str | None:
     """The key under which an object wraps the list that was asked for; None if it wraps none.
 
@@ -412,14 +441,14 @@ def _fail(contract: Contract, reason: Reason, message: str, truncated: bool | No
     return Outcome(None, reason, contract, issues=(Issue(reason, message),), truncated=truncated)
 
 
-def _candidates(results: list[ScanResult], depth: int) -> list[_Candidate]:
+def _candidates(results: list[ScanResult], contract: Contract) -> list[_Candidate]:
     """The candidates among the results of a scan, without those in thinking."""
     kept: list[_Candidate] = []
     aside = 0
     for result in results:
         if isinstance(result, Values):
             kept += [
-                _Candidate(value, raw, start, result.fenced)
+                _Candidate.restored(value, raw, start, contract, fenced=result.fenced)
                 for value, raw, start in zip(result.values, result.raws, result.starts, strict=True)
             ]
             continue
@@ -431,12 +460,12 @@ def _candidates(results: list[ScanResult], depth: int) -> list[_Candidate]:
             case MarkKind.ASIDE_ENDS:
                 del kept[aside:]
             case _:
-                value = result.value or decode_error(result.raw, depth)
+                value = result.value or decode_error(result.raw, contract.limits.depth)
                 kept.append(_Candidate(value, result.raw, result.start, result.fenced))
     return kept
 
 
-def _scalar(text: str, start: int) -> _Candidate | None:
+def _scalar(text: str, start: int, contract: Contract) -> _Candidate | None:
     """The string, number or literal that is all of `text` except for fences and tags.
 
     Thinking ends at `start`, unless that end is a part of the string.
@@ -445,6 +474,6 @@ def _scalar(text: str, start: int) -> _Candidate | None:
     if match is None or match.end(1) < start:
         match = _SCALAR.match(text, start)
     try:
-        return _Candidate(decode(match[1]), match[1], match.start(1)) if match else None
+        return match and _Candidate.restored(decode(match[1]), match[1], match.start(1), contract)
     except NotJson:
         return None

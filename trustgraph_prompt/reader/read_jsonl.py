@@ -13,9 +13,12 @@ import orjson
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.json_text.latex import has_hint, may_be_eaten
+from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
 from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
-from trustgraph_prompt.reader.json_in_strings import parse_strings
+from trustgraph_prompt.reader.markers import Markers
+from trustgraph_prompt.reader.other_shapes import LEVELS, OtherShapes, as_object
 from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -43,7 +46,7 @@ class JsonlReader:
     Repair has a meter of its own, since it runs while text is scanned, a chunk ahead of all other validation.
     """
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, markers: Markers) -> None:
         self.accepted: list[Any] = []
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
@@ -54,16 +57,21 @@ class JsonlReader:
             contract.limits,
             names_wrapper=partial(_names_wrapper, contract),
             repair=_repair(contract) if contract.repair else None,
+            markers=markers,
         )
-        self._wrapper = (0, 0)
-        self._aside = (0, 0)
+        self._shapes = OtherShapes(self._contract)
+        self._held: list[Values] = []  # found in other shapes; to be taken when the answer ends
+        self._wrapper = (0, 0, 0)
+        self._aside = (0, 0, 0)
         self._is_empty = False  # whether a wrapper without elements was found
+        self._may_be_eaten = False  # whether strings may have lost the beginnings of commands
         self._refused = 0
         self._has_enough = False  # nothing more is validated
         self._given: int | None = None  # how many objects `feed` returned; None until the answer ends
 
     def feed(self, text: str) -> list[Any]:
         """Read `text`, and return the objects that it completes and the contract accepts."""
+        self._may_be_eaten = self._may_be_eaten or has_hint(text)
         return self._collect(self._scanner.feed(text))
 
     @property
@@ -79,8 +87,9 @@ class JsonlReader:
     def close(self, rest: str, finish_reason: str | None) -> Outcome:
         """The outcome of the whole text, which ends with `rest`; the caller fills in `calls`."""
         self._given = len(self.accepted)
-        self._collect(self._scanner.feed(rest))
+        self.feed(rest)
         self._collect(self._scanner.close())
+        self._take_held()
         scanner, between, full = self._scanner, self._scanner.between, self._is_full
         truncated = is_truncated(
             finish_reason,
@@ -89,7 +98,7 @@ class JsonlReader:
         )
         ends_empty = _has_empty_array(scanner.after_thinking)
         if scanner.ends_draft and not full and ends_empty:
-            self._retract(0, 0)
+            self._retract(0, 0, 0)
         is_empty = self._is_empty or ends_empty or _has_empty_array(between)
         reason = self._reason(truncated, is_empty)
         return Outcome(
@@ -107,7 +116,8 @@ class JsonlReader:
     def _stage(self, between: str) -> Stage:
         if self.repaired:
             return Stage.REPAIRED
-        return Stage.DIRECT if _LINES.match(between) and not self._is_full else Stage.EXTRACTED
+        is_direct = not (self._held or self._is_full) and _LINES.match(between)
+        return Stage.DIRECT if is_direct else Stage.EXTRACTED
 
     def _reason(self, truncated: bool | None, is_empty: bool) -> Reason:
         if self.accepted:
@@ -143,6 +153,8 @@ class JsonlReader:
                 continue
             match result.kind:
                 case MarkKind.BROKEN:
+                    if self._hold(self._shapes.wrapped(result.raw, result.start)):
+                        continue
                     error = result.value or decode_error(result.raw, self._limits.depth)
                     self._reject(result.raw, result.start, Issue(Reason.INVALID_JSON, f"no JSON: {error}"))
                 case MarkKind.REPAIRED:
@@ -150,15 +162,17 @@ class JsonlReader:
                     self.accepted.append(result.value.value)
                     fresh.append(result.value.value)
                 case MarkKind.DRAFT:
-                    self._retract(0, 0)
-                    self._aside = (0, 0)
+                    self._retract(0, 0, 0)
+                    self._aside = (0, 0, 0)
                 case MarkKind.ASIDE:
-                    self._aside = len(self.accepted), len(self.rejected)
+                    self._aside = self._found
                 case MarkKind.ASIDE_ENDS:
                     self._retract(*self._aside)
+                case MarkKind.CUT:
+                    self._hold(self._shapes.wrapped(result.raw, result.start))
                 case MarkKind.WRAPPER:
-                    self._wrapper = len(self.accepted), len(self.rejected)
-                case MarkKind.WRAPPER_OR_OBJECT if whole := _as_object(self._contract, result.value):
+                    self._wrapper = self._found
+                case MarkKind.WRAPPER_OR_OBJECT if whole := as_object(self._contract, result.value):
                     self._retract(*self._wrapper)
                     self.accepted.append(whole)
                     fresh.append(whole)
@@ -168,7 +182,8 @@ class JsonlReader:
 
     def _take_run(self, run: Values) -> list[Any]:
         """The accepted values of a run, as the contract converted them."""
-        if len(run.values) > 1:
+        is_eaten = self._may_be_eaten and any(map(may_be_eaten, run.raws))
+        if len(run.values) > 1 and not is_eaten:
             sizes = list(map(len, run.raws))
             together = self._contract.take_all(run.values, sum(sizes), max(sizes))
             if together is not None:
@@ -176,22 +191,39 @@ class JsonlReader:
                 return together
         fresh: list[Any] = []
         for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
+            edits: tuple[Edit, ...] = ()
+            if is_eaten and (restored := restore_commands(value, raw, start, self._contract)):
+                value, edits = restored
             taken, accepted = self._contract.take(value, len(raw))
             if not accepted and (found := parse_strings(value, raw, self._contract)):
-                value = found.value
+                value, edits = found.value, (*edits, *found.edits(raw, start))
                 taken, accepted = self._contract.take(value)
-                if accepted:
-                    edits = found.edits(raw, start)
-                    self.repaired.append(Repaired(self._count, raw, start, edits, Stage.REPAIRED))
             if accepted:
+                if edits:
+                    self.repaired.append(
+                        Repaired(self._count, raw, start, tuple(sorted(edits)), Stage.REPAIRED)
+                    )
                 self.accepted.append(taken)
                 fresh.append(taken)
-            else:
+            elif not self._hold(self._shapes.objects(raw, start)):
                 issues = self._contract.issues(value, len(raw))
                 if self._contract.spent or not self._reject(raw, start, *issues):
                     self._has_enough = True
                     break
         return fresh
+
+    def _hold(self, run: Values | None) -> bool:
+        """Hold back what was found in another shape; False if nothing was."""
+        if run is not None:
+            self._held.append(run)
+        return run is not None
+
+    def _take_held(self) -> None:
+        for run in self._held:
+            room = max(self._limits.objects - len(self.accepted), 0)
+            if not self._has_enough:
+                self._take_run(Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced))
+            self._has_enough = self._has_enough or len(run.values) > room
 
     def _reject(self, raw: str, start: int, *issues: Issue) -> bool:
         """Add a rejected value; False if there were too many."""
@@ -207,24 +239,28 @@ class JsonlReader:
         """How many objects the answer has so far."""
         return len(self.accepted) + len(self.rejected)
 
-    def _retract(self, accepted: int, rejected: int) -> None:
+    @property
+    def _found(self) -> tuple[int, int, int]:
+        """How many objects were accepted and rejected so far, and how many runs are held back."""
+        return len(self.accepted), len(self.rejected), len(self._held)
+
+    def _retract(self, accepted: int, rejected: int, held: int) -> None:
         self.retracted += self.accepted[accepted : self._given]
         self._given = None if self._given is None else min(self._given, accepted)
-        del self.accepted[accepted:], self.rejected[rejected:]
+        del self.accepted[accepted:], self.rejected[rejected:], self._held[held:]
         self.repaired = [repaired for repaired in self.repaired if repaired.index < accepted + rejected]
 
 
-def _names_wrapper(contract: Contract, key: str) -> bool:
-    name = decode(key)
-    if contract.declares(name):
+def _names_wrapper(contract: Contract, keys: tuple[str, ...]) -> bool:
+    names = [decode(key) for key in keys]
+    if any(map(contract.declares, names)):
         return False
-    return name.lower() in _WRAPPERS or _as_object(contract, {name: []}) is None
-
-
-def _as_object(contract: Contract, wrapper: dict[str, Any]) -> dict[str, Any] | None:
-    """The object, if the contract accepts what looks like a wrapper and keeps its first member; else None."""
-    taken, accepted = contract.take(wrapper)
-    return taken if accepted and next(iter(wrapper)) in taken else None
+    if len(names) == 1 and names[0].lower() in _WRAPPERS:
+        return True
+    wrapper: Any = []
+    for name in reversed(names):
+        wrapper = {name: wrapper}
+    return as_object(contract, wrapper) is None
 
 
 def _repair(contract: Contract) -> Callable[[str, bool], Reading | None]:
@@ -247,7 +283,9 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     stream is scanned.
     """
     content = text.strip(" \t\r\n")
-    if not (content.startswith("{") and content.endswith("}")) or has_long_number(content):
+    if not (content.startswith("{") and content.endswith("}")):
+        return None
+    if has_long_number(content) or may_be_eaten(content):
         return None
     lines = content.split("\n")  # `splitlines` would split within strings
     if len(lines) > contract.limits.objects:
@@ -258,12 +296,23 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         return None
     if set(map(type, values)) != {dict}:
         return None
-    if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
-        return None  # perhaps a wrapper
+    if "[" in content:
+        first = (next(iter(value.values()), None) for value in values)
+        if any(_may_wrap(part) for part in first if isinstance(part, (list, dict))):
+            return None
     depth, longest = contract.limits.depth, max(map(len, lines))
     if longest > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
         return None
     return contract.take_all(values, len(content), longest)
+
+
+def _may_wrap(first: Any) -> bool:
+    """Whether the first member of an object is a list, or an object that begins with one."""
+    for _ in range(LEVELS):
+        if not isinstance(first, dict):
+            break
+        first = next(iter(first.values()), None)
+    return isinstance(first, list)
 
 
 def _has_empty_array(between: str) -> bool:

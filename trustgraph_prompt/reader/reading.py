@@ -9,7 +9,9 @@ from dataclasses import replace
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.outcome import CallReport, Outcome
+from trustgraph_prompt.reader.markers import markers_of
 from trustgraph_prompt.reader.read_json import read_value
 from trustgraph_prompt.reader.read_jsonl import JsonlReader, clean_lines
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -32,14 +34,16 @@ def read(
     *,
     finish_reason: str | None = None,
     terms: Mapping[str, object] | None = None,
+    thinking: Notation | None = None,
 ) -> Outcome:
     """Read an answer by a contract, or by a mere format. Never raises for a bad answer: see `Outcome`.
 
     `finish_reason` is why the model stopped, as the server reported it ("length" means truncated), None if it
     did not. `terms` are those of the question, in which the contract may require values to be found; without
-    them, none is searched for.
+    them, none is searched for. `thinking` is what opens and what closes the model's thinking, where this is
+    none of the usual notations.
     """
-    reader = StreamReader(contract, terms)
+    reader = StreamReader(contract, terms, thinking)
     reader.feed(text)
     return reader.close(finish_reason)
 
@@ -62,10 +66,16 @@ class StreamReader:
     `clean_lines` reads the first objects of a jsonl answer, `JsonlReader` those of later chunks.
     """
 
-    def __init__(self, contract: Contract | Format, terms: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        contract: Contract | Format,
+        terms: Mapping[str, object] | None = None,
+        thinking: Notation | None = None,
+    ) -> None:
         if not isinstance(contract, Contract):
             contract = Contract.from_schema(None, format=contract)
         self._contract = grounded(contract, terms)
+        self._markers = markers_of(thinking)
         self._unread: list[str] = []
         self._read: list[str] = []
         self._lines: list[object] | None = None  # the objects of a first chunk that is clean lines
@@ -126,13 +136,13 @@ class StreamReader:
             return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
         if contract.format == "json":
             without_bom = " " + text[1:] if text.startswith(_BOM) else text  # positions stay the same
-            return read_value(without_bom, contract, finish_reason)
+            return read_value(without_bom, contract, finish_reason, self._markers)
         return self._scanned().close(rest, finish_reason)
 
     def _scanned(self) -> JsonlReader:
         """The reader that scans; it first gets what was read as clean lines."""
         if self._objects is None:
-            self._objects = JsonlReader(self._contract)
+            self._objects = JsonlReader(self._contract, self._markers)
             for text in self._read:
                 self._objects.feed(text)
         return self._objects

@@ -22,6 +22,7 @@ class MarkKind(Enum):
     DRAFT = auto()  # everything before this was thinking, and is discarded
     ASIDE = auto()  # what follows is thinking, if an ASIDE_ENDS follows
     ASIDE_ENDS = auto()
+    CUT = auto()  # the text ends within this object, which is JSON so far
     REPAIRED = auto()  # not JSON, and repaired; `value` is the `Reading`
     WRAPPER = auto()  # the values that follow are elements of `{"items": […]}`
     WRAPPER_OR_OBJECT = auto()  # a complete wrapper with other members, which may be an object itself

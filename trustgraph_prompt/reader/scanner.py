@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.positions import Span
-from trustgraph_prompt.reader import markers
 from trustgraph_prompt.reader.broken_values import BrokenValue, next_value
 from trustgraph_prompt.reader.decode import decode_or_error
+from trustgraph_prompt.reader.markers import FENCE, Markers
 from trustgraph_prompt.reader.open_value import OpenValue, Progress, TextWindow
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, ScanResults, Values
-from trustgraph_prompt.reader.whole_values import FIRST_OF, CompleteValues, Whole
+from trustgraph_prompt.reader.whole_values import FIRST_OF, CompleteValues, NamesWrapper, Whole
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair.accepted import Reading
@@ -54,8 +54,9 @@ def _slices(text: str) -> Iterator[str]:
 class Scanner:
     """Finds the objects in the text of an answer; with `arrays`, the outermost arrays too.
 
-    `names_wrapper(key)` says whether an object whose first member is `key` with an array of objects merely
-    wraps them; `key` is a JSON string. `repair(text, ends_text)` reads a broken value.
+    `names_wrapper(keys)` says whether an object merely wraps an array of objects, as in `CompleteValues`; the
+    keys are JSON strings. `repair(text, ends_text)` reads a broken value. `markers` know the
+    notations of thinking.
 
     After `close`:
 
@@ -72,8 +73,9 @@ class Scanner:
         limits: Limits,
         *,
         arrays: bool = False,
-        names_wrapper: Callable[[str], bool] = lambda _: False,
+        names_wrapper: NamesWrapper = lambda _: False,
         repair: Callable[[str, bool], Reading | None] | None = None,
+        markers: Markers,
     ) -> None:
         self.truncated = False
         self.fenced = False
@@ -83,7 +85,8 @@ class Scanner:
         self._limits = limits
         self._results = ScanResults(_MOST_CANDIDATES if arrays else limits.objects)
         self._complete = CompleteValues(limits.depth, names_wrapper)
-        self._roots = markers.VALUES if arrays else markers.OBJECTS
+        self._markers = markers
+        self._roots = markers.values if arrays else markers.objects
         self._repair = repair
         self._may_repair = _MOST_REREAD if repair else 0
         self._between: list[str] = []
@@ -91,6 +94,7 @@ class Scanner:
         self._in_aside = False
         # an unbound method: a bound one would be a reference cycle, which delays freeing the reader
         self._mode: Callable[[Scanner, int], int | None] = Scanner._search
+        self._thinking_ends: re.Pattern[str]
         self._value: OpenValue
         self._broken: BrokenValue
         self._column = 0
@@ -195,7 +199,7 @@ class Scanner:
             else:
                 break
             mark = window[start]
-            if mark in "{[":
+            if mark in "{[" and position == start + 1:
                 waits = not self._final and len(window) - start < SLICE
                 if waits and window.find(_CLOSES[mark], position) < 0:
                     self._leave(passed, start)  # nothing ends here before more text comes
@@ -204,12 +208,13 @@ class Scanner:
                 if mark == "[":
                     end = self._take_value(passed, start)
                 elif grammar.OBJECT_BEGINS.match(window, start):
-                    if elements := self._complete.wraps_at(window, start):
+                    if wrapper := self._complete.wraps_at(window, start):
                         between += (
                             window[passed:start],
                             "wrapper",
                         )  # any word: the answer is not laid out in lines
-                        self._begin_wrapper(start)
+                        elements, level = wrapper
+                        self._begin_wrapper(start, level)
                         return elements
                     end = (
                         self._take_lines(passed, start)
@@ -228,46 +233,55 @@ class Scanner:
                     self._results.pass_bracket()
                     if self._results.full:
                         return None
-            elif mark == "<":
-                between.append(window[passed:position])
-                passed = position
-                if window[start + 1] == "/":
-                    self._end_thinking(position)
-                    if more := markers.MORE_ENDS.match(window, position):
-                        passed = position = more.end()
-                        between.append(more[0])
-                        self._end_thinking(position)
-                elif self._line_before(start):
-                    self._mode = Scanner._think
-                    return position
-                else:
-                    self._in_aside = True
-                    self._results.mark_aside()
-                    position = grammar.end_of(markers.MORE_ASIDES, window, position)
-            elif position < len(window) or self._final:
+            elif mark in "`~":
+                if position == len(window) and not self._final:
+                    self._leave(passed, start)  # the fence may go on
+                    return None
                 position = self._pass_fences(start, position)
             else:
-                self._leave(passed, start)  # the fence may go on
-                return None
+                between.append(window[passed:position])
+                passed = position = self._pass_mark(start, position)
+                if self._mode is Scanner._think:
+                    return position
         end = len(window)
         if position < end and not self._final:
-            end = markers.partial_landmark(window, position)
+            end = self._markers.partial_landmark(window, position)
         self._leave(passed, end)
         return None
 
     def _pass_fences(self, start: int, end: int) -> int:
         """Pass the fence from `start` to `end`, and fences that follow it, and return where they end."""
         window, many = self._window, 1
-        if more := markers.MORE_FENCES.match(window, end):
+        if more := self._markers.more_fences.match(window, end):
             end = more.end()
             if end == len(window) and not self._final:
                 end = len(window.rstrip(window[-1]))  # the last one may go on
-            many = len(markers.FENCE.findall(window, start, end))
+            many = len(FENCE.findall(window, start, end))
         self.fenced ^= many % 2 == 1
         self.fences.append(
-            Span(self._passed + start, self._passed + grammar.end_of(markers.PLAIN, window, end))
+            Span(self._passed + start, self._passed + grammar.end_of(self._markers.plain, window, end))
         )
         self._results.end_run()
+        return end
+
+    def _pass_mark(self, start: int, end: int) -> int:
+        """Pass the mark of thinking from `start` to `end`, and return where to go on."""
+        window, markers = self._window, self._markers
+        mark = window[start:end].lower()
+        if mark not in markers.closes:
+            self._end_thinking(end)
+            if more := markers.more_ends.match(window, end):
+                end = more.end()
+                self._between.append(more[0])
+                self._end_thinking(end)
+        elif mark in markers.tokens or self._line_before(start):
+            self._thinking_ends = markers.closes[mark]
+            self._mode = Scanner._think
+        else:
+            self._in_aside = True
+            self._results.mark_aside()
+            passed, end = end, grammar.end_of(markers.more_asides, window, end)
+            self._between.append(window[passed:end])
         return end
 
     def _leave(self, passed: int, position: int) -> None:
@@ -360,20 +374,20 @@ class Scanner:
         self._is_bare = can_be_bare and _BARE_KEY.match(self._window, start) is not None
         if mark == "{" and (line or first in _QUOTES or self._is_bare):
             self._broken = BrokenValue(
-                [mark], TextWindow(start, self._passed), self._column, awaits_value=False
+                [mark], TextWindow(start, self._passed), self._column, self._markers, awaits_value=False
             )
             self._broke_at = 0
             self._mode = Scanner._measure
             return True
         return False
 
-    def _begin_wrapper(self, start: int) -> None:
-        """Begin the wrapper at `start`."""
+    def _begin_wrapper(self, start: int, level: int) -> None:
+        """Begin the wrapper at `start`, with so many objects around its elements."""
         line = self._line_before(start)
         self._column = len(line[1]) if line else 0
         self._in_prose = self._is_bare = False
         self._open("{", start)
-        self._value.wrap()
+        self._value.wrap(level)
         self._results.leave_draft()
         self._results.mark(MarkKind.WRAPPER)
 
@@ -394,13 +408,13 @@ class Scanner:
 
     def _think(self, position: int) -> int | None:
         """In thinking: skip to its end."""
-        if match := markers.END_OF_THINKING.search(self._window, position):
+        if match := self._thinking_ends.search(self._window, position):
             self._mode = Scanner._search
             self.thinking_end = self._passed + match.end()
             self._before_thinking_end = len(self._between)
             return match.end()
         self.truncated = self.thinks = self._final
-        self._wait(max(position, len(self._window) - grammar.LONGEST_TAG))
+        self._wait(max(position, len(self._window) - self._markers.longest))
         return None
 
     def _follow(self, position: int) -> int | None:
@@ -410,6 +424,8 @@ class Scanner:
         match progress:
             case Progress.WAITS:
                 self.truncated = self._final
+                if self._final and not value.is_wrapper:
+                    self._results.mark(MarkKind.CUT, value.raw.until(window, len(window)), value.raw.at)
                 value.keep(window, position)
                 self._wait(position)
                 return None
@@ -453,7 +469,9 @@ class Scanner:
             self._results.waste()
             self._mode = Scanner._search
             return position
-        stack, raw = (value.stack[2:], value.element) if value.element else (value.stack, value.raw)
+        stack, raw = (
+            (value.stack[value.level + 1 :], value.element) if value.element else (value.stack, value.raw)
+        )
         if value.is_wrapper:
             self._between.append("[")
         self._broke_at = self._passed + position
@@ -462,7 +480,12 @@ class Scanner:
             if following := next_value(text, self._column):
                 return self._end_broken(text, raw.at, following, position)
         self._broken = BrokenValue(
-            stack, raw, self._column, awaits_value=value.awaits_value, in_string=value.in_string
+            stack,
+            raw,
+            self._column,
+            self._markers,
+            awaits_value=value.awaits_value,
+            in_string=value.in_string,
         )
         self._mode = Scanner._measure
         return position

@@ -25,20 +25,24 @@ _LINES = re.compile(r"(?:\{.*+(?<=\})\n){4,}+|(?:\{.*+(?<=\},)\n){4,}+")
 FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 
 
+_KEYS = re.compile(grammar.STRING)
+
+NamesWrapper = Callable[[tuple[str, ...]], bool]
 Whole = tuple[str, Any]  # the text of a complete value, and the value
 
 
 class CompleteValues:
     """Reads complete values that are nested at most `depth` levels and are not wrappers.
 
-    Positions are within a window of the text, which begins after `passed` characters. `names_wrapper(key)`
-    says whether an object whose first member is `key` with an array of objects merely wraps them.
+    Positions are within a window of the text, which begins after `passed` characters. `names_wrapper(keys)`
+    says whether an object whose first member is the first key, with an object that begins with the second,
+    and so on, merely wraps the array of objects under the last key.
     """
 
-    def __init__(self, depth: int, names_wrapper: Callable[[str], bool]) -> None:
+    def __init__(self, depth: int, names_wrapper: NamesWrapper) -> None:
         self._depth = depth
         self._names_wrapper = names_wrapper
-        self._wraps: dict[str, bool] = {}
+        self._wraps: dict[tuple[str, ...], bool] = {}
         self._decode: Callable[[str], Any] = orjson.loads
         self._no_lines_before = 0
         self._lines_again = 0  # where lines are next tried together
@@ -152,18 +156,22 @@ class CompleteValues:
         raw = window[start:end]
         return None if is_too_deep(value, raw, self._depth) else (raw, value)
 
-    def wraps_at(self, window: str, start: int) -> int | None:
-        """Where the elements begin, if the object at `start` is a wrapper."""
+    def wraps_at(self, window: str, start: int) -> tuple[int, int] | None:
+        """Where the elements begin, and how many objects are around them, if a wrapper begins at `start`."""
         wrapper = grammar.WRAPPER.match(window, start)
-        return wrapper.end() - 1 if wrapper is not None and self.wraps(wrapper[1]) else None
+        if wrapper is None:
+            return None
+        keys: tuple[str, ...] = (wrapper[1], *_KEYS.findall(wrapper[2]))
+        is_cut = len(keys) > 1 and "}" in keys[0]  # its inner keys may come with the next chunk
+        return (wrapper.end() - 1, len(keys)) if not is_cut and self.wraps(*keys) else None
 
-    def wraps(self, key: str) -> bool:
-        """Whether an object is a wrapper whose first member is `key` with an array of objects."""
-        if len(key) > LONGEST_WRAPPER:
+    def wraps(self, *keys: str) -> bool:
+        """Whether an object with these keys, as in `names_wrapper`, is a wrapper."""
+        if max(map(len, keys)) > LONGEST_WRAPPER:
             return False
-        if key not in self._wraps:
-            self._wraps[key] = self._names_wrapper(key)
-        return self._wraps[key]
+        if keys not in self._wraps:
+            self._wraps[keys] = self._names_wrapper(keys)
+        return self._wraps[keys]
 
     def _object(self, raw: str) -> Any:
         """The object that a text says; None if it is not JSON, or nested too deeply."""

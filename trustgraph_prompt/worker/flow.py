@@ -12,6 +12,7 @@ from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.names import ENTITIES
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.tables import Table
+from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
 WORK_SECONDS = 600.0
@@ -85,6 +86,7 @@ class ProviderChoice:
     prefill: Literal["assistant", "vllm", "prefix"] | None = None
     native_schema: bool | None = None
     images: bool | None = None
+    thinking: Notation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class TopicChoice:
     timeout: float = 600.0
     again: float | None = None
     counts: bool = True
+    thinking: Notation | None = None
 
 
 @dataclass(frozen=True, slots=True)

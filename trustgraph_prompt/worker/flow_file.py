@@ -230,9 +230,11 @@ def index_of(ontology: Ontology, where: str) -> OntologyIndex:
 def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
     if choice is None:
         return None
+    thinking = (choice["thinking"][0], choice["thinking"][1]) if "thinking" in choice else None
     if "request" in choice:
         request, response = topics.resolve(choice["request"]), topics.resolve(choice["response"])
-        return TopicChoice(request, response, choice.get("model"), choice.get("timeout", 600.0))
+        seconds = choice.get("timeout", 600.0)
+        return TopicChoice(request, response, choice.get("model"), seconds, thinking=thinking)
     return ProviderChoice(
         choice["base-url"],
         choice["model"],
@@ -240,6 +242,7 @@ def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice 
         prefill=choice.get("prefill"),
         native_schema=choice.get("native-schema"),
         images=choice.get("images"),
+        thinking=thinking,
     )
 
 

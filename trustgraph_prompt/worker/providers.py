@@ -75,6 +75,7 @@ class Providers:
                     place=f"{self._broker} {choice.request}".strip(),
                     timeout=choice.timeout,
                     again=choice.again,
+                    thinking=choice.thinking,
                 )
             case ProviderChoice() as choice:
                 from trustgraph_prompt.llm import OpenAIProvider  # importing aiohttp is slow
@@ -86,6 +87,7 @@ class Providers:
                     prefill=choice.prefill,
                     native_schema=choice.native_schema,
                     images=choice.images,
+                    thinking=choice.thinking,
                 )
             case None:
                 return self._default(flow.model)

@@ -20,7 +20,7 @@ from trustgraph_prompt.contract.canonical_schema import digest
 from trustgraph_prompt.contract.limits import DEEPEST
 from trustgraph_prompt.contract.schema import compile_schema, of_sources
 from trustgraph_prompt.contract.types import build
-from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field
+from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field, from_text
 from trustgraph_prompt.contract.types.build import Build
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, excerpt
@@ -208,7 +208,9 @@ class Annotations:
         make.fields = {name: each.build for name, each in of_fields.items()}
         keywords = {
             "type": "object",
-            "properties": {field.name: _property(cls, field, of_fields[field.name]) for field in own},
+            "properties": from_text(
+                cls, {field.name: _property(cls, field, of_fields[field.name]) for field in own}
+            ),
             "required": [f.name for f in own if f.default is MISSING and f.default_factory is MISSING],
             "description": _docstring(cls),
             "additionalProperties": False,

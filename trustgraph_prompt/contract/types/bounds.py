@@ -45,6 +45,8 @@ _BOUNDS = frozenset(
 )
 """The names of bounds in the metadata of a field, in Python or JSON Schema; other names are ignored."""
 
+_PRESCRIBED = frozenset(("enum", "const", "contentEncoding"))  # beside these, a value is not from a text
+
 Bound = tuple[str, Any, object]  # name, value, and the metadata that holds it
 
 
@@ -60,6 +62,31 @@ def bounded_in_field(schema: Mapping[str, Any], metadata: Mapping[Any, Any], whe
     """Add the bounds in the metadata of a dataclass field to a schema. Raises as `bounded`."""
     bounds = {name: value for name, value in metadata.items() if name in _BOUNDS and value is not None}
     return _with(schema, ((name, value, {name: value}) for name, value in bounds.items()), where)
+
+
+def from_text(cls: Any, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of a class, each looked up in the text if the class has `from_text = True`.
+
+    Choices, booleans, UUIDs, bytes and other classes are not.
+    """
+    if getattr(cls, "from_text", None) is not True or "from_text" in properties:
+        return dict(properties)
+    return {
+        name: {FROM: "text", **schema} if _may_be_in_text(schema) else schema
+        for name, schema in properties.items()
+    }
+
+
+def _may_be_in_text(schema: Mapping[str, Any]) -> bool:
+    if "anyOf" in schema:
+        branches = [branch for branch in schema["anyOf"] if branch.get("type") != "null"]
+        return all(map(_may_be_in_text, branches))
+    if schema.get("type") == "array":
+        return "prefixItems" not in schema and _may_be_in_text(schema.get("items", {}))
+    types = schema.get("type", ())
+    kinds = {types} if isinstance(types, str) else set(types)
+    is_free = _PRESCRIBED.isdisjoint(schema) and schema.get("format") != "uuid"
+    return is_free and bool(kinds) and kinds <= {"string", "integer", "number", "null"}
 
 
 def _with(schema: Mapping[str, Any], bounds: Iterable[Bound], where: str) -> dict[str, Any]:

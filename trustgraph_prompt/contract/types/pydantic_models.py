@@ -12,17 +12,23 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
-from pydantic_core.core_schema import DataclassSchema, DecimalSchema
+from pydantic_core.core_schema import DataclassSchema, DatetimeSchema, DecimalSchema, ModelSchema
 
 from trustgraph_prompt.contract.explain import MAX_ISSUES
 from trustgraph_prompt.contract.schema import of_sources
 from trustgraph_prompt.contract.types.annotations import Described
+from trustgraph_prompt.contract.types.bounds import from_text
 from trustgraph_prompt.contract.types.build import Build, Refused
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.language.scalars import DECIMAL
 
+_NAIVE = {
+    "type": "string",
+    "description": "A date and time without an offset.",
+    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$",
+}
 _VALIDATORS = ("value_error", "assertion_error")  # the types of errors that the author's own validators raise
 
 
@@ -76,6 +82,12 @@ def _issue(detail: ErrorDetails, value: Any) -> Issue:
     return Issue(reason, excerpt(message, 200), pointer(path))
 
 
+def _from_text(cls: type, schema: dict[str, Any]) -> dict[str, Any]:
+    return (
+        {**schema, "properties": from_text(cls, schema["properties"])} if "properties" in schema else schema
+    )
+
+
 class _Schema(GenerateJsonSchema):
     """Generates schemas without titles, in the author's order, and with closed dataclasses, like ours."""
 
@@ -92,7 +104,18 @@ class _Schema(GenerateJsonSchema):
         for field in fields(schema["cls"]):
             of_field = made.get("properties", {}).get(field.name, {})
             of_field.update(of_sources(field.metadata))  # Pydantic ignores `field(metadata=…)`
-        return {**made, "additionalProperties": made.get("additionalProperties", False)}
+        return {
+            **_from_text(schema["cls"], made),
+            "additionalProperties": made.get("additionalProperties", False),
+        }
+
+    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
+        return _from_text(schema["cls"], super().model_schema(schema))
+
+    def datetime_schema(self, schema: DatetimeSchema) -> dict[str, Any]:
+        made = super().datetime_schema(schema)
+        # the format demands an offset
+        return dict(_NAIVE) if schema.get("tz_constraint") == "naive" else made
 
     def decimal_schema(self, schema: DecimalSchema) -> dict[str, Any]:
         made, keywords = dict(DECIMAL), self.ValidationsMapping.numeric

@@ -17,6 +17,7 @@ from trustgraph_prompt.errors import (
     excerpt,
     without_frames,
 )
+from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.llm.records import ToolCall
 from trustgraph_prompt.reader import Outcome, Stage, read
@@ -31,10 +32,12 @@ class Expected:
     """The contract of the content, which must be the complete value and nothing else.
 
     With `extract`, the value is looked for in the content, and may be repaired as the contract allows.
+    `thinking` is as in `Completer`.
     """
 
     contract: Contract
     extract: bool
+    thinking: Notation | None
 
 
 async def check_tool_calls(answer: DeltaAccumulator, tools: Contracts) -> None:
@@ -61,7 +64,9 @@ async def read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
 
 
 def _read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
-    outcome = answer.explained(read(answer.text, expected.contract, finish_reason=answer.finish_reason))
+    outcome = answer.explained(
+        read(answer.text, expected.contract, finish_reason=answer.finish_reason, thinking=expected.thinking)
+    )
     native = outcome.stage is Stage.DIRECT and answer.schema_path in ("strict", "native")
     match answer.finish_reason:
         case "content_filter":

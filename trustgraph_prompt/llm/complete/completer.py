@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, Self, TypedDict, TypeVar, Unpack, ove
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, StructuredOutputInvalid
+from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.llm.complete import validation
 from trustgraph_prompt.llm.complete.answer_check import Contracts, Expected, check_tool_calls, read_content
 from trustgraph_prompt.llm.complete.message_parsing import each, text
@@ -40,7 +41,12 @@ class Options(TypedDict, total=False):
 
 
 class Completer(Protocol):
-    """Adds `complete` to a class with `stream`, and makes it an async context manager that closes it."""
+    """Adds `complete` to a class with `stream`, and makes it an async context manager that closes it.
+
+    `thinking` is what opens and what closes the thinking in its answers, if the reader does not know that.
+    """
+
+    thinking: Notation | None = None
 
     @abstractmethod
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
@@ -139,7 +145,9 @@ class Completer(Protocol):
         policy = retry or ONCE
         for override, where in each(policy.per_attempt_override, "retry.per_attempt_override"):
             validation.config(override, where)
-        expected = None if contract is None else Expected(contract, extract=contract is response_schema)
+        expected = (
+            None if contract is None else Expected(contract, contract is response_schema, self.thinking)
+        )
         return await Completion(self.stream, call, contracts, expected, policy, listen).response()
 
 

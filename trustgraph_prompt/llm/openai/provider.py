@@ -15,6 +15,7 @@ from trustgraph_prompt.errors import (
     ProviderModelNotLoaded,
     excerpt,
 )
+from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.openai import request, tokenize
@@ -50,8 +51,9 @@ class OpenAIProvider(Completer):
     `native_schema` says how a response schema is sent: None finds out what the server accepts, True is
     `response_format` or an error, False is words in the system message. With `images` False, messages with
     images are rejected before they are sent. `prefill` is how the server is told that the last message is the
-    beginning of its answer, None where it does not support that. Raises `ConfigError` for an invalid URL,
-    key, proxy or certificate.
+    beginning of its answer, None where it does not support that. `thinking` is what opens and what closes the
+    model's thinking in its answers, beside the notations that are known. Raises `ConfigError` for an invalid
+    URL, key, proxy, certificate or notation.
     """
 
     def __init__(
@@ -63,10 +65,12 @@ class OpenAIProvider(Completer):
         native_schema: bool | None = None,
         images: bool | None = None,
         prefill: Prefill | None = None,
+        thinking: Notation | None = None,
         timeout: Timeout = DEFAULT_TIMEOUT,
     ) -> None:
         self.model = model
         self.prefill = prefill is not None
+        self.thinking = None if thinking is None else notation(*thinking)
         self._server = Server(base_url, api_key, timeout)
         self._dialect = Dialect(model, prefill, images)
         self._native_schema = native_schema

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.outcome import Edit
-from trustgraph_prompt.reader.json_in_strings import parse_strings
+from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
 from trustgraph_prompt.reader.repair import (
     RepairBudget,
     RepairedValue,
@@ -120,14 +120,20 @@ class Repair:
         return BestReading(root.start, root.fenced, likeliest, None), max(end, likeliest.end)
 
     def _readings(self, text: str, root: ValueStart) -> Iterator[RepairedValue]:
-        return readings(
+        for repaired in readings(
             text,
             root.start,
             missing=root.missing,
             names=self._contract.names(),
             max_depth=self._contract.limits.depth,
             budget=self._budget,
-        )
+        ):
+            raw = text[root.start : repaired.end]
+            if found := restore_commands(repaired.value, raw, root.start, self._contract):
+                edits = tuple(sorted((*repaired.edits, *found.edits)))
+                yield replace(repaired, value=found.value, edits=edits)
+            else:
+                yield repaired
 
     def _judge(self, start: int, end: int) -> None:
         """Spend the steps for validating a value. Raises `Unrepairable` when the budget is spent."""
