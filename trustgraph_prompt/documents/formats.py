@@ -43,7 +43,7 @@ def _read_markdown(data: bytes, file: str) -> Document:
     return Document(file, text, "markdown", markdown_places(text), notes=notes)
 
 
-_POWERPOINT: Final = (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm")
+_POWERPOINT: Final = (".pptx", ".pptm", ".potx", ".potm", ".ppsx", ".ppsm")
 FORMATS: Final = {
     "pdf": Format("PDF", (".pdf",), read_pdf),
     "docx": Format("Word", (".docx", ".docm", ".dotx", ".dotm"), open_xml(read_docx), "word/"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any, Final
-from unicodedata import combining, decomposition
+from unicodedata import decomposition
 
 from trustgraph_prompt.documents.raised_text import SIGNS, formula_script
 
@@ -17,9 +17,6 @@ _APPLY: Final = "\N{FUNCTION APPLICATION}"
 _OPEN, _CLOSE = "\x0e", "\x0f"
 """Around a fraction until its neighbours are known; no XML can hold them."""
 
-_ACCENTS: Final = dict(
-    zip("¯‾_^ˆ~˜→˙¨", "\u0304\u0304\u0304\u0302\u0302\u0303\u0303\u20d7\u0307\u0308", strict=True)
-)
 _ROOTS: Final = {"": "√", "2": "√", "3": "∛", "4": "∜"}
 _LARGE: Final = re.compile(r"[∏∐∑∫-∳⋀-⋃⨀-⨆]\Z")
 _ATOM: Final = re.compile(
@@ -70,7 +67,7 @@ def _of_word(element: Any, name: str, parts: dict[str, str], texts: list[str]) -
         return _with_scripts(sign, parts.get("sub", ""), parts.get("sup", "")) + parts.get("e", "")
     if name in ("acc", "bar"):
         mark = _property(element, "chr", "\u0302" if name == "acc" else "\u0304")
-        return _accented(parts.get("e", ""), mark)
+        return parts.get("e", "") + mark
     if name == "d":
         inside = _property(element, "sepChr", "|").join(texts)
         return _property(element, "begChr", "(") + inside + _property(element, "endChr", ")")
@@ -111,15 +108,6 @@ def _script(text: str, level: int) -> str:
     return ("^" if level > 0 else "_") + (text if len(text) == 1 else _grouped(text, is_script=True))
 
 
-def _over(base: str, above: str) -> str:
-    return _accented(base, above) if above.strip() in _ACCENTS else _with_scripts(base, "", above)
-
-
-def _accented(base: str, accent: str) -> str:
-    mark = _ACCENTS.get(accent.strip(), accent)
-    return base + mark if combining(mark[:1] or " ") else _with_scripts(base, "", accent)
-
-
 def _root(inside: str, degree: str) -> str:
     degree = degree.strip()
     sign = _ROOTS.get(degree) or f" {_script(degree, 1).removeprefix('^')}√"
@@ -155,7 +143,7 @@ _FORMS: Final[dict[str, tuple[Any, ...]]] = {
     "sSup": (_with_scripts, "e", "", "sup"),
     "msup": (_with_scripts, 0, "", 1),
     "limUpp": (_with_scripts, "e", "", "lim"),
-    "mover": (_over, 0, 1),
+    "mover": (_with_scripts, 0, "", 1),
     "sSub": (_with_scripts, "e", "sub", ""),
     "msub": (_with_scripts, 0, 1, ""),
     "limLow": (_with_scripts, "e", "lim", ""),

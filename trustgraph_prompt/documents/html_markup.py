@@ -55,6 +55,7 @@ def with_plain_markup(page: str) -> str:
 
     tree = parsed(page)
     etree.strip_elements(tree, "rt", "rp", "rtc", with_tail=False)
+    etree.strip_tags(tree, "ruby", "rb")
     for formula in list(tree.iter("math", "m:math", "mml:math")):
         _replace_formula(formula)
     for element, before in list(_scripts(tree)):

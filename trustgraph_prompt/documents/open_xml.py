@@ -27,9 +27,10 @@ _OTHER_TYPES: Final = (  # templates, shows, and files with macros
 )
 _STRICT: Final = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _LEFT_OUT: Final = (
-    ("comment", r"(?:word|ppt|xl)/comments?/?[^/]*\.xml", rb"<(?:\w+:)?(?:comment|cm)[\s>]"),
-    ("chart", r"\w+/charts/[^/]*\.xml", rb"<(?:\w+:)?chartSpace[\s>]"),
-    ("SmartArt graphic", r"\w+/diagrams/[^/]*\.xml", rb"<(?:\w+:)?dataModel[\s>]"),
+    ("comment", r"(?:word|ppt|xl)/comments?/?[^/]*\.xml", rb"<(?:\w+:)?(?:comment|cm)[\s/>]"),
+    ("text box", r"xl/drawings/[^/]*\.xml", rb"<(?:\w+:)?txBody[\s/>]"),
+    ("chart", r"\w+/charts/[^/]*\.xml", rb"<(?:\w+:)?chartSpace[\s/>]"),
+    ("SmartArt graphic", r"\w+/diagrams/[^/]*\.xml", rb"<(?:\w+:)?dataModel[\s/>]"),
 )
 
 

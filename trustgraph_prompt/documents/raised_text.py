@@ -51,7 +51,7 @@ def joined(runs: Iterable[Run]) -> str:
     pieces, before = [], ""
     for index, part in enumerate(parts):
         if is_fraction(parts[index : index + 3]):
-            parts[index : index + 3] = [Run(text.strip()) for text, *_ in parts[index : index + 3]]
+            parts[index + 1 : index + 3] = Run("/"), Run(parts[index + 2].text.strip())
             part = Run(numerator(part.text, before))
         pieces.append(scripted(part, before))
         before = (before + pieces[-1])[-CONTEXT:]

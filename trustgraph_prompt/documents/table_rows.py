@@ -26,14 +26,15 @@ class Cell(NamedTuple):
     columns: int = 1
 
 
-class Row(NamedTuple):
-    """The texts of a row, and the columns whose cell began in the column before."""
+class MergedRow(list[str]):
+    """The texts of a row; `continued` are the columns whose cell began in the column before."""
 
-    cells: list[str]
-    continued: frozenset[int] = frozenset()
+    def __init__(self, texts: Iterable[str], continued: set[int]) -> None:
+        super().__init__(texts)
+        self.continued = continued
 
 
-def expanded(rows: Iterable[Iterable[Cell]]) -> Iterator[Row]:
+def expanded(rows: Iterable[Iterable[Cell]]) -> Iterator[list[str]]:
     """Yield rows in which a merged cell stands in each of its rows and columns.
 
     A cell that is alone in its row stands there once. A row of nothing but parts of the cells above is blank.
@@ -64,62 +65,57 @@ def check_repeated(characters: int) -> None:
         raise ConfigError(f"its merged cells stand for more than {MAX_CHARACTERS:,} characters; split it")
 
 
-def merged_row(texts: list[str], continued: set[int], has_own: bool) -> Row:
+def merged_row(texts: list[str], continued: set[int], has_own: bool) -> list[str]:
     """Return a row with merged cells, which is blank if all of its text is of the cells above."""
     begun = [text for column, text in enumerate(texts) if column not in continued]
     if has_own and sum(map(bool, begun)) > 1:
-        return Row(texts, frozenset(continued))
-    return Row(begun if has_own else [])
+        return MergedRow(texts, continued)
+    return begun if has_own else []
 
 
-def headed(rows: Iterable[Row]) -> Iterator[list[str]]:
-    """Yield the texts of rows; those of a table's further header rows stand in the first, and are blank."""
+def headed(rows: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Yield rows; the names of a table's further header rows stand in the first one, and these are blank."""
     rest = iter(rows)
     for row in rest:
         if not _is_alone(row):
-            headers = [row]
-            while (
-                (below := next(rest, None)) and len(headers) < _MAX_HEADERS and _goes_on(headers[-1], below)
-            ):
+            headers, below = [row], next(rest, None)
+            while below is not None and len(headers) < _MAX_HEADERS and _goes_on(headers[-1], below):
                 headers.append(below)
-            yield _names(headers)
+                below = next(rest, None)
+            columns = zip_longest(*headers, fillvalue="")
+            yield [" > ".join(filter(None, dict.fromkeys(names))) for names in columns]
             yield from ([] for _ in headers[1:])
-            rest = chain((below,) if below else (), rest)
+            if below is not None:
+                yield below
             break
-        yield row.cells
-    yield from (row.cells for row in rest)
+        yield row
+    yield from rest
 
 
-def titled(rows: Iterable[Row]) -> tuple[list[str], Iterator[list[str]]]:
+def titled(rows: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
     """Return the titles above a table, and its rows that are not blank, the first of which has the names."""
-    rest = (row for row in rows if any(row.cells))
+    rest = filter(any, rows)
     head = list(islice(rest, _HEAD))
     titles = list(_titles(head))
     return titles, filter(None, headed(chain(head[len(titles) :], rest)))
 
 
-def _titles(head: list[Row]) -> Iterator[str]:
+def _titles(head: list[list[str]]) -> Iterator[str]:
     """The titles in the first rows: cells that are alone, above names with rows below."""
     count = next((number for number, row in enumerate(head) if not _is_alone(row)), len(head))
-    if count < len(head) - 1 and not any(_NUMBER.fullmatch(cell) for cell in head[count].cells):
-        yield from ("".join(row.cells) for row in head[:count])
+    if count < len(head) - 1 and not any(_NUMBER.fullmatch(cell) for cell in head[count]):
+        yield from map("".join, head[:count])
 
 
-def _is_alone(row: Row) -> bool:
-    return sum(map(bool, row.cells)) < 2
+def _is_alone(row: list[str]) -> bool:
+    return sum(map(bool, row)) < 2
 
 
-def _names(headers: list[Row]) -> list[str]:
-    """The names of the columns, with those above: `2020 > Sales`."""
-    columns = zip_longest(*(header.cells for header in headers), fillvalue="")
-    return [" > ".join(filter(None, dict.fromkeys(names))) for names in columns]
-
-
-def _goes_on(header: Row, below: Row) -> bool:
+def _goes_on(header: list[str], below: list[str]) -> bool:
     """Whether a row has the names below the merged cells of a header, and nothing new elsewhere."""
-    merged = header.continued | {column - 1 for column in header.continued}
-    pairs = enumerate(zip_longest(header.cells, below.cells, fillvalue=""))
+    continued: set[int] = getattr(header, "continued", set())
+    merged = continued | {column - 1 for column in continued}
     return bool(merged) and all(
         bool(name) if column in merged else not name or not over or name == over
-        for column, (over, name) in pairs
+        for column, (over, name) in enumerate(zip_longest(header, below, fillvalue=""))
     )

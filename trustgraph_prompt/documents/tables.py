@@ -12,9 +12,9 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from trustgraph_prompt.documents.document import Document
+from trustgraph_prompt.documents.merged_areas import with_merged_cells
 from trustgraph_prompt.documents.raised_text import Run, joined
-from trustgraph_prompt.documents.sheets import drawn_texts, with_merged_cells
-from trustgraph_prompt.documents.table_rows import Row, titled
+from trustgraph_prompt.documents.table_rows import titled
 from trustgraph_prompt.documents.text import decode_any
 from trustgraph_prompt.documents.writer import TextWriter
 from trustgraph_prompt.errors import ConfigError
@@ -47,7 +47,7 @@ def read_csv(data: bytes, file: str) -> Document:
     lines = io.StringIO(text[stated.end() :] if stated else text, newline="")
     rows = csv.reader(lines, delimiter=delimiter, **form)
     try:
-        _write_rows(writer, (Row([cell.strip() for cell in row]) for row in rows))
+        _write_rows(writer, ([cell.strip() for cell in row] for row in rows))
     except csv.Error as error:
         raise ConfigError(f"line {rows.line_num}: {error}; is a quote not closed?") from error
     return writer.document(file, "csv")
@@ -61,7 +61,7 @@ def read_xlsx(data: bytes, file: str) -> Document:
     book = openpyxl.load_workbook(
         io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True
     )
-    cells, drawn = 0, set[str]()
+    cells = 0
 
     def rows(sheet: Any) -> Iterator[list[str]]:
         nonlocal cells
@@ -77,12 +77,10 @@ def read_xlsx(data: bytes, file: str) -> Document:
             path: str = sheet._worksheet_path  # type: ignore[attr-defined]
             writer.section(1, sheet.title)
             _write_rows(writer, with_merged_cells(rows(sheet), archive, path))
-            for text in drawn_texts(archive, path, drawn):
-                writer.record(text)
     return writer.document(file, "xlsx")
 
 
-def _write_rows(writer: TextWriter, rows: Iterable[Row]) -> None:
+def _write_rows(writer: TextWriter, rows: Iterable[list[str]]) -> None:
     """Write the rows that are not blank, each with the names of the columns; a single row is plain text."""
     titles, filled = titled(rows)
     for level, title in enumerate(titles, 2):

@@ -122,25 +122,23 @@ class _TextOf:
 
     def _run(self, text: Any) -> Run:
         run = text.getparent()
-        font = self._property(run, "rFonts")
-        level = _LEVELS.get(_attribute(self._property(run, "vertAlign"), "val"), 0)
+        properties = {each.tag: each for each in run[0]} if len(run) and run[0].tag == _W + "rPr" else {}
+        style = _attribute(properties.get(_W + "rStyle"), "val")
+        level = _LEVELS.get(_attribute(self._property(properties, style, "vertAlign"), "val"), 0)
+        font = self._property(properties, style, "rFonts")
         content = with_characters(text.text or "", _attribute(font, "ascii") or _attribute(font, "hAnsi"))
-        return Run(content, level, level > 0 and self._is_reference(run))
+        return Run(content, level, level > 0 and self._is_reference(run, style))
 
-    def _is_reference(self, run: Any) -> bool:
-        style = self._styles.get(_value(run, "w:rPr/w:rStyle"))
-        name = "" if style is None else _value(style, "w:name")
-        return name.lower() in ("footnote reference", "endnote reference") or bool(
+    def _is_reference(self, run: Any, style: str) -> bool:
+        name = _value(self._styles[style], "w:name").lower() if style in self._styles else ""
+        return name in ("footnote reference", "endnote reference") or bool(
             _attribute(run.getparent(), "anchor")
         )
 
-    def _property(self, run: Any, name: str) -> Any:
-        """A property of a run: its own, or else of its style, or else of its paragraph's."""
-        found = run.find(f"{_W}rPr/{_W}{name}")
-        for style in (f"{_W}rPr/{_W}rStyle", f"../{_W}pPr/{_W}pStyle"):
-            if found is None:
-                found = self._of_style(_attribute(run.find(style), "val"), name)
-        return found
+    def _property(self, properties: dict[str, Any], style: str, name: str) -> Any:
+        """A property of a run: its own, or else of its style."""
+        found = properties.get(_W + name)
+        return self._of_style(style, name) if found is None and style else found
 
     def _of_style(self, style: str, name: str) -> Any:
         """A property that a style has, or else one of the styles that it builds on."""

@@ -1,17 +1,14 @@
-"""Finds what openpyxl does not read when it streams a sheet: merged cells and text boxes."""
+"""Finds the merged cells of a sheet, which openpyxl does not read when it streams."""
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
-from xml.etree import ElementTree
 from zipfile import ZipFile
 
-from trustgraph_prompt.documents.powerpoint import drawn_text
-from trustgraph_prompt.documents.table_rows import Row, check_repeated, merged_row
+from trustgraph_prompt.documents.table_rows import check_repeated, merged_row
 from trustgraph_prompt.errors import ConfigError
 
 MAX_AREAS: Final = 100_000
@@ -32,27 +29,10 @@ class Area(NamedTuple):
     last_row: int
 
 
-def with_merged_cells(rows: Iterable[list[str]], archive: ZipFile, path: str) -> Iterable[Row]:
+def with_merged_cells(rows: Iterable[list[str]], archive: ZipFile, path: str) -> Iterable[list[str]]:
     """The rows of a sheet, in which each merged cell stands in each of its rows and columns."""
     areas = _areas(archive, path)
-    return _spread(rows, areas) if areas else map(Row, rows)
-
-
-def drawn_texts(archive: ZipFile, path: str, drawn: set[str]) -> Iterator[str]:
-    """The texts of the boxes on a sheet, of each drawing once for all sheets."""
-    from pptx.oxml import parse_xml
-
-    folder, name = posixpath.split(path)
-    relations = posixpath.join(folder, "_rels", f"{name}.rels")
-    for relation in (
-        ElementTree.fromstring(archive.read(relations)) if relations in archive.namelist() else ()
-    ):
-        drawing = posixpath.join("/", folder, relation.get("Target", "")).lstrip("/")
-        drawing = posixpath.normpath(drawing)
-        if relation.get("Type", "").endswith("/drawing") and drawing not in drawn:
-            drawn.add(drawing)
-            for body in parse_xml(archive.read(drawing)).iter("{*}txBody"):
-                yield drawn_text(body)
+    return _spread(rows, areas) if areas else rows
 
 
 def _areas(archive: ZipFile, path: str) -> dict[int, list[Area]]:
@@ -76,13 +56,13 @@ def _areas(archive: ZipFile, path: str) -> dict[int, list[Area]]:
     return areas
 
 
-def _spread(rows: Iterable[list[str]], areas: dict[int, list[Area]]) -> Iterator[Row]:
+def _spread(rows: Iterable[list[str]], areas: dict[int, list[Area]]) -> Iterator[list[str]]:
     merged: dict[Area, str] = {}
     repeated = 0
     for number, row in enumerate(rows, 1):
         has_own, begun = any(row), areas.get(number, ())
         if not has_own and not begun:
-            yield Row([])
+            yield []
             continue
         merged = {area: text for area, text in merged.items() if area.last_row >= number}
         merged |= {area: "".join(row[area.column :][:1]) for area in begun}
