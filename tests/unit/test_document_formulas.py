@@ -63,6 +63,7 @@ def matrix(*rows: str) -> str:
         (fraction("1", "2") + run("mv"), "(1/2)mv"),
         (run("x") + fraction("a", "b"), "x(a/b)"),
         (fraction(fraction("1", "2"), "3"), "(1/2)/3"),
+        (fraction("1", "2") + fraction("a", "b"), "(1/2)a/b"),
         (fraction("distance", "time"), "distance/time"),
         (run("E=m") + power("c", "2"), "E=mc²"),
         (power(form("d", e="a+b"), "n+1"), "(a+b)ⁿ⁺¹"),

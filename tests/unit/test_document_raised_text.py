@@ -79,6 +79,7 @@ def test_a_reference_is_a_mark_wherever_it_stands() -> None:
     [
         ("^1^/~20~", "1/20"),
         ("5^1^/~2~ l", "5 1/2 l"),
+        ("x^1^/~2~", "x 1/2"),
         ("^1^\N{FRACTION SLASH}~20~", "1/20"),
         ("a^1^/b", "a¹/b"),
     ],

@@ -27,7 +27,7 @@ _ATOM: Final = re.compile(
 )
 _PRODUCT: Final = re.compile(r"[\w.,·⋅*\u0300-\u036f]+")
 _FRACTION: Final = re.compile(
-    rf"(?P<left>[\w)\]]?){_OPEN}(?P<inside>[^{_OPEN}{_CLOSE}]*){_CLOSE}(?P<right>(?=[\w(√∑∫]))?"
+    rf"(?P<left>[\w)\]]?){_OPEN}(?P<inside>[^{_OPEN}{_CLOSE}]*){_CLOSE}(?P<right>(?=[\w(√∑∫{_OPEN}]))?"
 )
 _MATRIX: Final = re.compile(r"([(\[{|])\[([^\[\]]*)\](?=[)\]}|])")
 

@@ -28,6 +28,9 @@ _MARKUP: Final = re.compile(
     r"<(?:su[bp]|r[tp]|(?:\w{1,20}:)?math|figcaption)\b|\b(?:col|row)span\s{0,9}=|noteref", re.IGNORECASE
 )
 _SCRIPTS: Final = {"sup": 1, "sub": -1}
+_WRITTEN: Final = "written"
+"""The tag of what became text, until it is stripped."""
+
 _MAX_ROWS: Final = 65_534
 """Of a cell, as in HTML's standard."""
 
@@ -55,11 +58,11 @@ def with_plain_markup(page: str) -> str:
 
     tree = parsed(page)
     etree.strip_elements(tree, "rt", "rp", "rtc", with_tail=False)
-    etree.strip_tags(tree, "ruby", "rb")
     for formula in list(tree.iter("math", "m:math", "mml:math")):
         _replace_formula(formula)
     for element, before in list(_scripts(tree)):
         _replace_script(element, before)
+    etree.strip_tags(tree, _WRITTEN, "ruby", "rb")
     for figure in list(tree.iter("figure", "figcaption")):  # the search for an article leaves them out
         figure.tag = "div" if figure.tag == "figure" else "p"
     _replace_merged_cells(tree)
@@ -69,11 +72,11 @@ def with_plain_markup(page: str) -> str:
 def _replace_formula(formula: Any) -> None:
     """Write a formula as text, without what shows it to those who see."""
     parent = formula.getparent()
-    if parent is not None and parent.tag not in BLOCKS and len(parent) == 1:
+    if parent is not None and parent.tag not in BLOCKS and _is_only_child(formula):
         parent.attrib.clear()  # it may be hidden
-        for twin in [*parent.itersiblings(), *parent.itersiblings(preceding=True)]:
-            if twin.get("aria-hidden") == "true":
-                twin.drop_tree()
+        for twin in (parent.getprevious(), parent.getnext()):
+            if twin is not None and twin.get("aria-hidden") == "true":
+                twin.clear(keep_tail=True)
     _write(formula, linear(formula) or formula.get("alttext", ""))
 
 
@@ -98,9 +101,9 @@ def _scripts(tree: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _replace_script(element: Any, before: str) -> None:
-    part, after = _run(element), element.getnext()
-    if after is not None and is_fraction([part, Run(element.tail or ""), _run(after)]):
-        element.tail, after.tag = "/", "span"
+    part, after, tail = _run(element), element.getnext(), Run(element.tail or "")
+    if after is not None and after.tag == "sub" and is_fraction([part, tail, _run(after)]):
+        element.tail, after.tag = "/", _WRITTEN
         _write(element, numerator(part.text, before))
     elif element.find(".//br") is None:
         _write(element, scripted(part, before))
@@ -108,17 +111,24 @@ def _replace_script(element: Any, before: str) -> None:
 
 def _write(element: Any, text: str) -> None:
     element.clear(keep_tail=True)
-    element.text = text
-    element.drop_tag()
+    element.tag, element.text = _WRITTEN, text
 
 
 def _run(element: Any) -> Run:
     text = "".join(element.itertext())
     level = _SCRIPTS.get(element.tag, int(_is_noteref(element)))
     around = element.getparent()
-    links = [*element.iter("a")] + [around] * (around is not None and "".join(around.itertext()) == text)
-    is_reference = any("#" in link.get("href", "") for link in links if link.tag == "a")
+    links = [*element.iter("a")]
+    if around is not None and around.tag == "a" and _is_only_child(element) and not element.tail:
+        links.append(around)
+    is_reference = any("#" in link.get("href", "") for link in links)
     return Run(text, level, level > 0 and is_reference)
+
+
+def _is_only_child(element: Any) -> bool:
+    """Whether an element begins its parent, and no other element follows: counting them all takes time."""
+    alone = element.getprevious() is None and element.getnext() is None
+    return alone and not (element.getparent().text or "").strip()
 
 
 def _is_noteref(element: Any) -> bool:

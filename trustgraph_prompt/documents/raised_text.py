@@ -68,8 +68,8 @@ def is_fraction(parts: list[Run]) -> bool:
 
 
 def numerator(text: str, before: str) -> str:
-    """The numerator of a fraction in line, apart from a whole number before it."""
-    return " " * before[-1:].isdigit() + text.strip()
+    """The numerator of a fraction in line, apart from a number or a word before it."""
+    return " " * before[-1:].isalnum() + text.strip()
 
 
 def scripted(part: Run, before: str) -> str:
