@@ -399,6 +399,13 @@ class TestHostileCells:
     def test_thousands_of_raised_texts_in_a_link_are_read(self) -> None:
         assert page(f"<a href='#x'>{'x<sup>2</sup>' * 20_000}</a>").text == "x²" * 20_000
 
+    @pytest.mark.parametrize("control", ["\x0e", "&#14;", "\x01", "&#xd800;", "\ufffe"])
+    def test_control_characters_in_markup_do_not_stop_a_page(self, control: str) -> None:
+        formula = f"<math><mi>x{control}</mi><mfrac><mn>1{control}</mn><mn>2</mn></mfrac></math>"
+        document = page(f"<p>10<sup>2{control}</sup> {formula}</p><table><tr><td colspan=2>x{control}<td>y")
+        assert document.text.startswith("10")
+        assert document.text.endswith("y")
+
     def test_merged_cells_of_a_page_stand_for_no_more_than_a_million(self) -> None:
         body = f"<html><table><tr><td colspan=1000 rowspan=65534>x<td>y{'<tr><td>z' * 1_001}</table>"
         assert "stand for more than 1,000,000 cells" in self.refusal(body.encode(), "a.html")

@@ -15,7 +15,7 @@ _LEAVES: Final = ("t", "mi", "mn", "mo", "mtext", "ms")
 _LEFT_OUT: Final = ("annotation", "annotation-xml", "mphantom", "phant", "del")
 _APPLY: Final = "\N{FUNCTION APPLICATION}"
 _OPEN, _CLOSE = "\x0e", "\x0f"
-"""Around a fraction until its neighbours are known; no XML can hold them."""
+"""Around a fraction until its neighbours are known; no text has them."""
 
 _ROOTS: Final = {"": "√", "2": "√", "3": "∛", "4": "∜"}
 _LARGE: Final = re.compile(r"[∏∐∑∫-∳⋀-⋃⨀-⨆]\Z")
@@ -45,7 +45,7 @@ def linear(formula: Any) -> str:
 def _read(element: Any, depth: int) -> str:
     name = _name(element)
     if name in _LEAVES or depth > MAX_DEPTH:
-        text = "".join(element.itertext())
+        text = "".join(element.itertext()).replace(_OPEN, "").replace(_CLOSE, "")
         return f"{text.strip()}{_APPLY}" if name == "mi" and len(text.strip()) > 1 else text
     if name in _LEFT_OUT or name.endswith("Pr"):
         return ""

@@ -27,6 +27,9 @@ BLOCKS: Final = {
 _MARKUP: Final = re.compile(
     r"<(?:su[bp]|r[tp]|(?:\w{1,20}:)?math|figcaption)\b|\b(?:col|row)span\s{0,9}=|noteref", re.IGNORECASE
 )
+_NO_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that a page may have, and that lxml refuses in a changed text."""
+
 _SCRIPTS: Final = {"sup": 1, "sub": -1}
 _WRITTEN: Final = "written"
 """The tag of what became text, until it is stripped."""
@@ -46,7 +49,8 @@ def parsed(page: str) -> Any:
 def words(element: Any) -> str:
     """Return the text of an element, with a space between its paragraphs."""
     for block in element.iter(*BLOCKS):
-        block.text, block.tail = f" {block.text or ''}", f" {block.tail or ''}"
+        block.text = " " + _NO_XML.sub("", block.text or "")
+        block.tail = " " + _NO_XML.sub("", block.tail or "")
     return "".join(element.itertext())
 
 
@@ -111,7 +115,7 @@ def _replace_script(element: Any, before: str) -> None:
 
 def _write(element: Any, text: str) -> None:
     element.clear(keep_tail=True)
-    element.tag, element.text = _WRITTEN, text
+    element.tag, element.text = _WRITTEN, _NO_XML.sub("", text)
 
 
 def _run(element: Any) -> Run:
@@ -154,7 +158,7 @@ def _replace_merged_cells(tree: Any) -> None:
         for row, cells in zip(rows, texts, strict=True):
             row.clear(keep_tail=True)
             for text in cells:
-                etree.SubElement(row, "td").text = text
+                etree.SubElement(row, "td").text = _NO_XML.sub("", text)
 
 
 def _cells(rows: Iterable[Any]) -> Iterator[list[Cell]]:
@@ -172,7 +176,7 @@ def _cells(rows: Iterable[Any]) -> Iterator[list[Cell]]:
             elif own:
                 element = own.popleft()
                 for line_break in element.iter("br"):
-                    line_break.tail = f" {line_break.tail or ''}"
+                    line_break.tail = " " + _NO_XML.sub("", line_break.tail or "")
                 rest = _span(element, "rowspan", _MAX_ROWS)
                 cells.append(Cell(words(element).strip(), _span(element, "colspan", MAX_COLUMNS)))
             else:
