@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,6 +62,22 @@ def pdf(pages: Sequence[str]) -> bytes:
     return pdf_of(objects)
 
 
+def pdf_with(annotations: Sequence[str], content: str = "BT /F1 12 Tf 50 800 Td (Hello) Tj ET") -> bytes:
+    """A page with annotations, which are the objects from 6 on; object 5 is a field of a form."""
+    references = " ".join(f"{number} 0 R" for number in range(6, 6 + len(annotations)))
+    return pdf_of(
+        [
+            "<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [5 0 R] >> >>",
+            "<< /Type /Pages /Count 1 /Kids [3 0 R] >>",
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F1 "
+            f"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> /Annots [{references}] >>",
+            _stream(content),
+            "<< /T (colour) /V (blue) >>",
+            *annotations,
+        ]
+    )
+
+
 def pdf_of(objects: Sequence[str]) -> bytes:
     """A PDF of these objects, numbered from 1; the first is its catalog."""
     data, starts = b"%PDF-1.7\n", []
@@ -99,6 +116,32 @@ def word() -> bytes:
     saved = io.BytesIO()
     made.save(saved)
     return saved.getvalue()
+
+
+def word_of(body: str) -> bytes:
+    """A document with this body, in the prefixes `w`, `m` and `r`."""
+    office = "http://schemas.openxmlformats.org"
+    prefixes = (
+        f'xmlns:w="{office}/wordprocessingml/2006/main" xmlns:m="{office}/officeDocument/2006/math" '
+        f'xmlns:r="{office}/officeDocument/2006/relationships"'
+    )
+    return changed(
+        word(), {"word/document.xml": f"<w:document {prefixes}><w:body>{body}</w:body></w:document>"}
+    )
+
+
+def word_run(text: str, properties: str = "") -> str:
+    return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def word_table(*rows: Sequence[tuple[str, str]]) -> str:
+    """A table of Word, whose cells are a text and properties."""
+
+    def cell(text: str, own: str) -> str:
+        return f"<w:tc><w:tcPr>{own}</w:tcPr><w:p>{word_run(text)}</w:p></w:tc>"
+
+    made = "".join(f"<w:tr>{''.join(cell(*each) for each in row)}</w:tr>" for row in rows)
+    return f"<w:tbl>{made}</w:tbl>"
 
 
 def word_with_a_footnote(text: str, note: str) -> bytes:
@@ -142,6 +185,23 @@ def excel(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
     saved = io.BytesIO()
     made.save(saved)
     return saved.getvalue()
+
+
+def strict(data: bytes) -> bytes:
+    """The same file in the strict form of Open XML."""
+    usual = rb"http://schemas\.openxmlformats\.org/(\w+)/2006/(?=main|relationships|math)"
+    with zipfile.ZipFile(io.BytesIO(data)) as before:
+        names = [name for name in before.namelist() if name.endswith((".xml", ".rels"))]
+        made = {name: re.sub(usual, rb"http://purl.oclc.org/ooxml/\1/", before.read(name)) for name in names}
+        types = "[Content_Types].xml"
+        return changed(data, made | {types: before.read(types)})
+
+
+def retyped(data: bytes, before: str, after: str) -> bytes:
+    """The same file with another content type, as templates and files with macros have it."""
+    types = "[Content_Types].xml"
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return changed(data, {types: archive.read(types).replace(before.encode(), after.encode())})
 
 
 def archive(files: Mapping[str, str | bytes]) -> bytes:

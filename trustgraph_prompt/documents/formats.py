@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
@@ -12,10 +14,12 @@ from trustgraph_prompt.documents import archive
 from trustgraph_prompt.documents.document import Document
 from trustgraph_prompt.documents.html import read_epub, read_html
 from trustgraph_prompt.documents.markdown import markdown_places
-from trustgraph_prompt.documents.office import read_docx, read_pptx
+from trustgraph_prompt.documents.open_xml import open_xml
 from trustgraph_prompt.documents.pdf import read_pdf
+from trustgraph_prompt.documents.powerpoint import read_pptx
 from trustgraph_prompt.documents.tables import read_csv, read_xlsx
 from trustgraph_prompt.documents.text import decode_any
+from trustgraph_prompt.documents.word import read_docx
 from trustgraph_prompt.errors import ConfigError, excerpt
 
 
@@ -39,11 +43,12 @@ def _read_markdown(data: bytes, file: str) -> Document:
     return Document(file, text, "markdown", markdown_places(text), notes=notes)
 
 
+_POWERPOINT: Final = (".pptx", ".pptm", ".potx", ".potm", ".ppsx", ".ppsm")
 FORMATS: Final = {
     "pdf": Format("PDF", (".pdf",), read_pdf),
-    "docx": Format("Word", (".docx",), read_docx, "word/"),
-    "pptx": Format("PowerPoint", (".pptx", ".pptm"), read_pptx, "ppt/"),
-    "xlsx": Format("Excel", (".xlsx", ".xlsm"), read_xlsx, "xl/"),
+    "docx": Format("Word", (".docx", ".docm", ".dotx", ".dotm"), open_xml(read_docx), "word/"),
+    "pptx": Format("PowerPoint", _POWERPOINT, open_xml(read_pptx), "ppt/"),
+    "xlsx": Format("Excel", (".xlsx", ".xlsm", ".xltx", ".xltm"), open_xml(read_xlsx), "xl/"),
     "epub": Format("EPUB", (".epub",), read_epub, "META-INF/container.xml"),
     "html": Format("HTML", (".html", ".htm", ".xhtml"), read_html),
     "markdown": Format("Markdown", (".md", ".markdown"), _read_markdown),
@@ -52,6 +57,7 @@ FORMATS: Final = {
 }
 SUFFIXES: Final = {suffix: name for name, format in FORMATS.items() for suffix in format.suffixes}
 
+_PRIVATE = re.compile("[\ue000-\uf8ff]+")
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,99}(?:<\?xml[^>]{0,200}>\s{0,99})?<(?:!doctype\s+html|html)\b", re.IGNORECASE
 )
@@ -87,7 +93,16 @@ def convert(data: bytes, file: str) -> Document:
         raise ConfigError(f"cannot be read as {label}, it is damaged: {reason}", where=file) from None
     if not document.text.strip():
         raise ConfigError("; ".join(("has no text that can be read", *document.notes)), where=file)
-    return document
+    return replace(document, notes=(*document.notes, *_private_characters(document.text)))
+
+
+def _private_characters(text: str) -> Iterator[str]:
+    """A note of the characters that mean something in one font only."""
+    counts = Counter("".join(_PRIVATE.findall(text)))
+    if counts:
+        numbers = ", ".join(f"U+{ord(sign):04X}" for sign, _ in counts.most_common(10))
+        more = ", …" if len(counts) > 10 else ""
+        yield f"{counts.total():,} characters mean something in their font only: {numbers}{more}"
 
 
 def _format(data: bytes, suffix: str) -> str:

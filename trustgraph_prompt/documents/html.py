@@ -12,8 +12,9 @@ from xml.etree import ElementTree
 from zipfile import ZipFile
 
 from trustgraph_prompt.documents.document import Document
+from trustgraph_prompt.documents.html_markup import BLOCKS, LEVELS, SKIPPED, parsed, with_plain_markup, words
 from trustgraph_prompt.documents.text import decode_page
-from trustgraph_prompt.documents.writer import TextWriter
+from trustgraph_prompt.documents.writer import TextWriter, not_read
 from trustgraph_prompt.errors import ConfigError
 
 MAX_ARTICLE: Final = 2 * 1024 * 1024
@@ -22,16 +23,10 @@ MAX_ARTICLE: Final = 2 * 1024 * 1024
 _MAX_THOROUGH: Final = 256 * 1024
 """Characters of a page in which it is searched for in ways whose time grows with the square of the page."""
 
-_SKIPPED: Final = ("script", "style", "template", "noscript", "svg", "math", "select", "textarea")
 _MENUS: Final = ("nav", "footer", "aside", "form", "button")
-_LEVELS: Final = {f"h{level}": level for level in range(1, 7)}
-_BLOCKS: Final = {
-    *_LEVELS,
-    *("address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details"),
-    *("dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form"),
-    *("header", "hgroup", "hr", "legend", "li", "main", "menu", "nav", "ol", "p", "pre", "section"),
-    *("summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
-}
+_EXCERPT: Final = 60
+"""Characters that tell whether a text is a part of another one."""
+
 _ENCRYPTION: Final = "META-INF/encryption.xml"
 _LINE_BREAK: Final = "\N{LINE SEPARATOR}"
 """Stands for `<br>`, as other line breaks of HTML are spaces."""
@@ -39,11 +34,14 @@ _LINE_BREAK: Final = "\N{LINE SEPARATOR}"
 
 def read_html(data: bytes, file: str) -> Document:
     """Read the article of a page, or all of the page if no article with its headings is found."""
-    page = decode_page(data)
+    page = with_plain_markup(decode_page(data))
     article = _article(page) if len(page) <= MAX_ARTICLE else None
     writer = TextWriter()
     if _has_headings(article) or not _has_headings(_body(page)):
+        asides = _asides(page, "" if article is None else "".join(article.itertext()))
         _write_blocks(writer, article)
+        if writer and asides:
+            writer.notes.append(not_read(asides, "aside"))
     for menus in (_MENUS, ()):
         if not writer:
             _write_blocks(writer, _body(page), *menus)
@@ -60,13 +58,18 @@ def read_epub(data: bytes, file: str) -> Document:
         if name in protected:
             raise ConfigError("is protected against copying (DRM)")
         if name in names:
-            _write_blocks(writer, _body(decode_page(archive.read(name))))
+            write_page(writer, archive.read(name))
         else:
             missing += 1
     if missing:
         chapters = "1 chapter is" if missing == 1 else f"{missing} chapters are"
         writer.notes.append(f"{chapters} missing in the file")
     return writer.document(file, "epub")
+
+
+def write_page(writer: TextWriter, data: bytes) -> None:
+    """Write all text of a page."""
+    _write_blocks(writer, _body(with_plain_markup(decode_page(data))))
 
 
 def _article(page: str) -> Any:
@@ -92,16 +95,20 @@ def _article(page: str) -> Any:
 
 
 def _body(page: str) -> Any:
-    from lxml import html
+    return parsed(page).find("body") if page.strip() else None
 
-    if not page.strip():
-        return None
-    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-    return html.document_fromstring(page.encode("utf-8", "replace"), parser=parser).find("body")
+
+def _asides(page: str, article: str) -> int:
+    """How many asides there are within a page's article or main part that an article was found without."""
+    body = _body(page) if "<aside" in page.lower() else None
+    asides = [] if body is None else body.xpath(".//aside[ancestor::article or ancestor::main]")
+    texts = filter(None, (" ".join(words(aside).split()) for aside in asides))
+    found = " ".join(article.split())
+    return sum(text[:_EXCERPT] not in found for text in texts)
 
 
 def _has_headings(body: Any) -> bool:
-    return body is not None and next(body.iter(*_LEVELS), None) is not None
+    return body is not None and next(body.iter(*LEVELS), None) is not None
 
 
 def _write_blocks(writer: TextWriter, body: Any, *skipped: str) -> None:
@@ -110,7 +117,7 @@ def _write_blocks(writer: TextWriter, body: Any, *skipped: str) -> None:
         return
     from lxml import etree
 
-    etree.strip_elements(body, *_SKIPPED, *skipped, with_tail=False)
+    etree.strip_elements(body, *SKIPPED, *skipped, with_tail=False)
     for line_break in body.iter("br"):
         line_break.tail = _LINE_BREAK + (line_break.tail or "")
     pieces: list[str] = []
@@ -118,7 +125,7 @@ def _write_blocks(writer: TextWriter, body: Any, *skipped: str) -> None:
     walker = etree.iterwalk(body, events=("start", "end"))
     for event, element in walker:
         tag = element.tag
-        if tag in _BLOCKS:
+        if tag in BLOCKS:
             lines = (" ".join(line.split()) for line in "".join(pieces).strip().split(_LINE_BREAK))
             if text := "\n".join(lines):
                 writer.add(bullet + text, kind=bullet)
@@ -128,24 +135,17 @@ def _write_blocks(writer: TextWriter, body: Any, *skipped: str) -> None:
             bullet = "- " if event == "start" else ""
         if event == "end":
             pieces.append(element.tail or "")
-        elif tag in _LEVELS:
-            writer.heading(_LEVELS[tag], _words(element))
+        elif tag in LEVELS:
+            writer.heading(LEVELS[tag], words(element))
             walker.skip_subtree()
-        elif tag == "tr" and next(element.iter("table", *_LEVELS), None) is None:  # else it is for layout
-            writer.row(_words(cell) for cell in element.iter("td", "th"))
+        elif tag == "tr" and next(element.iter("table", *LEVELS), None) is None:  # else it is for layout
+            writer.row(words(cell) for cell in element.iter("td", "th"))
             walker.skip_subtree()
         elif tag == "pre":
             writer.add("".join(element.itertext()).replace(_LINE_BREAK, "\n"))
             walker.skip_subtree()
         else:
             pieces.append(element.text or "")
-
-
-def _words(element: Any) -> str:
-    """The text of an element, with a space between its paragraphs."""
-    for block in element.iter(*_BLOCKS):
-        block.text, block.tail = f" {block.text or ''}", f" {block.tail or ''}"
-    return "".join(element.itertext())
 
 
 def _chapters(archive: ZipFile) -> Iterator[str]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime, time
 from itertools import islice, zip_longest
 from typing import Any, Final
+from zipfile import ZipFile
 
 from trustgraph_prompt.documents.document import Document
+from trustgraph_prompt.documents.merged_areas import with_merged_cells
+from trustgraph_prompt.documents.raised_text import Run, joined
+from trustgraph_prompt.documents.table_rows import titled
 from trustgraph_prompt.documents.text import decode_any
 from trustgraph_prompt.documents.writer import TextWriter
 from trustgraph_prompt.errors import ConfigError
@@ -18,6 +23,15 @@ MAX_CELLS: Final = 10_000_000
 """Of all tables of a file, blank ones and rows included: a cell far out brings millions of them."""
 
 _SAMPLE: Final = 64 * 1024
+_LEVELS: Final = {"superscript": 1, "subscript": -1}
+_STATED: Final = re.compile(r"\"?sep=([^\w\s\"]|\t)\"?\r?\n", re.IGNORECASE)
+"""The delimiter, as Excel wants it told in the first line."""
+
+_ESCAPED: Final = re.compile(r"(?:^|[,;\t|])\"[^\"\r\n]*\\\"(?![,;\t|\"\r\n]|\Z)", re.MULTILINE)
+"""A quote in a quoted cell, written `\\\"`: at the end of a cell it would be a backslash."""
+
+_LITERAL: Final = re.compile(r"\\\\|\\(?!\")")
+"""Backslashes that escape no quote."""
 
 
 def read_csv(data: bytes, file: str) -> Document:
@@ -25,9 +39,15 @@ def read_csv(data: bytes, file: str) -> Document:
     writer = TextWriter()
     text, notes = decode_any(data, file)
     writer.notes += notes
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+    form: dict[str, Any] = {}
+    if _ESCAPED.search(text):
+        text, form = _LITERAL.sub(r"\\\\", text), {"escapechar": "\\"}
+    stated = _STATED.match(text)
+    delimiter = stated[1] if stated else _delimiter(text, form)
+    lines = io.StringIO(text[stated.end() :] if stated else text, newline="")
+    rows = csv.reader(lines, delimiter=delimiter, **form)
     try:
-        _write_rows(writer, rows)
+        _write_rows(writer, ([cell.strip() for cell in row] for row in rows))
     except csv.Error as error:
         raise ConfigError(f"line {rows.line_num}: {error}; is a quote not closed?") from error
     return writer.document(file, "csv")
@@ -38,7 +58,9 @@ def read_xlsx(data: bytes, file: str) -> Document:
     import openpyxl
 
     writer = TextWriter()
-    book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    book = openpyxl.load_workbook(
+        io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True
+    )
     cells = 0
 
     def rows(sheet: Any) -> Iterator[list[str]]:
@@ -48,17 +70,22 @@ def read_xlsx(data: bytes, file: str) -> Document:
             cells += 1 + len(row)
             if cells > MAX_CELLS:
                 raise ConfigError(f"has more than {MAX_CELLS:,} cells; split it")
-            yield [_shown(value) for value in row]
+            yield [_shown(value).strip() for value in row]
 
-    for sheet in book.worksheets:
-        writer.section(1, sheet.title)
-        _write_rows(writer, rows(sheet))
+    with ZipFile(io.BytesIO(data)) as archive:
+        for sheet in book.worksheets:
+            path: str = sheet._worksheet_path  # type: ignore[attr-defined]
+            writer.section(1, sheet.title)
+            _write_rows(writer, with_merged_cells(rows(sheet), archive, path))
     return writer.document(file, "xlsx")
 
 
-def _write_rows(writer: TextWriter, rows: Iterable[Sequence[str]]) -> None:
-    """Write the rows that are not blank, each with the names of the first; a single row is plain text."""
-    filled = filter(any, ([cell.strip() for cell in row] for row in rows))
+def _write_rows(writer: TextWriter, rows: Iterable[list[str]]) -> None:
+    """Write the rows that are not blank, each with the names of the columns; a single row is plain text."""
+    titles, filled = titled(rows)
+    for level, title in enumerate(titles, 2):
+        writer.section(level, title)
+        writer.add(title)
     names = [" ".join(name.split()) for name in next(filled, [])]
     is_alone = True
     for row in filled:
@@ -70,12 +97,12 @@ def _write_rows(writer: TextWriter, rows: Iterable[Sequence[str]]) -> None:
         writer.record(" | ".join(filter(None, names)))
 
 
-def _delimiter(text: str) -> str:
+def _delimiter(text: str, form: dict[str, Any]) -> str:
     """The delimiter with which most of the first rows have as many cells as the first one."""
     sample = text[:_SAMPLE]
 
     def score(delimiter: str) -> tuple[int, int]:
-        rows = list(islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), 50))
+        rows = list(islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, **form), 50))
         width = len(rows[0]) if rows else 0
         return (sum(len(row) == width for row in rows) if width > 1 else 0, width)
 
@@ -86,6 +113,13 @@ def _shown(value: object) -> str:
     """A cell as text: a date without a time of day has none."""
     if value is None:
         return ""
+    if isinstance(value, list):  # of texts that look different
+        return joined(map(_run, value))
     if isinstance(value, datetime):
         return value.date().isoformat() if value.time() == time() else value.isoformat(" ")
     return str(value)
+
+
+def _run(part: Any) -> Run:
+    font = getattr(part, "font", None)
+    return Run(str(part), _LEVELS.get(getattr(font, "vertAlign", None) or "", 0))

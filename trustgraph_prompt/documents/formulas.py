@@ -1,0 +1,162 @@
+"""Writes formulas of Word (OMML) and web pages (MathML) in one line: (a+b)²/2, √(x+1), ∑ᵢ₌₁ⁿ xᵢ."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from unicodedata import decomposition
+
+from trustgraph_prompt.documents.raised_text import SIGNS, formula_script
+
+MAX_DEPTH: Final = 100
+"""Levels of a formula that are read as such; deeper ones are their text."""
+
+_LEAVES: Final = ("t", "mi", "mn", "mo", "mtext", "ms")
+_LEFT_OUT: Final = ("annotation", "annotation-xml", "mphantom", "phant", "del")
+_APPLY: Final = "\N{FUNCTION APPLICATION}"
+_OPEN, _CLOSE = "\x0e", "\x0f"
+"""Around a fraction until its neighbours are known; no text has them."""
+
+_ROOTS: Final = {"": "√", "2": "√", "3": "∛", "4": "∜"}
+_LARGE: Final = re.compile(r"[∏∐∑∫-∳⋀-⋃⨀-⨆]\Z")
+_ATOM: Final = re.compile(
+    rf"[^\W\d_{SIGNS}][\u0300-\u036f\u20d7]*[{SIGNS}]* | \d+(?:[.,]\d+)*[{SIGNS}]*"
+    rf" | [^\W\d_{SIGNS}]{{3,}} | ∞"
+    r" | [(\[{|⌊⌈⟨] [^()\[\]{}|⌊⌋⌈⌉⟨⟩]* [)\]}|⌋⌉⟩]",
+    re.VERBOSE,
+)
+_PRODUCT: Final = re.compile(r"[\w.,·⋅*\u0300-\u036f]+")
+_FRACTION: Final = re.compile(
+    rf"(?P<left>[\w)\]]?){_OPEN}(?P<inside>[^{_OPEN}{_CLOSE}]*){_CLOSE}(?P<right>(?=[\w(√∑∫{_OPEN}]))?"
+)
+_MATRIX: Final = re.compile(r"([(\[{|])\[([^\[\]]*)\](?=[)\]}|])")
+
+
+def linear(formula: Any) -> str:
+    """Return a formula as one line of text."""
+    text = _read(formula, 0)
+    while _OPEN in text:
+        text = _FRACTION.sub(_placed, text)
+    text = re.sub(rf"{_APPLY}+(?=[\w√∑∫])", " ", text).replace(_APPLY, "")
+    text = text.replace("\N{INVISIBLE TIMES}", "").replace("\N{INVISIBLE SEPARATOR}", ",")
+    return " ".join(_MATRIX.sub(r"\1\2", text).split())
+
+
+def _read(element: Any, depth: int) -> str:
+    name = _name(element)
+    if name in _LEAVES or depth > MAX_DEPTH:
+        text = "".join(element.itertext()).replace(_OPEN, "").replace(_CLOSE, "")
+        return f"{text.strip()}{_APPLY}" if name == "mi" and len(text.strip()) > 1 else text
+    if name in _LEFT_OUT or name.endswith("Pr"):
+        return ""
+    children = [(_name(child), _read(child, depth + 1)) for child in element.iterchildren("*")]
+    texts = [text for child, text in children if not child.endswith("Pr")]
+    if name in _FORMS:
+        make, *keys = _FORMS[name]
+        parts: dict[Any, str] = {**dict(children), **dict(enumerate(texts)), None: "".join(texts)}
+        return str(make(*(parts.get(key, "") for key in keys)))
+    if name in _SEPARATORS:
+        return _SEPARATORS[name].join(texts)
+    return _of_word(element, name, dict(children), texts)
+
+
+def _of_word(element: Any, name: str, parts: dict[str, str], texts: list[str]) -> str:
+    """The forms that have a character of their own."""
+    if name == "nary":
+        sign = _property(element, "chr", "∫")
+        return _with_scripts(sign, parts.get("sub", ""), parts.get("sup", "")) + parts.get("e", "")
+    if name in ("acc", "bar"):
+        mark = _property(element, "chr", "\u0302" if name == "acc" else "\u0304")
+        return parts.get("e", "") + mark
+    if name == "d":
+        inside = _property(element, "sepChr", "|").join(texts)
+        return _property(element, "begChr", "(") + inside + _property(element, "endChr", ")")
+    if name == "mfenced":
+        return f"{element.get('open', '(')}{', '.join(texts)}{element.get('close', ')')}"
+    return f"[{'; '.join(texts)}]" if name in ("m", "mtable") else "".join(texts)
+
+
+def _fraction(above: str, below: str) -> str:
+    above, below = above.strip(), below.strip()
+    left = above if _PRODUCT.fullmatch(above) else _grouped(above)
+    return f"{_OPEN}{left}/{_grouped(below)}{_CLOSE}"
+
+
+def _placed(fraction: re.Match[str]) -> str:
+    """A fraction between its neighbours: a number before it makes a mixed number, others need brackets."""
+    left, inside = fraction["left"], fraction["inside"]
+    if left.isdecimal() and fraction["right"] is None and re.fullmatch(r"\d+/\d+", inside):
+        return f"{left} {inside}"
+    return f"{left}({inside})" if left or fraction["right"] is not None else inside
+
+
+def _with_scripts(base: str, below: str, above: str) -> str:
+    function = _APPLY * base.endswith(_APPLY)
+    base = base.strip().rstrip(_APPLY)
+    space = " " * bool(_LARGE.search(base))
+    if not space:
+        base = (
+            f"({base})" if above and decomposition(base[-1:] or " ").startswith("<super>") else _grouped(base)
+        )
+    return f"{base}{_script(below, -1)}{_script(above, 1)}{space}{function}"
+
+
+def _script(text: str, level: int) -> str:
+    text = text.strip().rstrip(_APPLY)
+    if (written := formula_script(text, level)) is not None:
+        return written
+    return ("^" if level > 0 else "_") + (text if len(text) == 1 else _grouped(text, is_script=True))
+
+
+def _root(inside: str, degree: str) -> str:
+    degree = degree.strip()
+    sign = _ROOTS.get(degree) or f" {_script(degree, 1).removeprefix('^')}√"
+    return sign + _grouped(inside)
+
+
+def _grouped(text: str, is_script: bool = False) -> str:
+    """A text in brackets, if it is more than one number, letter, word or bracket."""
+    text = text.strip().rstrip(_APPLY)
+    if text.startswith(_OPEN) and text.find(_CLOSE) == len(text) - 1:
+        return f"({text[1:-1]})"
+    is_atom = not text or (_ATOM.fullmatch(text) and not (is_script and text[-1] in SIGNS))
+    return text if is_atom else f"({text})"
+
+
+def _property(element: Any, name: str, default: str) -> str:
+    """A property of a formula of Word, which may be empty."""
+    for each in element.iterchildren("*"):
+        if _name(each).endswith("Pr"):
+            for found in each.iterchildren("*"):
+                if _name(found) == name:
+                    return next(iter(found.values()), "")
+    return default
+
+
+def _name(element: Any) -> str:
+    return re.split(r"[}:]", element.tag)[-1]
+
+
+_FORMS: Final[dict[str, tuple[Any, ...]]] = {
+    "f": (_fraction, "num", "den"),
+    "mfrac": (_fraction, 0, 1),
+    "sSup": (_with_scripts, "e", "", "sup"),
+    "msup": (_with_scripts, 0, "", 1),
+    "limUpp": (_with_scripts, "e", "", "lim"),
+    "mover": (_with_scripts, 0, "", 1),
+    "sSub": (_with_scripts, "e", "sub", ""),
+    "msub": (_with_scripts, 0, 1, ""),
+    "limLow": (_with_scripts, "e", "lim", ""),
+    "munder": (_with_scripts, 0, 1, ""),
+    "sSubSup": (_with_scripts, "e", "sub", "sup"),
+    "msubsup": (_with_scripts, 0, 1, 2),
+    "munderover": (_with_scripts, 0, 1, 2),
+    "sPre": (lambda below, above, base: _script(below, -1) + _script(above, 1) + base, "sub", "sup", "e"),
+    "rad": (_root, "e", "deg"),
+    "mroot": (_root, 0, 1),
+    "msqrt": (_root, None, ""),
+    "func": (lambda function, argument: function + _APPLY + argument, "fName", "e"),
+}
+"""The parts of each form: of Word by name, of MathML by number; None for all of them together."""
+
+_SEPARATORS: Final = {"mr": ", ", "mtr": ", ", "eqArr": "; "}
