@@ -27,17 +27,17 @@ _MARK_AND_VALUE = re.compile(_MARKED)
 @cache
 def _token(markers: Markers) -> re.Pattern[str]:
     """What is next in a broken value, after anything that says nothing about its end."""
-    mark, first = rf"(?:{markers.mark})", markers.first
-    pair = rf'(?!{mark})[{{[](?:[^"{{}}[\]\n{first}]++|"{grammar.CHARACTERS_IN_LINE}")*+[}}\]]'
+    mark, first, bracket = rf"(?:{markers.mark})", markers.first, rf"[{{[](?!{markers.after_bracket})"
+    pair = rf'{bracket}(?:[^"{{}}[\]\n{first}]++|"{grammar.CHARACTERS_IN_LINE}")*+[}}\]]'
     nothing = (
         rf'(?:[^"{{}}[\]\n{first}]++|"{grammar.CHARACTERS_IN_LINE}"|{pair}'
         rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])"
         rf"|(?!{mark}|(?:{markers.begun})\Z)[{first}])*+"
     )
-    opens = rf"(?:[{{[](?=[{{[])|(?:{pair}|(?!{mark})[{{[]){nothing})++"
+    opens = rf"(?:[{{[](?=[{{[])|(?:{pair}|{bracket}){nothing})++"
     return re.compile(
-        rf'{nothing}(?:(?P<mark>{mark})|(?P<opens>{opens})|(?P<closes>[}}\]]++)|(?P<string>")'
-        rf"|(?P<line>\n\s*+)|(?P<end>[{first}]|\Z))",
+        rf'{nothing}(?:(?P<opens>{opens})|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
+        rf"|(?P<mark>{mark})|(?P<end>[{first}]|\Z))",
         re.IGNORECASE,
     )
 

@@ -21,6 +21,7 @@ class Markers:
         marks = [*opening, *closing]
         self.mark = any_of(marks)
         self.begun = any_of(marks, begun=True)
+        self.after_bracket = any_of(mark[1:] for mark in marks if mark[0] == "[")
         self.first = re.escape("".join({mark[0] for mark in marks} - {"["}))
         self.tokens = frozenset(opens.lower() for opens, _ in tokens)
         self.closes = {opens.lower(): _compiled(re.escape(closes)) for opens, closes in tokens}
@@ -29,7 +30,9 @@ class Markers:
         # Each alternative begins with a fixed character, so that the search can skip to it.
         landmark = rf"```+|~~~+|{self.mark}"
         self.objects = _compiled(rf"\{{|{landmark}")
-        self.values = _compiled(rf'\{{|{landmark}|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))')
+        first = f"{any_of(own)}|" if own else ""
+        array = r'\[(?=\s*+(?:[]\[{"\d\-]|\Z))'  # no known mark goes on like this, but one's own may
+        self.values = _compiled(rf"\{{|{first}{array}|{landmark}|\[(?=\s*+[tfn])")
         # Text without landmarks; then runs of the same landmark, which are passed at once.
         plain = rf"[^`~{{[{self.first}]*+"
         self.plain = _compiled(plain)
