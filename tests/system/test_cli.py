@@ -622,7 +622,7 @@ def test_check_names_the_numbers_and_dates_that_are_not_looked_up(tmp_path: Path
     (tmp_path / "people.prompt").write_text(schema + prompt)
     checked = run("check", tmp_path / "people.prompt")
     assert checked.returncode == 0
-    assert "people does not look up its keys `born`, `year` in the text" in checked.stderr
+    assert "people does not look up the keys `born`, `year` in the text" in checked.stderr
 
 
 def test_check_refuses_a_term_of_the_reserved_name(tmp_path: Path) -> None:

@@ -85,15 +85,11 @@ def make_plan(
     Raises `ConfigError`.
     """
     state = outputs.state
-    if schema is None:
-        prompts = options.prompts(templates)
-        asked = _asked(prompts, ids, templates)
-    elif ids or templates:
+    if schema and (ids or templates):
         raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
-    else:
-        prompts = prompts_of(*schema)
-        asked = [*prompts.prompts.values()]
+    prompts = prompts_of(*schema) if schema else options.prompts(templates)
     found = _listed(files, prompts)
+    asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, templates)
     size = parse_size(chunk_size, "--chunk-size")
     before = parse_overlap(overlap, size, "--overlap")
     splitting = Splitting(size, before, began_with_first_splitter=run.began_with_first_splitter(state))
