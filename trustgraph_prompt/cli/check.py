@@ -255,7 +255,7 @@ def _compared_with_prompts(verdicts: list[Verdict]) -> list[Verdict]:
 
 def _compared(verdict: Verdict, prompts: PromptSet, only: str | None) -> Verdict:
     """Compare a flow, or a gold file: lines that name no prompt are for the only one, if there is one."""
-    from trustgraph_prompt.evaluation.gold import check_for, remarks, texts_for
+    from trustgraph_prompt.evaluation.gold import check_for, remarks, terms_in_no_text, texts_for
 
     if verdict.flow and (lack := verdict.flow.what_it_lacks({verdict.flow.workspace: prompts})):
         return replace(verdict, warnings=(f"{verdict.place}: {lack}",))
@@ -268,6 +268,13 @@ def _compared(verdict: Verdict, prompts: PromptSet, only: str | None) -> Verdict
             continue
         texts = texts_for(prompt, verdict.gold)
         warnings += (f"{verdict.place}: {remark}" for remark in remarks(prompt, texts))
+        missing = terms_in_no_text(prompt, texts)
+        if missing and not any(text.prompt for text in texts):
+            warnings.append(
+                f"{verdict.place}: not compared with {id}, as no line has its terms {', '.join(missing)}: "
+                "give them to `eval` as --term"
+            )
+            continue
         try:
             check_for(prompt, texts, {})
         except ConfigError as error:
