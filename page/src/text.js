@@ -7,7 +7,7 @@ import { element } from "./lists.js";
 const BLOCKS = /[^]{1,2000}[^\n]*\n?/g;
 
 /** What makes a line a heading, which is bold here instead. */
-const HEADING_MARKS = /^ {0,3}#{1,6}[ \t]*|[ \t]+#+[ \t]*$|\n {0,3}(?:=+|-+)[ \t]*$/g;
+const HEADING_MARKS = /^ {0,3}#{1,6}[ \t]*|(?<![ \t])[ \t]+#+[ \t]*$|\n {0,3}(?:=+|-+)[ \t]*$/g;
 
 const area = document.getElementById("text");
 

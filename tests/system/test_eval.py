@@ -215,6 +215,19 @@ async def test_a_version_of_the_history_is_compared(folder: Path, server: ModelS
     assert f"the broker is embedded:{folder / 'broker.db'}; gold.jsonl.state has no " in unknown.stderr
 
 
+def test_check_leaves_terms_that_no_line_has_to_the_options_of_eval(folder: Path) -> None:
+    (folder / "mine" / "mountains.prompt").write_text(
+        SOURCE.replace("{{ text }}", "{{ text }} {{ language }}")
+    )
+    write_gold(folder, gold())
+    checked = run("check", "mine", "gold.jsonl", folder=folder)
+    assert (checked.returncode, checked.stdout.splitlines()[-1]) == (
+        0,
+        f"OK     gold.jsonl ({TEXTS} gold texts)",
+    )
+    assert "not compared with mountains, as no line has its terms language: give them to" in checked.stderr
+
+
 async def test_a_version_that_was_printed_is_compared_without_a_broker(
     folder: Path, server: ModelServer
 ) -> None:

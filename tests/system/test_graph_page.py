@@ -290,6 +290,14 @@ def test_headings_are_shown_without_their_marks(open_page: Opening) -> None:
     sees(page.locator("#text b:visible"), "Ada *Lovelace*", "Notes", "Steam")
 
 
+def test_a_heading_full_of_blanks_is_shown(open_page: Opening) -> None:
+    text = "# Chalk" + " " * 1_000_000 + "and flint\n"
+    page = open_page(
+        GraphView({}, [], {"urn:1": SourceDocument("urn:1", ("a.md",), "markdown", text)}, [], [])
+    )
+    assert "flint" in page.locator("#text b:visible").inner_text()
+
+
 def test_filters_by_type_document_and_prompt(page: Page) -> None:
     found, types = page.locator("#found"), page.locator("#types")
     types.get_by_label("Machine").uncheck()

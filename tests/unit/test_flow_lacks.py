@@ -13,7 +13,10 @@ from trustgraph_prompt.graph.ontology_config import read_ontology
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker import Flow, GraphOptions, Input, Outputs
 
-ONTOLOGY = "{{ text }}{{ classes or '' }}{{ object_properties or '' }}{{ datatype_properties or '' }}"
+ONTOLOGY = "{{ text }}" + "".join(
+    f"{{% for id, each in {name}.items() %}}{{{{ id }}}}{{% else %}}none{{% endfor %}}"
+    for name in ("classes", "object_properties", "datatype_properties")
+)
 TEMPLATES = {"o": ONTOLOGY, "rows": "{{ text }}{{ schema.name }}"}
 PROMPTS = {
     "default": PromptSet.build(

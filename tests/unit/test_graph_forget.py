@@ -113,6 +113,15 @@ def test_text_that_a_file_had_leaves_what_its_new_text_says_too() -> None:
         assert set(store.dataset) == content(ROCKS)
 
 
+@pytest.mark.parametrize(("folder", "goes"), [("..", True), ("/home/ann", True), ("other", False)])
+def test_text_of_a_file_of_the_same_name_in_another_folder_stays(folder: str, goes: bool) -> None:
+    with GraphStore.in_memory() as store:
+        paper = Paper("papers/chalk.txt", CHALK.text, {})
+        store.add(paper.statements())
+        file = f"{folder}/papers/chalk.txt" if goes else f"{folder}/chalk.txt"
+        assert bool(forget_text(store, paper.iri.removeprefix("urn:sha256:"), file)) is goes
+
+
 def test_text_that_another_file_has_too_only_loses_the_name_of_the_file() -> None:
     with GraphStore.in_memory() as store:
         store.add(CHALK.statements())

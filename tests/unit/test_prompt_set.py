@@ -82,6 +82,8 @@ def test_who_needs_a_missing_term_is_named() -> None:
         "{% for x in a %}{{ x }}{% else %}none{% endfor %}",
         "{{ a or 'none' }}",
         "{{ a|default('none') }}",
+        "{% if a %}Use the notes.{% endif %}<notes>{{ a }}</notes>",
+        "{{ a|length }}: {% for x in a %}{{ x }}{% else %}none{% endfor %}",
     ],
 )
 def test_what_a_template_provides_for_may_be_missing(template: str) -> None:
@@ -92,22 +94,31 @@ def test_what_a_template_provides_for_may_be_missing(template: str) -> None:
     "template",
     [
         "{{ a.b }}{% if a.c %}: {{ a.c }}{% endif %}",
-        "{% if a %}yes{% endif %} {{ a }}",
+        "{% for x in a.b %}{{ x }}{% endfor %}{% if a.c or b %}{{ a.c }}{% endif %}",
         "{{ b or a }}",
         "{% for x in b %}{{ x }}{% else %}{{ a }}{% endfor %}",
     ],
 )
-def test_a_term_that_is_also_read_where_nothing_tests_it_is_required(template: str) -> None:
+def test_a_term_of_which_only_members_are_tested_is_required_elsewhere(template: str) -> None:
     definition = PromptSet.build({"template.a": entry(template)}).get("a")
     assert definition.missing([]) == ["a"]
 
 
 def test_of_an_ontology_only_some_terms_may_be_missing() -> None:
     names = ("classes", "datatype_properties", "object_properties")
-    template = "".join(f"{{% for x in {name} %}}{{{{ x }}}}{{% else %}}none{{% endfor %}}" for name in names)
+    template = "".join(
+        f"{{% for x, y in {name}.items() %}}{{{{ x }}}}{{% else %}}none{{% endfor %}}" for name in names
+    )
     definition = PromptSet.build({"template.a": entry(template)}).get("a")
     assert definition.missing(["text"]) == [*names]
     assert definition.missing(["object_properties"]) == []
+
+
+def test_a_prompt_that_tests_for_an_ontology_serves_requests_without_one() -> None:
+    template = (
+        "{% if classes %}{{ classes }}{{ object_properties or '' }}{{ datatype_properties or '' }}{% endif %}"
+    )
+    PromptSet.build({"template.a": entry(template)}).question("a", {})
 
 
 def test_a_term_with_a_value_of_the_prompt_may_be_missing() -> None:

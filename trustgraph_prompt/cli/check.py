@@ -255,24 +255,33 @@ def _compared_with_prompts(verdicts: list[Verdict]) -> list[Verdict]:
 
 def _compared(verdict: Verdict, prompts: PromptSet, only: str | None) -> Verdict:
     """Compare a flow, or a gold file: lines that name no prompt are for the only one, if there is one."""
-    from trustgraph_prompt.evaluation.gold import check_for, remarks, texts_for
-
     if verdict.flow and (lack := verdict.flow.what_it_lacks({verdict.flow.workspace: prompts})):
         return replace(verdict, warnings=(f"{verdict.place}: {lack}",))
-    warnings, errors = list(verdict.warnings), list(verdict.errors)
     for id in dict.fromkeys(id for text in verdict.gold if (id := text.prompt or only)):
-        if (prompt := prompts.find(id)) is None:
-            warnings.append(
-                f"{verdict.place}: not compared with the prompt {id}, which is not among the files"
-            )
-            continue
-        texts = texts_for(prompt, verdict.gold)
-        warnings += (f"{verdict.place}: {remark}" for remark in remarks(prompt, texts))
-        try:
-            check_for(prompt, texts, {})
-        except ConfigError as error:
-            errors += _all(error)
-    return replace(verdict, warnings=tuple(warnings), errors=tuple(errors))
+        warnings, errors = _gold_compared(verdict, id, prompts.find(id))
+        placed = (f"{verdict.place}: {warning}" for warning in warnings)
+        verdict = replace(verdict, warnings=(*verdict.warnings, *placed), errors=(*verdict.errors, *errors))
+    return verdict
+
+
+def _gold_compared(
+    verdict: Verdict, id: str, prompt: PromptDefinition | None
+) -> tuple[list[str], tuple[ConfigError, ...]]:
+    """Warnings and errors about the gold texts that are for a prompt."""
+    from trustgraph_prompt.evaluation.gold import check_for, remarks, terms_in_no_text, texts_for
+
+    if prompt is None:
+        return [f"not compared with the prompt {id}, which is not among the files"], ()
+    texts = texts_for(prompt, verdict.gold)
+    warnings, missing = remarks(prompt, texts), ", ".join(terms_in_no_text(prompt, texts))
+    if missing and not any(text.prompt for text in texts):
+        why = f"as no line has its terms {missing}: give them to `eval` as --term"
+        return [*warnings, f"not compared with {id}, {why}"], ()
+    try:
+        check_for(prompt, texts, {})
+    except ConfigError as error:
+        return warnings, _all(error)
+    return warnings, ()
 
 
 def _all(error: ConfigError) -> tuple[ConfigError, ...]:

@@ -137,7 +137,7 @@ def note_elsewhere(
         return
     try:
         found = inspect_broker.look(broker, admin_url, lambda view: scope.elsewhere(view, choice))
-    except BrokerError:  # without the admin API or while others look, there is no hint
+    except (BrokerError, ConfigError):  # without the admin API or while others look, there is no hint
         return
     for source in found:
         output.note(

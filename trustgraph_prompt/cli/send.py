@@ -48,7 +48,9 @@ def command(
     [to, *_], _ = inspect_broker.flows_of(flows, flow)
     if to.input.kind == "chunk":
         if term:
-            raise ConfigError("has no effect on chunks, whose flow has the other `terms`", where="--term")
+            raise ConfigError(
+                "has no effect on chunks: their flow gives the other terms, under `terms`", where="--term"
+            )
         _send_chunks(to, what, options.existing(broker), as_json=as_json)
         return
     if to.input.kind != "prompt-request" or to.outputs.response is None:
@@ -56,7 +58,7 @@ def command(
         raise ConfigError(
             "takes text completions", where=f"flow {to.name}", found=to.input.kind, expected=expected
         )
-    if len(what) > 1 or Path(what[0]).is_file():
+    if len(what) > 1 or (Path(what[0]).suffix and Path(what[0]).is_file()):
         raise ConfigError(
             f"takes requests: give the id of one prompt, and the text of a file as --term text=@{what[-1]}",
             where=f"flow {to.name}",

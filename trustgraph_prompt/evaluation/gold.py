@@ -95,6 +95,15 @@ def check_for(prompt: PromptDefinition, texts: Sequence[GoldText], given: Mappin
     raise_first(islice(errors, MAX_ERRORS))
 
 
+def terms_in_no_text(prompt: PromptDefinition, texts: Sequence[GoldText]) -> list[str]:
+    """The terms that a prompt needs and that no text has: perhaps `eval` is given them."""
+    return _missing(prompt, {name for text in texts for name in text.terms})
+
+
+def _missing(prompt: PromptDefinition, terms: Iterable[str]) -> list[str]:
+    return prompt.missing(terms) if prompt.template.dialect == "jinja" else []
+
+
 def remarks(prompt: PromptDefinition, texts: Sequence[GoldText]) -> list[str]:
     """What limits the scores of a prompt on texts: a person should know before these are paid for."""
     clause, kinds = prompt.match, list(kinds_of(prompt.contract))
@@ -136,8 +145,7 @@ def _lacks(value: Mapping[str, Any], key: str, clause: MatchClause, kinds: Seque
 
 def _problems(prompt: PromptDefinition, text: GoldText, given: Mapping[str, object]) -> Iterator[ConfigError]:
     terms = {**prompt.terms, **given, **text.terms}
-    missing = prompt.missing(terms) if prompt.template.dialect == "jinja" else []
-    if missing:
+    if missing := _missing(prompt, terms):
         yield ConfigError(
             f"{prompt.id} needs the term {missing[0]}",
             where=text.where,

@@ -111,7 +111,14 @@ def forget_text(store: GraphStore, sha256: str, file: str) -> int:
     node, graph, before = ox.NamedNode(f"urn:sha256:{sha256}"), ox.NamedNode(GRAPH_SOURCE), len(store.dataset)
     names = store.dataset.quads_for_pattern(node, ox.NamedNode(v.NAME), None, graph)
     files = [quad.object.value for quad in names if isinstance(quad.object, ox.Literal)]
-    if [Path(each).name for each in files] == [Path(file).name]:  # which may have been named from elsewhere
+    if len(files) == 1 and _may_be_one(files[0], file):
         return forget(store, node.value)
     store.dataset.remove(ox.Quad(node, ox.NamedNode(v.NAME), ox.Literal(file), graph))
     return before - len(store.dataset)
+
+
+def _may_be_one(path: str, other: str) -> bool:
+    """Whether two paths may be those of one file, seen from two folders."""
+    names, others = ([part for part in Path(each).parts if part not in ("..", "/")] for each in (path, other))
+    common = min(len(names), len(others))
+    return names[-common:] == others[-common:]

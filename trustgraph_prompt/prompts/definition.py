@@ -221,11 +221,11 @@ class PromptDefinition:
     def missing(self, terms: Iterable[str]) -> list[str]:
         """The terms that its templates need and that neither `terms` nor its own terms contain, sorted.
 
-        Of an ontology each of the `ontology.TERMS` may be missing, but not all.
+        Of an ontology each of the `ontology.TERMS` may be missing, but not all unless the template tests one.
         """
-        given = {*terms, *self.terms}
-        required = self.template.needs.required | self.system.needs.required
-        if self.template.needs.named >= ontology.TERMS and ontology.TERMS.isdisjoint(given):
+        given, needs = {*terms, *self.terms}, self.template.needs
+        required = needs.required | self.system.needs.required
+        if needs.named >= ontology.TERMS and ontology.TERMS.isdisjoint(given | needs.tested):
             required |= ontology.TERMS
         return sorted(required.difference(given, self._reserved))
 

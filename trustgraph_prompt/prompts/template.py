@@ -27,10 +27,11 @@ MAX_SOURCE = 128 * 1024
 
 
 class TemplateTerms(NamedTuple):
-    """The terms that a template names, those of them that it cannot do without, and its text beside them."""
+    """The terms that a template names, which of them it requires and tests, and its text beside them."""
 
     named: frozenset[str]
     required: frozenset[str]
+    tested: frozenset[str]
     fixed: str
 
 
@@ -136,8 +137,9 @@ def _terms_of(tree: nodes.Template) -> TemplateTerms:
     """The names that a template reads and binds in no loop."""
     bound = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} | {"loop"}
     named = frozenset(_names(tree) - bound)
+    tested = named.intersection(_tested(tree))
     fixed = "".join(data.data for data in tree.find_all(nodes.TemplateData))
-    return TemplateTerms(named, named.intersection(_required(tree)), fixed)
+    return TemplateTerms(named, named.intersection(_required(tree)) - tested, tested, fixed)
 
 
 def _names(node: nodes.Node) -> set[str]:
@@ -145,22 +147,45 @@ def _names(node: nodes.Node) -> set[str]:
     return found | {node.name} if isinstance(node, nodes.Name) else found
 
 
-def _required(node: nodes.Node, guarded: frozenset[str] = frozenset()) -> Iterator[str]:
-    """The names that are read where they may not be absent.
-
-    They may in a condition and what depends on it, as what a loop with `else` goes over, on the left of `or`,
-    and in `default` and `is defined`.
-    """
-    optional: nodes.Node | None = None
+def _optional_part(node: nodes.Node) -> nodes.Node | None:
+    """The part of a node that works with absent terms: a condition, or what a loop with `else` goes over."""
     match node:
-        case nodes.Name(name=name) if name not in guarded:
-            yield name
-        case nodes.If(test=optional) | nodes.CondExpr(test=optional):
-            guarded |= _names(optional)
-        case nodes.For(iter=optional, else_=[_, *_]) | nodes.Or(left=optional):
-            pass
+        case nodes.If(test=part) | nodes.CondExpr(test=part) | nodes.Or(left=part):
+            return part
+        case nodes.For(iter=part, else_=[_, *_]):
+            return part
         case nodes.Filter(name=name) | nodes.Test(name=name) if name in _FOR_ABSENT:
-            return
+            return node
+    return None
+
+
+def _tested(tree: nodes.Template) -> Iterator[str]:
+    """The names that a template tests: with these it provides for their absence, wherever else it reads them.
+
+    `{% if a.b %}` tests the member, not `a`.
+    """
+    for node in tree.find_all(nodes.Node):
+        if part := _optional_part(node):
+            yield from _names_by_themselves(part)
+
+
+def _names_by_themselves(node: nodes.Node) -> Iterator[str]:
+    if isinstance(node, nodes.Name):
+        yield node.name
+    elif not isinstance(node, nodes.Getattr | nodes.Getitem):
+        for child in node.iter_child_nodes():
+            yield from _names_by_themselves(child)
+
+
+def _required(node: nodes.Node, guarded: frozenset[str] = frozenset()) -> Iterator[str]:
+    """The names that are read outside of optional parts, and of what depends on a condition that has them."""
+    optional = _optional_part(node)
+    if optional is node:
+        return
+    if isinstance(node, nodes.Name) and node.name not in guarded:
+        yield node.name
+    if optional and isinstance(node, nodes.If | nodes.CondExpr):
+        guarded |= _names(optional)
     for child in node.iter_child_nodes():
         if child is not optional:
             yield from _required(child, guarded)
