@@ -172,11 +172,11 @@ class TestSymbols:
 
     def test_a_symbol_without_a_character_is_noted_with_its_number(self) -> None:
         document = word('<w:p><w:r><w:t>x </w:t><w:sym w:font="Webdings" w:char="F061"/></w:r></w:p>')
-        assert document.notes == ("1 characters mean something in their font only: U+F061",)
+        assert document.notes == ("1 private-use character in the text: U+F061",)
 
     def test_characters_of_a_private_area_are_noted_in_every_format(self) -> None:
         document = convert(made.pdf(["su\ue000x", "a\ue000"]), "a.pdf")
-        assert document.notes == ("2 characters mean something in their font only: U+E000",)
+        assert document.notes == ("2 private-use characters in the text: U+E000",)
 
 
 class TestWhatIsLeftOut:
@@ -378,6 +378,10 @@ class TestCsv:
         text = 'a,b\n"He said \\"hi, you\\" to",5\n"C:\\temp\\\\",6\n'
         assert convert(text.encode(), "a.csv").text == 'a: He said "hi, you" to\nb: 5\n\na: C:\\temp\\\nb: 6'
 
+    def test_a_quote_may_be_escaped_in_a_cell_of_several_lines(self) -> None:
+        text = 'a,b\n"one\nsay \\"x\\" there",5\n'
+        assert convert(text.encode(), "a.csv").text == 'a: one\nsay "x" there\nb: 5'
+
     @pytest.mark.parametrize(("cell", "value"), [('"C:\\dir\\"', "C:\\dir\\"), ('5\\" pipe', '5\\" pipe')])
     def test_a_backslash_at_the_end_of_a_cell_or_without_quotes_is_one(self, cell: str, value: str) -> None:
         assert convert(f"a,b\n{cell},5\n".encode(), "a.csv").text == f"a: {value}\nb: 5"
@@ -408,6 +412,10 @@ class TestHostileCells:
 
     def test_merged_cells_of_a_page_stand_for_no_more_than_a_million(self) -> None:
         body = f"<html><table><tr><td colspan=1000 rowspan=65534>x<td>y{'<tr><td>z' * 1_001}</table>"
+        assert "stand for more than 1,000,000 cells" in self.refusal(body.encode(), "a.html")
+
+    def test_blank_rows_beside_a_merged_cell_of_a_page_count(self) -> None:
+        body = f"<html><table><tr>{'<td>' * 2_000}<td rowspan=65534>x{'<tr>' * 1_000}</table>"
         assert "stand for more than 1,000,000 cells" in self.refusal(body.encode(), "a.html")
 
     def test_long_merged_cells_of_word_are_refused(self) -> None:

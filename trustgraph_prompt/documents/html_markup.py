@@ -144,17 +144,22 @@ def _replace_merged_cells(tree: Any) -> None:
     from lxml import etree
 
     count = 0
+
+    def counted(rows: Iterable[list[Cell]]) -> Iterator[list[Cell]]:
+        nonlocal count
+        for cells in rows:
+            count += sum(cell.columns for cell in cells)
+            if count > MAX_CELLS:
+                raise ConfigError(f"its merged cells stand for more than {MAX_CELLS:,} cells; split it")
+            yield cells
+
     for table in list(tree.iter("table")):
         for_layout = next(table.iterdescendants("table", *LEVELS), None) is not None
         if for_layout or not table.xpath("boolean(.//*[@colspan > 1 or @rowspan > 1])"):
             continue
         etree.strip_elements(table, *SKIPPED, with_tail=False)
-        rows, texts = list(table.iter("tr")), []
-        for cells in headed(expanded(_cells(rows))):
-            count += len(cells)
-            if count > MAX_CELLS:
-                raise ConfigError(f"its merged cells stand for more than {MAX_CELLS:,} cells; split it")
-            texts.append(cells)
+        rows = list(table.iter("tr"))
+        texts = list(headed(expanded(counted(_cells(rows)))))
         for row, cells in zip(rows, texts, strict=True):
             row.clear(keep_tail=True)
             for text in cells:

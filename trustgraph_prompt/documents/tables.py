@@ -27,7 +27,7 @@ _LEVELS: Final = {"superscript": 1, "subscript": -1}
 _STATED: Final = re.compile(r"\"?sep=([^\w\s\"]|\t)\"?\r?\n", re.IGNORECASE)
 """The delimiter, as Excel wants it told in the first line."""
 
-_ESCAPED: Final = re.compile(r"(?:^|[,;\t|])\"[^\"\r\n]*\\\"(?![,;\t|\"\r\n]|\Z)", re.MULTILINE)
+_ESCAPED: Final = re.compile(r"(?:^|[,;\t|])\"[^\"]*\\\"(?![,;\t|\"\r\n]|\Z)", re.MULTILINE)
 """A quote in a quoted cell, written `\\\"`: at the end of a cell it would be a backslash."""
 
 _LITERAL: Final = re.compile(r"\\\\|\\(?!\")")
