@@ -14,6 +14,7 @@ MAX_DEPTH: Final = 100
 _LEAVES: Final = ("t", "mi", "mn", "mo", "mtext", "ms")
 _LEFT_OUT: Final = ("annotation", "annotation-xml", "mphantom", "phant", "del")
 _APPLY: Final = "\N{FUNCTION APPLICATION}"
+_TIMES: Final = "\N{INVISIBLE TIMES}"
 _OPEN, _CLOSE = "\x0e", "\x0f"
 """Around a fraction until its neighbours are known; no text has them."""
 
@@ -27,7 +28,8 @@ _ATOM: Final = re.compile(
 )
 _PRODUCT: Final = re.compile(r"[\w.,·⋅*\u0300-\u036f]+")
 _FRACTION: Final = re.compile(
-    rf"(?P<left>[\w)\]]?){_OPEN}(?P<inside>[^{_OPEN}{_CLOSE}]*){_CLOSE}(?P<right>(?=[\w(√∑∫{_OPEN}]))?"
+    rf"(?P<left>[\w)\]/{_TIMES}]?){_OPEN}(?P<inside>[^{_OPEN}{_CLOSE}]*){_CLOSE}"
+    rf"(?P<right>(?=[\w(√∑∫{_OPEN}{_TIMES}]))?"
 )
 _MATRIX: Final = re.compile(r"([(\[{|])\[([^\[\]]*)\](?=[)\]}|])")
 
@@ -38,7 +40,8 @@ def linear(formula: Any) -> str:
     while _OPEN in text:
         text = _FRACTION.sub(_placed, text)
     text = re.sub(rf"{_APPLY}+(?=[\w√∑∫])", " ", text).replace(_APPLY, "")
-    text = text.replace("\N{INVISIBLE TIMES}", "").replace("\N{INVISIBLE SEPARATOR}", ",")
+    text = re.sub(rf"(?<=\d){_TIMES}(?=\d)", "·", text).replace(_TIMES, "")
+    text = text.replace("\N{INVISIBLE SEPARATOR}", ",")
     return " ".join(_MATRIX.sub(r"\1\2", text).split())
 
 
@@ -46,22 +49,27 @@ def _read(element: Any, depth: int) -> str:
     name = _name(element)
     if name in _LEAVES or depth > MAX_DEPTH:
         text = "".join(element.itertext()).replace(_OPEN, "").replace(_CLOSE, "")
-        return f"{text.strip()}{_APPLY}" if name == "mi" and len(text.strip()) > 1 else text
+        is_word = name in ("mi", "mo") and len(text.strip()) > 1 and text.strip()[0].isalpha()
+        return f"{text.strip()}{_APPLY}" if is_word else text
     if name in _LEFT_OUT or name.endswith("Pr"):
         return ""
     children = [(_name(child), _read(child, depth + 1)) for child in element.iterchildren("*")]
     texts = [text for child, text in children if not child.endswith("Pr")]
-    if name in _FORMS:
+    if name in _FORMS and not _has_no_bar(element):
         make, *keys = _FORMS[name]
         parts: dict[Any, str] = {**dict(children), **dict(enumerate(texts)), None: "".join(texts)}
         return str(make(*(parts.get(key, "") for key in keys)))
     if name in _SEPARATORS:
         return _SEPARATORS[name].join(texts)
-    return _of_word(element, name, dict(children), texts)
+    if name == "mmultiscripts":
+        return _with_scripts_around(children)
+    return _with_own_sign(element, name, dict(children), texts)
 
 
-def _of_word(element: Any, name: str, parts: dict[str, str], texts: list[str]) -> str:
+def _with_own_sign(element: Any, name: str, parts: dict[str, str], texts: list[str]) -> str:
     """The forms that have a character of their own."""
+    if name in ("f", "mfrac"):
+        return "; ".join(texts)
     if name == "nary":
         sign = _property(element, "chr", "∫")
         return _with_scripts(sign, parts.get("sub", ""), parts.get("sup", "")) + parts.get("e", "")
@@ -101,6 +109,17 @@ def _with_scripts(base: str, below: str, above: str) -> str:
     return f"{base}{_script(below, -1)}{_script(above, 1)}{space}{function}"
 
 
+def _with_scripts_around(children: list[tuple[str, str]]) -> str:
+    """A base with lower and upper scripts in turn: those after it and, behind a mark, those before it."""
+    names, (base, *scripts) = [name for name, _ in children], [text for _, text in children] or [""]
+    mark = names.index("mprescripts") - 1 if "mprescripts" in names else len(scripts)
+    after, before = (
+        "".join(_script(text, (-1, 1)[place % 2]) for place, text in enumerate(some))
+        for some in (scripts[:mark], scripts[mark + 1 :])
+    )
+    return f"{before}{base}{after}"
+
+
 def _script(text: str, level: int) -> str:
     text = text.strip().rstrip(_APPLY)
     if (written := formula_script(text, level)) is not None:
@@ -121,6 +140,12 @@ def _grouped(text: str, is_script: bool = False) -> str:
         return f"({text[1:-1]})"
     is_atom = not text or (_ATOM.fullmatch(text) and not (is_script and text[-1] in SIGNS))
     return text if is_atom else f"({text})"
+
+
+def _has_no_bar(element: Any) -> bool:
+    """Whether it is a binomial coefficient, which both formats write as a fraction without a bar."""
+    thickness = element.get("linethickness", "").rstrip("%ptxem")
+    return thickness == "0" or _property(element, "type", "") == "noBar"
 
 
 def _property(element: Any, name: str, default: str) -> str:

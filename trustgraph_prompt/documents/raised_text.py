@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 _PLAIN: Final = "0123456789+-−–=()"
 _RAISED: Final = dict(zip(_PLAIN, "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻⁼⁽⁾", strict=True))
 _LOWERED: Final = dict(zip(_PLAIN, "₀₁₂₃₄₅₆₇₈₉₊₋₋₋₌₍₎", strict=True))
-_RAISED_LETTERS: Final = {"n": "ⁿ", "i": "ⁱ"}
+_RAISED_LETTERS: Final = {"n": "ⁿ", "i": "ⁱ", "∘": "°"} | {sign: sign for sign in "°′″‴"}
 _LOWERED_LETTERS: Final = dict(zip("aehijklmnoprstuvx", "ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", strict=True))
 SIGNS: Final = "".join({*_RAISED.values(), *_LOWERED.values(), *"ⁿⁱˣ", *_LOWERED_LETTERS.values()})
 """All raised and lowered characters that are written here."""
