@@ -203,6 +203,22 @@ class TestWhatIsLeftOut:
         blank = convert(made.pdf_with(annotations[:1], "10 10 5 5 re f"), "a.pdf")
         assert (blank.text, blank.notes) == ("name: Ann Lee", ())
 
+    @pytest.mark.parametrize(
+        ("field", "shown"),
+        [
+            ("/T (path) /FT /Tx /V (/usr/bin)", "path: /usr/bin"),
+            ("/T (switch) /FT /Tx /V (Off)", "switch: Off"),
+            ("/FT /Tx /V (Ann)", "Ann"),
+            ("/T (land) /FT /Ch /V (DE) /Opt [[(DE) (Germany)] [(FR) (France)]]", "land: Germany"),
+        ],
+    )
+    def test_a_value_of_a_form_reads_as_it_is_shown(self, field: str, shown: str) -> None:
+        annotations = [
+            f"<< /Subtype /Widget {field} >>",
+            "<< /Subtype /Widget /T (key) /FT /Tx /F 2 /V (hidden) >>",
+        ]
+        assert convert(made.pdf_with(annotations), "a.pdf").text == f"Hello\n{shown}"
+
     def test_a_damaged_form_does_not_lose_its_page(self) -> None:
         document = convert(made.pdf_with(["<< /Subtype /Widget /Parent 7 >>"]), "a.pdf")
         assert document.text == "Hello"
@@ -230,10 +246,10 @@ class TestWhatIsLeftOut:
         cell.value, cell.comment = "x", Comment("Why?", "Ann")
         data = io.BytesIO()
         book.save(data)
-        box = "<xdr:wsDr><xdr:sp><xdr:txBody><a:p/></xdr:txBody></xdr:sp></xdr:wsDr>"
+        box = f"<xdr:wsDr>{'<xdr:sp><xdr:txBody><a:p/></xdr:txBody></xdr:sp>' * 2}</xdr:wsDr>"
         files = {"xl/drawings/drawing1.xml": box, "xl/charts/chart1.xml": "<c:chartSpace/>"}
         document = convert(made.changed(data.getvalue(), files), "a.xlsx")
-        assert document.notes == ("1 comment not read", "1 text box not read", "1 chart not read")
+        assert document.notes == ("1 comment not read", "2 text boxes not read", "1 chart not read")
 
     def test_comments_of_word_are_noted(self) -> None:
         comments = {

@@ -16,6 +16,7 @@ MAX_SECONDS: Final = 900.0
 """Of CPU for one file, some 15,000 pages: pages can share drawings, each of which is drawn again."""
 
 _COMMENTS: Final = ("/Text", "/Highlight", "/Underline", "/StrikeOut", "/Squiggly", "/Caret")
+_HIDDEN: Final = 0b100010  # flags of an annotation: hidden, or not shown on a screen
 _MAX_PARENTS: Final = 20
 """Of a field of a form: a hostile file has circles."""
 
@@ -83,18 +84,31 @@ def read_pdf(data: bytes, file: str, max_seconds: float = MAX_SECONDS) -> Docume
 
 def _form_value(annotation: Any, written: set[str]) -> Iterator[str]:
     """The text of a note on the page, or a field of a form with its value, which several boxes may show."""
+    if annotation.get("/F", 0) & _HIDDEN:
+        return
     if annotation.get("/Subtype") == "/FreeText":
         yield str(annotation.get("/Contents", ""))
     elif annotation.get("/Subtype") == "/Widget":
         fields = list(_with_parents(annotation))
-        names = [str(field["/T"]) for field in fields if "/T" in field]
-        value = next((field["/V"] for field in fields if "/V" in field), "")
-        texts = value if isinstance(value, list) else [value]
-        shown = ", ".join(str(text).removeprefix("/") for text in texts if isinstance(text, str))
-        line = f"{'.'.join(reversed(names))}: {' '.join(shown.split())}"
-        if shown.strip() not in ("", "Off") and line not in written:
+        name = ".".join(str(field["/T"]) for field in reversed(fields) if "/T" in field)
+        value = " ".join(", ".join(_shown(fields)).split())
+        line = f"{name}: {value}" if name else value
+        if value and line not in written:
             written.add(line)
             yield line
+
+
+def _shown(fields: Sequence[Any]) -> Iterator[str]:
+    """The values of a field as the form shows them: the file may have other words for its options."""
+    from pypdf.generic import NameObject
+
+    value, options = (next((each[key] for each in fields if key in each), []) for key in ("/V", "/Opt"))
+    shown = dict(option for option in options if isinstance(option, list) and len(option) == 2)
+    for text in value if isinstance(value, list) else [value]:
+        if isinstance(text, NameObject):  # of a box that is ticked, or not
+            yield from [text[1:]] if text != "/Off" else []
+        elif isinstance(text, str):
+            yield str(shown.get(text, text))
 
 
 def _with_parents(field: Any) -> Iterator[Any]:
