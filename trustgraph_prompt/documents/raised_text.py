@@ -31,7 +31,10 @@ _UNIT = re.compile(  # and functions and variables, whose raised number is a pow
     r"|alpha|beta|gamma|delta|chi|eta|rho|phi|psi|sigma|lambda|omega",
     re.IGNORECASE,
 )
-_OPERATORS = {1: re.compile(r"[\d+=−×·/*,]|\A[-–]"), -1: re.compile(r"[+=−×/*,]|\A[-–]")}
+_OPERATORS = {  # with what they are applied to: a lone * tells of significance
+    1: re.compile(r"(?=.*\w)(?:[\d+=−×·/*,]|\A[-–])"),
+    -1: re.compile(r"(?=.*\w)(?:[+=−×/*,]|\A[-–])"),
+}
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
