@@ -109,7 +109,10 @@ def test_a_formula_of_word_is_a_line(made: str, written: str) -> None:
         ("<mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr></mtable>", "[1, 2]"),
         ("<semantics><mi>x</mi><annotation>x_tex</annotation></semantics>", "x"),
         ("<mmultiscripts><mi>C</mi><mprescripts/><none/><mn>14</mn></mmultiscripts>", "¹⁴C"),
-        ("<mmultiscripts><mi>C</mi><mn>2</mn><none/><mprescripts/><mn>6</mn><mn>14</mn></mmultiscripts>", "₆¹⁴C₂"),
+        (
+            "<mmultiscripts><mi>C</mi><mn>2</mn><none/><mprescripts/><mn>6</mn><mn>14</mn></mmultiscripts>",
+            "₆¹⁴C₂",
+        ),
         ("<mn>2</mn><mo>&#x2062;</mo><mfrac><mn>1</mn><mn>3</mn></mfrac>", "2(1/3)"),
         ("<mn>2</mn><mo>&#x2062;</mo><mn>3</mn><mo>&#x2062;</mo><mi>x</mi>", "2·3x"),
         ("<mn>3</mn><mo>/</mo><mfrac><mn>1</mn><mn>2</mn></mfrac>", "3/(1/2)"),
