@@ -8,8 +8,11 @@ from unicodedata import decomposition
 
 from trustgraph_prompt.documents.raised_text import SIGNS, formula_script
 
+MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
+"""The tag of a formula of Word and PowerPoint."""
+
 MAX_DEPTH: Final = 100
-"""Levels of a formula that are read as such; deeper ones are their text."""
+"""Levels of a formula; of what is nested more deeply, only the text is taken."""
 
 _LEAVES: Final = ("t", "mi", "mn", "mo", "mtext", "ms")
 _LEFT_OUT: Final = ("annotation", "annotation-xml", "mphantom", "phant", "del")
@@ -46,14 +49,14 @@ def linear(formula: Any) -> str:
 
 
 def _read(element: Any, depth: int) -> str:
-    name = _name(element)
+    name = local_name(element)
     if name in _LEAVES or depth > MAX_DEPTH:
         text = "".join(element.itertext()).replace(_OPEN, "").replace(_CLOSE, "")
         is_word = name in ("mi", "mo") and len(text.strip()) > 1 and text.strip()[0].isalpha()
         return f"{text.strip()}{_APPLY}" if is_word else text
     if name in _LEFT_OUT or name.endswith("Pr"):
         return ""
-    children = [(_name(child), _read(child, depth + 1)) for child in element.iterchildren("*")]
+    children = [(local_name(child), _read(child, depth + 1)) for child in element.iterchildren("*")]
     texts = [text for child, text in children if not child.endswith("Pr")]
     if name in _FORMS and not _has_no_bar(element):
         make, *keys = _FORMS[name]
@@ -151,14 +154,15 @@ def _has_no_bar(element: Any) -> bool:
 def _property(element: Any, name: str, default: str) -> str:
     """A property of a formula of Word, which may be empty."""
     for each in element.iterchildren("*"):
-        if _name(each).endswith("Pr"):
+        if local_name(each).endswith("Pr"):
             for found in each.iterchildren("*"):
-                if _name(found) == name:
+                if local_name(found) == name:
                     return next(iter(found.values()), "")
     return default
 
 
-def _name(element: Any) -> str:
+def local_name(element: Any) -> str:
+    """Return the name of an element without its namespace."""
     return re.split(r"[}:]", element.tag)[-1]
 
 

@@ -13,7 +13,7 @@ from trustgraph_prompt.documents.table_rows import MAX_COLUMNS, Cell, expanded, 
 from trustgraph_prompt.errors import ConfigError
 
 MAX_CELLS: Final = 1_000_000
-"""Of the tables of a page that have merged cells."""
+"""Of all tables of a page that have merged cells."""
 
 SKIPPED: Final = ("script", "style", "template", "noscript", "svg", "math", "select", "textarea")
 LEVELS: Final = {f"h{level}": level for level in range(1, 7)}
@@ -32,10 +32,10 @@ _NO_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 _SCRIPTS: Final = {"sup": 1, "sub": -1}
 _WRITTEN: Final = "written"
-"""The tag of what became text, until it is stripped."""
+"""The tag of elements that became text, until it is stripped."""
 
 _MAX_ROWS: Final = 65_534
-"""Of a cell, as in HTML's standard."""
+"""Of one cell, as in HTML's standard."""
 
 
 def parsed(page: str) -> Any:

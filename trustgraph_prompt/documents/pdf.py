@@ -123,7 +123,7 @@ def _shown(fields: Sequence[Any]) -> Iterator[str]:
     from pypdf.generic import NameObject
 
     value = next((each["/V"] for each in fields if "/V" in each), "")
-    options = next((each["/Opt"] for each in fields if "/Opt" in each), [])
+    options: Any = next((each["/Opt"] for each in fields if "/Opt" in each), [])
     shown = dict(option for option in options if isinstance(option, list) and len(option) == 2)
     for text in value if isinstance(value, list) else [value]:
         if isinstance(text, NameObject):  # of a box that is ticked, or not

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final, NamedTuple
 
+LEVELS: Final = {"superscript": 1, "subscript": -1}
+"""By the names that Word and Excel give to raised and lowered text."""
+
 _PLAIN: Final = "0123456789+-−–=()"
 _RAISED: Final = dict(zip(_PLAIN, "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻⁼⁽⁾", strict=True))
 _LOWERED: Final = dict(zip(_PLAIN, "₀₁₂₃₄₅₆₇₈₉₊₋₋₋₌₍₎", strict=True))
@@ -106,7 +109,7 @@ def _translated(text: str, level: int, letters: dict[str, str] | None = None) ->
 
 
 def _is_mark(text: str, before: str) -> bool:
-    """Whether a raised text is a footnote's mark: the number of a word that is no unit, or of a sentence."""
+    """Whether a raised text marks a footnote: it follows a sentence, or a word that is no unit."""
     if text.isalpha() or not _MARKS.fullmatch(text):
         return False
     if text.startswith("[") or before[-1:] in tuple('.,;:!?”»…"'):

@@ -137,10 +137,10 @@ _ENGLISH = frozenset(
 
 
 def families_of(at: Mapping[str, Sequence[int]], text: str) -> tuple[Family, ...]:
-    """The families of a text in Latin letters, by the places of its words, and its letters.
+    """The families of which a text in Latin letters has the most frequent words and letters.
 
-    None if English, or another language whose names do not change, explains as many of them. Several families
-    may explain a short text equally well.
+    There are several if they have equally many, and none if English, or another language whose names do not
+    change, has as many words. `at` has the places of each word.
     """
 
     def said(words: frozenset[str]) -> int:

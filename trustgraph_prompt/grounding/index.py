@@ -148,7 +148,7 @@ class Index:
     def _declined(self, word: str, families: Sequence[Family]) -> Iterator[str]:
         """The words that are forms of a name in base form.
 
-        If the text may be of several families, only those in capitals with an ending of two letters.
+        If the text may be of several families, only capitalised words with an ending of two letters.
         """
         for family in families:
             for stem, endings in family.stems(word):
