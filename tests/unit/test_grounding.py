@@ -325,6 +325,9 @@ def test_names_of_each_language_with_cases_are_found_and_no_others() -> None:
 
 def test_a_number_is_found_before_its_unit_and_a_name_behind_a_hyphen() -> None:
     assert found("It is 3403m high.", "3403") == (MatchKind.EXACT, ["3403"])
+    assert found("It fell to -5km.", "-5") == (MatchKind.EXACT, ["-5"])
+    assert found("A loss: –$3m.", "-3") == (MatchKind.FOLDED, ["–$3"])
+    assert found("It is .5mm.", "0.5") == (MatchKind.FOLDED, [".5"])
     assert found("The Austro-\nHungarian army.", "Hungarian") == (MatchKind.EXACT, ["Hungarian"])
     assert found("Mount Etna's ash.", "Etna") == (MatchKind.EXACT, ["Etna"])
 

@@ -52,7 +52,7 @@ def stands_alone(text: str, start: int, end: int) -> bool:
         return True
     inner, outer = text[end - 1], text[end]
     if _is_within_word(text, end):
-        is_number_before_unit = text[start].isdigit() and inner.isdigit() and outer.isalpha()
+        is_number_before_unit = not text[start].isalpha() and inner.isdigit() and outer.isalpha()
         return is_number_before_unit and not _EXPONENT.match(text, end)
     return not (outer in _HYPHENS and inner.isalpha() and _LINE_END.match(text, end))
 
