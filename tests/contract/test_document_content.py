@@ -426,6 +426,10 @@ class TestHostileCells:
         assert document.text.startswith("10")
         assert document.text.endswith("y")
 
+    def test_control_characters_around_a_formula_do_not_stop_a_page(self) -> None:
+        fenced = '<mfenced open="\x0f" close="\x0e"><mi>x</mi></mfenced>'
+        assert page(f"<p>a <math>{fenced}</math></p>").text == "a x"
+
     def test_merged_cells_of_a_page_stand_for_no_more_than_a_million(self) -> None:
         body = f"<html><table><tr><td colspan=1000 rowspan=65534>x<td>y{'<tr><td>z' * 1_001}</table>"
         assert "stand for more than 1,000,000 cells" in self.refusal(body.encode(), "a.html")

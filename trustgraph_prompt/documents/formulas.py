@@ -39,9 +39,9 @@ _MATRIX: Final = re.compile(r"([(\[{|])\[([^\[\]]*)\](?=[)\]}|])")
 
 def linear(formula: Any) -> str:
     """Return a formula as one line of text."""
-    text = _read(formula, 0)
-    while _OPEN in text:
-        text = _FRACTION.sub(_placed, text)
+    text, found = _read(formula, 0), 1
+    while found:  # a fraction within others is placed first
+        text, found = _FRACTION.subn(_placed, text)
     text = re.sub(rf"{_APPLY}+(?=[\w√∑∫])", " ", text).replace(_APPLY, "")
     text = re.sub(rf"(?<=\d){_TIMES}(?=\d)", "·", text).replace(_TIMES, "")
     text = text.replace("\N{INVISIBLE SEPARATOR}", ",")
@@ -51,7 +51,7 @@ def linear(formula: Any) -> str:
 def _read(element: Any, depth: int) -> str:
     name = local_name(element)
     if name in _LEAVES or depth > MAX_DEPTH:
-        text = "".join(element.itertext()).replace(_OPEN, "").replace(_CLOSE, "")
+        text = _without_marks("".join(element.itertext()))
         is_word = name in ("mi", "mo") and len(text.strip()) > 1 and text.strip()[0].isalpha()
         return f"{text.strip()}{_APPLY}" if is_word else text
     if name in _LEFT_OUT or name.endswith("Pr"):
@@ -83,7 +83,10 @@ def _with_own_sign(element: Any, name: str, parts: dict[str, str], texts: list[s
         inside = _property(element, "sepChr", "|").join(texts)
         return _property(element, "begChr", "(") + inside + _property(element, "endChr", ")")
     if name == "mfenced":
-        return f"{element.get('open', '(')}{', '.join(texts)}{element.get('close', ')')}"
+        start, end = (
+            _without_marks(element.get(name, usual)) for name, usual in (("open", "("), ("close", ")"))
+        )
+        return f"{start}{', '.join(texts)}{end}"
     return f"[{'; '.join(texts)}]" if name in ("m", "mtable") else "".join(texts)
 
 
@@ -149,6 +152,10 @@ def _has_no_bar(element: Any) -> bool:
     """Whether it is a binomial coefficient, which both formats write as a fraction without a bar."""
     thickness = element.get("linethickness", "").rstrip("%ptxem")
     return thickness == "0" or _property(element, "type", "") == "noBar"
+
+
+def _without_marks(text: str) -> str:
+    return text.replace(_OPEN, "").replace(_CLOSE, "")
 
 
 def _property(element: Any, name: str, default: str) -> str:

@@ -15,7 +15,7 @@ MAX_AREAS: Final = 100_000
 """Merged cells of a sheet."""
 
 _AREA: Final = re.compile(
-    rb'<(?:\w{1,20}:)?mergeCell\s[^<>]{0,100}?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"'
+    rb'<(?:\w{1,20}:)?mergeCell\s[^<>]{0,100}?ref=["\']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})["\']'
 )
 _LONGEST: Final = 200
 _PIECE: Final = 1024 * 1024
