@@ -172,11 +172,11 @@ class TestSymbols:
 
     def test_a_symbol_without_a_character_is_noted_with_its_number(self) -> None:
         document = word('<w:p><w:r><w:t>x </w:t><w:sym w:font="Webdings" w:char="F061"/></w:r></w:p>')
-        assert document.notes == ("1 characters mean something in their font only: U+F061",)
+        assert document.notes == ("1 private-use character in the text: U+F061",)
 
     def test_characters_of_a_private_area_are_noted_in_every_format(self) -> None:
         document = convert(made.pdf(["su\ue000x", "a\ue000"]), "a.pdf")
-        assert document.notes == ("2 characters mean something in their font only: U+E000",)
+        assert document.notes == ("2 private-use characters in the text: U+E000",)
 
 
 class TestWhatIsLeftOut:
@@ -202,6 +202,22 @@ class TestWhatIsLeftOut:
         assert document.notes == ("1 comment not read",)
         blank = convert(made.pdf_with(annotations[:1], "10 10 5 5 re f"), "a.pdf")
         assert (blank.text, blank.notes) == ("name: Ann Lee", ())
+
+    @pytest.mark.parametrize(
+        ("field", "shown"),
+        [
+            ("/T (path) /FT /Tx /V (/usr/bin)", "path: /usr/bin"),
+            ("/T (switch) /FT /Tx /V (Off)", "switch: Off"),
+            ("/FT /Tx /V (Ann)", "Ann"),
+            ("/T (land) /FT /Ch /V (DE) /Opt [[(DE) (Germany)] [(FR) (France)]]", "land: Germany"),
+        ],
+    )
+    def test_a_value_of_a_form_reads_as_it_is_shown(self, field: str, shown: str) -> None:
+        annotations = [
+            f"<< /Subtype /Widget {field} >>",
+            "<< /Subtype /Widget /T (key) /FT /Tx /F 2 /V (hidden) >>",
+        ]
+        assert convert(made.pdf_with(annotations), "a.pdf").text == f"Hello\n{shown}"
 
     def test_a_damaged_form_does_not_lose_its_page(self) -> None:
         document = convert(made.pdf_with(["<< /Subtype /Widget /Parent 7 >>"]), "a.pdf")
@@ -230,10 +246,10 @@ class TestWhatIsLeftOut:
         cell.value, cell.comment = "x", Comment("Why?", "Ann")
         data = io.BytesIO()
         book.save(data)
-        box = "<xdr:wsDr><xdr:sp><xdr:txBody><a:p/></xdr:txBody></xdr:sp></xdr:wsDr>"
+        box = f"<xdr:wsDr>{'<xdr:sp><xdr:txBody><a:p/></xdr:txBody></xdr:sp>' * 2}</xdr:wsDr>"
         files = {"xl/drawings/drawing1.xml": box, "xl/charts/chart1.xml": "<c:chartSpace/>"}
         document = convert(made.changed(data.getvalue(), files), "a.xlsx")
-        assert document.notes == ("1 comment not read", "1 text box not read", "1 chart not read")
+        assert document.notes == ("1 comment not read", "2 text boxes not read", "1 chart not read")
 
     def test_comments_of_word_are_noted(self) -> None:
         comments = {
@@ -378,6 +394,10 @@ class TestCsv:
         text = 'a,b\n"He said \\"hi, you\\" to",5\n"C:\\temp\\\\",6\n'
         assert convert(text.encode(), "a.csv").text == 'a: He said "hi, you" to\nb: 5\n\na: C:\\temp\\\nb: 6'
 
+    def test_a_quote_may_be_escaped_in_a_cell_of_several_lines(self) -> None:
+        text = 'a,b\n"one\nsay \\"x\\" there",5\n'
+        assert convert(text.encode(), "a.csv").text == 'a: one\nsay "x" there\nb: 5'
+
     @pytest.mark.parametrize(("cell", "value"), [('"C:\\dir\\"', "C:\\dir\\"), ('5\\" pipe', '5\\" pipe')])
     def test_a_backslash_at_the_end_of_a_cell_or_without_quotes_is_one(self, cell: str, value: str) -> None:
         assert convert(f"a,b\n{cell},5\n".encode(), "a.csv").text == f"a: {value}\nb: 5"
@@ -406,8 +426,16 @@ class TestHostileCells:
         assert document.text.startswith("10")
         assert document.text.endswith("y")
 
+    def test_control_characters_around_a_formula_do_not_stop_a_page(self) -> None:
+        fenced = '<mfenced open="\x0f" close="\x0e"><mi>x</mi></mfenced>'
+        assert page(f"<p>a <math>{fenced}</math></p>").text == "a x"
+
     def test_merged_cells_of_a_page_stand_for_no_more_than_a_million(self) -> None:
         body = f"<html><table><tr><td colspan=1000 rowspan=65534>x<td>y{'<tr><td>z' * 1_001}</table>"
+        assert "stand for more than 1,000,000 cells" in self.refusal(body.encode(), "a.html")
+
+    def test_blank_rows_beside_a_merged_cell_of_a_page_count(self) -> None:
+        body = f"<html><table><tr>{'<td>' * 2_000}<td rowspan=65534>x{'<tr>' * 1_000}</table>"
         assert "stand for more than 1,000,000 cells" in self.refusal(body.encode(), "a.html")
 
     def test_long_merged_cells_of_word_are_refused(self) -> None:

@@ -90,6 +90,7 @@ def matrix(*rows: str) -> str:
         (with_properties(form("d", e="x"), begChr="|", endChr="|"), "|x|"),
         (with_properties(form("d", e=form("eqArr", e="x, x>0")), begChr="{", endChr=""), "{x, x>0"),
         (with_properties(form("acc", e="x"), chr="\u0302"), "x\u0302"),
+        (form("d", e=with_properties(fraction("5", "2"), type="noBar")), "(5; 2)"),
     ],
 )
 def test_a_formula_of_word_is_a_line(made: str, written: str) -> None:
@@ -107,6 +108,17 @@ def test_a_formula_of_word_is_a_line(made: str, written: str) -> None:
         ("<msqrt><mi>x</mi><mo>+</mo><mn>1</mn></msqrt>", "√(x+1)"),
         ("<mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr></mtable>", "[1, 2]"),
         ("<semantics><mi>x</mi><annotation>x_tex</annotation></semantics>", "x"),
+        ("<mmultiscripts><mi>C</mi><mprescripts/><none/><mn>14</mn></mmultiscripts>", "¹⁴C"),
+        (
+            "<mmultiscripts><mi>C</mi><mn>2</mn><none/><mprescripts/><mn>6</mn><mn>14</mn></mmultiscripts>",
+            "₆¹⁴C₂",
+        ),
+        ("<mn>2</mn><mo>&#x2062;</mo><mfrac><mn>1</mn><mn>3</mn></mfrac>", "2(1/3)"),
+        ("<mn>2</mn><mo>&#x2062;</mo><mn>3</mn><mo>&#x2062;</mo><mi>x</mi>", "2·3x"),
+        ("<mn>3</mn><mo>/</mo><mfrac><mn>1</mn><mn>2</mn></mfrac>", "3/(1/2)"),
+        ("<mo>(</mo><mfrac linethickness='0'><mn>5</mn><mn>2</mn></mfrac><mo>)</mo>", "(5; 2)"),
+        ("<msup><mi>f</mi><mo>′</mo></msup><msup><mn>20</mn><mo>∘</mo></msup>", "f′20°"),
+        ("<mo>lim</mo><mi>x</mi>", "lim x"),
         ("<mstyle><mfrac><mi>a</mi><mi>b</mi></mfrac></mstyle><mi>x</mi>", "(a/b)x"),
     ],
 )

@@ -39,9 +39,10 @@ def test_raised_and_lowered_numbers_and_signs_are_of_unicode(marked: str, writte
         ("1^st^, XIX^e^ siècle, M^me^ Curie", "1st, XIXe siècle, Mme Curie"),
         ("V~max~, x~i~, PM~2.5~, La~0.7~", "Vmax, xi, PM2.5, La0.7"),
         ("^99m^Tc", "99mTc"),
+        ("1.5^*^, 2.5^**^, z^*^", "1.5*, 2.5**, z*"),
     ],
 )
-def test_letters_stay_in_line(marked: str, written: str) -> None:
+def test_letters_and_lone_signs_stay_in_line(marked: str, written: str) -> None:
     assert line(marked) == written
 
 

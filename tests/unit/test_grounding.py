@@ -270,11 +270,11 @@ def test_verb_after_its_prefix_and_a_non_joiner_is_not_a_name() -> None:
         ("v Praze", "Praha", "Praze"),
         ("V Košiciach je zima.", "Košice", "Košiciach"),
         ("u Splitu i Zagrebu", "Split", "Splitu"),
-        ("Vilniuje", "Vilnius", "Vilniuje"),
+        ("Vilniuje yra", "Vilnius", "Vilniuje"),
         ("Viņš ir Rīgā.", "Rīga", "Rīgā"),
-        ("Tallinnas", "Tallinn", "Tallinnas"),
-        ("Budapesten", "Budapest", "Budapesten"),
-        ("Ankarada", "Ankara", "Ankarada"),
+        ("Ta elas Tallinnas.", "Tallinn", "Tallinnas"),
+        ("Budapesten van egy.", "Budapest", "Budapesten"),
+        ("Ankarada bir", "Ankara", "Ankarada"),
         ("malul Dunării", "Dunărea", "Dunării"),
         ("της Αθήνας", "Αθήνα", "Αθήνας"),
         ("на Дунава", "Дунав", "Дунава"),
@@ -305,6 +305,12 @@ def test_name_is_found_in_another_case(text: str, value: str, stands: str) -> No
         ("market", "Mark"),
         ("Nigeria", "Niger"),
         ("לשרון", "רון"),
+        ("Name: Danielle Steel", "Daniel"),
+        ("Name: Georgien\nkm: 5", "Georg"),
+        ("Ludwig van Marken", "Mark"),
+        ("Petrov byl v Praze a v Ostravě.", "Petr"),
+        ("Anna Kowalska była w Warszawie", "Kowalski"),
+        ("Αλεξάνδρα", "Αλέξανδρος"),
     ],
 )
 def test_name_that_only_begins_alike_is_not_found(text: str, value: str) -> None:
@@ -319,6 +325,9 @@ def test_names_of_each_language_with_cases_are_found_and_no_others() -> None:
 
 def test_a_number_is_found_before_its_unit_and_a_name_behind_a_hyphen() -> None:
     assert found("It is 3403m high.", "3403") == (MatchKind.EXACT, ["3403"])
+    assert found("It fell to -5km.", "-5") == (MatchKind.EXACT, ["-5"])
+    assert found("A loss: –$3m.", "-3") == (MatchKind.FOLDED, ["–$3"])
+    assert found("It is .5mm.", "0.5") == (MatchKind.FOLDED, [".5"])
     assert found("The Austro-\nHungarian army.", "Hungarian") == (MatchKind.EXACT, ["Hungarian"])
     assert found("Mount Etna's ash.", "Etna") == (MatchKind.EXACT, ["Etna"])
 

@@ -57,7 +57,7 @@ FORMATS: Final = {
 }
 SUFFIXES: Final = {suffix: name for name, format in FORMATS.items() for suffix in format.suffixes}
 
-_PRIVATE = re.compile("[\ue000-\uf8ff]+")
+_PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]+")
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,99}(?:<\?xml[^>]{0,200}>\s{0,99})?<(?:!doctype\s+html|html)\b", re.IGNORECASE
 )
@@ -97,12 +97,13 @@ def convert(data: bytes, file: str) -> Document:
 
 
 def _private_characters(text: str) -> Iterator[str]:
-    """A note of the characters that mean something in one font only."""
+    """A note of the characters that only their font gives a meaning."""
     counts = Counter("".join(_PRIVATE.findall(text)))
     if counts:
         numbers = ", ".join(f"U+{ord(sign):04X}" for sign, _ in counts.most_common(10))
         more = ", …" if len(counts) > 10 else ""
-        yield f"{counts.total():,} characters mean something in their font only: {numbers}{more}"
+        kind = f"private-use character{'s' * (counts.total() > 1)}"
+        yield f"{counts.total():,} {kind} in the text: {numbers}{more}"
 
 
 def _format(data: bytes, suffix: str) -> str:

@@ -8,12 +8,16 @@ from unicodedata import decomposition
 
 from trustgraph_prompt.documents.raised_text import SIGNS, formula_script
 
+MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
+"""The tag of a formula of Word and PowerPoint."""
+
 MAX_DEPTH: Final = 100
-"""Levels of a formula that are read as such; deeper ones are their text."""
+"""Levels of a formula; of what is nested more deeply, only the text is taken."""
 
 _LEAVES: Final = ("t", "mi", "mn", "mo", "mtext", "ms")
 _LEFT_OUT: Final = ("annotation", "annotation-xml", "mphantom", "phant", "del")
 _APPLY: Final = "\N{FUNCTION APPLICATION}"
+_TIMES: Final = "\N{INVISIBLE TIMES}"
 _OPEN, _CLOSE = "\x0e", "\x0f"
 """Around a fraction until its neighbours are known; no text has them."""
 
@@ -27,41 +31,48 @@ _ATOM: Final = re.compile(
 )
 _PRODUCT: Final = re.compile(r"[\w.,·⋅*\u0300-\u036f]+")
 _FRACTION: Final = re.compile(
-    rf"(?P<left>[\w)\]]?){_OPEN}(?P<inside>[^{_OPEN}{_CLOSE}]*){_CLOSE}(?P<right>(?=[\w(√∑∫{_OPEN}]))?"
+    rf"(?P<left>[\w)\]/{_TIMES}]?){_OPEN}(?P<inside>[^{_OPEN}{_CLOSE}]*){_CLOSE}"
+    rf"(?P<right>(?=[\w(√∑∫{_OPEN}{_TIMES}]))?"
 )
 _MATRIX: Final = re.compile(r"([(\[{|])\[([^\[\]]*)\](?=[)\]}|])")
 
 
 def linear(formula: Any) -> str:
     """Return a formula as one line of text."""
-    text = _read(formula, 0)
-    while _OPEN in text:
-        text = _FRACTION.sub(_placed, text)
+    text, found = _read(formula, 0), 1
+    while found:  # a fraction within others is placed first
+        text, found = _FRACTION.subn(_placed, text)
     text = re.sub(rf"{_APPLY}+(?=[\w√∑∫])", " ", text).replace(_APPLY, "")
-    text = text.replace("\N{INVISIBLE TIMES}", "").replace("\N{INVISIBLE SEPARATOR}", ",")
+    text = re.sub(rf"(?<=\d){_TIMES}(?=\d)", "·", text).replace(_TIMES, "")
+    text = text.replace("\N{INVISIBLE SEPARATOR}", ",")
     return " ".join(_MATRIX.sub(r"\1\2", text).split())
 
 
 def _read(element: Any, depth: int) -> str:
-    name = _name(element)
+    name = local_name(element)
     if name in _LEAVES or depth > MAX_DEPTH:
-        text = "".join(element.itertext()).replace(_OPEN, "").replace(_CLOSE, "")
-        return f"{text.strip()}{_APPLY}" if name == "mi" and len(text.strip()) > 1 else text
+        text = _without_marks("".join(element.itertext()))
+        is_word = name in ("mi", "mo") and len(text.strip()) > 1 and text.strip()[0].isalpha()
+        return f"{text.strip()}{_APPLY}" if is_word else text
     if name in _LEFT_OUT or name.endswith("Pr"):
         return ""
-    children = [(_name(child), _read(child, depth + 1)) for child in element.iterchildren("*")]
+    children = [(local_name(child), _read(child, depth + 1)) for child in element.iterchildren("*")]
     texts = [text for child, text in children if not child.endswith("Pr")]
-    if name in _FORMS:
+    if name in _FORMS and not _has_no_bar(element):
         make, *keys = _FORMS[name]
         parts: dict[Any, str] = {**dict(children), **dict(enumerate(texts)), None: "".join(texts)}
         return str(make(*(parts.get(key, "") for key in keys)))
     if name in _SEPARATORS:
         return _SEPARATORS[name].join(texts)
-    return _of_word(element, name, dict(children), texts)
+    if name == "mmultiscripts":
+        return _with_scripts_around(children)
+    return _with_own_sign(element, name, dict(children), texts)
 
 
-def _of_word(element: Any, name: str, parts: dict[str, str], texts: list[str]) -> str:
+def _with_own_sign(element: Any, name: str, parts: dict[str, str], texts: list[str]) -> str:
     """The forms that have a character of their own."""
+    if name in ("f", "mfrac"):
+        return "; ".join(texts)
     if name == "nary":
         sign = _property(element, "chr", "∫")
         return _with_scripts(sign, parts.get("sub", ""), parts.get("sup", "")) + parts.get("e", "")
@@ -72,7 +83,10 @@ def _of_word(element: Any, name: str, parts: dict[str, str], texts: list[str]) -
         inside = _property(element, "sepChr", "|").join(texts)
         return _property(element, "begChr", "(") + inside + _property(element, "endChr", ")")
     if name == "mfenced":
-        return f"{element.get('open', '(')}{', '.join(texts)}{element.get('close', ')')}"
+        start, end = (
+            _without_marks(element.get(name, usual)) for name, usual in (("open", "("), ("close", ")"))
+        )
+        return f"{start}{', '.join(texts)}{end}"
     return f"[{'; '.join(texts)}]" if name in ("m", "mtable") else "".join(texts)
 
 
@@ -101,6 +115,17 @@ def _with_scripts(base: str, below: str, above: str) -> str:
     return f"{base}{_script(below, -1)}{_script(above, 1)}{space}{function}"
 
 
+def _with_scripts_around(children: list[tuple[str, str]]) -> str:
+    """A base with lower and upper scripts in turn: those after it and, behind a mark, those before it."""
+    names, (base, *scripts) = [name for name, _ in children], [text for _, text in children] or [""]
+    mark = names.index("mprescripts") - 1 if "mprescripts" in names else len(scripts)
+    after, before = (
+        "".join(_script(text, (-1, 1)[place % 2]) for place, text in enumerate(some))
+        for some in (scripts[:mark], scripts[mark + 1 :])
+    )
+    return f"{before}{base}{after}"
+
+
 def _script(text: str, level: int) -> str:
     text = text.strip().rstrip(_APPLY)
     if (written := formula_script(text, level)) is not None:
@@ -123,17 +148,28 @@ def _grouped(text: str, is_script: bool = False) -> str:
     return text if is_atom else f"({text})"
 
 
+def _has_no_bar(element: Any) -> bool:
+    """Whether it is a binomial coefficient, which both formats write as a fraction without a bar."""
+    thickness = element.get("linethickness", "").rstrip("%ptxem")
+    return thickness == "0" or _property(element, "type", "") == "noBar"
+
+
+def _without_marks(text: str) -> str:
+    return text.replace(_OPEN, "").replace(_CLOSE, "")
+
+
 def _property(element: Any, name: str, default: str) -> str:
     """A property of a formula of Word, which may be empty."""
     for each in element.iterchildren("*"):
-        if _name(each).endswith("Pr"):
+        if local_name(each).endswith("Pr"):
             for found in each.iterchildren("*"):
-                if _name(found) == name:
+                if local_name(found) == name:
                     return next(iter(found.values()), "")
     return default
 
 
-def _name(element: Any) -> str:
+def local_name(element: Any) -> str:
+    """Return the name of an element without its namespace."""
     return re.split(r"[}:]", element.tag)[-1]
 
 

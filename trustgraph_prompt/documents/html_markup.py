@@ -13,7 +13,7 @@ from trustgraph_prompt.documents.table_rows import MAX_COLUMNS, Cell, expanded, 
 from trustgraph_prompt.errors import ConfigError
 
 MAX_CELLS: Final = 1_000_000
-"""Of the tables of a page that have merged cells."""
+"""Of all tables of a page that have merged cells."""
 
 SKIPPED: Final = ("script", "style", "template", "noscript", "svg", "math", "select", "textarea")
 LEVELS: Final = {f"h{level}": level for level in range(1, 7)}
@@ -32,10 +32,10 @@ _NO_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 _SCRIPTS: Final = {"sup": 1, "sub": -1}
 _WRITTEN: Final = "written"
-"""The tag of what became text, until it is stripped."""
+"""The tag of elements that became text, until it is stripped."""
 
 _MAX_ROWS: Final = 65_534
-"""Of a cell, as in HTML's standard."""
+"""Of one cell, as in HTML's standard."""
 
 
 def parsed(page: str) -> Any:
@@ -144,17 +144,22 @@ def _replace_merged_cells(tree: Any) -> None:
     from lxml import etree
 
     count = 0
+
+    def counted(rows: Iterable[list[Cell]]) -> Iterator[list[Cell]]:
+        nonlocal count
+        for cells in rows:
+            count += sum(cell.columns for cell in cells)
+            if count > MAX_CELLS:
+                raise ConfigError(f"its merged cells stand for more than {MAX_CELLS:,} cells; split it")
+            yield cells
+
     for table in list(tree.iter("table")):
         for_layout = next(table.iterdescendants("table", *LEVELS), None) is not None
         if for_layout or not table.xpath("boolean(.//*[@colspan > 1 or @rowspan > 1])"):
             continue
         etree.strip_elements(table, *SKIPPED, with_tail=False)
-        rows, texts = list(table.iter("tr")), []
-        for cells in headed(expanded(_cells(rows))):
-            count += len(cells)
-            if count > MAX_CELLS:
-                raise ConfigError(f"its merged cells stand for more than {MAX_CELLS:,} cells; split it")
-            texts.append(cells)
+        rows = list(table.iter("tr"))
+        texts = list(headed(expanded(counted(_cells(rows)))))
         for row, cells in zip(rows, texts, strict=True):
             row.clear(keep_tail=True)
             for text in cells:

@@ -15,7 +15,7 @@ MAX_AREAS: Final = 100_000
 """Merged cells of a sheet."""
 
 _AREA: Final = re.compile(
-    rb'<(?:\w{1,20}:)?mergeCell\s[^<>]{0,100}?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"'
+    rb'<(?:\w{1,20}:)?mergeCell\s[^<>]{0,100}?ref=["\']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})["\']'
 )
 _LONGEST: Final = 200
 _PIECE: Final = 1024 * 1024
@@ -68,9 +68,10 @@ def _spread(rows: Iterable[list[str]], areas: dict[int, list[Area]]) -> Iterator
         merged |= {area: "".join(row[area.column :][:1]) for area in begun}
         continued: set[int] = set()
         for area, text in merged.items():
-            repeated += area.columns * (len(text) + 1)
+            between = [""] * (area.column - len(row))
+            repeated += len(between) + area.columns * (len(text) + 1)
             check_repeated(repeated)
-            row += [""] * (area.column - len(row))
+            row += between
             row[area.column : area.column + area.columns] = [text] * area.columns
             continued.update(range(area.column + 1, area.column + area.columns))
         yield merged_row(row, continued, has_own)

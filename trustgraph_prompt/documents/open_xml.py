@@ -1,4 +1,4 @@
-"""Makes the variants of Word, PowerPoint and Excel files such that the libraries read them."""
+"""Rewrites variants of Word, PowerPoint and Excel files into the form that the libraries read."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def open_xml(read: Callable[[bytes, str], Document]) -> Callable[[bytes, str], D
     """Return a reader of all variants of a format; its notes count what is left out."""
 
     def read_variant(data: bytes, file: str) -> Document:
-        usual = _usual(data)
-        document = read(usual, file)
-        return replace(document, notes=(*document.notes, *_left_out(usual)))
+        normalized = _normalized(data)
+        document = read(normalized, file)
+        return replace(document, notes=(*document.notes, *_left_out(normalized)))
 
     return read_variant
 
 
-def _usual(data: bytes) -> bytes:
-    """The same file as a document, in the transitional form of the standard."""
+def _normalized(data: bytes) -> bytes:
+    """The same file with the content type of a document, and the namespaces of the transitional form."""
     with ZipFile(BytesIO(data)) as archive:
         types = archive.read(_TYPES)
         for pattern, usual in _OTHER_TYPES:
@@ -65,7 +65,7 @@ def _usual(data: bytes) -> bytes:
 
 
 def _left_out(data: bytes) -> Iterator[str]:
-    """What a file has beside what is read, and how much of it."""
+    """Notes that count the parts of a file that are not read."""
     with ZipFile(BytesIO(data)) as archive:
         for kind, pattern, tag in _LEFT_OUT:
             members = [name for name in archive.namelist() if re.fullmatch(pattern, name)]

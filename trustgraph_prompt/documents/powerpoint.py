@@ -7,14 +7,13 @@ from io import BytesIO
 from typing import Any, Final
 
 from trustgraph_prompt.documents.document import Document
-from trustgraph_prompt.documents.formulas import linear
+from trustgraph_prompt.documents.formulas import MATH, linear
 from trustgraph_prompt.documents.raised_text import Run, joined
 from trustgraph_prompt.documents.symbol_fonts import with_characters
 from trustgraph_prompt.documents.table_rows import Cell, expanded, headed
 from trustgraph_prompt.documents.writer import TextWriter
 
 _A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
 _ALTERNATIVES: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 
 
@@ -77,7 +76,7 @@ def _runs(paragraph: Any) -> Iterator[Run]:
         elif child.tag == _A + "br":
             yield Run("\n")
         else:
-            yield from (Run(linear(formula)) for formula in child.iter(_MATH))
+            yield from (Run(linear(formula)) for formula in child.iter(MATH))
 
 
 def _level(run: Any) -> int:

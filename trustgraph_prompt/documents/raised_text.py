@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final, NamedTuple
 
+LEVELS: Final = {"superscript": 1, "subscript": -1}
+"""By the names that Word and Excel give to raised and lowered text."""
+
 _PLAIN: Final = "0123456789+-−–=()"
 _RAISED: Final = dict(zip(_PLAIN, "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻⁼⁽⁾", strict=True))
 _LOWERED: Final = dict(zip(_PLAIN, "₀₁₂₃₄₅₆₇₈₉₊₋₋₋₌₍₎", strict=True))
-_RAISED_LETTERS: Final = {"n": "ⁿ", "i": "ⁱ"}
+_RAISED_LETTERS: Final = {"n": "ⁿ", "i": "ⁱ", "∘": "°"} | {sign: sign for sign in "°′″‴"}
 _LOWERED_LETTERS: Final = dict(zip("aehijklmnoprstuvx", "ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", strict=True))
 SIGNS: Final = "".join({*_RAISED.values(), *_LOWERED.values(), *"ⁿⁱˣ", *_LOWERED_LETTERS.values()})
 """All raised and lowered characters that are written here."""
@@ -31,7 +34,10 @@ _UNIT = re.compile(  # and functions and variables, whose raised number is a pow
     r"|alpha|beta|gamma|delta|chi|eta|rho|phi|psi|sigma|lambda|omega",
     re.IGNORECASE,
 )
-_OPERATORS = {1: re.compile(r"[\d+=−×·/*,]|\A[-–]"), -1: re.compile(r"[+=−×/*,]|\A[-–]")}
+_OPERATORS = {  # with what they are applied to: a lone * tells of significance
+    1: re.compile(r"(?=.*\w)(?:[\d+=−×·/*,]|\A[-–])"),
+    -1: re.compile(r"(?=.*\w)(?:[+=−×/*,]|\A[-–])"),
+}
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
@@ -103,7 +109,7 @@ def _translated(text: str, level: int, letters: dict[str, str] | None = None) ->
 
 
 def _is_mark(text: str, before: str) -> bool:
-    """Whether a raised text is a footnote's mark: the number of a word that is no unit, or of a sentence."""
+    """Whether a raised text marks a footnote: it follows a sentence, or a word that is no unit."""
     if text.isalpha() or not _MARKS.fullmatch(text):
         return False
     if text.startswith("[") or before[-1:] in tuple('.,;:!?”»…"'):

@@ -11,12 +11,14 @@ from trustgraph_prompt.documents.writer import MAX_CHARACTERS
 from trustgraph_prompt.errors import ConfigError
 
 MAX_COLUMNS: Final = 1_000
-"""That a cell is wide, as in HTML's standard."""
+"""Of one cell, as in HTML's standard."""
 
 _MAX_HEADERS: Final = 3
 _HEAD: Final = 8
+"""First rows that are searched for titles."""
+
 _NUMBER: Final = re.compile(r"(?!(?:19|20)\d\d\Z)[-+−]?[\d.,\s]*\d[%\s]?")
-"""What no column is called: a number that is no year."""
+"""A number that is no year: no column has such a name."""
 
 
 class Cell(NamedTuple):
@@ -79,7 +81,7 @@ def headed(rows: Iterable[list[str]]) -> Iterator[list[str]]:
     for row in rest:
         if not _is_alone(row):
             headers, below = [row], next(rest, None)
-            while below is not None and len(headers) < _MAX_HEADERS and _goes_on(headers[-1], below):
+            while below is not None and len(headers) < _MAX_HEADERS and _continues(headers[-1], below):
                 headers.append(below)
                 below = next(rest, None)
             columns = zip_longest(*headers, fillvalue="")
@@ -111,7 +113,7 @@ def _is_alone(row: list[str]) -> bool:
     return sum(map(bool, row)) < 2
 
 
-def _goes_on(header: list[str], below: list[str]) -> bool:
+def _continues(header: list[str], below: list[str]) -> bool:
     """Whether a row has the names below the merged cells of a header, and nothing new elsewhere."""
     continued: set[int] = getattr(header, "continued", set())
     merged = continued | {column - 1 for column in continued}

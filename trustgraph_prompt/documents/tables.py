@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 from trustgraph_prompt.documents.document import Document
 from trustgraph_prompt.documents.merged_areas import with_merged_cells
-from trustgraph_prompt.documents.raised_text import Run, joined
+from trustgraph_prompt.documents.raised_text import LEVELS, Run, joined
 from trustgraph_prompt.documents.table_rows import titled
 from trustgraph_prompt.documents.text import decode_any
 from trustgraph_prompt.documents.writer import TextWriter
@@ -23,11 +23,10 @@ MAX_CELLS: Final = 10_000_000
 """Of all tables of a file, blank ones and rows included: a cell far out brings millions of them."""
 
 _SAMPLE: Final = 64 * 1024
-_LEVELS: Final = {"superscript": 1, "subscript": -1}
 _STATED: Final = re.compile(r"\"?sep=([^\w\s\"]|\t)\"?\r?\n", re.IGNORECASE)
-"""The delimiter, as Excel wants it told in the first line."""
+"""The first line by which a file tells Excel its delimiter."""
 
-_ESCAPED: Final = re.compile(r"(?:^|[,;\t|])\"[^\"\r\n]*\\\"(?![,;\t|\"\r\n]|\Z)", re.MULTILINE)
+_ESCAPED: Final = re.compile(r"(?:^|[,;\t|])\"[^\"]*\\\"(?![,;\t|\"\r\n]|\Z)", re.MULTILINE)
 """A quote in a quoted cell, written `\\\"`: at the end of a cell it would be a backslash."""
 
 _LITERAL: Final = re.compile(r"\\\\|\\(?!\")")
@@ -122,4 +121,4 @@ def _shown(value: object) -> str:
 
 def _run(part: Any) -> Run:
     font = getattr(part, "font", None)
-    return Run(str(part), _LEVELS.get(getattr(font, "vertAlign", None) or "", 0))
+    return Run(str(part), LEVELS.get(getattr(font, "vertAlign", None) or "", 0))

@@ -8,22 +8,20 @@ from io import BytesIO
 from typing import Any, Final
 
 from trustgraph_prompt.documents.document import Document
-from trustgraph_prompt.documents.formulas import linear
+from trustgraph_prompt.documents.formulas import MATH, linear, local_name
 from trustgraph_prompt.documents.html import write_page
-from trustgraph_prompt.documents.raised_text import Run, joined
+from trustgraph_prompt.documents.raised_text import LEVELS, Run, joined
 from trustgraph_prompt.documents.symbol_fonts import character, with_characters
 from trustgraph_prompt.documents.table_rows import Cell, expanded, headed
 from trustgraph_prompt.documents.writer import TextWriter
 
 _W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
 _RELATION: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _NOTE_KINDS: Final = ("footnote", "endnote")
 _NO_TEXT: Final = frozenset(("Fallback", "del", "moveFrom", "pPr", "rPr", "rt"))
 """What was deleted, what repeats something for older programs, properties, and readings."""
 
 _SIGNS: Final = {"tab": "\t", "br": "\n", "cr": "\n", "p": "\n", "noBreakHyphen": "-"}
-_LEVELS: Final = {"superscript": 1, "subscript": -1}
 _HEADING = re.compile(r"heading ([1-9])\Z", re.IGNORECASE)
 _MAX_STYLES: Final = 20
 """Styles that one builds on, one upon the other: a hostile file has circles."""
@@ -88,7 +86,7 @@ def _outermost(parent: Any, *tags: str) -> Iterator[Any]:
     for child in parent.iterchildren("*"):
         if child.tag in tags:
             yield child
-        elif _name(child) not in _NO_TEXT:
+        elif local_name(child) not in _NO_TEXT:
             yield from _outermost(child, *tags)
 
 
@@ -107,10 +105,10 @@ class _TextOf:
 
         walker = etree.iterwalk(element, events=("start",))
         for _, each in walker:
-            name = _name(each)
+            name = local_name(each)
             if name in _NO_TEXT:
                 walker.skip_subtree()
-            elif each.tag == _MATH:
+            elif each.tag == MATH:
                 yield Run(linear(each))
                 walker.skip_subtree()
             elif name == "t":
@@ -124,7 +122,7 @@ class _TextOf:
         run = text.getparent()
         properties = {each.tag: each for each in run[0]} if len(run) and run[0].tag == _W + "rPr" else {}
         style = _attribute(properties.get(_W + "rStyle"), "val")
-        level = _LEVELS.get(_attribute(self._property(properties, style, "vertAlign"), "val"), 0)
+        level = LEVELS.get(_attribute(self._property(properties, style, "vertAlign"), "val"), 0)
         font = self._property(properties, style, "rFonts")
         content = with_characters(text.text or "", _attribute(font, "ascii") or _attribute(font, "hAnsi"))
         return Run(content, level, level > 0 and self._is_reference(run, style))
@@ -191,7 +189,3 @@ def _notes(relations: Iterable[Any], text_of: _TextOf) -> Iterator[tuple[tuple[s
 
 def _attribute(element: Any, name: str) -> str:
     return "" if element is None else str(element.get(_W + name, ""))
-
-
-def _name(element: Any) -> str:
-    return str(element.tag.rpartition("}")[2])

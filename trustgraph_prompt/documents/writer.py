@@ -20,7 +20,8 @@ _NOT_TEXT = re.compile(r"[\0\ud800-\udfff]")
 
 def not_read(count: int, kind: str) -> str:
     """Return a note that tells how much of a kind of a document's parts is not in its text."""
-    return f"{count:,} {kind}{'s' * (count > 1)} not read"
+    plural = "es" if kind.endswith("x") else "s"
+    return f"{count:,} {kind}{plural * (count > 1)} not read"
 
 
 class Headings:

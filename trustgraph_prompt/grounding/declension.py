@@ -55,11 +55,11 @@ class Family:
 _FINNIC = r"(?:e?n|ssa|sta|lla|lta|lle|ksi|na|s|st|l|lt|le|ga)"
 _LATIN = (
     Family(  # Slavic
-        r""": a u i e (?<![rlkgj])ie (?<=[nsczwpm])i[au] y owi ovi evi em iem om u ou ju jem ja ow ov ev ami
+        r""": a u i e (?<![rlkgj])ie (?<=[nsczwpm])i[au] y owi ovi evi em iem om u ou ju jem ja ami
            ach ech ima; a: y i e (?<![rlkgj])ie ovi ou o u om oj ej iej ami ach am ama ah; o: a u em om ie e
            im ech ach ima; e: a u em im ich ego iego eho emu iemu ym ami iami iach ach ih ima ama o am m mu
            mi go ych ch; i|y: iego ego eho iemu emu im ym ich ych em om og oga ome omu ach ech iach am ami i
-           mi ih u a""",
+           mi ih u""",
         "k$>c k$>cz g$>z g$>dz h$>z ch$>s r$>rz t$>c d$>dz i?e(?=.$)> a(?=[cr]$)>",
         """w z v ve we na nie nije nic sie s o i a to do by oraz przez dla po od za ze jest sa byl byla bylo
            bilo je se si su so pro pri ku k u iz ki koji bio bila kao jako jak ale nebo alebo ili ali tak tako
@@ -115,11 +115,11 @@ _LATIN = (
 )
 _BY_ALPHABET = {
     "\u0370\u03ff": Family(  # Greek
-        """οσ|ο|ον: ου ο ε οι ων ουσ ον α; ασ|ησ|εσ|ουσ: α η ου ουσ εσ ων; α|η: ασ ησ εσ ων εωσ;
+        """οσ|ο|ον: ου ο ε οι ων ουσ ον; ον: α; ασ|ησ|εσ|ουσ: α η ου ουσ εσ ων; α|η: ασ ησ εσ ων εωσ;
            ι: ιου ια ιων; ων: ωνα ωνοσ; οι: ων ουσ"""
     ),
     "\u0400\u052f": Family(  # Cyrillic
-        """: та те то а у ю ом ым ем єм е і и ї ові еві єві ами ах ам ів ов ев ою ът ят ата ите ове овете я;
+        """: та те то а у ю ом ым ем єм е і и ї ові еві єві ами ах ам ою ът ят ата ите ове овете я;
            й: я ю ем єм ї е и і еві єві; ь: я ю і и ем єм ям ях ями ью; а|ая: и і ы у ую ою ой ої е ата та;
            я: і ї и ю ею єю ей е ята ям; о: а у ом ові е і и ами ах то; е: я ю ем і и єм го му м то ого ому;
            ий|ій|ый|ой|и: ем ого ому его ему им ым ім ом их ых ими ыми ия ият;
@@ -137,9 +137,10 @@ _ENGLISH = frozenset(
 
 
 def families_of(at: Mapping[str, Sequence[int]], text: str) -> tuple[Family, ...]:
-    """The families of a text in Latin letters, by the places of its words, and its letters.
+    """The families of which a text in Latin letters has the most frequent words and letters.
 
-    None if English, or by more another language whose names do not change, explains it. All if nothing does.
+    There are several if they have equally many, and none if English, or another language whose names do not
+    change, has as many words. `at` has the places of each word.
     """
 
     def said(words: frozenset[str]) -> int:
@@ -151,7 +152,7 @@ def families_of(at: Mapping[str, Sequence[int]], text: str) -> tuple[Family, ...
     letters = Counter(_ACCENTED.findall(text[:_SAMPLE].lower()))
     by_family = [said(each.words) + sum(map(letters.__getitem__, each.words)) for each in _LATIN]
     most = max(by_family)
-    if max(map(said, _UNINFLECTED)) > most or (english and english >= most):
+    if max(english, *map(said, _UNINFLECTED)) >= most:
         return ()
     return tuple(family for family, count in zip(_LATIN, by_family, strict=True) if count == most)
 

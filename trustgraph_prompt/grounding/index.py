@@ -52,7 +52,7 @@ def stands_alone(text: str, start: int, end: int) -> bool:
         return True
     inner, outer = text[end - 1], text[end]
     if _is_within_word(text, end):
-        is_number_before_unit = text[start].isdigit() and inner.isdigit() and outer.isalpha()
+        is_number_before_unit = not text[start].isalpha() and inner.isdigit() and outer.isalpha()
         return is_number_before_unit and not _EXPONENT.match(text, end)
     return not (outer in _HYPHENS and inner.isalpha() and _LINE_END.match(text, end))
 
@@ -148,7 +148,7 @@ class Index:
     def _declined(self, word: str, families: Sequence[Family]) -> Iterator[str]:
         """The words that are forms of a name in base form.
 
-        If the text may be of several families, only those in capitals with an ending of two letters.
+        If the text may be of several families, only capitalised words with an ending of two letters.
         """
         for family in families:
             for stem, endings in family.stems(word):

@@ -74,7 +74,7 @@ def sign_before(text: str, start: int) -> Sign:
 
 
 def begins_number(text: str, start: int) -> bool:
-    """Whether a number that begins at `start`, if one does, has no other sign or point in the text."""
+    """Whether no sign or point of a number is cut off before `start`; true where no number begins."""
     signed = _SIGNED.match(text, start)
     if not signed and not text[start].isdigit():
         return True
@@ -83,7 +83,10 @@ def begins_number(text: str, start: int) -> bool:
 
 
 def value_of(written: str) -> tuple[str, str | None]:
-    """3,403, 3403, 3 403.0 and 3.403e3 are the same number; 1.234 may stand for 1234, and for 1.234."""
+    """The value of a number, and its second reading if it has one.
+
+    3,403, 3403, 3 403.0 and 3.403e3 are the same number; 1.234 may stand for 1234, and for 1.234.
+    """
     if not written.isascii():
         written = "".join(str(unicodedata.digit(each, "-" if each == "\u2212" else each)) for each in written)
     if _GROUPED.fullmatch(written):
