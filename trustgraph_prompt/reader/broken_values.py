@@ -32,7 +32,7 @@ def _token(markers: Markers) -> re.Pattern[str]:
     nothing = (
         rf'(?:[^"{{}}[\]\n{first}]++|"{grammar.CHARACTERS_IN_LINE}"|{pair}'
         rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])"
-        rf"|(?!{mark}|(?:{markers.begun})\Z)[{first}])*+"
+        rf"|(?=[{first}])(?!{mark}|(?:{markers.begun})\Z).)*+"
     )
     opens = rf"(?:[{{[](?=[{{[])|(?:{pair}|{bracket}){nothing})++"
     return re.compile(

@@ -13,22 +13,22 @@ FENCE = re.compile(r"`{3,}|~{3,}")
 class Markers:
     """The patterns for the notations of thinking that are known, and `own`, one more.
 
-    With `bracketed` False, marks that begin with a bracket are not found.
+    With `rare` False, only marks that begin with "<" are found, which is faster.
     """
 
-    def __init__(self, own: Notation | None, *, bracketed: bool = True) -> None:
+    def __init__(self, own: Notation | None, *, rare: bool = True) -> None:
         tokens = (*TOKENS, *((own,) if own else ()))
         tag_closes = any_of(closes for _, closes in TAGS)
         known = [mark for notation in (*TAGS, *tokens) for mark in notation]
-        marks = [mark for mark in known if bracketed or mark[0] != "["]
+        marks = [mark for mark in known if rare or mark[0] == "<"]
         closing = {closes for _, closes in (*TAGS, *tokens)}.intersection(marks)
         self._own = own
-        self._bracketed = [mark[1:].lower() for mark in known if mark[0] == "["]
+        self._rare = [mark[1:].lower() for mark in known if mark[0] != "<"]
         self.mark = any_of(marks)
         self.begun = any_of(known, begun=True)
         after_bracket = any_of(mark[1:] for mark in marks if mark[0] == "[")
         self.bracket = r"[{[]" + (f"(?!{after_bracket})" if after_bracket else "")
-        self.first = re.escape("".join({mark[0] for mark in known} - {"["}))
+        self.first = re.escape("".join({mark[0] for mark in marks} - {"["}))
         self.tokens = frozenset(opens.lower() for opens, _ in tokens)
         self.closes = {opens.lower(): _compiled(re.escape(closes)) for opens, closes in tokens}
         self.closes |= {opens: _compiled(tag_closes) for opens, _ in TAGS}
@@ -36,9 +36,7 @@ class Markers:
         # Each alternative begins with a fixed character, so that the search can skip to it.
         landmark = rf"```+|~~~+|{self.mark}"
         self.objects = _compiled(rf"\{{|{landmark}")
-        first = "".join(f"{re.escape(mark)}|" for mark in own or () if mark in marks)
-        array = r'\[(?=\s*+(?:[]\[{"\d\-]|\Z))'  # no known mark goes on like this, but one's own may
-        self.values = _compiled(rf"\{{|{first}{array}|{landmark}|\[(?=\s*+[tfn])")
+        self.values = _compiled(rf'\{{|{landmark}|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))')
         # Text without landmarks; then runs of the same landmark, which are passed at once.
         plain = rf"[^`~{{[{self.first}]*+"
         self.plain = _compiled(plain)
@@ -50,10 +48,9 @@ class Markers:
         self._partial = _compiled(rf"(?:`+|~+|{self.begun})\Z")
 
     def for_text(self, text: str) -> Markers:
-        """The patterns that find all marks in a text; to look for one at each bracket takes time."""
+        """The patterns that find all marks in a text. To look for one at each bracket takes time."""
         lowered = text.lower()
-        has_bracketed = any(rest in lowered for rest in self._bracketed)
-        return self if has_bracketed else _without_bracketed(self._own)
+        return self if any(rest in lowered for rest in self._rare) else _without_rare(self._own)
 
     def partial_landmark(self, window: str, position: int) -> int:
         """Where after `position` a landmark may begin whose rest comes with the next chunk."""
@@ -63,12 +60,13 @@ class Markers:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
+    # of ASCII only: `lower` does not fold all that matches otherwise, such as the long s
+    return re.compile(pattern, re.IGNORECASE | re.ASCII)
 
 
 @cache
-def _without_bracketed(own: Notation | None) -> Markers:
-    return Markers(own, bracketed=False)
+def _without_rare(own: Notation | None) -> Markers:
+    return Markers(own, rare=False)
 
 
 markers_of = cache(Markers)
