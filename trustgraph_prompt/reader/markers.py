@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, cached_property
 
 from trustgraph_prompt.json_text.thinking import TAGS, TOKENS, Notation, any_of
+
+_MANY = 50  # characters; where brackets are closer than that, a mark is not looked for at each without need
 
 FENCE = re.compile(r"`{3,}|~{3,}")
 
@@ -23,7 +25,9 @@ class Markers:
         marks = [mark for mark in known if rare or mark[0] == "<"]
         closing = {closes for _, closes in (*TAGS, *tokens)}.intersection(marks)
         self._own = own
-        self._rare = [mark[1:].lower() for mark in known if mark[0] != "<"]
+        others = [mark for mark in known if mark[0] != "<"]
+        self._rare = [mark[1:].lower() for mark in others]
+        self._rare_firsts = {*"".join(mark[0].lower() + mark[0].upper() for mark in others)}
         self.mark = any_of(marks)
         self.begun = any_of(known, begun=True)
         after_bracket = any_of(mark[1:] for mark in marks if mark[0] == "[")
@@ -47,10 +51,21 @@ class Markers:
         self.more_ends = _compiled(rf"(?:{plain}(?:{any_of(closing)}))++")
         self._partial = _compiled(rf"(?:`+|~+|{self.begun})\Z")
 
+    @cached_property
+    def _without_rare(self) -> Markers:
+        return Markers(self._own, rare=False)
+
     def for_text(self, text: str) -> Markers:
-        """The patterns that find all marks in a text. To look for one at each bracket takes time."""
+        """The patterns that find all marks in a text, and not more of them than that takes."""
+        for first in self._rare_firsts:
+            if first in text:
+                break
+        else:
+            return self._without_rare
+        if text.count("[") < len(text) // _MANY:
+            return self
         lowered = text.lower()
-        return self if any(rest in lowered for rest in self._rare) else _without_rare(self._own)
+        return self if any(rest in lowered for rest in self._rare) else self._without_rare
 
     def partial_landmark(self, window: str, position: int) -> int:
         """Where after `position` a landmark may begin whose rest comes with the next chunk."""
@@ -62,11 +77,6 @@ class Markers:
 def _compiled(pattern: str) -> re.Pattern[str]:
     # of ASCII only: `lower` does not fold all that matches otherwise, such as the long s
     return re.compile(pattern, re.IGNORECASE | re.ASCII)
-
-
-@cache
-def _without_rare(own: Notation | None) -> Markers:
-    return Markers(own, rare=False)
 
 
 markers_of = cache(Markers)
