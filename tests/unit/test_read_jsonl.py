@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.layouts import NOTATIONS
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
+from trustgraph_prompt.errors import ConfigError, Reason, StructuredOutputInvalid
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 
 DEFINITIONS = Contract.from_schema(
@@ -370,6 +370,12 @@ def test_thinking_of_ones_own_notation_is_skipped_where_it_is_given() -> None:
     assert read(text, DEFINITIONS, thinking=("[[MUSE", "MUSE]]")).value == BOTH[1:]
     json_contract = Contract.from_schema({"type": "object", "required": ["entity"]})
     assert read(text, json_contract, thinking=("[[MUSE", "MUSE]]")).value == BOTH[1]
+
+
+@pytest.mark.parametrize("marks", [("", ""), ("{", "}"), ("a b", "c d"), ("```thinking", "```")])
+def test_marks_that_values_could_begin_with_are_refused(marks: tuple[str, str]) -> None:
+    with pytest.raises(ConfigError, match="cannot mark thinking"):
+        read(ONE, DEFINITIONS, thinking=marks)
 
 
 def test_a_letter_that_merely_folds_to_one_of_a_mark_makes_none() -> None:
