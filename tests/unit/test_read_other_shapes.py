@@ -172,6 +172,17 @@ def test_held_objects_count_towards_the_limit() -> None:
     assert (len(outcome.value), outcome.truncated) == (3, True)
 
 
+def test_what_is_held_is_kept_where_too_many_others_are_refused() -> None:
+    outcome = read(f'{{"status": "ok", "peaks": {BOTH}}}' + '{"name": "Etna"}' * 1_001, PEAKS)
+    assert (outcome.value, len(outcome.rejected), outcome.truncated) == ([ETNA, FUJI], 1_000, True)
+
+
+def test_of_very_many_other_shapes_the_first_thousand_count() -> None:
+    outcome = read(json.dumps({"name": "save", "arguments": ETNA}) * 2_001, PEAKS)
+    assert (outcome.value, len(outcome.rejected)) == ([ETNA] * 1_000, 1_000)
+    assert outcome.truncated
+
+
 def test_a_broken_list_gives_its_complete_objects_and_is_reported() -> None:
     broken = f'{{"status": "ok", "peaks": [{json.dumps(ETNA)}, {{"name": oops}}, {json.dumps(ETNA)}]}}'
     outcome = read(f"{broken}\n{json.dumps(FUJI)}", PEAKS)

@@ -220,17 +220,20 @@ class JsonlReader:
         return fresh
 
     def _hold(self, run: Values | None) -> bool:
-        """Hold back what was found in another shape; False if nothing was."""
-        if run is not None:
-            self._held.append(run)
-        return run is not None
+        """Hold back what was found in another shape; False if nothing was, or too much before it."""
+        if run is None or len(self._held) >= MAX_REFUSED:
+            return False
+        self._held.append(run)
+        return True
 
     def _take_held(self) -> None:
+        was_enough, self._has_enough = self._has_enough, False
         for run in self._held:
             room = max(self._limits.objects - len(self.accepted), 0)
             if not self._has_enough:
                 self._take_run(Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced))
             self._has_enough = self._has_enough or len(run.values) > room
+        self._has_enough = self._has_enough or was_enough
 
     def _reject(self, raw: str, start: int, *issues: Issue) -> bool:
         """Add a rejected value; False if there were too many."""
