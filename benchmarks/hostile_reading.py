@@ -40,7 +40,7 @@ CONTRACTS = {
     "strict": Contract.from_schema(STRICT, fences="strict"),
 }
 BLOCKS = ["```json\n", "```json\n```\n", "```json\n{} ```\n", '```json {"a": ']
-SHAPES = ['{"s":1,"l":[{"id":1}]}', '{"ok":1,"l":[]}', '{"name":"f","arguments":{"id":1}}']  # of STRICT objects
+SHAPES = ['{"s":1,"l":[{"id":1}]}', '{"ok":1,"l":[]}', '{"name":"f","arguments":{"id":1}}']
 TEXTS = [*HOSTILE.values(), *BLOCKS, *SHAPES]
 
 
