@@ -40,7 +40,8 @@ CONTRACTS = {
     "strict": Contract.from_schema(STRICT, fences="strict"),
 }
 BLOCKS = ["```json\n", "```json\n```\n", "```json\n{} ```\n", '```json {"a": ']
-TEXTS = [*HOSTILE.values(), *BLOCKS]
+SHAPES = ['{"s":1,"l":[{"id":1}]}', '{"ok":1,"l":[]}', '{"name":"f","arguments":{"id":1}}']
+TEXTS = [*HOSTILE.values(), *BLOCKS, *SHAPES]
 
 
 def text_of(token: str, size: int) -> str:

@@ -111,6 +111,17 @@ async def test_unsupported_parameter_is_left_out_and_remembered(
     assert server.bodies[1] == {key: value for key, value in server.bodies[0].items() if key != name}
 
 
+async def test_parameter_of_the_extras_is_an_error_at_once(
+    server: ModelServer, provider: OpenAIProvider
+) -> None:
+    server.reply = lambda body: refusal("Unsupported parameter: 'seed'")
+
+    with pytest.raises(errors.ProviderInvalidRequest, match="seed"):
+        await asked(provider, RuntimeConfig(extras={"seed": 7}))
+
+    assert [body["seed"] for body in server.bodies] == [7]
+
+
 @pytest.mark.parametrize("words", VALUES)
 async def test_refused_value_is_an_error_at_once(
     server: ModelServer, provider: OpenAIProvider, words: str

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.layouts import NOTATIONS
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
+from trustgraph_prompt.errors import ConfigError, Reason, StructuredOutputInvalid
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 
 DEFINITIONS = Contract.from_schema(
@@ -370,6 +370,27 @@ def test_thinking_of_ones_own_notation_is_skipped_where_it_is_given() -> None:
     assert read(text, DEFINITIONS, thinking=("[[MUSE", "MUSE]]")).value == BOTH[1:]
     json_contract = Contract.from_schema({"type": "object", "required": ["entity"]})
     assert read(text, json_contract, thinking=("[[MUSE", "MUSE]]")).value == BOTH[1]
+
+
+@pytest.mark.parametrize("marks", [("", ""), ("{", "}"), ("a b", "c d"), ("```thinking", "```")])
+def test_marks_that_values_could_begin_with_are_refused(marks: tuple[str, str]) -> None:
+    with pytest.raises(ConfigError, match="cannot mark thinking"):
+        read(ONE, DEFINITIONS, thinking=marks)
+
+
+def test_a_letter_that_merely_folds_to_one_of_a_mark_makes_none() -> None:
+    assert read(f"{ONE} <rea\u017foning> {TWO}", DEFINITIONS).value == BOTH
+
+
+def test_a_mark_with_a_bracket_ends_a_broken_value_wherever_the_text_is_divided() -> None:
+    text = f'{{"entity": x {{}} y [THINK]{ONE}[/THINK] {TWO}'
+    outcome = read(text, DEFINITIONS)
+    assert outcome.value == BOTH[1:]
+    for at in range(len(text)):
+        reader = StreamReader(DEFINITIONS)
+        reader.feed(text[:at])
+        reader.feed(text[at:])
+        assert reader.close().rejected == outcome.rejected
 
 
 def test_an_object_with_a_list_of_objects_is_no_wrapper_where_the_schema_knows_it() -> None:

@@ -172,9 +172,53 @@ def test_held_objects_count_towards_the_limit() -> None:
     assert (len(outcome.value), outcome.truncated) == (3, True)
 
 
-def test_a_broken_list_gives_its_complete_objects() -> None:
-    text = f'{{"status": "ok", "peaks": [{json.dumps(ETNA)}, {{"name": oops}}]}}\n{json.dumps(FUJI)}'
-    assert read(text, PEAKS).value == [FUJI, ETNA]
+def test_what_is_held_is_kept_where_too_many_others_are_refused() -> None:
+    outcome = read(f'{{"status": "ok", "peaks": {BOTH}}}' + '{"name": "Etna"}' * 1_001, PEAKS)
+    assert (outcome.value, len(outcome.rejected), outcome.truncated) == ([ETNA, FUJI], 1_000, True)
+
+
+def test_of_very_many_other_shapes_the_first_thousand_count() -> None:
+    outcome = read(json.dumps({"name": "save", "arguments": ETNA}) * 2_001, PEAKS)
+    assert (outcome.value, len(outcome.rejected)) == ([ETNA] * 1_000, 1_000)
+    assert outcome.truncated
+
+
+def test_a_broken_list_gives_its_complete_objects_and_is_reported() -> None:
+    broken = f'{{"status": "ok", "peaks": [{json.dumps(ETNA)}, {{"name": oops}}, {json.dumps(ETNA)}]}}'
+    outcome = read(f"{broken}\n{json.dumps(FUJI)}", PEAKS)
+    assert (outcome.value, [rejected.raw for rejected in outcome.rejected]) == ([FUJI, ETNA], [broken])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"status": "ok", "peaks": []}',
+        '{"status": "Success", "count": 0, "result": {"peaks": [], "total": 0}}',
+        '{"peaks": [], "count": 0}',
+        '{"success": true, "error": null, "data": []}',
+    ],
+)
+def test_a_status_beside_an_empty_list_says_that_there_is_nothing(text: str) -> None:
+    for contract in (PEAKS, Contract.from_schema(SCHEMA, many=True)):
+        outcome = read(text, contract)
+        assert (outcome.value, outcome.reason, outcome.rejected) == ([], Reason.SUCCESS, ())
+        assert stream(text, contract) == ([], outcome)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"status": "error", "peaks": []}',
+        '{"status": "ok", "peaks": [], "missing": []}',
+        '{"status": "ok"}',
+        '{"title": "Etna", "tags": []}',
+        '{"status": "ok", "name": []}',
+        '{"status": "ok", "message": "I cannot read this", "peaks": []}',
+    ],
+)
+def test_an_empty_list_beside_anything_else_says_nothing(text: str) -> None:
+    for contract in (PEAKS, Contract.from_schema(SCHEMA, many=True)):
+        assert not read(text, contract).ok
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from trustgraph_prompt.errors import (
     ProviderUnavailable,
     RequestError,
 )
-from trustgraph_prompt.json_text.thinking import Notation
+from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.llm import topic_messages
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.provider import ProviderWrapper
@@ -53,7 +53,7 @@ class TopicProvider(Completer):
         self._caller = caller
         self._timeout = timeout
         self._again = again
-        self.thinking = thinking
+        self.thinking = None if thinking is None else notation(*thinking)
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer, response by response.

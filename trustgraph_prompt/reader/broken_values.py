@@ -27,12 +27,12 @@ _MARK_AND_VALUE = re.compile(_MARKED)
 @cache
 def _token(markers: Markers) -> re.Pattern[str]:
     """What is next in a broken value, after anything that says nothing about its end."""
-    mark, first, bracket = rf"(?:{markers.mark})", markers.first, rf"[{{[](?!{markers.after_bracket})"
+    mark, first, bracket = rf"(?:{markers.mark})", markers.first, markers.bracket
     pair = rf'{bracket}(?:[^"{{}}[\]\n{first}]++|"{grammar.CHARACTERS_IN_LINE}")*+[}}\]]'
     nothing = (
         rf'(?:[^"{{}}[\]\n{first}]++|"{grammar.CHARACTERS_IN_LINE}"|{pair}'
         rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])"
-        rf"|(?!{mark}|(?:{markers.begun})\Z)[{first}])*+"
+        rf"|(?=[{first}])(?!{mark}|(?:{markers.begun})\Z).)*+"
     )
     opens = rf"(?:[{{[](?=[{{[])|(?:{pair}|{bracket}){nothing})++"
     return re.compile(
@@ -67,13 +67,11 @@ class BrokenValue:
         stack: list[str],
         raw: TextWindow,
         column: int,
-        markers: Markers,
         *,
         awaits_value: bool,
         in_string: bool = False,
     ) -> None:
         self.raw = raw
-        self._token = _token(markers)
         self.is_closed = False
         self._stack = stack
         self._column = column
@@ -82,12 +80,13 @@ class BrokenValue:
         if awaits_value:
             self._last = ":" if stack[-1] == "{" else ","
 
-    def advance(self, window: str, position: int, final: bool) -> tuple[bool, int]:
+    def advance(self, window: str, position: int, markers: Markers, *, final: bool) -> tuple[bool, int]:
         """Go on from `position`. Returns whether the value has ended, and where it or the window was left."""
+        pattern = _token(markers)
         if self._in_string:
             position = self._leave_string(window, position)
         while not self._in_string:
-            token = self._token.match(window, position)
+            token = pattern.match(window, position)
             assert token is not None
             assert token.lastgroup is not None
             kind = token.lastgroup

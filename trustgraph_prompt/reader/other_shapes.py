@@ -22,6 +22,16 @@ _NEXT_MEMBER = re.compile(rf"[{{,]{grammar.SPACE}({grammar.STRING}){grammar.SPAC
 _NEXT_ELEMENT = re.compile(rf"[\[,]{grammar.SPACE}(?!\])")
 _CALL = ["name", "arguments"]  # of Hermes' `<tool_call>`
 
+# What may stand beside an empty list, and says that nothing went wrong.
+_WELL = {
+    "status": ("ok", "success", "done", "complete", "completed"),
+    "success": (True,),
+    "ok": (True,),
+    "error": (None,),
+    "count": (0,),
+    "total": (0,),
+}
+
 
 class _Part(NamedTuple):
     """A member or element, its text, and where that begins; it has no value if the text ends within it."""
@@ -54,6 +64,14 @@ class OtherShapes:
         """The objects in the lists that a value wraps, truncated or not; None if none of them is valid."""
         found = self._elements(raw, 0, LEVELS) if "[" in raw else []
         return _values(found, start) if any(map(self._accepts, found[:MAX_REFUSED])) else None
+
+    def is_nothing(self, value: dict[str, Any], levels: int = LEVELS) -> bool:
+        """Whether a rejected value holds an empty list, and otherwise only says that all went well."""
+        held = [item for name, item in value.items() if not _says_well(name, item)]
+        if len(held) != 1 or any(map(self._declares, value)):
+            return False
+        is_wrapped = levels > 1 and isinstance(held[0], dict)
+        return self.is_nothing(held[0], levels - 1) if is_wrapped else held[0] == []
 
     def _accepts(self, found: _Part) -> bool:
         value = [found.value] if self.contract.many and self.contract.format == "json" else found.value
@@ -106,6 +124,11 @@ def as_object(contract: Contract, wrapper: dict[str, Any]) -> dict[str, Any] | N
     """The object, if the contract accepts what looks like a wrapper and keeps its first member; else None."""
     taken, accepted = contract.take(wrapper)
     return taken if accepted and next(iter(wrapper)) in taken else None
+
+
+def _says_well(name: str, value: Any) -> bool:
+    said = value.lower() if isinstance(value, str) else value
+    return said in _WELL.get(name.lower(), ())
 
 
 def _members(raw: str, at: int) -> Iterator[_Part]:

@@ -133,7 +133,7 @@ class _Candidate:
         cls, value: Any, raw: str, start: int, contract: Contract, *, fenced: bool = False
     ) -> _Candidate:
         """The candidate with the commands in its strings restored."""
-        if found := restore_commands(value, raw, start, contract):
+        if not isinstance(value, NotJson) and (found := restore_commands(value, raw, start, contract)):
             return cls(found.value, raw, start, fenced, found.edits)
         return cls(value, raw, start, fenced)
 
@@ -387,7 +387,13 @@ def _fit_unparsed(value: Any, contract: Contract) -> _Fit | None:
 
 
 def _fit_other_shape(value: Any, contract: Contract) -> _Fit | None:
-    if not isinstance(value, dict) or (found := OtherShapes(contract).objects(json.dumps(value), 0)) is None:
+    if not isinstance(value, dict):
+        return None
+    shapes = OtherShapes(contract)
+    if contract.many and shapes.is_nothing(value):
+        taken, accepted = contract.take([])
+        return _Fit(taken, True) if accepted else None
+    if (found := shapes.objects(json.dumps(value), 0)) is None:
         return None
     objects = found.values if contract.many else found.values[0]
     taken, accepted = contract.take(objects)

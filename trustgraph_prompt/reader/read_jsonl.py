@@ -64,6 +64,7 @@ class JsonlReader:
         self._wrapper = (0, 0, 0)
         self._aside = (0, 0, 0)
         self._is_empty = False  # whether a wrapper without elements was found
+        self._unseen: list[str] = []  # the texts that ended no value yet
         self._may_be_eaten = False  # whether strings may have lost the beginnings of commands
         self._refused = 0
         self._has_enough = False  # nothing more is validated
@@ -71,7 +72,7 @@ class JsonlReader:
 
     def feed(self, text: str) -> list[Any]:
         """Read `text`, and return the objects that it completes and the contract accepts."""
-        self._may_be_eaten = self._may_be_eaten or has_hint(text)
+        self._unseen.append(text)
         return self._collect(self._scanner.feed(text))
 
     @property
@@ -145,6 +146,9 @@ class JsonlReader:
 
     def _collect(self, results: list[ScanResult]) -> list[Any]:
         fresh: list[Any] = []
+        if results:
+            self._may_be_eaten = self._may_be_eaten or any(map(has_hint, self._unseen))
+            self._unseen.clear()
         for result in results:
             if self._has_enough:
                 break
@@ -153,8 +157,7 @@ class JsonlReader:
                 continue
             match result.kind:
                 case MarkKind.BROKEN:
-                    if self._hold(self._shapes.wrapped(result.raw, result.start)):
-                        continue
+                    self._hold(self._shapes.wrapped(result.raw, result.start))
                     error = result.value or decode_error(result.raw, self._limits.depth)
                     self._reject(result.raw, result.start, Issue(Reason.INVALID_JSON, f"no JSON: {error}"))
                 case MarkKind.REPAIRED:
@@ -176,6 +179,8 @@ class JsonlReader:
                     self._retract(*self._wrapper)
                     self.accepted.append(whole)
                     fresh.append(whole)
+                case MarkKind.WRAPPER_OR_OBJECT if self._shapes.is_nothing(result.value):
+                    self._is_empty = True
                 case MarkKind.NOTHING:
                     self._is_empty = True
         return fresh
@@ -205,6 +210,8 @@ class JsonlReader:
                     )
                 self.accepted.append(taken)
                 fresh.append(taken)
+            elif self._shapes.is_nothing(value):
+                self._is_empty = True
             elif not self._hold(self._shapes.objects(raw, start)):
                 issues = self._contract.issues(value, len(raw))
                 if self._contract.spent or not self._reject(raw, start, *issues):
@@ -213,17 +220,20 @@ class JsonlReader:
         return fresh
 
     def _hold(self, run: Values | None) -> bool:
-        """Hold back what was found in another shape; False if nothing was."""
-        if run is not None:
-            self._held.append(run)
-        return run is not None
+        """Hold back what was found in another shape; False if nothing was, or too much before it."""
+        if run is None or len(self._held) >= MAX_REFUSED:
+            return False
+        self._held.append(run)
+        return True
 
     def _take_held(self) -> None:
+        was_enough, self._has_enough = self._has_enough, False
         for run in self._held:
             room = max(self._limits.objects - len(self.accepted), 0)
             if not self._has_enough:
                 self._take_run(Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced))
             self._has_enough = self._has_enough or len(run.values) > room
+        self._has_enough = self._has_enough or was_enough
 
     def _reject(self, raw: str, start: int, *issues: Issue) -> bool:
         """Add a rejected value; False if there were too many."""

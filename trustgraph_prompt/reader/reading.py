@@ -9,7 +9,7 @@ from dataclasses import replace
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.json_text.thinking import Notation
+from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.outcome import CallReport, Outcome
 from trustgraph_prompt.reader.markers import markers_of
 from trustgraph_prompt.reader.read_json import read_value
@@ -41,7 +41,7 @@ def read(
     `finish_reason` is why the model stopped, as the server reported it ("length" means truncated), None if it
     did not. `terms` are those of the question, in which the contract may require values to be found; without
     them, none is searched for. `thinking` is what opens and what closes the model's thinking, where this is
-    none of the usual notations.
+    none of the usual notations. Raises `ConfigError` for marks that values or code fences could begin with.
     """
     reader = StreamReader(contract, terms, thinking)
     reader.feed(text)
@@ -75,7 +75,7 @@ class StreamReader:
         if not isinstance(contract, Contract):
             contract = Contract.from_schema(None, format=contract)
         self._contract = grounded(contract, terms)
-        self._markers = markers_of(thinking)
+        self._markers = markers_of(None if thinking is None else notation(*thinking))
         self._unread: list[str] = []
         self._read: list[str] = []
         self._lines: list[object] | None = None  # the objects of a first chunk that is clean lines

@@ -85,8 +85,8 @@ class Scanner:
         self._limits = limits
         self._results = ScanResults(_MOST_CANDIDATES if arrays else limits.objects)
         self._complete = CompleteValues(limits.depth, names_wrapper)
-        self._markers = markers
-        self._roots = markers.values if arrays else markers.objects
+        self._known = self._markers = markers
+        self._arrays = arrays
         self._repair = repair
         self._may_repair = _MOST_REREAD if repair else 0
         self._between: list[str] = []
@@ -150,6 +150,7 @@ class Scanner:
             self._pass_alone(text, whole)
             return self._results.take()
         self._window += text
+        self._markers = self._known.for_text(self._window)
         self._complete.expect(self._window)
         position: int | None = 0
         while position is not None and not self._results.full:
@@ -186,15 +187,17 @@ class Scanner:
         self._before = text[max(0, length - _LOOK_BACK) : length]
         self._passed -= back - position
         self._window = text[length:] + self._window[position:]
+        self._markers = self._known.for_text(self._window)
         return 0
 
     def _search(self, position: int) -> int | None:
         """Between values: search for the next one, and pass fences and thinking."""
         window, between, passed = self._window, self._between, position
+        roots = self._markers.values if self._arrays else self._markers.objects
         while position < len(window):
             if window[position] == "{":
                 start, position = position, position + 1
-            elif match := self._roots.search(window, position):
+            elif match := roots.search(window, position):
                 start, position = match.span()
             else:
                 break
@@ -374,7 +377,7 @@ class Scanner:
         self._is_bare = can_be_bare and _BARE_KEY.match(self._window, start) is not None
         if mark == "{" and (line or first in _QUOTES or self._is_bare):
             self._broken = BrokenValue(
-                [mark], TextWindow(start, self._passed), self._column, self._markers, awaits_value=False
+                [mark], TextWindow(start, self._passed), self._column, awaits_value=False
             )
             self._broke_at = 0
             self._mode = Scanner._measure
@@ -483,7 +486,6 @@ class Scanner:
             stack,
             raw,
             self._column,
-            self._markers,
             awaits_value=value.awaits_value,
             in_string=value.in_string,
         )
@@ -493,7 +495,7 @@ class Scanner:
     def _measure(self, position: int) -> int | None:
         """In a broken value: look for its end."""
         raw = self._broken.raw
-        over, position = self._broken.advance(self._window, position, self._final)
+        over, position = self._broken.advance(self._window, position, self._markers, final=self._final)
         if over:
             text = raw.until(self._window, position)
             following = next_value(text, self._column)

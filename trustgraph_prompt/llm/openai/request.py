@@ -56,7 +56,7 @@ def body(
 
     `messages` replace those of the call. Extras are sent as they are. An extra with a key that is written
     here already must have the same value, except that stop sequences are joined. Parameters in `without` are
-    left out; the limit of the answer then has its other name. Raises
+    left out, unless the extras have them; the limit of the answer has its other name instead. Raises
     `ProviderInvalidRequest` for one that differs and for values that are not JSON, and
     `ProviderUnsupportedContentBlock` for an image that the model does not accept.
     """
@@ -88,7 +88,8 @@ def body(
     if call.tools:
         written["tools"] = orjson.Fragment(encode(written["tools"], sort=True))
     sent = written | extras
-    for name in without.intersection(sent):
+    kept = call.config.extras.keys() - set(LIMITS)
+    for name in without.intersection(sent) - kept:
         del sent[name]
         if name in LIMITS:
             (other,) = set(LIMITS) - {name}
