@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -263,3 +264,13 @@ class TestKeptAnswersThatNoLongerFit:
         both = run("extract", "other.txt", *EXTRACT[1:], folder=folder)
         assert both.returncode in (0, 1)
         assert "no longer fit" not in run(*EXTRACT, folder=folder).stderr
+
+
+def test_file_whose_name_is_not_utf_8_is_written_and_replaced(folder: Path) -> None:
+    out = folder / os.fsdecode(b"o\xff.jsonl")
+    extract = (*EXTRACT[:-1], out, "--json")
+    assert run(*extract, folder=folder).returncode == 0
+    assert run(*extract, folder=folder).returncode == 0
+
+    out.write_bytes(b"{}\n")
+    assert "is not as `extract` wrote it" in run(*extract, folder=folder).stderr

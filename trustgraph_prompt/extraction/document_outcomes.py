@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -169,13 +168,13 @@ def _outcome(result: Result, contract: Contract) -> ChunkOutcome[Any]:
     )
     if answer is None:
         return replace(origin, problem=result.failure or "was not asked: calls before it failed")
-    objects = [json.loads(found.text) for found in result.objects]
+    objects = [found.value for found in result.objects]
     if contract.many and contract.format == "json":
         objects = answer.value or []  # which is one value, and not published object by object
     return replace(
         origin,
         instances=contract.build(objects) if contract.many else [contract.build(one) for one in objects],
-        grounding=[groundings(found.grounding) for found in result.objects],
+        grounding=[groundings(found) for found in result.objects],
         rejected=answer.rejected_objects(),
         truncated=bool(answer.truncated),
         reason=Reason(answer.reason),

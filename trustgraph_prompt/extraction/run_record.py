@@ -80,7 +80,8 @@ class RunRecord:
         self._note({self._key_of_text(store, file): {"sha256": hash} for file, hash in changed.items()})
 
     def _key(self, path: Path | str) -> str:
-        return os.path.relpath(os.path.realpath(path), os.path.realpath(self._state.parent))
+        relative = os.path.relpath(os.path.realpath(path), os.path.realpath(self._state.parent))
+        return os.fsencode(relative).decode(errors="backslashreplace")  # a name need not be UTF-8
 
     def _key_of_text(self, store: Path, file: str) -> str:
         return json.dumps(["text", self._key(store), self._key(file)])
