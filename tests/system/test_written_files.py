@@ -133,14 +133,19 @@ def test_outputs_and_state_can_be_moved_together(folder: Path) -> None:
     assert json.loads(again.stdout)["from_earlier_runs"] == 14
 
 
-def test_file_that_a_killed_run_was_writing_can_be_replaced_until_a_person_edits_it(tmp_path: Path) -> None:
+def test_file_is_a_runs_own_from_when_it_was_written_until_a_person_edits_it(tmp_path: Path) -> None:
     def may_replace() -> bool:
         return RunRecord(tmp_path / "out.state", "extract", "--output").may_replace(out)
 
-    out = tmp_path / "out"
-    with RunRecord(tmp_path / "out.state", "extract", "--output").writing([out, tmp_path / "none"]):
-        out.write_text("written")
-        assert may_replace()
+    record = RunRecord(tmp_path / "out.state", "extract", "--output")
+    out, other = tmp_path / "graph.ttl", tmp_path / "other.ttl"
+    other.write_text("written")
+    record.wrote(other)
+    out.write_text("by hand, after the run was killed")
+    assert not may_replace()
+    out.write_text("written")
+    assert not may_replace()
+    record.wrote(out)
     assert may_replace()
     out.write_text("edited")
     assert not may_replace()
