@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Generic, TypeVar, overload
 
-from trustgraph_prompt.ask.extraction import extraction_prompt, run_and_close
+from trustgraph_prompt.ask.extraction import check_arguments, extraction_prompt, run_and_close
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.documents import listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
@@ -27,6 +27,8 @@ from trustgraph_prompt.reader import Rejected
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+# else each unusable answer is told on stderr, without its place; its outcome says more
+logging.getLogger("trustgraph_prompt.worker").addHandler(logging.NullHandler())
 
 _HOPELESS: Final = 20
 """After this many failures in a row the rest is not asked: the server is down."""
@@ -86,6 +88,9 @@ async def aextract_document(
     else, `ContractError` as `aextract`, and `BrokerError` if another run uses the state. Unusable answers and
     errors of the provider are not raised: see `ChunkOutcome`.
     """
+    check_arguments(provider, instruction=instruction)
+    if concurrency < 1:
+        raise ValueError(f"concurrency: expected at least 1, found {concurrency}")
     prompt = wanted if isinstance(wanted, PromptDefinition) else extraction_prompt(wanted, instruction)
     size = parse_size(str(chunk_size), "chunk_size")
     splitting = Splitting(size, parse_overlap(str(overlap), size, "overlap"))

@@ -48,7 +48,7 @@ def decode(data: bytes, record: str) -> dict[str, Any]:
 def _with_lone_surrogates(data: bytes) -> Any:
     """Decode what `encode` writes of lone surrogates, which orjson refuses; None of anything else."""
     try:
-        return json.loads(data, parse_constant=int) if _ESCAPED_SURROGATE.search(data) else None
+        return json.loads(data.decode(), parse_constant=int) if _ESCAPED_SURROGATE.search(data) else None
     except (ValueError, RecursionError):
         return None
 
