@@ -6,10 +6,10 @@ import json
 import re
 
 # Control characters, which start escape sequences (cursor, title, clipboard), and bidirectional marks, which
-# reorder text. Line feeds stay.
-_OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# reorder text; and lone surrogates, which UTF-8 cannot hold. Line feeds stay.
+_OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def harmless(text: str) -> str:
-    """Escape control characters and bidirectional marks as in JSON; JSON text keeps its meaning."""
+    """Escape as in JSON what a terminal obeys, and lone surrogates; JSON text keeps its meaning."""
     return _OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], text)

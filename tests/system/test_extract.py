@@ -559,3 +559,22 @@ def test_a_prompt_without_a_term_that_it_needs_is_refused_before_anything_is_ask
     assert (result.returncode, result.stdout) == (2, "")
     assert says in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_answer_with_a_lone_surrogate_and_a_long_integer_reaches_every_output(tmp_path: Path) -> None:
+    (tmp_path / "doc.txt").write_text("Etna grew by 123456789012345678901 grains.")
+    answer = r'{"name": "Etna", "grains": 123456789012345678901, "note": "a \ud800"}'
+    (tmp_path / "answers.jsonl").write_text(json.dumps({"answer": answer}))
+    (tmp_path / "one.prompt").write_text(
+        "schema Growth:\n    name: string\n    grains: int\n    note: string\n\n"
+        "prompt growth expecting Growth as json:\n"
+        '    graph: [{entity: {subject: "name", properties: {grains: {}, note: {}}}}]\n'
+        '    text: """\n    {{ text }}\n    """\n'
+    )
+    command = ("extract", "doc.txt", "--templates", "one.prompt", "--prompt", "growth", "-o", "o.jsonl")
+    outputs = ("--graph", "g.html", "--rdf", "g.ttl", "--report", "r.html", "--store", "store")
+    for _ in range(2):  # also from the state
+        result = run(*command, *outputs, "--provider", "scripted:answers.jsonl", folder=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert lines(tmp_path / "o.jsonl")[0]["object"] == json.loads(answer)
+        assert "123456789012345678901 ;" in (tmp_path / "g.ttl").read_text()

@@ -156,6 +156,20 @@ class TestDocuments:
             [alps] = await aextract_document(papers / "alps.txt", list[str], provider)
             assert alps.instances == ["Rhine", "Main"]
 
+    async def test_long_integers_of_one_value_keep_their_digits(self, papers: Path) -> None:
+        async with ModelServer() as server, OpenAIProvider(server.url, "small") as provider:
+            server.reply = lambda _: Reply(streamed("[123456789012345678901]"))
+            [alps] = await aextract_document(papers / "alps.txt", list[int], provider)
+            assert alps.instances == [123456789012345678901]
+
+    async def test_wrong_argument_is_named_before_a_question(self, papers: Path) -> None:
+        async with ModelServer() as server, OpenAIProvider(server.url, "small") as provider:
+            with pytest.raises(ValueError, match="concurrency: expected at least 1, found 0"):
+                await aextract_document(papers, list[River], provider, concurrency=0)
+            with pytest.raises(TypeError, match="provider: expected a Provider"):
+                await aextract_document(papers, list[River], None)  # type: ignore[arg-type]
+            assert not server.bodies
+
     async def test_calls_that_fail_one_after_the_other_end_the_run(self, tmp_path: Path) -> None:
         cold = "In the winter of {} the river Rhine was so cold that one could walk over it."
         lines = (cold.format(year) for year in range(1700, 1750))

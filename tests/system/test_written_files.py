@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -132,14 +133,19 @@ def test_outputs_and_state_can_be_moved_together(folder: Path) -> None:
     assert json.loads(again.stdout)["from_earlier_runs"] == 14
 
 
-def test_file_that_a_killed_run_was_writing_can_be_replaced_until_a_person_edits_it(tmp_path: Path) -> None:
+def test_file_is_a_runs_own_from_when_it_was_written_until_a_person_edits_it(tmp_path: Path) -> None:
     def may_replace() -> bool:
         return RunRecord(tmp_path / "out.state", "extract", "--output").may_replace(out)
 
-    out = tmp_path / "out"
-    with RunRecord(tmp_path / "out.state", "extract", "--output").writing([out, tmp_path / "none"]):
-        out.write_text("written")
-        assert may_replace()
+    record = RunRecord(tmp_path / "out.state", "extract", "--output")
+    out, other = tmp_path / "graph.ttl", tmp_path / "other.ttl"
+    other.write_text("written")
+    record.wrote(other)
+    out.write_text("by hand, after the run was killed")
+    assert not may_replace()
+    out.write_text("written")
+    assert not may_replace()
+    record.wrote(out)
     assert may_replace()
     out.write_text("edited")
     assert not may_replace()
@@ -263,3 +269,13 @@ class TestKeptAnswersThatNoLongerFit:
         both = run("extract", "other.txt", *EXTRACT[1:], folder=folder)
         assert both.returncode in (0, 1)
         assert "no longer fit" not in run(*EXTRACT, folder=folder).stderr
+
+
+def test_file_whose_name_is_not_utf_8_is_written_and_replaced(folder: Path) -> None:
+    out = folder / os.fsdecode(b"o\xff.jsonl")
+    extract = (*EXTRACT[:-1], out, "--json")
+    assert run(*extract, folder=folder).returncode == 0
+    assert run(*extract, folder=folder).returncode == 0
+
+    out.write_bytes(b"{}\n")
+    assert "is not as `extract` wrote it" in run(*extract, folder=folder).stderr

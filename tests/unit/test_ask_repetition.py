@@ -230,6 +230,23 @@ async def test_call_that_thinks_in_a_loop_is_ended(asked: Asked) -> None:
     assert model.taken < 10_000
 
 
+async def test_correction_that_goes_round_in_circles_is_the_last(asked: Asked) -> None:
+    class Corrections(Endless):
+        async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+            if self.calls:
+                async for delta in super().stream(call):
+                    yield delta
+                return
+            self.calls.append(call)
+            yield Delta('{"n": 1}\n{"n": "one"}\n', finish_reason="stop")
+
+    model = Corrections("", '{"n": 2}\n', thinking=False)
+    outcome = await asked(model, attempts=5)
+
+    assert outcome.value[:2] == numbers([1, 2])
+    assert [call.why for call in outcome.calls] == ["first", "invalid"]
+
+
 async def test_call_whose_last_50_objects_are_known_is_ended(asked: Asked) -> None:
     model = endless("".join(f'{{"n": {n}}}\n' for n in range(400)))
     outcome = await asked(model)

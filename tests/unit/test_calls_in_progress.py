@@ -14,7 +14,7 @@ from tests.unit.test_extract_summary import JOB
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.cli.progress import Progress
 from trustgraph_prompt.errors import ProviderUnavailable
-from trustgraph_prompt.llm import Call, Completer, Delta, Identity
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits
 from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, CallsInProgress, RunIsEnding
 
 FIRST = Call(CALL.messages, labels={"call": "1"})
@@ -48,7 +48,7 @@ class Server(Completer):
     async def close(self) -> None: ...
 
 
-async def take(calls: CallsInProgress, call: Call = FIRST) -> None:
+async def take(calls: Completer, call: Call = FIRST) -> None:
     async for _ in calls.stream(call):
         pass
 
@@ -128,6 +128,23 @@ def test_run_that_ends_makes_no_first_call_and_finishes_those_it_has_begun() -> 
             await take(calls)
         await take(calls, Call(CALL.messages, labels={"call": "2"}))
         await going_on
+
+    run(main())
+
+
+def test_run_that_ends_waits_for_no_limit_on_calls_per_minute() -> None:
+    async def main() -> None:
+        calls = CallsInProgress(Server(seconds=20), clock=now)
+        limiter = Limiter(calls, Limits(None, 1, clock=now), calls)
+        asked = asyncio.gather(*(take(limiter) for _ in range(3)), return_exceptions=True)
+        await asyncio.sleep(5)
+        calls.end()
+        first, *others = await asked
+        assert first is None
+        assert [type(each) for each in others] == [RunIsEnding] * 2
+        assert now() == pytest.approx(20.1)
+        await take(limiter, Call(CALL.messages, labels={"call": "2"}))
+        assert now() > 60
 
     run(main())
 

@@ -21,6 +21,7 @@ from trustgraph_prompt.extraction.report import MAX_CHARACTERS, MAX_REMARKS, Rep
 from trustgraph_prompt.extraction.report_page import Origin, write_report
 from trustgraph_prompt.extraction.results import FoundObject, Job, Result
 from trustgraph_prompt.extraction.written_files import check_page
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.worker.messages.answer_record import Answer
 from trustgraph_prompt.worker.messages.request import Request
 
@@ -133,9 +134,18 @@ def test_a_report_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-def test_text_that_utf_8_cannot_hold_is_replaced(tmp_path: Path) -> None:
+def test_text_that_utf_8_cannot_hold_is_escaped(tmp_path: Path) -> None:
     page = page_of(report_of(result(job(0, text="\ud800 and \0"), '{"m": 1}')), tmp_path)
-    assert "? and \\u0000" in page
+    assert "\\ud800 and \\u0000" in page
+
+
+def test_values_of_an_object_are_shown_exactly() -> None:
+    found = FoundObject(encode({"note": "a \ud800", "grains": 2**80, "list": [2**80]}))
+    assert shown_values(found) == [
+        ("note", "a \ud800", ""),
+        ("grains", "1208925819614629174706176", ""),
+        ("list", "[1208925819614629174706176]", ""),
+    ]
 
 
 def test_long_keys_count_for_the_size_of_the_page() -> None:

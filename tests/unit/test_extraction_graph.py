@@ -12,6 +12,7 @@ from trustgraph_prompt.extraction.results import FoundObject, Job, Result
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE, about_document, document_iri
 from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
@@ -101,6 +102,12 @@ def test_a_value_that_occurs_nowhere_marks_its_statements() -> None:
     (fact,) = objects_of(statements, marked, v.REIFIES)
     assert fact.subject == ETNA
     assert len(objects_of(statements, marked, v.HAS_TARGET)) == 1
+
+
+def test_object_with_a_lone_surrogate_is_in_the_graph() -> None:
+    statements = made(FoundObject(encode({"s": "Etna", "p": "lies in", "o": "Sicily \ud800"})))
+
+    assert Literal("Sicily \ud800") in [each.object for each in statements if each.predicate == v.LABEL]
 
 
 def test_a_value_found_only_in_part_marks_its_statements() -> None:

@@ -20,8 +20,9 @@ ESCAPES = {
     "turns the text around": "a\u202eb",
     "overwrites the line": "a\rb",
     "takes back": "a\x08b\x7f",
+    "cannot be encoded": "a\ud800b",
 }
-HARMFUL = set("\x07\x08\r\x1b\x7f\x9b\u202e")
+HARMFUL = set("\x07\x08\r\x1b\x7f\x9b\u202e\ud800")
 
 
 class Terminal(io.StringIO):

@@ -114,6 +114,17 @@ def test_integers_and_strings_that_fast_encoders_refuse_survive() -> None:
     assert json.loads(wire.canonical(value)) == value
 
 
+def test_record_with_a_lone_surrogate_is_read() -> None:
+    record = {"value": "a \ud800", "terms": ["\udfff"]}
+    assert wire.decode(wire.encode(record), "Answer") == record
+
+
+@pytest.mark.parametrize("data", [b'{"a": "\\ud800", "b": NaN}', b'{"a": "\\ud800"', b'["\\ud800"]'])
+def test_other_records_with_a_lone_surrogate_are_refused(data: bytes) -> None:
+    with pytest.raises(RequestError, match="Answer"):
+        wire.decode(data, "Answer")
+
+
 def test_equal_objects_have_one_canonical_text() -> None:
     one, other = {"a": 1, "ä": [{"y": 2, "x": 1}]}, {"ä": [{"x": 1, "y": 2}], "a": 1}
 

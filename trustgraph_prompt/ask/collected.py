@@ -223,7 +223,7 @@ class Collected:
         fresh = self._add_objects(reply)
         in_vain = not fresh and {r.raw for r in remaining} == {r.raw for r in requested}
         stuck = in_vain and reply.step.why != "repair"  # after which the question itself may still help
-        self.is_over = stuck or reply.has_failed_for_good or reply.is_refusal
+        self.is_over = stuck or reply.is_loop or reply.has_failed_for_good or reply.is_refusal
         self.rejected = others + remaining  # so that the next attempt begins with the others
 
     def _keep_longest_salvaged(self, reply: Reply) -> None:

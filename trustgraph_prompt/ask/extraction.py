@@ -72,7 +72,7 @@ async def aextract(text: str, type: Any, provider: Provider, *, instruction: str
     `TypeError` for arguments of another type. Unusable answers and errors of the provider are not raised: see
     `Outcome`.
     """
-    _check_arguments(text, provider, instruction)
+    check_arguments(provider, text=text, instruction=instruction)
     prompt = extraction_prompt(type, instruction)
     return await ask(prompt, prompt.question({_TERM: text}), provider)
 
@@ -143,8 +143,9 @@ def run_and_close(
     return asyncio.run(ask_and_close())
 
 
-def _check_arguments(text: object, provider: object, instruction: object) -> None:
-    for name, found in (("text", text), ("instruction", instruction)):
+def check_arguments(provider: object, **texts: object) -> None:
+    """Raise `TypeError` for what is no provider, or no text."""
+    for name, found in texts.items():
         if not isinstance(found, str):
             raise TypeError(f"{name}: expected str, found {type(found).__name__}")
     if isinstance(provider, type) or not hasattr(provider, "stream"):

@@ -139,13 +139,13 @@ def timed(provider: Provider, begin_seconds: float, answer_seconds: float) -> Ca
     )
 
 
-def limited(provider: Provider, pace: Pace) -> Provider:
-    """The provider within the limits of the pace, if there are any."""
+def limited(calls: CallsInProgress, pace: Pace) -> Provider:
+    """The provider of the calls within the limits of the pace, if there are any."""
     if not (pace.requests_per_minute or pace.tokens_per_minute):
-        return provider
+        return calls
     from trustgraph_prompt.llm import Limiter, Limits
 
-    return Limiter(provider, Limits(None, pace.requests_per_minute, pace.tokens_per_minute))
+    return Limiter(calls, Limits(None, pace.requests_per_minute, pace.tokens_per_minute), calls)
 
 
 def spending_limit(provider: Provider, price: Price | None, money: float) -> SpendingLimit | None:

@@ -88,17 +88,17 @@ class RunOutputs:
         answered = self._answered(plan) if store else {}
         earlier = self._earlier_texts(store, answered) if store else {}
         written = [self.out]
-        reports = [self.report] if self.report else []
-        with self.record.writing([self.out, *(self.graph.files if self.graph else ()), *reports]):
-            self._file.replace()
-            if self.graph is not None:
-                output.note("writing the graph")
-                prompts = plan.prompts.prompts
-                written += self.graph.write(self._results, prompts, plan.model, earlier, output.note)
-            if self.report is not None:
-                output.note("writing the report")
-                self._write_report(self.report, plan, price, advice)
-                written.append(self.report)
+        self._file.replace()
+        self.record.wrote(self.out)
+        if self.graph is not None:
+            output.note("writing the graph")
+            prompts, wrote = plan.prompts.prompts, self.record.wrote
+            written += self.graph.write(self._results, prompts, plan.model, earlier, output.note, wrote)
+        if self.report is not None:
+            output.note("writing the report")
+            self._write_report(self.report, plan, price, advice)
+            self.record.wrote(self.report)
+            written.append(self.report)
         if store is not None:
             self.record.note_texts(store, answered)
         return written

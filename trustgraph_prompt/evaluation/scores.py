@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-import orjson
 
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import Reason
@@ -134,7 +133,7 @@ def _found(result: Result[GoldQuestion]) -> tuple[Any, ...]:
     """The objects of a jsonl answer; else the value, or the elements of its list, of any type."""
     value = None if result.answer is None else result.answer.value
     if value is None:
-        return tuple(orjson.loads(each.text) for each in result.objects)
+        return tuple(each.value for each in result.objects)
     return tuple(value) if isinstance(value, list) else (value,)
 
 

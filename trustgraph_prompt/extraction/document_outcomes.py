@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Generic, TypeVar, overload
 
-from trustgraph_prompt.ask.extraction import extraction_prompt, run_and_close
+from trustgraph_prompt.ask.extraction import check_arguments, extraction_prompt, run_and_close
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.documents import listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
@@ -28,6 +27,8 @@ from trustgraph_prompt.reader import Rejected
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+# else each unusable answer is told on stderr, without its place; its outcome says more
+logging.getLogger("trustgraph_prompt.worker").addHandler(logging.NullHandler())
 
 _HOPELESS: Final = 20
 """After this many failures in a row the rest is not asked: the server is down."""
@@ -87,6 +88,9 @@ async def aextract_document(
     else, `ContractError` as `aextract`, and `BrokerError` if another run uses the state. Unusable answers and
     errors of the provider are not raised: see `ChunkOutcome`.
     """
+    check_arguments(provider, instruction=instruction)
+    if concurrency < 1:
+        raise ValueError(f"concurrency: expected at least 1, found {concurrency}")
     prompt = wanted if isinstance(wanted, PromptDefinition) else extraction_prompt(wanted, instruction)
     size = parse_size(str(chunk_size), "chunk_size")
     splitting = Splitting(size, parse_overlap(str(overlap), size, "overlap"))
@@ -169,13 +173,13 @@ def _outcome(result: Result, contract: Contract) -> ChunkOutcome[Any]:
     )
     if answer is None:
         return replace(origin, problem=result.failure or "was not asked: calls before it failed")
-    objects = [json.loads(found.text) for found in result.objects]
+    objects = [found.value for found in result.objects]
     if contract.many and contract.format == "json":
         objects = answer.value or []  # which is one value, and not published object by object
     return replace(
         origin,
         instances=contract.build(objects) if contract.many else [contract.build(one) for one in objects],
-        grounding=[groundings(found.grounding) for found in result.objects],
+        grounding=[groundings(found) for found in result.objects],
         rejected=answer.rejected_objects(),
         truncated=bool(answer.truncated),
         reason=Reason(answer.reason),

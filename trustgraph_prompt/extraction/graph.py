@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
-
-import orjson
+from typing import Final
 
 from trustgraph_prompt import __version__
 from trustgraph_prompt.contract import Grounding
@@ -61,17 +59,17 @@ def _graph(clause: GraphClause | None, objects: Sequence[FoundObject]) -> Graph:
     """The graph of an answer, its labels among the facts."""
     if clause is None:
         return Graph()
-    values = [orjson.loads(each.text) for each in objects]
-    graph = graph_of(clause, values, _named, tuple(groundings(each.grounding) for each in objects))
+    values = [each.value for each in objects]
+    graph = graph_of(clause, values, _named, tuple(map(groundings, objects)))
     return Graph({**graph.facts, **graph.labels})
 
 
-def groundings(text: str | None) -> Mapping[str, Grounding | None]:
-    found: Mapping[str, Any] = orjson.loads(text) if text else {}
+def groundings(found: FoundObject) -> Mapping[str, Grounding | None]:
+    """Where the values of an object occur, by JSON Pointer."""
     return {
         path: each
         and Grounding(each["term"], MatchKind(each["kind"]), each["score"], tuple(map(tuple, each["spans"])))
-        for path, each in found.items()
+        for path, each in found.groundings.items()
     }
 
 

@@ -42,12 +42,6 @@ class GraphOutputs:
         """What is written."""
         return [path for path in (self.store, self.rdf, self.neo4j, self.page) if path is not None]
 
-    @property
-    def files(self) -> list[Path]:
-        """The files that are replaced; a store is added to."""
-        neo4j = () if self.neo4j is None else (self.neo4j / NODES, self.neo4j / RELATIONSHIPS)
-        return [path for path in (self.rdf, *neo4j, self.page) if path is not None]
-
     def check(
         self,
         prompts: Sequence[PromptDefinition],
@@ -84,15 +78,18 @@ class GraphOutputs:
         model: str,
         earlier: Mapping[str, str],
         note: Callable[[str], None],
+        wrote: Callable[..., None],
     ) -> list[Path]:
         """Write the graph of the results, and return where it is now.
 
         The texts that files had `earlier`, by their hashes, leave the store. `note` is told that, and that
-        another process uses the store. Raises `ConfigError`, `StoreError`.
+        another process uses the store. `wrote` gets the files as soon as they are written. Raises
+        `ConfigError`, `StoreError`.
         """
         statements = _statements(results, prompts, model)
         if self.rdf is not None and not any((self.store, self.neo4j, self.page)):
             write_rdf(rdf.quads(statements), self.rdf)  # takes a fifth of the time of the way through a store
+            wrote(self.rdf)
             return [self.rdf]
         with (
             tempfile.TemporaryDirectory(prefix="trustgraph-prompt-") as folder,  # in memory, 0.6 GB a million
@@ -104,10 +101,13 @@ class GraphOutputs:
                     note(f"{file}: its text has changed, and replaces {gone:,} statements of the one before")
             if self.rdf is not None:
                 write_rdf(store.dataset, self.rdf)
+                wrote(self.rdf)
             if self.neo4j is not None:
                 write_neo4j(read_view(store), self.neo4j)
+                wrote(self.neo4j / NODES, self.neo4j / RELATIONSHIPS)
             if self.page is not None:
                 write_page(read_view(store, by_rule=True), self.page)
+                wrote(self.page)
         return self.paths
 
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.extraction.results import FoundObject, Job, Result
 from trustgraph_prompt.extraction.review import Review, review
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import steps
 
 MAX_CHARACTERS: Final = 10_000_000
@@ -155,7 +154,7 @@ class Report:
 
 def shown_values(found: FoundObject) -> list[tuple[str, str, str]]:
     """The values of an object by key, with what is in doubt: of several doubts, the greatest."""
-    value = orjson.loads(found.text)
+    value = found.value
     values = value if isinstance(value, dict) else {"": value}
     doubts = sorted(found.doubts, key=lambda doubt: doubt.is_weak, reverse=True)
     remarks = {steps(doubt.path)[0] if values is value else "": doubt.where for doubt in doubts}
@@ -163,7 +162,7 @@ def shown_values(found: FoundObject) -> list[tuple[str, str, str]]:
 
 
 def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else encode(value).decode()
 
 
 def _pieces(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:

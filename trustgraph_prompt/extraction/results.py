@@ -96,6 +96,11 @@ class FoundObject(NamedTuple):
     grounding: str | None = None
 
     @property
+    def value(self) -> Any:
+        """The object; orjson would refuse its lone surrogates, and round its long integers."""
+        return json.loads(self.text)
+
+    @property
     def groundings(self) -> Mapping[str, Any]:
         """Where its values occur in the chunk, by JSON Pointer; None for those that occur nowhere."""
         found: Mapping[str, Any] = json.loads(self.grounding) if self.grounding else {}
@@ -109,7 +114,7 @@ class FoundObject(NamedTuple):
             for path, where in self.groundings.items()
             if where is None or MatchKind(where["kind"]).is_weak
         ]
-        value = json.loads(self.text) if found else None
+        value = self.value if found else None
         return [Doubt(path, follow(value, path), is_weak) for path, is_weak in found]
 
 

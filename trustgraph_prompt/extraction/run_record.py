@@ -6,8 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,23 +50,14 @@ class RunRecord:
         A build without a record may have written a page of ours, or objects that are all in the state.
         """
         if (known := self._entries.get(self._key(file))) is not None:
-            return known["sha256"] in (None, sha256_of(file))
+            return bool(known["sha256"] == sha256_of(file))
         return self._state.exists() and (
             is_page_of_ours(file) or _holds_only(file, asyncio.run(_objects_in(self._state)))
         )
 
-    @contextmanager
-    def writing(self, files: Sequence[Path]) -> Iterator[None]:
-        """Record the hashes of the files that the block writes.
-
-        Meanwhile they count as written, so that a run that is killed in the block can be repeated.
-        """
-        self._note({self._key(file): {"sha256": None} for file in files})
-        try:
-            yield
-        finally:
-            hashes = {self._key(file): sha256_of(file) for file in files}
-            self._note({key: {"sha256": hash} if hash else None for key, hash in hashes.items()})
+    def wrote(self, *files: Path) -> None:
+        """Record the hashes of files that the run has written, so that the next run may replace them."""
+        self._note({self._key(file): {"sha256": sha256_of(file)} for file in files})
 
     def text_in(self, store: Path, file: str) -> str | None:
         """The hash of the text of a file that the last run put into a store."""
@@ -80,15 +70,15 @@ class RunRecord:
         self._note({self._key_of_text(store, file): {"sha256": hash} for file, hash in changed.items()})
 
     def _key(self, path: Path | str) -> str:
-        return os.path.relpath(os.path.realpath(path), os.path.realpath(self._state.parent))
+        relative = os.path.relpath(os.path.realpath(path), os.path.realpath(self._state.parent))
+        return os.fsencode(relative).decode(errors="backslashreplace")  # a name need not be UTF-8
 
     def _key_of_text(self, store: Path, file: str) -> str:
         return json.dumps(["text", self._key(store), self._key(file)])
 
-    def _note(self, changes: Mapping[str, Mapping[str, object] | None]) -> None:
-        """Record entries; None removes one."""
+    def _note(self, changes: Mapping[str, Mapping[str, object]]) -> None:
         asyncio.run(_write(self._state, changes))
-        self._entries = {key: value for key, value in {**self._entries, **changes}.items() if value}
+        self._entries.update(changes)
 
 
 def sha256_of(file: Path) -> str | None:
@@ -116,13 +106,10 @@ async def _read(state: Path) -> dict[str, Any]:
         return {key: wire.decode(data, "record") for key, data in recorded.items()}
 
 
-async def _write(state: Path, changes: Mapping[str, Mapping[str, object] | None]) -> None:
+async def _write(state: Path, changes: Mapping[str, Mapping[str, object]]) -> None:
     async with await connect(f"embedded:{state}") as kept:
         producer = await kept.producer(RECORD)
-        sends = (
-            producer.send(wire.encode(value) if value else b"", key=key) for key, value in changes.items()
-        )
-        await asyncio.gather(*sends)
+        await asyncio.gather(*(producer.send(wire.encode(value), key=key) for key, value in changes.items()))
         await producer.close()
 
 

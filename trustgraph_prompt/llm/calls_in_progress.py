@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from math import inf
+from typing import Any, TypeVar
 
 from trustgraph_prompt.errors import ProviderError, ProviderUnavailable
 from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta
 from trustgraph_prompt.llm.token_estimates import BYTES_PER_TOKEN
+
+T = TypeVar("T")
 
 #: Answers, one after the other, that show that a server answers one call at a time.
 _ANSWERS = 3
@@ -38,6 +41,11 @@ class RunIsEnding(ProviderError):
     """No call was made: the run only waits for the calls in progress."""
 
     category = "run_is_ending"
+
+
+def is_first(call: Call) -> bool:
+    """Whether a call is the first of its question."""
+    return call.labels.get("call") == "1"
 
 
 @dataclass(eq=False, slots=True)
@@ -76,7 +84,7 @@ class CallsInProgress(ProviderWrapper):
         self._calls: list[_InProgress] = []
         self._most = inf
         self._ended = asyncio.Event()
-        self._is_ending = False
+        self._ending = asyncio.Event()
         self._last_piece = -inf
         self._slots = _SlotCount()
 
@@ -93,15 +101,27 @@ class CallsInProgress(ProviderWrapper):
 
     def end(self) -> None:
         """Make no first call of a question any more."""
-        self._is_ending = True
+        self._ending.set()
         self._ended.set()
+
+    async def unless_ending(self, waiting: Coroutine[Any, Any, T]) -> T:
+        """Wait for what a first call needs. Raises `RunIsEnding` if the run ends before."""
+        tasks = waited, ending = asyncio.create_task(waiting), asyncio.create_task(self._ending.wait())
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if waited.done():
+                return waited.result()
+            raise RunIsEnding("the question was not asked")
+        finally:
+            waited.cancel()
+            ending.cancel()
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer. Raises `ProviderUnavailable`, `AnswerTookTooLong` and `RunIsEnding`."""
-        while len(self._calls) >= self._most and not self._is_ending:
+        while len(self._calls) >= self._most and not self._ending.is_set():
             self._ended.clear()
             await self._ended.wait()
-        if self._is_ending and call.labels.get("call") == "1":
+        if self._ending.is_set() and is_first(call):
             raise RunIsEnding("the question was not asked")
         self._calls.append(current := _InProgress(self._clock()))
         try:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from trustgraph_prompt.errors import ProviderRateLimit
+from trustgraph_prompt.llm.calls_in_progress import CallsInProgress, is_first
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
@@ -22,18 +23,24 @@ class Limiter(ProviderWrapper):
     take the tokens of its question and of its answer limit, if there is one; afterwards it counts with the
     tokens that the provider reports, or else an estimate. A call without any answer counts as no tokens, and
     one that the circuit breaker rejects does not count at all.
+
+    The first call of a question stops waiting when the run of `calls` ends.
     """
 
-    def __init__(self, provider: Provider, limits: Limits) -> None:
+    def __init__(self, provider: Provider, limits: Limits, calls: CallsInProgress | None = None) -> None:
         super().__init__(provider)
         self._limits = limits
+        self._calls = calls
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """Stream the answer, once the call is admitted. Raises what `Limits.enter` raises."""
+        """Stream the answer, once the call is admitted. Raises `RunIsEnding` and what `Limits.enter` does."""
         counts = self._limits.counts_tokens
         question = estimate_question(call) if counts else 0
         answer = max(0, call.config.answer_limit or 0)
-        admission = await self._limits.enter(question + answer, server=self.identity.place)
+        entering = self._limits.enter(question + answer, server=self.identity.place)
+        if self._calls is not None and is_first(call):
+            entering = self._calls.unless_ending(entering)
+        admission = await entering
         received, is_away = DeltaAccumulator(), False
         try:
             async with aclosing(self.provider.stream(call)) as deltas:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -15,6 +17,8 @@ T = TypeVar("T")
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """The longest record that is accepted. Pulsar's default limit is 5 MB."""
+
+_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Record:
@@ -34,10 +38,19 @@ def decode(data: bytes, record: str) -> dict[str, Any]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise RequestError(f"{record} is not JSON: {error}") from None
+        if (value := _with_lone_surrogates(data)) is None:
+            raise RequestError(f"{record} is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise RequestError(f"{record}: found {json_type(value)}, expected an object")
     return value
+
+
+def _with_lone_surrogates(data: bytes) -> Any:
+    """Decode what `encode` writes of lone surrogates, which orjson refuses; None of anything else."""
+    try:
+        return json.loads(data.decode(), parse_constant=int) if _ESCAPED_SURROGATE.search(data) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def take(record: Mapping[str, Any], key: str, expected: type[T], default: T, where: str) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +15,7 @@ from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import Issue, Reason, RequestError
 from trustgraph_prompt.reader import Outcome, Rejected
+from trustgraph_prompt.reader.decode import has_long_number
 from trustgraph_prompt.worker.flow import Unusable
 from trustgraph_prompt.worker.messages.request import Request
 
@@ -232,6 +234,8 @@ class Answer:
     def decode(cls, data: bytes) -> Self:
         """Parse a record; unknown fields are ignored. Raises `RequestError`."""
         record = wire.decode(data, "Answer")
+        if record.get("value") is not None and has_long_number(text := data.decode()):
+            record["value"] = json.loads(text)["value"]  # exactly, as the objects are
         known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         try:
             return cls(**known | {name: tuple(known[name]) for name in LISTS if name in known})
