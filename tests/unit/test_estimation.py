@@ -39,7 +39,7 @@ def test_answers_are_as_long_as_those_that_are_known() -> None:
     assert found.first.low.tokens_out > 900
     assert found.money is not None
     assert found.money.low == 300 + 2 * found.first.low.tokens_out
-    assert found.answers_by == {"say": "3 kept answer(s)"}
+    assert found.answers_by == {"say": "3 kept answers"}
 
 
 def test_without_answers_the_examples_tell_and_without_these_the_texts() -> None:

@@ -36,12 +36,14 @@ _NUMBERS = frozenset(("integer", "number"))
 class Source(NamedTuple):
     """The terms of which one must hold a value, and the policy for a value that none of them holds.
 
-    `keyword` is the JSON Pointer of the source in the contract, as in `Issue`.
+    `keyword` is the JSON Pointer of the source in the contract, as in `Issue`. A value that `may_be_null` can be
+    left out without its object.
     """
 
     terms: tuple[str, ...]
     policy: Policy
     keyword: str
+    may_be_null: bool = False
 
 
 @dataclass(slots=True)
@@ -282,7 +284,14 @@ def _source(schema: Mapping[str, Any], path: Path) -> Source:
             expected="refuse, strict or mark",
         )
     within = path if path[:1] == ("versions",) else ("schema", *path)
-    return Source(tuple(dict.fromkeys(terms)), policy, pointer((*within, FROM)))
+    return Source(tuple(dict.fromkeys(terms)), policy, pointer((*within, FROM)), _may_be_null(schema))
+
+
+def _may_be_null(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return False
+    types, branches = schema.get("type"), (*_list(schema.get("anyOf")), *_list(schema.get("oneOf")))
+    return "null" in ([types] if isinstance(types, str) else _list(types)) or any(map(_may_be_null, branches))
 
 
 def _has_type(value: Any, types: Any) -> bool:

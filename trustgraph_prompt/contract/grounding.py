@@ -26,6 +26,7 @@ _SHORTEST: Final = 3  # characters of a string that can identify an echo
 _SEARCHING: Final = 300  # steps for each character of a value
 
 _LEAVE_OUT: Final = "; leave the object out"
+_WRITE_NULL: Final = "; write null here if the passage does not say it"
 _NAME_AS_THERE: Final = "; name it as the passage does"
 
 
@@ -223,7 +224,8 @@ class _WithTerms(Contract):
             found = self._texts.find(source, text)
             if found is None:
                 message = f"{show(text)} is not in the passage"
-                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _LEAVE_OUT)
+                advice = _WRITE_NULL if source.may_be_null else _LEAVE_OUT
+                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, advice)
             elif source.policy == "strict" and found.kind.is_weak:
                 message = f"{show(text)} is in the passage only in part"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)

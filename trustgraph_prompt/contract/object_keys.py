@@ -30,6 +30,11 @@ class ObjectKind(NamedTuple):
             for branch in branches
         )
 
+    def is_free_text(self, key: str) -> bool:
+        """Whether the value of a key may be any string."""
+        fixed = (self.references.seen_through(self.properties[key]) or {}).keys() & {"const", "enum"}
+        return self.allows("string", key) and not fixed
+
     def allows(self, type: str, key: str, *, in_list: bool = False) -> bool:
         """Whether the value of a key, or with `in_list` an element of its list, may have the type."""
         return _allows_type(type, self.properties[key], self.references, in_list)

@@ -41,7 +41,7 @@ class AnswerLengths:
     def basis(self, prompt: str) -> str:
         """What the length of the answers to a prompt is estimated from."""
         if samples := self.samples.get(prompt):
-            return f"{len(samples)} kept answer(s)"
+            return f"{len(samples)} kept answer{'s' if len(samples) > 1 else ''}"
         return "the prompt's examples" if prompt in self._examples else "the length of the texts"
 
     def of(self, prompt: str, term_tokens: int) -> tuple[int, int]:

@@ -164,7 +164,7 @@ class GraphClause:
 def example_for(contract: Contract) -> str:
     """A clause for the objects of a contract, as a line of a prompt file."""
     for kind in kinds_of(contract):
-        names = [key for key in kind.properties if key in kind.required and kind.allows("string", key)]
+        names = [key for key in kind.properties if key in kind.required and kind.is_free_text(key)]
         if names:
             others = ", ".join(f"{json.dumps(key)}: {{}}" for key in kind.properties if key != names[0])
             says = f"properties: {{{others}}}" if others else 'class: "Thing"'
