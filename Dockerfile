@@ -57,4 +57,4 @@ COPY --from=package /package /
 WORKDIR /tmp
 USER 10001:10001
 ENTRYPOINT ["trustgraph-prompt"]
-CMD ["run", "--http", "0.0.0.0:8080"]
+CMD ["run", "--http", ":8080"]

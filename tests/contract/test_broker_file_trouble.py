@@ -126,10 +126,13 @@ async def test_without_a_part_of_the_file_what_was_sent_was_lost(
                 await attempt
 
 
-async def test_who_ends_without_the_file_ends_in_order(url: str, folder: Path) -> None:
+async def test_broker_closes_without_an_error_after_its_file_was_deleted_and_makes_no_new_one(
+    url: str, folder: Path
+) -> None:
     async with await connect(url) as broker:
         await broker.consumer(TOPIC, "s")
         delete(folder)
+    assert not (folder / "broker.db").exists()
 
 
 def data(message: Message | None) -> bytes:

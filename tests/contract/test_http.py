@@ -8,13 +8,14 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
-from socket import socket
+from socket import AF_INET6, socket
 from threading import Event
 
 import aiohttp
 import pytest
 from prometheus_client import Metric
 
+from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.worker.telemetry import http, logs
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.http import serve
@@ -45,6 +46,30 @@ async def test_thousands_of_notes_are_counted() -> None:
     body = await readyz(health)
     assert len(body) < 10_000
     assert b"4,900 more; the log has all" in body
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+async def test_address_without_a_host_serves_ipv4_and_ipv6(host: str) -> None:
+    if host == "[::1]" and not socket_of_ipv6():
+        pytest.skip("this system has no IPv6 loopback")
+    async with serve(":0", Health(), Metrics()) as bound, aiohttp.ClientSession() as session:
+        port = bound.rpartition(":")[2]
+        async with session.get(f"http://{host}:{port}/livez") as response:
+            assert response.status == 200
+
+
+def socket_of_ipv6() -> bool:
+    with suppress(OSError), socket(AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False
+
+
+async def test_port_in_use_on_every_address_is_refused() -> None:
+    async with serve(":0", Health(), Metrics()) as bound:
+        with pytest.raises(ConfigError, match="cannot serve HTTP"):
+            async with serve(f":{bound.rpartition(':')[2]}", Health(), Metrics()):
+                pass
 
 
 GARBAGE = {

@@ -23,6 +23,7 @@ from tests.support.chart import (
     of_kind,
     places,
     pod_specs,
+    render,
     text,
 )
 from tests.support.kubernetes_tools import HELM_3, HELM_4
@@ -225,6 +226,38 @@ def test_a_rollout_always_has_a_consumer_and_time_to_drain() -> None:
     assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 615
     (constraint,) = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
     assert constraint["labelSelector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
+    assert constraint["matchLabelKeys"] == ["pod-template-hash"], "else the Pods that it replaces count"
+
+
+def test_unready_replicas_do_not_keep_a_node_from_being_drained() -> None:
+    (budget,) = of_kind("defaults", "PodDisruptionBudget").values()
+
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("http://pulsar-proxy:80", "http://pulsar-proxy.prompts:80"),
+        ("https://pulsar-proxy/", "https://pulsar-proxy.prompts"),
+        ("http://pulsar-proxy.pulsar:80", "http://pulsar-proxy.pulsar:80"),
+        ("http://10.0.0.1:8080", "http://10.0.0.1:8080"),
+        ("http://[fd00::1]:8080", "http://[fd00::1]:8080"),
+    ],
+)
+def test_keda_asks_the_service_of_the_namespace_of_the_release(url: str, asked: str) -> None:
+    worker = {"pulsar": {"adminUrl": url}, "scaling": {"keda": {"enabled": True}}}
+    _, manifests, _ = render(HELM_4, {"worker": worker})
+    (scaled,) = (found for found in yaml.safe_load_all(manifests) if found["kind"] == "ScaledObject")
+
+    assert {trigger["metadata"]["adminURL"] for trigger in scaled["spec"]["triggers"]} == {asked}
+
+
+def test_release_without_prompts_has_their_config_map_for_a_rollback() -> None:
+    config_map = of_kind("defaults", "ConfigMap")["demo-trustgraph-prompt-prompts"]
+
+    assert not config_map["data"]
+    assert "annotations" not in config_map["metadata"], "it is no hook"
 
 
 def test_flows_roll_the_workers_that_serve_them_and_prompts_none() -> None:

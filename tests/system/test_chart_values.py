@@ -281,7 +281,8 @@ def test_the_readme_shows_values_that_work(tmp_path: Path) -> None:
         code, rendered, errors = render(HELM_4, values)
         assert code == 0, f"{values}\n{errors}"
         for found in yaml.safe_load_all(rendered):
-            if found["kind"] == "ConfigMap" and found["metadata"]["name"].endswith(("-flows", "-prompts")):
+            names_files = found["metadata"]["name"].endswith(("-flows", "-prompts"))
+            if found["kind"] == "ConfigMap" and names_files and found["data"]:
                 folder = tmp_path / str(number) / found["metadata"]["name"]
                 folder.mkdir(parents=True)
                 for file, content in found["data"].items():

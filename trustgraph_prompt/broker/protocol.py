@@ -4,10 +4,10 @@ A topic is `persistent://tenant/namespace/name` or `non-persistent://…`; `topi
 `class:space:name`. The two lose messages in opposite ways:
 
 - *persistent*: every named subscription keeps its unacknowledged messages, across closes and crashes. A
-consumer prefetches few messages, so that no replica hoards them. Its unacknowledged messages are redelivered,
-to any consumer, when it closes or dies. - *non-persistent*: only subscriptions with a consumer that has room
-receive a message. A consumer prefetches eagerly into a buffer, so that the broker drops nothing. Nothing is
-delivered twice.
+  consumer prefetches few messages, so that no replica hoards them. Its unacknowledged messages are
+  redelivered, to any consumer, when it closes or dies.
+- *non-persistent*: only subscriptions with a consumer that has room receive a message. A consumer prefetches
+  eagerly into a buffer, so that the broker drops nothing. Nothing is delivered twice.
 
 Closing waits at most a second for the broker to confirm: a broker that is away must not keep a process from
 ending. (The embedded broker waits for as long as its file is locked.)

@@ -243,8 +243,9 @@ HttpOption = Annotated[
     str | None,
     typer.Option(
         "--http",
-        metavar="HOST:PORT",
-        help="Serve the status page, /livez, /readyz and /metrics on this address. Default: off.",
+        metavar="[HOST]:PORT",
+        help="Serve the status page, /livez, /readyz and /metrics on this address; :PORT is every address, "
+        "IPv4 and IPv6. Default: off.",
     ),
 ]
 ShowContentOption = Annotated[

@@ -4,6 +4,17 @@
 {{- mergeOverwrite (dict "scaleDown" $down) (deepCopy .scaling.behavior) | toYaml -}}
 {{- end -}}
 
+{{/* The admin URL for KEDA, which resolves the name of a Service in its own namespace; of: url, namespace. */}}
+{{- define "trustgraph-prompt.kedaAdminUrl" -}}
+{{- $url := .url | trimSuffix "/" -}}
+{{- $host := (urlParse $url).hostname -}}
+{{- if or (contains "." $host) (contains ":" $host) -}}
+{{- $url -}}
+{{- else -}}
+{{- $url | replace (printf "//%s" $host) (printf "//%s.%s" $host .namespace) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* How KEDA uses the credentials of a worker's TriggerAuthentication. Its releases differ in how they spell endpointParams. */}}
 {{- define "trustgraph-prompt.kedaAuth" -}}
 {{- $auth := .pulsar.auth -}}

@@ -8,6 +8,7 @@ with a bound of their own.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import select
 import socket
@@ -60,7 +61,9 @@ async def _bind(address: str) -> list[socket.socket]:
         )
     loop = asyncio.get_running_loop()
     try:
-        bound = await loop.create_server(asyncio.Protocol, host or None, int(port), start_serving=False)
+        if not host:
+            return [_bind_all_interfaces(int(port))]
+        bound = await loop.create_server(asyncio.Protocol, host, int(port), start_serving=False)
         listeners = [listener.dup() for listener in bound.sockets]
         bound.close()
         for listener in listeners:
@@ -68,6 +71,20 @@ async def _bind(address: str) -> list[socket.socket]:
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"cannot serve HTTP on {address}: {error}", where="--http") from None
     return listeners
+
+
+def _bind_all_interfaces(port: int) -> socket.socket:
+    """One socket for IPv6 and IPv4, or for IPv4 only where the system has no IPv6."""
+    try:
+        listener = socket.create_server(
+            ("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True
+        )
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise
+        listener = socket.create_server(("", port), backlog=BACKLOG)
+    listener.setblocking(False)
+    return listener
 
 
 def _has_connection(listener: socket.socket) -> bool:
@@ -195,7 +212,9 @@ Answer = Callable[[web.BaseRequest, "_Server"], Awaitable[web.StreamResponse]]
 async def serve(
     address: str, health: Health, metrics: Metrics, status: StatusPage | None = None
 ) -> AsyncIterator[str]:
-    """Serve the endpoints on `HOST:PORT` (port 0: any free one) during the block; yields the address in use.
+    """Serve the endpoints on `HOST:PORT` during the block; yields the address in use.
+
+    Port 0 is any free one, and no host all interfaces, of IPv4 and IPv6.
 
     Without `status` there is no page. Raises `ConfigError` if the address is invalid or in use.
     """
@@ -212,7 +231,7 @@ async def serve(
         ]
         try:
             host, port, *_ = listeners[0].getsockname()
-            yield f"{host}:{port}"
+            yield f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         finally:
             for task in accepting:
                 task.cancel()
