@@ -146,6 +146,16 @@ async def test_advice_to_the_model_is_not_in_an_explanation_for_people() -> None
     assert outcome.explain(for_model=True) == f"{outcome.explain()}; leave the object out"
 
 
+async def test_model_is_asked_to_write_null_for_a_value_that_may_be_null() -> None:
+    length = {"type": ["integer", "null"], "x-from": "text"}
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "x-from": "text"}, "length": length},
+    }
+    outcome, _ = await asked(prompt(schema), "The Rhine.", '{"name": "Rhine", "length": 1230}')
+    assert outcome.explain(for_model=True).endswith("; write null here if the passage does not say it")
+
+
 async def test_pieces_say_where_their_objects_stand() -> None:
     pieces: list[Piece] = []
     outcome, _ = await asked(prompt(MARKED), "The Rhine.", RHINE, pieces=pieces)

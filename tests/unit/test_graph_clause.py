@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt import package_data
+from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.graph.clause import example_for
 from trustgraph_prompt.graph.mapping import graph_of
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.prompts import files
@@ -32,6 +34,13 @@ def test_the_clause_is_compiled_with_the_prompt_and_part_of_its_version() -> Non
     assert plain.graph is None
     assert made.graph is not None
     assert len({plain.version, made.version, other.version}) == 3
+
+
+def test_example_of_a_clause_names_things_by_a_free_text_not_by_a_fixed_word() -> None:
+    properties = {"type": {"const": "peak"}, "rank": {"enum": ["high", "low"]}, "name": {"type": "string"}}
+    schema = {"type": "object", "required": ["type", "rank", "name"], "properties": properties}
+
+    assert 'subject: "name"' in example_for(Contract.from_schema(schema, format="jsonl"))
 
 
 @pytest.mark.parametrize(
