@@ -290,6 +290,18 @@ def test_a_dead_letter_is_discarded_once_its_id_is_typed_again(services: Desk) -
     assert [letter["request"] for letter in services.listed()] == ["b"]
 
 
+def test_id_of_dead_letters_of_two_flows_discards_neither(services: Desk) -> None:
+    services.bury([UNKNOWN])
+    services.bury([UNKNOWN], flow="g")
+
+    result = services.dead("discard", "a", "--yes")
+    assert result.returncode == 1
+    assert "a is the id of several dead letters" in result.stderr
+    assert len(services.listed()) == 2
+    assert services.dead("discard", "a", "--flow", "g", "--yes").stdout.endswith("discarded 1 dead letter\n")
+    assert [letter["flow"] for letter in services.listed()] == ["f"]
+
+
 def test_a_mistyped_request_is_replayed_with_another_term(services: Desk) -> None:
     services.bury([(PromptRequest.asking("define", {"txt": "chalk"}).encode(), "no text", {}), BROKEN])
 

@@ -60,6 +60,26 @@ def test_gold_file_is_not_replaced_by_extract(folder: Path) -> None:
     assert gold.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["folder", "--neo4j", "folder"], "folder: the run writes these files or into their folder"),
+        (["folder", "-o", "."], "--output .: is a folder; give the name of a file in it"),
+        (["folder", "--provider", "ollama", "--model", "m"], "--provider: unknown provider"),
+        (["folder", "--schema", "schema.json", " "], "a question follows the schema"),
+    ],
+)
+def test_extract_refuses_what_it_cannot_mean(folder: Path, arguments: list[str], says: str) -> None:
+    (folder / "folder").mkdir()
+    (folder / "chalk.txt").rename(folder / "folder" / "chalk.txt")
+    (folder / "schema.json").write_text('{"type": "object"}')
+    scripted = () if "--provider" in arguments else ("--provider", SCRIPTED)
+
+    refused = run("extract", *arguments, *scripted, folder=folder)
+    assert refused.returncode == 2, refused.stderr
+    assert says in refused.stderr
+
+
 def test_state_of_extract_is_not_taken_for_one_of_eval(folder: Path) -> None:
     assert run(*EXTRACT, folder=folder).returncode == 0
     shutil.copy(ROOT / "demo" / "on-a-piece-of-chalk.gold.jsonl", folder / "out.jsonl")

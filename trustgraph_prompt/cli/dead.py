@@ -213,8 +213,8 @@ def discard_(
 ) -> None:
     """Remove one dead letter for good, after you have typed its id again.
 
-    It is for requests that shall never be served. Exits with 1 if the dead letter does not exist, or if
-    another id is typed.
+    It is for requests that shall never be served. Exits with 1 if the dead letter does not exist, if several
+    have this id, or if another id is typed.
     """
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, discard
 
@@ -228,6 +228,13 @@ def discard_(
     choice = DeadLetterFilter(frozenset([letter]))
     if not _print_each(broker, admin_url, scope, choice, show_one):
         raise _missing(letter, broker, admin_url, scope, choice)
+    if len(found) > 1:
+        places = ", ".join(f"{each.source.topic} (subscription {each.source.subscription})" for each in found)
+        output.note(
+            f"error: {letter} is the id of several dead letters, in {places}; nothing was discarded: choose "
+            "one with --flow, or with --topic and --subscription"
+        )
+        raise typer.Exit(1)
     if not yes:
         typer.echo("It cannot be replayed any more. Type its id to discard it: ", nl=False, err=True)
     if not yes and sys.stdin.readline().strip() != letter:

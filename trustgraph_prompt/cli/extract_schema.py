@@ -25,7 +25,7 @@ def prompts_of(schema: str, question: str) -> PromptSet:
     from trustgraph_prompt.ask.extraction import extraction_prompt
     from trustgraph_prompt.prompts import PromptSet
 
-    if question.startswith("-") or os.path.exists(question):
+    if not question.strip() or question.startswith("-") or os.path.exists(question):
         raise ConfigError(
             "a question follows the schema",
             where=f"--schema {schema}",

@@ -68,7 +68,12 @@ def flows_of(
     from trustgraph_prompt.worker.flow_file import load
 
     served = [flow for path in flows or [package_data.flows()] for flow in load(path, processor=processor)]
-    known(name, sorted(flow.name for flow in served), "--flow")
+    try:
+        known(name, sorted(flow.name for flow in served), "--flow")
+    except ConfigError as error:
+        if not flows:
+            error.add_note("flows of your own are in the files that --flows names")
+        raise
     chosen = [flow for flow in served if name in (None, flow.name)]
     names = ", ".join(dict.fromkeys(flow.name for flow in chosen))
     given = f" in {', '.join(map(str, flows))}" if flows else ""

@@ -376,12 +376,13 @@ def provider(
     if script is not None:
         from trustgraph_prompt.llm import ScriptedProvider
 
+        path = recording(script)
         for option in ("--base-url", "--model", "--prefill", "--native-schema", "--no-native-schema"):
             if typed(option):
                 raise ConfigError(
                     f"has no effect with --provider {script}, which calls no server", where=option
                 )
-        return ScriptedProvider.load(recording(script))
+        return ScriptedProvider.load(path)
     if base_url is None or model is None:
         raise ConfigError(
             "no model to call: give --base-url URL and --model NAME "
@@ -483,7 +484,8 @@ def recording(script: str) -> Path:
     """Return the path in `scripted:PATH`. Raises `ConfigError`."""
     kind, _, path = script.partition(":")
     if kind != "scripted" or not path:
-        raise ConfigError("unknown provider", where="--provider", found=script, expected="scripted:PATH")
+        expected = "scripted:PATH for recorded answers; a server is given by --base-url and --model"
+        raise ConfigError("unknown provider", where="--provider", found=script, expected=expected)
     return Path(path)
 
 

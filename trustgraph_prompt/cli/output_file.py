@@ -30,6 +30,8 @@ class OutputFile:
 
     def __init__(self, out: Path, documents: Sequence[Path], *, bare: bool = False) -> None:
         self.out = out
+        if not out.name:
+            raise self._refusal("is a folder; give the name of a file in it")
         self._write_table = table_writer(out, bare=bare)
         self.state = out.with_name(f"{out.name}.state")
         self._target = Path(os.path.realpath(out))  # writing replaces the target of a link, not the link
@@ -88,7 +90,7 @@ class OutputFile:
         if not self.state.exists():
             raise self._refusal(
                 f"exists, and was not written by `extract` (there is no {self.state.name}); "
-                "delete it, or choose another --output"
+                "move it away, or choose another --output"
             )
         if not self.record.may_replace(self.out):
             raise self._refusal(

@@ -36,8 +36,8 @@ _NUMBERS = frozenset(("integer", "number"))
 class Source(NamedTuple):
     """The terms of which one must hold a value, and the policy for a value that none of them holds.
 
-    `keyword` is the JSON Pointer of the source in the contract, as in `Issue`. A value that `may_be_null` can be
-    left out without its object.
+    `keyword` is the JSON Pointer of the source in the contract, as in `Issue`. A value that `may_be_null` can
+    be left out without its object.
     """
 
     terms: tuple[str, ...]
