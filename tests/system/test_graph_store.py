@@ -8,16 +8,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
 
 from tests.support.stored_graph import CHALK, ROCKS, definition, relation
+from tests.unit.test_extraction_graph import CHUNK, DOCUMENT, LIES
+from tests.unit.test_extraction_graph import PROMPT as FACTS
 from trustgraph_prompt.errors import ConfigError, StoreError
+from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
+from trustgraph_prompt.extraction.results import Job, Result
 from trustgraph_prompt.graph.statements import Statement
 from trustgraph_prompt.graph_store import rdf
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.store import GraphStore
+from trustgraph_prompt.worker.messages.answer_record import Answer
 
 ROOT = Path(__file__).parents[2]
 
@@ -219,3 +225,18 @@ def test_a_process_that_is_killed_while_it_adds_leaves_a_store_that_opens(size: 
 
 def statements(batch: int, size: int) -> list[Statement]:
     return [relation(f"s{batch}-{i}", "is", "o") for i in range(size)]
+
+
+def test_store_has_no_facts_of_an_answer_that_the_next_run_asks_again(tmp_path: Path) -> None:
+    def result(**call: Any) -> Result:
+        record = Answer("r", "extract", "facts", "v1", "success", "direct", True, (), calls=(call,))
+        return Result(Job(0, "r", "facts", DOCUMENT, CHUNK), (LIES,), record)
+
+    def facts(one: Result) -> int:
+        outputs = GraphOutputs(tmp_path / "store", None, None, None)
+        outputs.write([one], {"facts": FACTS}, "m", {}, print, lambda *files: None)
+        with GraphStore.open(tmp_path / "store") as store:
+            return len(read_view(store).facts)
+
+    assert facts(result(error="answer_seconds: more than 600 seconds (--answer-seconds)")) == 0
+    assert facts(result(finish_reason="stop")) == 1

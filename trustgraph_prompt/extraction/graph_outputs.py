@@ -86,6 +86,8 @@ class GraphOutputs:
         another process uses the store. `wrote` gets the files as soon as they are written. Raises
         `ConfigError`, `StoreError`.
         """
+        if self.store is not None:  # it keeps all facts, and the next answer may not have these
+            results = [each for each in results if not each.is_asked_again]
         statements = _statements(results, prompts, model)
         if self.rdf is not None and not any((self.store, self.neo4j, self.page)):
             write_rdf(rdf.quads(statements), self.rdf)  # takes a fifth of the time of the way through a store

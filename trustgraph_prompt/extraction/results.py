@@ -131,6 +131,11 @@ class Result(Generic[Q]):
     failure: str | None = None
     earlier: bool = False
 
+    @property
+    def is_asked_again(self) -> bool:
+        """Whether the next run asks again, although the answer has objects."""
+        return self.answer is not None and _was_ended_by(self.answer, AnswerTookTooLong)
+
 
 def refusal_reason(rejected: Mapping[str, Any]) -> str:
     """Why an object of an answer record was refused, for people."""
