@@ -63,7 +63,7 @@ def test_gold_file_is_not_replaced_by_extract(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["folder", "--neo4j", "folder"], "folder: the run writes these files or into their folder"),
+        (["folder", "--neo4j", "folder"], "folder: all of it is written by this run"),
         (["folder", "-o", "."], "--output .: is a folder; give the name of a file in it"),
         (["folder", "--provider", "ollama", "--model", "m"], "--provider: unknown provider"),
         (["folder", "--schema", "schema.json", " "], "a question follows the schema"),

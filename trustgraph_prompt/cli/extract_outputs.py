@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.output_file import OutputFile
+from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.results import ObjectsFile
 from trustgraph_prompt.extraction.run_record import RunRecord, hashes_in
 from trustgraph_prompt.extraction.written_files import check_page
@@ -70,6 +71,9 @@ class RunOutputs:
             used += self.graph.paths
         if self.report is not None:
             check_page("--report", self.report, used, may_replace)
+        if plan.files and not plan.documents and not plan.skipped:
+            where = ", ".join(map(str, self._documents))
+            raise ConfigError("all of it is written by this run; choose other outputs", where=where)
 
     def add(self, result: Result) -> None:
         """Take a result. Raises `TrustgraphPromptError`."""

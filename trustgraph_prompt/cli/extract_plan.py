@@ -101,11 +101,6 @@ def make_plan(
         prompts = context.showing_context(prompts, asked)
         asked = [prompts.get(definition.id) for definition in asked]
     documents = [file for file in found if not _is_within(file, outputs.paths)]
-    if found and not documents:
-        where = ", ".join(map(str, files))
-        raise ConfigError(
-            "the run writes these files or into their folder: choose other outputs", where=where
-        )
     jobs, unusable = run.jobs(
         progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
     )
