@@ -23,6 +23,7 @@ rightleftarrows rightleftharpoons rightsquigarrow rm root rtimes rule rvert
 """
 _COMMANDS = frozenset(_NAMES.split())
 
+_ESCAPES = (r"\b", r"\f", r"\u000", r"\t", r"\n", r"\r")
 _HINT = re.compile(r"\\(?:[bf(\[]|u000)")
 _EATEN = re.compile(r"([\b\f\t\n\r])([A-Za-z]++)")
 _EATEN_ANYWHERE = re.compile(r"([\b\f])([A-Za-z]++)")
@@ -32,11 +33,7 @@ _CLOSES: Final = {"$": "$", "$$": "$$", r"\(": r"\)", r"\[": r"\]"}
 
 def may_be_eaten(json_text: str) -> bool:
     """Whether a string of a JSON text may have lost the beginning of a command; most texts cannot."""
-    if not has_hint(json_text):
-        return False
-    if any(escape in json_text for escape in (r"\b", r"\f", r"\u000")):
-        return True
-    return any(escape in json_text for escape in (r"\t", r"\n", r"\r"))
+    return has_hint(json_text) and any(escape in json_text for escape in _ESCAPES)
 
 
 def has_hint(json_text: str) -> bool:
