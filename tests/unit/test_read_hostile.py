@@ -15,6 +15,13 @@ LONG = 1_000  # and four times that
 LIMIT = 20_000  # objects
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patterns() -> None:
+    """The patterns that are compiled when they are first needed."""
+    for text in (*HOSTILE.values(), *LARGE.values()):
+        read(text, "json")
+
+
 @pytest.mark.parametrize("token", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("format", ["json", "jsonl"])
 def test_a_long_text_of_one_token_is_read_in_linear_time(token: str, format: Format) -> None:

@@ -475,3 +475,31 @@ def test_outcomes_of_equal_texts_are_equal() -> None:
     text = f"{ONE}\nbroken {{'\n"
     assert read(text, DEFINITIONS) == read(text, DEFINITIONS)
     assert isinstance(read(text, "jsonl"), Outcome)
+
+
+@pytest.mark.parametrize("gap", ["\n", ",\n", "\r\n", ", ", "\n\n"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"a": "}\n{"},
+        {"a": "},{", "b": "}, {"},
+        {"a": {"b": [{}, {"c": 1}, {"c": 2}]}},
+        {"a": 10**30},
+        {},
+    ],
+    ids=str,
+)
+def test_objects_that_look_like_several_are_read_as_they_are(gap: str, odd: dict[str, object]) -> None:
+    objects = [{"n": 1}] * 4 + [odd, {"n": 2}, odd] + [{"n": 3}] * 4
+    assert read(gap.join(map(json.dumps, objects)), "jsonl").value == objects
+    pretty = gap.join(json.dumps(value, indent=2) for value in objects)
+    assert read(f"[{pretty}]", "jsonl").value == objects
+
+
+@pytest.mark.parametrize("broken", ['{"a": 1\0"b": 2}', '{"a": 1} x}', '{"a": }', '{"a": 1}} , {"a": 1}'])
+def test_only_what_is_broken_among_many_objects_is_lost(broken: str) -> None:
+    good = ['{"n": 1}'] * 5
+    outcome = read("\n".join([*good, broken, *good, broken, *good]), "jsonl")
+    assert [value for value in outcome.value if value == {"n": 1}] == [{"n": 1}] * 15
+    raws = "\n".join([*good, broken, *good])
+    assert all(raws[lost.start :].startswith(lost.raw) for lost in read(raws, "jsonl").rejected)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -64,7 +64,6 @@ class JsonlReader:
         self._wrapper = (0, 0, 0)
         self._aside = (0, 0, 0)
         self._is_empty = False  # whether a wrapper without elements was found
-        self._unseen: list[str] = []  # the texts that ended no value yet
         self._may_be_eaten = False  # whether strings may have lost the beginnings of commands
         self._refused = 0
         self._has_enough = False  # nothing more is validated
@@ -72,7 +71,7 @@ class JsonlReader:
 
     def feed(self, text: str) -> list[Any]:
         """Read `text`, and return the objects that it completes and the contract accepts."""
-        self._unseen.append(text)
+        self._may_be_eaten = self._may_be_eaten or has_hint(text)
         return self._collect(self._scanner.feed(text))
 
     @property
@@ -146,9 +145,6 @@ class JsonlReader:
 
     def _collect(self, results: list[ScanResult]) -> list[Any]:
         fresh: list[Any] = []
-        if results:
-            self._may_be_eaten = self._may_be_eaten or any(map(has_hint, self._unseen))
-            self._unseen.clear()
         for result in results:
             if self._has_enough:
                 break
@@ -311,7 +307,10 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         if any(_may_wrap(part) for part in first if isinstance(part, (list, dict))):
             return None
     depth, longest = contract.limits.depth, max(map(len, lines))
-    if longest > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
+    may_be_deep = (
+        [line for line in lines if line.count("{") + line.count("[") > depth] if longest > depth else []
+    )
+    if any(is_too_deep(orjson.loads(line), line, depth) for line in may_be_deep):
         return None
     return contract.take_all(values, len(content), longest)
 

@@ -42,10 +42,11 @@ _LINE_ENDS = re.compile(r"[ \t\r]*\n")
 
 
 def _slices(text: str) -> Iterator[str]:
-    """The parts of a text that are scanned at once; they end after a closing brace, if there is one."""
+    """The parts of a text that are scanned at once; they end where a value does, as far as can be guessed."""
     start = 0
     while len(text) - start > SLICE:
-        end = text.rfind("}", start, start + SLICE) + 1 or start + SLICE
+        latest = start + SLICE
+        end = (text.rfind("}\n{", start, latest) + 1) or (text.rfind("}", start, latest) + 1) or latest
         yield text[start:end]
         start = end
     yield text[start:]
@@ -219,11 +220,7 @@ class Scanner:
                         elements, level = wrapper
                         self._begin_wrapper(start, level)
                         return elements
-                    end = (
-                        self._take_lines(passed, start)
-                        or self._take_objects(passed, start)
-                        or self._take_value(passed, start)
-                    )
+                    end = self._take_objects(passed, start) or self._take_value(passed, start)
                 if end:
                     passed = position = end
                     if self._results.full:
@@ -293,24 +290,10 @@ class Scanner:
             self._between.append(self._window[passed:position])
         self._wait(position)
 
-    def _take_lines(self, passed: int, start: int) -> int | None:
-        """Take several objects from `start` on, each on a line of its own, and return where they end."""
-        run = self._complete.lines(
-            self._window, self._passed, start, self._results.room + 1, fenced=self.fenced
-        )
-        if run is None:
-            return None
-        starts, raws = run.starts, run.raws
-        between = self._window[start + len(raws[0]) : starts[1] - self._passed]
-        self._between += (self._window[passed:start], f"{{}}{between}" * (len(raws) - 1), "{}")
-        self._results.run(run)
-        return starts[-1] - self._passed + len(raws[-1])
-
     def _take_objects(self, passed: int, start: int) -> int | None:
         """Take the complete objects from `start` on, and return where they end."""
-        window, between = self._window, self._between
-        run = self._complete.objects(
-            window,
+        run, gaps = self._complete.objects(
+            self._window,
             self._passed,
             start,
             self._results.room + 1,
@@ -319,18 +302,10 @@ class Scanner:
         )
         if not run.values:
             return None
-        if len(run.raws) == 1:
-            [raw] = run.raws
-            between += (window[passed:start], "{\n}" if "\n" in raw else "{}")
-            self._results.run(run)
-            return start + len(raw)
-        starts = [at - self._passed for at in run.starts]
-        ends = [start + len(raw) for start, raw in zip(starts, run.raws, strict=True)]
         mark = "{\n}" if any("\n" in raw for raw in run.raws) else "{}"
-        separators = map(window.__getitem__, map(slice, ends, starts[1:]))
-        between += (window[passed:start], mark, mark.join(separators), mark)
+        self._between += (self._window[passed:start], mark.join(("", *gaps[: len(run.raws) - 1], "")))
         self._results.run(run)
-        return ends[-1]
+        return run.starts[-1] - self._passed + len(run.raws[-1])
 
     def _take_value(self, passed: int, start: int) -> int | None:
         """Take the value that begins at `start`, if it is complete, and return where it ends."""
@@ -349,9 +324,10 @@ class Scanner:
 
     def _elements_at(self, start: int, most: int) -> Values:
         """The objects from `start` on that are elements of an array."""
-        return self._complete.objects(
+        run, _ = self._complete.objects(
             self._window, self._passed, start, most, fenced=self.fenced, before_next=grammar.BEFORE_ELEMENT
         )
+        return run
 
     def _line_before(self, start: int) -> re.Match[str] | None:
         """What precedes a value or tag that begins its line; None where it is within a line."""

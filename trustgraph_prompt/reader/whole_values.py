@@ -13,14 +13,13 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.json_text import grammar
-from trustgraph_prompt.reader.decode import decode, decode_at, decode_lines, has_long_number, is_too_deep
+from trustgraph_prompt.reader.decode import decode, decode_at, has_long_number, is_too_deep
 from trustgraph_prompt.reader.scan_results import Values
 
 LONGEST_WRAPPER = 100  # characters of the name of a wrapper, quotes included
 
-_AT_ONCE = 2_000  # characters of lines that are decoded together
-# At least four lines that look like one object each; decoding fewer together is not faster.
-_LINES = re.compile(r"(?:\{.*+(?<=\})\n){4,}+|(?:\{.*+(?<=\},)\n){4,}+")
+_AT_ONCE = 4_000  # characters of objects that are decoded together
+_SEVERAL = 3  # objects; decoding fewer together is not faster
 
 FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 
@@ -44,8 +43,7 @@ class CompleteValues:
         self._names_wrapper = names_wrapper
         self._wraps: dict[tuple[str, ...], bool] = {}
         self._decode: Callable[[str], Any] = orjson.loads
-        self._no_lines_before = 0
-        self._lines_again = 0  # where lines are next tried together
+        self._no_several_before = 0
         self._no_line_before = 0
         self._no_guess_before = 0
 
@@ -61,68 +59,84 @@ class CompleteValues:
         value = self._object(raw)
         return None if value is None else (raw, value)
 
-    def lines(self, window: str, passed: int, start: int, most: int, *, fenced: bool) -> Values | None:
-        """Several objects from `start` on, if each is on a line of its own, decoded together.
-
-        No line is tried twice.
-        """
-        if passed + start < max(self._no_lines_before, self._no_line_before):
-            return None
-        found = _LINES.match(window, start, start + _AT_ONCE)
-        if found is None or self._decode is not orjson.loads:
-            self._no_lines_before = passed + min(start + _AT_ONCE, len(window))
-            return None
-        self._no_lines_before = self._lines_again = passed + found.end()
-        between = ",\n" if window[found.end() - 2] == "," else "\n"
-        text = window[start : found.end() - len(between)]
-        raws = text.split(between)
-        if len(raws) > most or ("[" in text and any(self.wraps_at(raw, 0) for raw in raws)):
-            return None
-        try:
-            values = decode_lines(text.replace(between, "\n"), raws)
-        except orjson.JSONDecodeError:
-            return None
-        may_be_deep = text.count("{") + text.count("[") - len(raws) >= self._depth
-        if may_be_deep and any(map(self._is_too_deep, values, raws)):
-            return None
-        lengths = [len(raw) + len(between) for raw in raws]
-        return Values(values, raws, list(accumulate(lengths[:-1], initial=passed + start)), fenced)
-
     def objects(
         self, window: str, passed: int, start: int, most: int, *, fenced: bool, before_next: re.Pattern[str]
-    ) -> Values:
-        """At most `most` objects from `start` on; `before_next` matches what may be between two.
-
-        An object mostly ends with its line, else where braces balance. No line is tried twice.
-        """
-        run = Values([], [], [], fenced)
+    ) -> tuple[Values, list[str]]:
+        """At most `most` objects from `start` on, and the gaps after them, each a match of `before_next`."""
+        run, gaps = Values([], [], [], fenced), list[str]()
         if not grammar.OBJECT_BEGINS.match(window, start):
-            return run
-        lines_again = self._lines_again - passed
-        until = lines_again if start < lines_again else len(window)
-        while most > 0 and start < until and window.startswith("{", start):
-            raw, value = "", None
-            if passed + start >= self._no_line_before and not window.startswith("\n", start + 1):
-                newline = window.find("\n", start)
-                raw = window[start:newline].rstrip(" \t\r,") if newline >= 0 else ""
-                if raw[-1:] == "}" and not ("[" in raw and self.wraps_at(window, start)):
-                    value = self._object(raw)
-                if value is None:
-                    self._no_line_before = passed + (newline if newline >= 0 else len(window))
-            if value is None:
-                whole = self._balanced(window, passed, start, tried=raw)
-                if whole is None:
-                    break
-                raw, value = whole
+            return run, gaps
+        while len(run.values) < most and (whole := self._one(window, passed, start)):
+            raw, value = whole
             run.values.append(value)
             run.raws.append(raw)
             run.starts.append(passed + start)
-            most -= 1
             gap = before_next.match(window, start + len(raw))
             if gap is None:
                 break
-            start = gap.end()
-        return run
+            gaps.append(gap[0])
+            start = self._add_several(run, window, passed, gap.end(), most, gap[0])
+            gaps += [gap[0]] * (len(run.values) - len(gaps))
+        return run, gaps
+
+    def _add_several(self, run: Values, window: str, passed: int, start: int, most: int, gap: str) -> int:
+        """Add objects with `gap` between them, decoded together, and return where the next begins."""
+        divider = f"}}{gap}{{"
+        while passed + start >= self._no_several_before:
+            end = window.rfind(divider, start, start + _AT_ONCE) + 1
+            raws = [f"{{{inner}}}" for inner in window[start + 1 : end - 1].split(divider)]
+            fits = _SEVERAL <= len(raws) <= most - len(run.values)
+            values = self._decode_several(raws) if fits else []
+            if not values:
+                self._no_several_before = passed + min(start + _AT_ONCE, len(window))
+                break
+            lengths = [len(raw) + len(gap) for raw in raws[: len(values)]]
+            run.starts += accumulate(lengths[:-1], initial=passed + start)
+            run.values += values
+            run.raws += raws[: len(values)]
+            start += sum(lengths)
+            if len(values) < len(raws):
+                break
+        return start
+
+    def _decode_several(self, raws: list[str]) -> list[Any]:
+        """The objects in texts that begin and end with a brace; where one is broken, those before it.
+
+        None at all where a text is part of an object, or of several, or where one is a wrapper or too deep.
+        """
+        if self._decode is not orjson.loads:
+            return []
+        text = ",".join(raws)
+        opened, arrays = text.count("{"), text.count("[")
+        is_flat = opened == len(raws)  # then each of as many objects begins where its text does
+        try:
+            values = orjson.loads(f"[{text}]") if is_flat else [*map(orjson.loads, raws)]
+        except orjson.JSONDecodeError as error:
+            before = text.count("{", 0, error.pos) - 1
+            return self._decode_several(raws[:before]) if is_flat and _SEVERAL <= before < len(raws) else []
+        if len(values) != len(raws) or set(map(type, values)) != {dict}:
+            return []
+        if arrays and any(self.wraps_at(raw, 0) for raw in raws):
+            return []
+        may_be_deep = opened + arrays - len(raws) >= self._depth
+        return [] if may_be_deep and any(map(self._is_too_deep, values, raws)) else values
+
+    def _one(self, window: str, passed: int, start: int) -> Whole | None:
+        """The object that begins at `start`; no text is tried twice.
+
+        An object mostly ends with its line, or with a brace on a line of its own, in its column; else where
+        braces balance.
+        """
+        raw = ""
+        if passed + start >= self._no_line_before:
+            end = _end_of_lines(window, start)
+            raw = window[start:end].rstrip(" \t\r,")
+            if raw[-1:] == "}" and not ("[" in raw and self.wraps_at(window, start)):
+                value = self._object(raw)
+                if value is not None:
+                    return raw, value
+            self._no_line_before = passed + (end or len(window))
+        return self._balanced(window, passed, start, tried=raw)
 
     def _balanced(self, window: str, passed: int, start: int, *, tried: str) -> Whole | None:
         """The object that begins at `start`, if it ends where braces balance; no text is tried twice.
@@ -183,3 +197,14 @@ class CompleteValues:
 
     def _is_too_deep(self, value: Any, raw: str) -> bool:
         return len(raw) > self._depth and is_too_deep(value, raw, self._depth)
+
+
+def _end_of_lines(window: str, start: int) -> int:
+    """Where an object's line ends; if its first brace ends it, where the brace in its column does; else 0."""
+    if not window.startswith("\n", start + 1):
+        return max(window.find("\n", start), 0)
+    line = window[window.rfind("\n", 0, start) + 1 : start]
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    last = f"\n{indent}}}"
+    found = window.find(last, start)
+    return found + len(last) if found >= 0 else 0
