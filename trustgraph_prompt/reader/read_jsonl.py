@@ -33,6 +33,8 @@ _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", 
     "values",
 }
 
+_TOGETHER = 100  # objects that are validated in one call, and again one by one where one is refused
+
 # The text around values if each is on a line of its own.
 _LINES = re.compile(r"\s*+(?:\{\}[ \t\r]*+(?:\n\s*+|\Z))*+\Z")
 # An array without objects, which does not count, or brackets of arrays that may have some.
@@ -183,6 +185,13 @@ class JsonlReader:
 
     def _take_run(self, run: Values) -> list[Any]:
         """The accepted values of a run, as the contract converted them."""
+        if len(run.values) > _TOGETHER:
+            return [value for part in run.parts(_TOGETHER) for value in self._take_part(part)]
+        return self._take_part(run)
+
+    def _take_part(self, run: Values) -> list[Any]:
+        if self._has_enough:
+            return []
         is_eaten = self._may_be_eaten and any(map(may_be_eaten, run.raws))
         if len(run.values) > 1 and not is_eaten:
             sizes = list(map(len, run.raws))
@@ -227,7 +236,7 @@ class JsonlReader:
         for run in self._held:
             room = max(self._limits.objects - len(self.accepted), 0)
             if not self._has_enough:
-                self._take_run(Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced))
+                self._take_run(run.part(0, room))
             self._has_enough = self._has_enough or len(run.values) > room
         self._has_enough = self._has_enough or was_enough
 

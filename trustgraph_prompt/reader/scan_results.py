@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from trustgraph_prompt.reader.decode import NotJson
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair.accepted import Reading
 
-_MOST_BRACKETS = 20_000  # in prose
+_MOST_LANDMARKS = 20_000  # brackets and marks of thinking in prose
 MAX_REFUSED = 1_000  # broken or rejected values, which take longest
 
 
@@ -42,6 +43,20 @@ class Values:
     starts: list[int]
     fenced: bool
 
+    def part(self, start: int, end: int) -> Values:
+        """Those from one index to another."""
+        return Values(self.values[start:end], self.raws[start:end], self.starts[start:end], self.fenced)
+
+    def parts(self, size: int) -> Iterator[Values]:
+        """All of them, `size` at a time."""
+        return (self.part(start, start + size) for start in range(0, len(self.values), size))
+
+    def __iadd__(self, more: Values) -> Self:
+        self.values += more.values
+        self.raws += more.raws
+        self.starts += more.starts
+        return self
+
 
 class Mark(NamedTuple):
     """What is not a value: the text of a broken value or of a complete wrapper, and where it begins.
@@ -63,8 +78,8 @@ ScanResult = Values | Mark
 class ScanResults:
     """Collects what a scanner finds.
 
-    `full` is whether there were more than `most` values, `MAX_REFUSED` broken ones, or too many brackets of
-    prose. `ends_draft` is whether thinking has ended that had no start tag, and no value followed yet.
+    `full` is whether there were more than `most` values, `MAX_REFUSED` broken ones, or too many landmarks
+    of prose. `ends_draft` is whether thinking has ended that had no start tag, and no value followed yet.
     """
 
     def __init__(self, most: int) -> None:
@@ -73,7 +88,7 @@ class ScanResults:
         self._most = most
         self._values = 0
         self._refused = 0
-        self._brackets = 0
+        self._landmarks = 0
         self._found: list[ScanResult] = []
         self._run: Values | None = None
 
@@ -130,9 +145,12 @@ class ScanResults:
         self._values += len(run.values)
         if self._values > self._most:
             self.full = True
-            run = Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced)
-        self._found.append(run)
-        self._run = run
+            run = run.part(0, room)
+        if self._run is None:
+            self._run = run
+            self._found.append(run)
+        else:
+            self._run += run
 
     def broken(self, raw: str, start: int, error: NotJson | None = None, *, fenced: bool) -> None:
         """Add a broken value; `error` is what is wrong with it, if known."""
@@ -156,10 +174,10 @@ class ScanResults:
         self._refused += 1
         self.full = self.full or self._refused > MAX_REFUSED
 
-    def pass_bracket(self) -> None:
-        """Count a bracket of the prose."""
-        self._brackets += 1
-        self.full = self.full or self._brackets > _MOST_BRACKETS
+    def pass_landmark(self) -> None:
+        """Count a bracket of the prose, or a mark of thinking."""
+        self._landmarks += 1
+        self.full = self.full or self._landmarks > _MOST_LANDMARKS
 
     def leave_draft(self) -> None:
         """Mark that what came before the end of thinking was a draft, now that a value begins."""

@@ -230,7 +230,7 @@ class Scanner:
                     self._results.leave_draft()
                     return position
                 else:
-                    self._results.pass_bracket()
+                    self._results.pass_landmark()
                     if self._results.full:
                         return None
             elif mark in "`~":
@@ -241,6 +241,9 @@ class Scanner:
             else:
                 between.append(window[passed:position])
                 passed = position = self._pass_mark(start, position)
+                self._results.pass_landmark()
+                if self._results.full:
+                    return None
                 if self._mode is Scanner._think:
                     return position
         end = len(window)

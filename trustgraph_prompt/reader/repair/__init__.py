@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _NO_NAMES: frozenset[str] = frozenset()
+_STEPS_A_VALUE = 4  # however short
 _CHARACTERS_A_STEP = 100  # of text that is read in runs
 _REWRITTEN_A_STEP = 20
 _SEGMENT = 4096  # characters of another notation that are rewritten first, to find where the value ends
@@ -72,7 +73,7 @@ def readings(
     readings, and may be shared with other values. Raises `Unrepairable`, also when the budget is spent.
     """
     budget = budget or RepairBudget()
-    budget.spend(start)
+    budget.spend(start, _STEPS_A_VALUE)
     if not missing and not may_begin_value(text, start):
         return
     reader = _Reader(text, start, missing, names, max_depth, budget)
