@@ -63,6 +63,11 @@ class Outputs:
         return frozenset(filter(None, (*single, *self.objects.values())))
 
     @property
+    def response_stays(self) -> bool:
+        """Whether requesters find their responses after a lost connection; True without responses."""
+        return self.response is None or topics.is_persistent(self.response)
+
+    @property
     def has_graph(self) -> bool:
         """Whether the objects of a chunk become a graph."""
         return self.triples is not None or self.entity_contexts is not None
