@@ -204,6 +204,22 @@ async def test_policies_that_somebody_has_set_stay(
     assert (await get(pulsar, f"persistent/{tenant}/flow/answers/compactionThreshold")) == 1_048_576
 
 
+async def test_objects_that_are_retained_longer_than_their_records_are_found(
+    admin: PulsarAdmin, pulsar: PulsarServer, house: House, tenant: str
+) -> None:
+    wanted = needed(house, tenant, house.flow(keep_answers=86_400.0))
+    await create(admin, wanted)
+    assert [f.state for f in compare(wanted, await look(admin, wanted)) if f.name == "retention"] == ["ok"]
+
+    path = f"persistent/{tenant}/flow/objects/retention"
+    week = {"retentionTimeInMinutes": 7 * 1440, "retentionSizeInMB": -1}
+    await post(pulsar, path, week)
+    await becomes(pulsar, path, lambda said: said == week)
+    [finding] = [f for f in compare(wanted, await look(admin, wanted)) if f.state != "ok"]
+    assert (finding.name, finding.of) == ("retention", house.topic("objects"))
+    assert (finding.found, finding.step) == ("7 d", None)
+
+
 async def test_a_partitioned_input_stays_partitioned_and_is_subscribed_everywhere(
     admin: PulsarAdmin, pulsar: PulsarServer, house: House, tenant: str
 ) -> None:

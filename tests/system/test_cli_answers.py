@@ -138,6 +138,15 @@ def test_a_list_for_programs_is_narrowed_by_reason_and_prompt(services: Desk) ->
     }
 
 
+def test_a_flow_that_deletes_its_records_says_so(services: Desk) -> None:
+    (services.folder / "flows" / "chunks.yaml").write_text(CHUNKS + "keep-answers: 90d\n")
+    services.serve({"slate": "[]"})
+
+    kept = "flow chunks deletes its answer records after 90 d (`keep-answers`)\n"
+    assert services.answers("--flow", "chunks").stderr.startswith(kept)
+    assert services.show("nobody").stderr.startswith(f"{kept}error: there is no answer to the request nobody")
+
+
 def test_an_answer_is_shown_with_the_rules_that_its_objects_break(services: Desk) -> None:
     services.serve({"clay": 'Here:\n{"entity": "clay"}\n{"entity": "cl'})
     [record] = services.listed()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -212,6 +213,19 @@ def test_what_is_replayed_is_no_dead_letter_any_more(services: Desk) -> None:
         "replayed no dead letters\n",
         f"searched the dead letters {looked}",
     )
+
+
+def test_records_that_a_flow_has_deleted_are_named(services: Desk) -> None:
+    (services.folder / "flows" / "f.yaml").write_text(FLOW.format(name="f") + "keep-answers: 1d\n")
+    yesterday, now = (str(round(time.time() - days * 86_400) * 1000) for days in (1.1, 0))
+    failed = {"error": "unusable-answer", "prompt": "define"}
+    services.bury([(REQUEST, "empty", {**failed, "died": died}) for died in (yesterday, now)])
+
+    gone = "its answer record is gone: flow f deletes its answer records after 1 d (`keep-answers`)\n"
+    assert services.dead("show", "a").stderr == gone
+    assert services.dead("show", "b").stderr == ""
+    replayed = services.dead("replay", "--all").stderr
+    assert replayed.endswith("the flow has deleted the records of earlier answers to 1 of them\n")
 
 
 def test_a_worker_id_that_is_wrong_shows_in_the_subscriptions_that_were_looked_at(services: Desk) -> None:

@@ -129,6 +129,7 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (None, {}, "ask"),
     (None, LAST, "ask"),
     (None, REPEATED, "ask"),
+    (None, REPEATED | SENT, "ask"),
     (None, {"crashes": 2, "crashes_allowed": 3}, "ask"),
     (None, {"crashes": 3, "crashes_allowed": 3}, "answer, dead letter worker-crashed"),
     (None, {"crashes": 3, "crashes_allowed": 3} | COMPLETION, "answer, give up worker-crashed"),
@@ -331,8 +332,7 @@ def possible(known: Situation) -> bool:
     """Whether the work on a message can get there."""
     asked = isinstance(known.result, Outcome)
     return (
-        (asked or not known.sent)
-        and (not asked or known.paid)
+        (not asked or known.paid)
         and (not known.sent or known.answer_sent is AnswerSent.ALL)
         and (known.answer_sent is not AnswerSent.ALL or known.paid)
         and (not known.ending or asked or known.result is None)

@@ -48,12 +48,26 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert (flow.concurrency, flow.deliveries, flow.crashes) == (8, 5, 3)
     assert flow.unusable == "dead-letter"
     assert flow.budget == Budget(work_seconds=600)
+    assert flow.keep_answers is None
 
 
 def test_what_becomes_of_answers_without_use_is_a_flows_choice(tmp_path: Path) -> None:
     [flow] = flow_file.load(written(tmp_path, MINIMAL + "unusable: answer\n"))
 
     assert flow.unusable == "answer"
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("12h", 43_200), ("90d", 7_776_000)])
+def test_answer_records_are_kept_for_hours_or_days(tmp_path: Path, said: str, seconds: float) -> None:
+    [flow] = flow_file.load(written(tmp_path, f"{MINIMAL}keep-answers: {said}\n"))
+
+    assert flow.keep_answers == seconds
+
+
+@pytest.mark.parametrize("said", ["0d", "90", "90 days", "1.5d", "-1d"])
+def test_a_time_to_keep_answers_without_its_unit_is_refused(tmp_path: Path, said: str) -> None:
+    with pytest.raises(FlowError, match="/keep-answers"):
+        flow_file.load(written(tmp_path, f"{MINIMAL}keep-answers: {said}\n"))
 
 
 @pytest.mark.parametrize(

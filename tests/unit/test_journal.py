@@ -97,19 +97,21 @@ async def test_it_keeps_no_more_text_than_it_may() -> None:
     assert 1 <= kept < 4
 
 
-async def test_an_answer_of_a_cache_is_kept_only_until_it_went_out() -> None:
+async def test_an_answer_that_was_sent_is_known_by_the_time_of_its_message() -> None:
     known = Journal()
     hit = Outcome("hi", Reason.SUCCESS, Contract.from_schema(None, format="text"), cached=True)
 
     async with known.entry("f", "r", b"x") as entry:
         entry.result = AskResult(PROMPT, hit)
-
-    async with known.entry("f", "r", b"x") as entry:
-        assert entry.result is not None
+        entry.published = 1.5
+        assert not entry.has_answered(1.5)
         entry.answered = True
 
     async with known.entry("f", "r", b"x") as entry:
-        assert entry.result is None
+        assert entry.has_answered(1.5)
+        assert not entry.has_answered(1.501)
+        entry.forget()
+        assert not entry.has_answered(1.5)
 
 
 async def test_an_answer_too_long_to_keep_is_let_go() -> None:

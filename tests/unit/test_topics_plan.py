@@ -238,6 +238,30 @@ def test_what_makes_waiting_requests_vanish_is_told_and_left(policies: dict[str,
     assert [finding.step for finding in findings if finding.step] == []
 
 
+@pytest.mark.parametrize(
+    ("minutes", "found"), [(-1, "for ever"), (10 * 1440, None), (10 * 1440 + 36, "10.025 d"), (0, None)]
+)
+def test_objects_that_outlive_their_records_are_reported_and_left(minutes: int, found: str | None) -> None:
+    wanted = required_topics([replace(FLOW, keep_answers=10 * 86_400.0)], CONFIG)
+    retention = {"retention_policies": {"retentionTimeInMinutes": minutes, "retentionSizeInMB": -1}}
+    there = {topic.name: FoundTopic.under(retention) for topic in wanted.topics}
+
+    for topics in (there, {}):  # a topic that exists, and one that will have the policies of its namespace
+        state = Found(("c1",), frozenset({"tg"}), dict.fromkeys(wanted.namespaces, retention), topics)
+        findings = [f for f in compare(wanted, state) if f.name == "retention" and f.state != "ok"]
+        assert [(f.of, f.found, f.step) for f in findings] == (
+            [("persistent://tg/flow/objects", found, None)] if found else []
+        )
+
+
+def test_a_topic_of_two_flows_keeps_objects_no_longer_than_the_shorter_records() -> None:
+    flows = [
+        replace(FLOW, name=str(days), keep_answers=days and days * 86_400.0) for days in (None, 7.0, 3.0)
+    ]
+
+    assert needed(*flows)["persistent://tg/flow/objects"].longest_retention == 3 * 86_400
+
+
 def test_names_are_quoted_in_paths() -> None:
     wanted = RequiredTopics.of([Topic("persistent://t/n/a:b?c%d#é", ("s;1",))])
     paths = [finding.step.path for finding in compare(wanted, Found(("c",))) if finding.step]

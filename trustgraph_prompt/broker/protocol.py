@@ -228,6 +228,12 @@ class Broker(Protocol):
     async def table(self, topic: str) -> Table:
         """Read a compacted topic to its end, then follow it. Raises `BrokerError` if that is interrupted."""
 
+    async def compact(self, topic: str) -> None:
+        """Have a topic keep only the last message of each key, as `table` does.
+
+        Does nothing on Pulsar, where a policy of the topic has to say so. Raises `BrokerError`.
+        """
+
     async def caller(self, request: str, response: str) -> Caller:
         """Open a caller, subscribed to `response` before this returns."""
 

@@ -37,6 +37,9 @@ class BrokerWrapper:
     async def table(self, topic: str) -> Table:
         return await self.wrapped.table(topic)
 
+    async def compact(self, topic: str) -> None:
+        await self.wrapped.compact(topic)
+
     async def caller(self, request: str, response: str) -> Caller:
         return await self.wrapped.caller(request, response)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from trustgraph_prompt.errors import Reason
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.worker import Answer
+    from trustgraph_prompt.worker import Answer, Flow
 
 app = group(
     "List answers without objects, each with the reason, and show what an answer got refused.",
@@ -72,6 +73,7 @@ def list_(
         return count
 
     count = inspect_broker.look(broker, admin_url, print_all)
+    _note_deletions(chosen)
     if recorded:
         noun = "answer" if count == 1 else "answers"
         output.note(f"{f'{count:,}' if count else 'no'} {noun} without objects {description} on {broker}")
@@ -119,8 +121,15 @@ def show(
     with output.waiting("looking for the answer"):
         found = inspect_broker.look(broker, admin_url, print_it)
     if not found:
+        _note_deletions(chosen)
         output.note(f"error: there is no answer to the request {request} {description} on {broker}")
         raise typer.Exit(1)
+
+
+def _note_deletions(flows: Iterable[Flow]) -> None:
+    for flow in flows:
+        if deletion := refused_objects.when_deleted(flow):
+            output.note(deletion)
 
 
 def _print(published: float, answer: Answer, *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -164,15 +165,17 @@ def replay_(
     choice, terms = DeadLetterFilter(frozenset(letters or ()), error, prompt), options.terms(term)
     scope = dead_scope.scope(flows, flow, id, topic, subscription)
     missing, replayed, kept, looked = set(choice.ids), 0, 0, False
+    without_record = 0
 
     async def put_back(connected: Broker) -> None:
-        nonlocal replayed, kept, looked
+        nonlocal replayed, kept, looked, without_record
         looked = True
         async with aclosing(replay(connected, scope.subscriptions, choice, terms)) as done:
             async for letter, why in done:
                 missing.difference_update((letter.id, letter.request))
                 if why is None:
                     replayed += 1
+                    without_record += _has_no_record(letter, scope.flows)
                 else:
                     kept += 1
                     output.note(f"{letter.id} cannot be replayed: {why}")
@@ -185,6 +188,8 @@ def replay_(
             typer.echo(f"replayed {_counted(replayed)}")
         if replayed:
             output.note("they wait until a worker serves them; `dead list` shows those that fail again")
+        if without_record:
+            output.note(f"the flow has deleted the records of earlier answers to {without_record:,} of them")
     if missing:
         sought = DeadLetterFilter(frozenset(missing), error, prompt)
         raise _missing(", ".join(sorted(missing)), broker, admin_url, scope, sought)
@@ -333,9 +338,20 @@ async def _answered(
     if flow is None or letter.request is None or letter.error not in ANSWERED:
         return None
     if (found := await refused_objects.answer_of(view, flow, letter.request)) is None:
+        if _has_no_record(letter, [flow]):
+            output.note(f"its answer record is gone: {refused_objects.when_deleted(flow)}")
         return None
     _, answer = found
     return answer, await refused_objects.rules_of(answer, view, flow.workspace, config_topic, templates)
+
+
+def _has_no_record(letter: DeadLetter, flows: Iterable[Flow]) -> bool:
+    """Whether the flow may have deleted the record of the unusable answer that a letter died of."""
+    from trustgraph_prompt.worker.dead_letters.record import ANSWERED
+
+    keep = next((flow.keep_answers for flow in flows if flow.name == letter.flow), None)
+    is_old = keep is not None and letter.died is not None and letter.died < time() - keep
+    return is_old and letter.error in ANSWERED
 
 
 def _print_whole(letter: DeadLetter) -> None:

@@ -42,6 +42,14 @@ async def answer_of(view: BrokerView, flow: Flow, request: str) -> tuple[float, 
     return await find(view.broker, topic, request) if topic and await view.has(topic) else None
 
 
+def when_deleted(flow: Flow) -> str | None:
+    """Say when a flow deletes its answer records; None if it keeps them for ever."""
+    if flow.keep_answers is None or flow.outputs.answers is None:
+        return None
+    days = flow.keep_answers / 86_400
+    return f"flow {flow.name} deletes its answer records after {days:g} d (`keep-answers`)"
+
+
 async def rules_of(
     answer: Answer, view: BrokerView, workspace: str, config_topic: str, templates: Path | None
 ) -> RuleOf | None:

@@ -63,6 +63,11 @@ class Outputs:
         return frozenset(filter(None, (*single, *self.objects.values())))
 
     @property
+    def response_stays(self) -> bool:
+        """Whether requesters find their responses after a lost connection; True without responses."""
+        return self.response is None or topics.is_persistent(self.response)
+
+    @property
     def has_graph(self) -> bool:
         """Whether the objects of a chunk become a graph."""
         return self.triples is not None or self.entity_contexts is not None
@@ -139,8 +144,9 @@ class Flow:
     `outputs.rows` the prompt is asked about each of the `tables`, which is its term `schema`; the budget is
     that of each question. `model` and `temperature` are for text completions; the defaults are those of the
     process and of the request. `extras` are further parameters of each call, `allow_parameters` those that
-    prompts may set; text completions may set any. `price` is that of the model. A `trustgraph` flow behaves
-    like TrustGraph's own service: with its error types, and without dead letters of non-persistent topics.
+    prompts may set; text completions may set any. `price` is that of the model. `keep_answers` is the
+    number of seconds after which answer records are deleted, None for never. A `trustgraph` flow behaves like
+    TrustGraph's own service: with its error types, and without dead letters of non-persistent topics.
     """
 
     name: str
@@ -163,6 +169,7 @@ class Flow:
     temperature: float | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
     allow_parameters: frozenset[str] = frozenset()
+    keep_answers: float | None = None
     trustgraph: bool = False
 
     @property

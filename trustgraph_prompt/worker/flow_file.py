@@ -34,9 +34,15 @@ from trustgraph_prompt.worker.flow import (
 OF_CHUNKS = ("triples", "entity-contexts", "rows")
 """The outputs that only a chunk can have."""
 
+OF_ANSWERS = ("terms", "unusable", "allow-parameters", "keep-answers")
+"""Keys that do not apply to text completions."""
+
 log = logging.getLogger(__name__)
 
 _MOST_WARNINGS = 20  # about an ontology
+
+SECONDS = {"h": 3600.0, "d": 86_400.0}
+"""Of the units of `keep-answers`."""
 
 MAX_TEMPERATURE = 100
 """A sanity check; servers allow less."""
@@ -122,6 +128,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             temperature=temperature(parameters.get("temperature"), where),
             extras=document.get("extras", {}),
             allow_parameters=frozenset(document.get("allow-parameters", ())),
+            keep_answers=_seconds(document.get("keep-answers")),
         )
     except TopicInvalid as error:
         raise FlowError(str(error), where=where) from None
@@ -135,6 +142,11 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
         )
     _check_topics(flow, where)
     return flow
+
+
+def _seconds(duration: str | None) -> float | None:
+    """Parse a duration such as `90d`, which the schema has checked."""
+    return int(duration[:-1]) * SECONDS[duration[-1]] if duration else None
 
 
 def _with_underscores(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +165,7 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         )
     if kind == "text-completion":
         foreign = [f"/outputs/{key}" for key in outputs if key != "response"]
-        foreign += [f"/{key}" for key in ("terms", "unusable", "allow-parameters") if key in document]
+        foreign += [f"/{key}" for key in OF_ANSWERS if key in document]
     else:
         foreign = ["/parameters"] if "parameters" in document else []
     if kind != "chunk":

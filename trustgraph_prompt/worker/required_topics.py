@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import inf
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.pulsar.admin import RequiredTopics, Topic
@@ -42,7 +43,8 @@ def _used_by(flow: Flow) -> Iterator[Topic]:
         yield Topic(flow.outputs.response)
     outputs = flow.outputs
     yield from map(Topic, filter(None, (outputs.triples, outputs.entity_contexts, outputs.rows)))
-    yield from map(Topic, outputs.objects.values())
+    for topic in outputs.objects.values():
+        yield Topic(topic, longest_retention=flow.keep_answers or inf)
     if isinstance(flow.provider, TopicChoice):
         yield Topic(flow.provider.request)
         yield Topic(flow.provider.response)

@@ -12,6 +12,7 @@ from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
+from trustgraph_prompt.worker.answer_retention import AnswerRetention
 from trustgraph_prompt.worker.canary.record import Canaries
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic
@@ -90,6 +91,7 @@ class Worker:
         self.flow_set = FlowSet(
             broker, self._services, provider, waiting, drain_timeout=drain_timeout, released=released
         )
+        self._retention = AnswerRetention(broker, self._producers, self._flows or (), config_topic)
         self._config: ConfigSource | None = None
         if processors:
             self._config = ConfigService(
@@ -131,11 +133,13 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as tasks:
                 watching = tasks.create_task(self._watch_parts())
+                deleting = tasks.create_task(self._retention.run())
                 following = tasks.create_task(self._follow())
                 await self._stopping.wait()
                 self.health.waiting["worker"] = "stopping"
                 await asyncio.gather(self.flow_set.drain(), self._end(following))
                 watching.cancel()
+                deleting.cancel()
         finally:
             await self._producers.close()
             log.info("stopped")

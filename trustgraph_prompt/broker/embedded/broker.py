@@ -71,9 +71,12 @@ class EmbeddedBroker:
         return await self._handles.open(self._reader(topic, start))
 
     async def table(self, topic: str) -> ReaderTable:
+        await self.compact(topic)
+        return self._handles.keep(await ReaderTable.open(await self.reader(topic)))
+
+    async def compact(self, topic: str) -> None:
         topic = topics.resolve(topic)
         await self._connection.run(lambda store: store.compact(store.topic(topic)))
-        return self._handles.keep(await ReaderTable.open(await self.reader(topic)))
 
     async def caller(self, request: str, response: str) -> TopicCaller:
         return self._handles.keep(await TopicCaller.open(self, request, response))

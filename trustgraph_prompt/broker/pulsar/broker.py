@@ -88,6 +88,9 @@ class PulsarBroker:
         reader = await self._reader(topic, earliest=True, unbroken=True)
         return self._handles.keep(await ReaderTable.open(reader))
 
+    async def compact(self, topic: str) -> None:
+        pass
+
     async def caller(self, request: str, response: str) -> TopicCaller:
         return self._handles.keep(await TopicCaller.open(self, request, response))
 

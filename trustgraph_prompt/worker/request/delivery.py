@@ -71,12 +71,12 @@ class Work(Protocol):
 
 @dataclass(slots=True)
 class _Job:
-    """A request being processed; each try has a new `work`. `sent`: this delivery has sent everything."""
+    """A request being processed; each try has a new `work`. `sent` as in `Situation`."""
 
     request: Request
     entry: Entry
     begin: Callable[[], Work]
-    sent: bool = False
+    sent: bool
     work: Work = field(init=False)
     _result: AskResult = field(init=False)
 
@@ -89,6 +89,7 @@ class _Job:
     async def send(self) -> Outcome:
         await self.work.send(*self._result)
         self.entry.answered = self.sent = True
+        self.entry.published = self.request.published
         return self._result.outcome
 
 
@@ -153,7 +154,10 @@ class Delivery:
         with _about(request):
             async with services.journal.entry(flow.name, request.id, message.data) as entry:
                 work = partial(_kind_of_work(request, flow), request, flow, services, entry)
-                self._job = _Job(request, entry, begin=work)
+                sent = flow.outputs.response_stays and entry.has_answered(request.published)
+                self._job = _Job(request, entry, work, sent)
+                if sent:
+                    log.info("redelivered after it was answered in full; only settled")
                 # Otherwise there is no time left, or a duplicate has got an outcome meanwhile.
                 if self._provider_is_back and entry.is_provider_away:
                     entry.forget_result()

@@ -91,10 +91,10 @@ class Situation:
     `result` is that of the latest step, None before the first one; on shutdown the outcome, if there is one.
     `deliveries` includes this one. `crashes` counts the workers that died while they processed this message
     alone. `unusable` is the flow's setting for answers without use. `completion`: a text completion with an
-    id to answer to; `direct`: its requester retries itself. `paid`: the journal has the outcome. `sent`: this
-    delivery has sent the outcome; `answer_sent` includes earlier deliveries. `seconds_left` until the
-    requester stops waiting. `ending`: the worker stops, or the flow is removed. `jitter` (0.5 to 1) shortens
-    pauses.
+    id to answer to; `direct`: its requester retries itself. `paid`: the journal has the outcome. `sent`: the
+    outcome was sent and need not be repeated; `answer_sent` includes what a requester may have missed.
+    `seconds_left` until the requester stops waiting. `ending`: the worker stops, or the flow is removed.
+    `jitter` (0.5 to 1) shortens pauses.
     """
 
     result: Result | None

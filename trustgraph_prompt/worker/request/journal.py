@@ -45,14 +45,16 @@ class Entry:
 
     `prompt` is the version that it began with, and ends with. `result` is what was paid for, `seconds` how
     long that took. `streamed`: the requester has a part of the answer, which is then never restarted;
-    `streamed_characters` counts its text. `answered`: everything was sent. `parts` has an entry for each
-    question of a request that asks several, by what it is about.
+    `streamed_characters` counts its text. `answered`: everything was sent, for the message that was first
+    published at `published`. `parts` has an entry for each question of a request that asks several, by what
+    it is about.
     """
 
     result: AskResult | None = None
     streamed: bool = False
     streamed_characters: int = 0
     answered: bool = False
+    published: float | None = None
     parts: dict[Hashable, Entry] = field(default_factory=dict)
     prompt: PromptDefinition | None = None
     seconds: float = 0.0
@@ -63,6 +65,13 @@ class Entry:
     def answer_sent(self) -> AnswerSent:
         """How much of the answer was sent."""
         return AnswerSent.ALL if self.answered else AnswerSent.SOME if self.streamed else AnswerSent.NOTHING
+
+    def has_answered(self, published: float | None) -> bool:
+        """Whether everything was sent for this very message, not for a second one with its id and content.
+
+        The client keeps the time when it sends a message once more after a lost connection.
+        """
+        return self.answered and self.published == published
 
     async def stream(self, sending: Awaitable[None], characters: int = 0) -> None:
         """Await the sending of a part of the answer. If this is cancelled, the part may have arrived."""
@@ -91,10 +100,8 @@ class Entry:
 
     @property
     def worth_keeping(self) -> bool:
-        """Whether a redelivery can use the entry; for a cached answer that was sent, the cache is enough."""
-        if self.result is None:
-            return bool(self.parts)
-        return not (self.result.outcome.cached and self.answered)
+        """Whether a redelivery can use the entry."""
+        return self.result is not None or bool(self.parts)
 
     @property
     def weight(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
@@ -21,11 +22,16 @@ COMPACTION_THRESHOLD: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A required topic, by its URI. A `table` is compacted: its readers need the last message of each key."""
+    """A required topic, by its URI. A `table` is compacted: its readers need the last message of each key.
+
+    Messages must not be retained for more than `longest_retention` seconds: what their readers need besides
+    is deleted then.
+    """
 
     name: str
     subscriptions: tuple[str, ...] = ()
     table: bool = False
+    longest_retention: float = inf
 
     @property
     def namespace(self) -> str:
@@ -35,7 +41,8 @@ class Topic:
     def united(self, other: Topic) -> Topic:
         """Merge the requirements of two uses of a topic."""
         subscriptions = dict.fromkeys(self.subscriptions + other.subscriptions)
-        return Topic(self.name, tuple(subscriptions), self.table or other.table)
+        longest = min(self.longest_retention, other.longest_retention)
+        return Topic(self.name, tuple(subscriptions), self.table or other.table, longest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +123,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """An existing topic: its compaction threshold in bytes, 0 for none; whether it is kept while unused."""
+    """An existing topic: its compaction threshold in bytes, 0 for none; whether it is kept while unused.
+
+    `retention` is in seconds, from a message's acknowledgement.
+    """
 
     subscriptions: frozenset[str] = frozenset()
     compaction: int = 0
     kept: bool = False
+    retention: float = 0.0
 
     @classmethod
     def under(cls, policies: Mapping[str, Any], subscriptions: frozenset[str] = frozenset()) -> Self:
@@ -128,9 +139,11 @@ class FoundTopic:
         threshold = policies.get("compaction_threshold")
         retention = policies.get("retention_policies")
         inactivity = policies.get("inactive_topic_policies")
-        for_ever = isinstance(retention, dict) and retention.get("retentionTimeInMinutes") == -1
+        minutes = retention.get("retentionTimeInMinutes") if isinstance(retention, dict) else 0
+        seconds = inf if minutes == -1 else 60.0 * minutes if isinstance(minutes, int) else 0.0
         kept = isinstance(inactivity, dict) and inactivity.get("deleteWhileInactive") is False
-        return cls(subscriptions, threshold if isinstance(threshold, int) else 0, for_ever or kept)
+        compaction = threshold if isinstance(threshold, int) else 0
+        return cls(subscriptions, compaction, kept or seconds == inf, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +250,18 @@ def _topic(topic: Topic, wanted: RequiredTopics, found: Found) -> Iterator[Findi
         step = AdminStep(what, "POST", f"{path}/inactiveTopicPolicies", _KEPT_WHILE_IDLE)
         lost = "deleted when unused"
         yield from _policy("inactive-topic", topic.name, step, lost, "kept", holds=state.kept, exists=exists)
+    if topic.longest_retention < inf:
+        yield from _retention(topic, state, exists=exists)
+
+
+def _retention(topic: Topic, state: FoundTopic, *, exists: bool) -> Iterator[Finding]:
+    """Report objects that outlive the records that name them; both times are an operator's choice."""
+    if state.retention > topic.longest_retention:
+        found = "for ever" if state.retention == inf else f"{state.retention / 86_400:g} d"
+        expected = f"at most {topic.longest_retention / 86_400:g} d, the flow's `keep-answers`"
+        yield Finding("policy", "retention", "differs", topic.name, found=found, expected=expected)
+    elif exists:
+        yield Finding("policy", "retention", "ok", topic.name)
 
 
 def _policy(

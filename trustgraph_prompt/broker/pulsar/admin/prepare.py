@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Coroutine, Iterable, Mapping
+from math import inf
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -145,7 +146,7 @@ async def _topic(admin: PulsarAdmin, topic: Topic, namespace: Mapping[str, Any])
     if subscriptions is None:
         return None
     names = _names(subscriptions)
-    if topic.subscriptions and not topic.table:
+    if topic.subscriptions and not topic.table and topic.longest_retention == inf:
         return FoundTopic(names)
     own = {
         of_namespace: await admin.get(f"{path}/{of_topic}?applied=true", kind, none=(404, _DISABLED))

@@ -1,0 +1,184 @@
+"""Deletes answer records that are older than their flow keeps them (`keep-answers`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import islice
+from math import inf
+from time import time
+
+from trustgraph_prompt.broker import Broker, Message, Reader, topics
+from trustgraph_prompt.broker.producer_pool import ProducerPool
+from trustgraph_prompt.errors import BrokerError, RequestError, SubscriptionBusy
+from trustgraph_prompt.worker.canary.record import CANARY
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.messages.answer_record import Answer
+
+log = logging.getLogger(__name__)
+
+LONGEST_START = 300.0
+"""Seconds before the first look, so that replicas that start together do not all look at once."""
+
+SECONDS_BETWEEN_LOOKS = 3600.0
+
+SLACK = 0.1
+"""A topic is read in full when its first record is older than `keep_answers` by this share of it.
+
+So a record is read some ten times in its life, however often workers start.
+"""
+
+MAX_OLD = 100_000
+"""Keys that are found at once, some 20 MB. The next look, an hour later, finds the others."""
+
+AT_ONCE = 100
+
+
+class AnswerRetention:
+    """Looks after the answer topics of those flows that set `keep_answers`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        producers: ProducerPool,
+        flows: Iterable[Flow],
+        config_topic: str | None,
+        *,
+        clock: Callable[[], float] = time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._broker = broker
+        self._producers = producers
+        self._flows = [flow for flow in flows if flow.keep_answers and flow.outputs.answers]
+        self._canary_topic = config_topic and config_topic + CANARY
+        self._clock = clock
+        self._sleep = sleep
+
+    async def run(self) -> None:
+        """Look at the topics until cancelled."""
+        await asyncio.gather(*map(self._look_after, self._flows))
+
+    async def _look_after(self, flow: Flow) -> None:
+        await self._sleep(random.uniform(0, LONGEST_START))
+        while True:
+            pause = SECONDS_BETWEEN_LOOKS
+            try:
+                deleted = await self.delete_old(flow)
+                if deleted is not None and deleted < MAX_OLD / 2:
+                    pause = max(pause, SLACK * (flow.keep_answers or 0))
+            except BrokerError as error:
+                log.warning("flow %s: cannot delete old answer records now: %s", flow.name, error)
+            except Exception:
+                log.exception("internal error, old answer records of flow %s are not deleted", flow.name)
+            await self._sleep(pause)
+
+    async def delete_old(self, flow: Flow) -> int | None:
+        """Delete the old records of a flow; returns how many.
+
+        None if none is old enough for a reading of the whole topic, or if another process does it. Raises
+        `BrokerError`.
+        """
+        topic, keep = flow.outputs.answers, flow.keep_answers
+        assert topic
+        assert keep
+        oldest = self._clock() - keep
+        async with self._reader(topic) as reader:
+            first = await _next(reader)
+            if first is None or first.published > oldest - SLACK * keep:
+                return None
+        try:
+            lock = await self._broker.consumer(_lock_topic(topic), "keep-answers", type="exclusive")
+        except SubscriptionBusy:
+            return None
+        try:
+            await self._broker.compact(topic)
+            before = min(oldest, await self._canaries_began(flow.workspace))
+            async with self._reader(topic) as reader:
+                return await _OldRecords(reader, flow.name, before).delete(
+                    partial(self._producers.send, topic)
+                )
+        finally:
+            await lock.close()
+
+    @asynccontextmanager
+    async def _reader(self, topic: str) -> AsyncIterator[Reader]:
+        reader = await self._broker.reader(topic)
+        try:
+            yield reader
+        finally:
+            await reader.close()
+
+    async def _canaries_began(self, workspace: str) -> float:
+        """When the first of the running canaries began, whose answers are compared from then on."""
+        if self._canary_topic is None:
+            return inf
+        table = await self._broker.table(self._canary_topic)
+        await table.close()
+        began = (m.published for key, m in table.entries.items() if key.partition("/")[0] == workspace)
+        return min(began, default=inf)
+
+
+class _OldRecords:
+    """The keys whose last record, as far as the topic was read, is an old one of the flow."""
+
+    def __init__(self, reader: Reader, flow: str, before: float) -> None:
+        self._reader = reader
+        self._flow = flow
+        self._before = before
+        self._keys: set[str] = set()
+
+    async def delete(self, send: Callable[..., Awaitable[None]]) -> int:
+        """Delete them, once the topic was read to its end. Returns how many."""
+        await self._read_on()
+        count = 0
+        while keys := list(islice(self._keys, AT_ONCE)):
+            await self._read_on()  # a new record may have come
+            keys = [key for key in keys if key in self._keys]
+            await asyncio.gather(*(send(b"", key=key) for key in keys))
+            for record in await self._read_on(keys):
+                await send(record.data, key=record.key, properties=record.properties)
+                count -= 1
+            count += len(keys)
+            self._keys.difference_update(keys)
+        if count:
+            log.info("deleted %d answer records of flow %s", count, self._flow)
+        return count
+
+    async def _read_on(self, deleted: Iterable[str] = ()) -> list[Message]:
+        """Read to the end of the topic; returns new records of `deleted` keys that the deletions overtook."""
+        watched = frozenset(deleted)
+        new: dict[str, Message] = {}
+        overtaken: list[Message] = []
+        while message := await _next(self._reader):
+            if (key := message.key) is None:
+                continue
+            self._keys.discard(key)
+            if self._is_old(message) and len(self._keys) < MAX_OLD:
+                self._keys.add(key)
+            if key in watched and message.data:
+                new[key] = message
+            elif key in new:
+                overtaken.append(new.pop(key))
+        return overtaken
+
+    def _is_old(self, message: Message) -> bool:
+        if message.published >= self._before or not message.data:
+            return False
+        try:
+            return Answer.decode(message.data).flow == self._flow
+        except RequestError:
+            return False
+
+
+async def _next(reader: Reader) -> Message | None:
+    """The next message, None at the end of the topic."""
+    return await reader.receive() if await reader.behind() else None
+
+
+def _lock_topic(topic: str) -> str:
+    """The topic whose only consumer deletes; it holds no messages."""
+    return topics.resolve(f"non-{topics.resolve(topic)}-keep-answers")
