@@ -270,8 +270,9 @@ def _concerns_every_call(error: ProviderError, call: Call) -> bool:
 
 async def _check(kept: Broker, producers: ProducerPool) -> None:
     """Raise a `BrokerError` once the state cannot be read or written: a flow waits until it can."""
+    reader = await kept.reader(LOCK)  # a topic without messages
     while True:
-        await kept.subscriptions()
+        await reader.behind()
         for error in producers.refused.values():
             raise BrokerUnavailable(error)
         await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
