@@ -1,4 +1,4 @@
-"""What the pages name exists: files, options, modules, variables, metrics, and the layers of packages."""
+"""What the pages name exists, and defaults, layers and lengths are those that they give."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer.main
 from tests.support.guides import DOCS, ROOT, guide_page
 from tests.unit.test_configuration_page import commands
 from trustgraph_prompt.cli.app import app
+from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 PAGES = {
@@ -56,15 +57,47 @@ def test_metrics_are_exported_or_recorded() -> None:
     assert unknown(r"\b(?:trustgraph_prompt|response_parse|response_cache)_[a-z_]+[a-z]\b", exported) == set()
 
 
+def defaults_of_options() -> dict[str, set[str]]:
+    """The defaults that an option has in one command or another."""
+    defaults: dict[str, set[str]] = {}
+    for _, command in commands(typer.main.get_command(app)):
+        for parameter in command.get_params(command.make_context("", [], resilient_parsing=True)):
+            for option in (*parameter.opts, *parameter.secondary_opts):
+                defaults.setdefault(option, set()).add(str(parameter.default).removesuffix(".0"))
+    return defaults
+
+
 def test_options_in_a_sentence_are_ours() -> None:
-    ours = {
-        option
-        for _, command in commands(typer.main.get_command(app))
-        for parameter in command.get_params(command.make_context("", [], resilient_parsing=True))
-        for option in (*parameter.opts, *parameter.secondary_opts)
-    }
-    found = unknown(r"`(?:[^`\n]* )?(--[a-z][a-z0-9-]+)[^`\n]*`", ours | OF_OTHERS)
+    found = unknown(r"`(?:[^`\n]* )?(--[a-z][a-z0-9-]+)[^`\n]*`", {*defaults_of_options(), *OF_OTHERS})
     assert {each for each in found if not each[0].endswith("trustgraph-differences.md")} == set()
+
+
+def test_defaults_of_options_are_those_of_the_commands() -> None:
+    known = defaults_of_options()
+    rows = re.findall(r"^\| (`--.*)$", PAGES["docs/reference/configuration.md"], re.MULTILINE)
+    told = [
+        pair
+        for row in rows
+        for pair in zip(re.findall("`(--[^`]+)`", row), re.findall("by default `([^`]+)`", row), strict=False)
+    ]
+    assert {(option, default) for option, default in told if default not in known[option]} == set()
+    assert len(told) > 5
+
+
+def test_defaults_of_flows_are_those_of_the_code() -> None:
+    flow = Flow("a", Input("persistent://a/b/c", "d"), Outputs())
+    topics = TopicChoice("a", "b")
+    page = PAGES["docs/reference/flows.md"]
+    told = re.findall(r"^\| `([\w.-]+)` \|.*\| ([\d,]+)[^|]*\|$", page, re.MULTILINE)
+    assert {key: int(number.replace(",", "")) for key, number in told} == {
+        "concurrency": flow.concurrency,
+        "deliveries": flow.deliveries,
+        "crashes": flow.crashes,
+        "input.buffer": flow.input.buffer,
+        "budget.work-seconds": flow.budget.work_seconds,
+        "budget.characters": flow.budget.characters,
+        "provider.timeout": topics.timeout,
+    }
 
 
 def test_modules_can_be_imported() -> None:
