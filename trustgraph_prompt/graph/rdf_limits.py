@@ -92,18 +92,21 @@ def _check_context(context: object, where: str) -> int:
     """Check that its terms are not defined by each other in a long chain; returns their number."""
     if not isinstance(context, dict):
         return 0
-    sorter = TopologicalSorter({term: _names(term, meaning) for term, meaning in context.items()})
-    if len(context) > _MAX_DEPTH:
-        try:
-            sorter.prepare()
-            for _ in range(_MAX_DEPTH):
-                sorter.done(*sorter.get_ready())
-            is_deep = sorter.is_active()
-        except CycleError:
-            is_deep = True
-        if is_deep:
-            raise _too_deep("terms of a @context", where)
+    if len(context) > _MAX_DEPTH and _has_long_chain(context):
+        message = f"terms of a @context are defined by each other: over {_MAX_DEPTH}, or in a circle"
+        raise ConfigError(message, where=where)
     return len(context)
+
+
+def _has_long_chain(context: dict[str, Any]) -> bool:
+    sorter = TopologicalSorter({term: _names(term, meaning) for term, meaning in context.items()})
+    try:
+        sorter.prepare()
+    except CycleError:
+        return True
+    for _ in range(_MAX_DEPTH):
+        sorter.done(*sorter.get_ready())
+    return sorter.is_active()
 
 
 def _names(term: str, meaning: object) -> set[str]:
@@ -123,4 +126,4 @@ def _listed(value: object) -> list[object]:
 
 
 def _too_deep(what: str, where: str) -> ConfigError:
-    return ConfigError(f"{what} are nested too deep, or are more than {_MAX_DEPTH} in a chain", where=where)
+    return ConfigError(f"{what} are nested deeper than {_MAX_DEPTH} levels", where=where)
