@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 import typer
@@ -30,7 +31,8 @@ def continue_in_child() -> None:
         return
 
     def forward(number: int, frame: FrameType | None) -> None:
-        os.kill(child, number)
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(child, number)
 
     for number in _ENDING:
         signal.signal(number, forward)

@@ -68,7 +68,7 @@ def command(
             limit = output.counted(max_seconds, "second")
             why = f"takes longer than {limit}; restrict it, or give --max-seconds"
             raise TrustgraphPromptError(f"query: {why}") from None
-        if ended.number == signal.SIGSEGV:
+        if ended.number in (signal.SIGSEGV, signal.SIGBUS):
             raise ConfigError("nested too deep", where="query") from None
         raise TrustgraphPromptError(f"query: ended by a signal: {ended}") from ended
     _evaluate(text, store, format, max_seconds, max_results)
