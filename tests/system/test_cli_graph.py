@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import pty
+import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
 
-from tests.support.command import run, started
+from tests.support.command import PROGRAM, environment, run, started
 from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, relation, same
 from tests.support.trustgraph_place import until
 from trustgraph_prompt.graph.statements import Iri, Literal, Statement
@@ -129,22 +133,87 @@ def test_what_is_no_query_is_refused_with_its_place(query: str, message: str, st
     assert content(store) == before
 
 
-async def test_ctrl_c_ends_a_query_that_nothing_can_cancel(tmp_path: Path) -> None:
-    with GraphStore.open(tmp_path / "store") as opened:
+ENDLESS = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
+
+
+@pytest.fixture
+def large_store(tmp_path: Path) -> Path:
+    with GraphStore.open(tmp_path / "large") as opened:
         opened.add(relation(f"s{n}", "is", f"o{n}") for n in range(2_000))
-    endless = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
-    with started("graph", "query", endless, "--store", tmp_path / "store") as process:
-        folder = Path(f"/proc/{process.pid}")
+    return tmp_path / "large"
 
-        def is_reading() -> bool:
-            caught = next(each for each in (folder / "status").read_text().splitlines() if "SigCgt" in each)
-            files = [each.resolve() for each in (folder / "fd").iterdir()]
-            is_open = any(each.is_relative_to(tmp_path / "store") for each in files)
-            return is_open and not int(caught.split()[1], 16) & 1 << (signal.SIGINT - 1)
 
-        await until(is_reading)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(100) == -signal.SIGINT
+def reader_of(store: Path, pid: int) -> int | None:
+    """The child of a process that has the store open."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    files = [file.resolve() for child in children for file in Path(f"/proc/{child}/fd").glob("*")]
+    return int(children[0]) if any(file.is_relative_to(store) for file in files) else None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_signal_ends_a_query_that_nothing_can_cancel(number: signal.Signals, large_store: Path) -> None:
+    with started("graph", "query", ENDLESS, "--store", large_store) as process:
+        await until(lambda: reader_of(large_store, process.pid) is not None)
+        child = reader_of(large_store, process.pid)
+        process.send_signal(number)
+        assert process.wait(100) == -number
+        with pytest.raises(ProcessLookupError):
+            os.kill(child or 0, 0)
+
+
+def test_query_that_takes_too_long_ends_with_an_error(large_store: Path) -> None:
+    ran = run("graph", "query", ENDLESS, "--store", large_store, "--max-seconds", 1)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "error: query: takes longer than 1 second; restrict it, or give --max-seconds\n"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"ASK {{ FILTER({'(' * 20_000}1{')' * 20_000}) }}",
+        f"ASK {'{' * 20_000}{'}' * 20_000}",
+        f"ASK {{ FILTER({'1+' * 20_000}1) }}",
+        f"ASK {{ ?a {'<a:b>/' * 20_000}<a:b> ?b }}",
+    ],
+)
+def test_query_that_is_nested_too_deep_is_refused(query: str, store: Path) -> None:
+    ran = run("graph", "query", "-", "--store", store, input=query)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "error: query: nested too deep\n")
+
+
+@pytest.mark.parametrize("format", ["table", "csv", "json"])
+def test_more_results_than_wanted_are_not_printed(format: str, store: Path) -> None:
+    query = "SELECT ?n { VALUES ?n { '1' '2' '3' } }"
+    command = ("graph", "query", query, "--store", store, "--format", format)
+    ran = run(*command, "--max-results", 2)
+    assert re.findall("[123]", ran.stdout) == ["1", "2"]
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        "error: query: more than 2 results, of which these are printed; restrict it, or give --max-results\n",
+    )
+    assert run(*command, "--max-results", 3).returncode == 0
+
+
+def test_more_statements_than_wanted_are_not_printed(store: Path) -> None:
+    ran = run("graph", "query", "CONSTRUCT WHERE { ?a ?b ?c }", "--store", store, "--max-results", 2)
+    assert ran.returncode == 1
+    assert len([*ox.parse(ran.stdout, ox.RdfFormat.TURTLE)]) == 2
+
+
+def test_csv_and_json_are_as_pyoxigraph_writes_them(store: Path) -> None:
+    query = """SELECT ?a ?b { VALUES (?a ?b) { ("x,\\"y\\n" <a:b>) (UNDEF "é"@de) (1 "t"^^<a:t>) ("" UNDEF)
+        (<<( <a:a> <a:b> "c"@en--ltr )>> " ") } }"""
+    formats = {"csv": ox.QueryResultsFormat.CSV, "json": ox.QueryResultsFormat.JSON}
+    for name, format in formats.items():
+        command = [str(PROGRAM), "graph", "query", query, "--store", str(store), "--format", name]
+        printed = subprocess.run(command, env=environment(), capture_output=True, check=True).stdout
+        results = ox.Store().query(query)
+        assert isinstance(results, ox.QuerySolutions)
+        expected = results.serialize(None, format) or b""
+        if name == "csv":
+            assert printed == expected
+        else:
+            assert json.loads(printed) == json.loads(expected)
 
 
 def test_texts_of_others_do_not_reach_the_terminal_as_commands(tmp_path: Path) -> None:
@@ -164,6 +233,23 @@ def test_texts_of_others_do_not_reach_the_terminal_as_commands(tmp_path: Path) -
         assert "\x1b" not in ran.stdout + ran.stderr, arguments
         assert "\x07" not in ran.stdout + ran.stderr, arguments
         assert ran.returncode == (1 if arguments[-1] == "title" else 0), ran.stderr
+
+
+def test_csv_on_a_terminal_is_escaped(store: Path) -> None:
+    terminal, theirs = pty.openpty()
+    command = [
+        "graph",
+        "query",
+        "SELECT ?a { VALUES ?a { '\x1b[1m' } }",
+        "--format",
+        "csv",
+        "--store",
+        str(store),
+    ]
+    subprocess.run([str(PROGRAM), *command], env=environment(), stdout=theirs, check=True)
+    os.close(theirs)
+    assert os.read(terminal, 100) == b"a\r\n\\u001b[1m\r\n"
+    os.close(terminal)
 
 
 def test_stats_counts_what_is_there(store: Path) -> None:

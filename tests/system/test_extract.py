@@ -8,7 +8,9 @@ import json
 import os
 import pty
 import re
+import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -364,6 +366,30 @@ class TestInterrupted:
             assert line.startswith("waiting for 8 calls in progress (the longest for ")
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=60) == 130
+
+    @pytest.mark.parametrize("gone", ["o.jsonl*", "o.jsonl.state", "o.jsonl.state-wal"])
+    def test_state_that_is_removed_meanwhile_ends_the_run(
+        self, gone: str, tmp_path: Path, slow_recording: str
+    ) -> None:
+        out = tmp_path / "o.jsonl"
+        with started("extract", DOCUMENT, "--provider", slow_recording, "-o", out) as process:
+            wait_for_objects(out, process)
+            for file in tmp_path.glob(gone):
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
+            _, stderr = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert re.search(rf"error: {out}\.state.*: the file was moved or deleted, it is gone", stderr)
+        assert "Traceback" not in stderr
+
+    def test_state_that_cannot_grow_ends_the_run(self, tmp_path: Path, slow_recording: str) -> None:
+        out = tmp_path / "o.jsonl"
+        with started("extract", DOCUMENT, "--provider", slow_recording, "-o", out) as process:
+            wait_for_objects(out, process)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, 1))
+            _, stderr = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert f"error: {out}.state: " in stderr
+        assert "Traceback" not in stderr
 
     def test_two_runs_on_one_output_do_not_mix(self, tmp_path: Path, slow_recording: str) -> None:
         out = tmp_path / "o.jsonl"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ RDF_XML = (
     '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"'
     ' xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#" xmlns:owl="http://www.w3.org/2002/07/owl#">'
 )
+LISTS = "[" * 150 + "]" * 150
+
+
+def context(terms: Mapping[str, object]) -> str:
+    return json.dumps({"@context": terms})
 
 
 def load_ontology(path: Path) -> Ontology:
@@ -208,10 +214,54 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, name: str, text:
             "the ontology is too large",
         ),
         ("plants.ttl", "# " + "<!ENTITY" * 200_000, "the file has no class"),
-        ("plants.rdf", RDF_XML + "<rdf:Description><a:b xmlns:a='urn:a'>" * 150, "nested too deep"),
+        (
+            "plants.rdf",
+            RDF_XML + "<rdf:Description><a:b xmlns:a='urn:a'>" * 150,
+            "elements are nested deeper than 200",
+        ),
         ("plants.rdf", "<!DOCTYPE a [<!ENTITY b SYSTEM 'file:///etc/passwd'>]>" + RDF_XML, "too large"),
         ("plants.ttl", PREFIXES + ":a :b " + "(" * 20_000, "not Turtle: Unexpected end"),
-        ("plants.jsonld", "[" * 200_000, "Max stack size"),
+        ("plants.jsonld", "[" * 200_000, "objects and lists are nested deeper than 200"),
+        (
+            "plants.jsonld",
+            '{"@graph":[' * 5_000 + "]}" * 5_000,
+            "objects and lists are nested deeper than 200",
+        ),
+        (
+            "plants.jsonld",
+            f'{{"a": {LISTS}, "a": 1}}',
+            "not JSON-LD with its @context in the file: an object",
+        ),
+        ("plants.jsonld", f'{{"a": {"1" * 5_000}}}', "the file has no class"),
+        (
+            "plants.jsonld",
+            context({f"t{n}": f"t{n + 1}:x" for n in range(20_000)}),
+            "terms of a @context are defined by each other",
+        ),
+        (
+            "plants.jsonld",
+            context({f"t{n}": {"@type": f"t{n + 1}"} for n in range(5_000)}),
+            "defined by each other",
+        ),
+        ("plants.jsonld", context({f"t{n}:x": f"t{n + 1}:x" for n in range(5_000)}), "defined by each other"),
+        (
+            "plants.jsonld",
+            context({f"t{n}": f"t{(n + 1) % 300}:x" for n in range(300)}),
+            "defined by each other",
+        ),
+        (
+            "plants.jsonld",
+            context({"t": {"@context": {f"t{n}": f"t{n + 1}" for n in range(300)}}}),
+            "defined by each other",
+        ),
+        (
+            "plants.jsonld",
+            json.dumps(
+                [{"@context": {f"t{n}": "a:b" for n in range(5_000)}, "@graph": [{"@context": {}}] * 5_000}]
+            ),
+            "the contexts are too large",
+        ),
+        ("plants.nt", f"<a:a> <a:b> {'<<(<a:a> <a:b> ' * 50_000}", "too many triple terms"),
         ("plants.ttl", "#" * 5_000_000, "larger than 4,194,304 bytes"),
         ("plants.ttl", PREFIXES + "".join(f":c{n} a owl:Class .\n" for n in range(20_001)), "too large"),
         (
@@ -223,6 +273,23 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, name: str, text:
 )
 def test_a_hostile_file_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     assert message in refusal(tmp_path, text, name)
+
+
+def test_json_ld_with_many_terms_of_one_prefix_is_read(tmp_path: Path) -> None:
+    terms = {f"t{n}": {"@id": f"ex:t{n}", "@type": "ex:t"} for n in range(2_000)}
+    herbs = [{"@id": f"ex:Herb{n}", "type": "owl:Class"} for n in range(2_000)]
+    text = json.dumps(
+        {
+            "@context": {
+                **terms,
+                "ex": "http://plants.example/",
+                "owl": "http://www.w3.org/2002/07/owl#",
+                "type": "@type",
+            },
+            "@graph": herbs,
+        }
+    )
+    assert len(loaded(tmp_path, text, "plants.jsonld").classes) == 2_000
 
 
 def test_classes_in_a_circle_are_subclasses_of_each_other(tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import signal
 import sys
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import options
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.child_process import ChildEnded, continue_in_child
+from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
@@ -21,9 +23,6 @@ EXAMPLE = (
     "Example:  trustgraph-prompt graph query --store graph "
     "'SELECT ?name WHERE { ?thing a e:volcano ; rdfs:label ?name }'"
 )
-
-
-_ANY_WIDTH = 100_000  # of a file or a pipe, in characters
 
 
 class Format(StrEnum):
@@ -45,37 +44,72 @@ def command(
     format: Annotated[
         Format, typer.Option("--format", help="How to print results of SELECT and ASK.")
     ] = Format.table,
+    max_seconds: Annotated[
+        int,
+        typer.Option("--max-seconds", metavar="N", min=1, max=10**8, help="How long the query may take."),
+    ] = 60,
+    max_results: Annotated[
+        int,
+        typer.Option("--max-results", metavar="N", min=1, max=10**9, help="How many results to print."),
+    ] = 10_000,
 ) -> None:
     """Evaluate a SPARQL query, and print its results.
 
     The default graph has the facts and labels, GRAPH <urn:graph:source> where they come from. These prefixes
     need no declaration: rdf, rdfs, owl, xsd, prov, oa, skos, schema, tg, tp, and e for entities. The graph of
-    a CONSTRUCT or DESCRIBE is printed as Turtle.
+    a CONSTRUCT or DESCRIBE is printed as Turtle. Exits with 1 if there are more results than are printed, or
+    if the query takes too long.
     """
+    text = _text(query)
+    try:
+        continue_in_child()  # nothing can cancel a query, and a deep one overflows the stack
+    except ChildEnded as ended:
+        if ended.number == signal.SIGALRM:
+            limit = output.counted(max_seconds, "second")
+            why = f"takes longer than {limit}; restrict it, or give --max-seconds"
+            raise TrustgraphPromptError(f"query: {why}") from None
+        if ended.number in (signal.SIGSEGV, signal.SIGBUS):
+            raise ConfigError("nested too deep", where="query") from None
+        raise TrustgraphPromptError(f"query: ended by a signal: {ended}") from ended
+    _evaluate(text, store, format, max_seconds, max_results)
+
+
+def _evaluate(query: str, store: Path, format: Format, max_seconds: int, max_results: int) -> None:
     import pyoxigraph as ox
 
+    with options.graph_store(store) as opened:
+        signal.setitimer(signal.ITIMER_REAL, max_seconds)
+        results = opened.query(query)
+        if isinstance(results, ox.QueryTriples) and format is not Format.table:
+            raise ConfigError("a graph is printed as Turtle, without --format", where=f"--format {format}")
+        found = [] if isinstance(results, ox.QueryBoolean) else [*islice(results, max_results + 1)]
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _print(results, found[:max_results], format)
+    if len(found) > max_results:
+        more = f"more than {max_results:,} results, of which these are printed"
+        raise TrustgraphPromptError(f"query: {more}; restrict it, or give --max-results")
+
+
+def _print(
+    results: ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples, found: list[Any], format: Format
+) -> None:
+    import pyoxigraph as ox
+
+    from trustgraph_prompt.cli import query_results
     from trustgraph_prompt.graph_store.store import PREFIXES
 
-    with options.graph_store(store) as opened:
-        # Nothing can cancel a query, so Ctrl-C ends the process at once.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        results = opened.query(_text(query))
-        if isinstance(results, ox.QueryTriples):
-            if format is not Format.table:
-                raise ConfigError(
-                    "a graph is printed as Turtle, without --format", where=f"--format {format}"
-                )
-            text = ox.serialize(results, format=ox.RdfFormat.TURTLE, prefixes=PREFIXES) or b""
-            typer.echo(harmless(text.decode().replace("\t", "    ")), nl=False)
-        elif format is not Format.table:
-            written = {Format.csv: ox.QueryResultsFormat.CSV, Format.json: ox.QueryResultsFormat.JSON}[format]
-            sys.stdout.flush()
-            results.serialize(sys.stdout.buffer, written)
-            sys.stdout.buffer.write(b"\n" if format is Format.json else b"")
-        elif isinstance(results, ox.QueryBoolean):
-            typer.echo("yes" if results else "no")
-        else:
-            _print_table(results)
+    if isinstance(results, ox.QueryTriples):
+        text = ox.serialize(found, format=ox.RdfFormat.TURTLE, prefixes=PREFIXES) or b""
+        typer.echo(harmless(text.decode().replace("\t", "    ")), nl=False)
+    elif isinstance(results, ox.QuerySolutions):
+        printing = {"table": query_results.print_table, "csv": query_results.print_csv}
+        names = [variable.value for variable in results.variables]
+        printing.get(format, query_results.print_json)(names, found)
+    elif format is Format.table:
+        typer.echo("yes" if results else "no")
+    else:
+        written = {Format.csv: ox.QueryResultsFormat.CSV, Format.json: ox.QueryResultsFormat.JSON}[format]
+        typer.echo((results.serialize(None, written) or b"").decode())
 
 
 def _text(query: str) -> str:
@@ -88,39 +122,3 @@ def _text(query: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         where = "standard input" if query == "-" else query[1:]
         raise ConfigError(f"cannot be read: {reason}", where=where) from error
-
-
-def _print_table(results: ox.QuerySolutions) -> None:
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE)
-    for variable in results.variables:
-        table.add_column(variable.value, overflow="fold")
-    for solution in results:
-        table.add_row(*(Text(harmless(_cell(term))) for term in solution))
-    console = Console(width=None if sys.stdout.isatty() else _ANY_WIDTH)
-    with console.capture() as printed:
-        console.print(table)
-    for line in printed.get().removesuffix("\n").split("\n"):
-        typer.echo(line.rstrip(" "))
-
-
-def _cell(term: object) -> str:
-    """A term for people: an IRI with its prefix, a literal as its text."""
-    import pyoxigraph as ox
-
-    from trustgraph_prompt.graph_store.store import PREFIXES
-
-    if isinstance(term, ox.Literal):
-        return term.value
-    if isinstance(term, ox.Triple):
-        return f"<<( {' '.join(map(_cell, term))} )>>"
-    if isinstance(term, ox.NamedNode):
-        for prefix, iri in PREFIXES.items():
-            if term.value.startswith(iri):
-                return f"{prefix}:{term.value.removeprefix(iri)}"
-        return f"<{term.value}>"
-    return "" if term is None else str(term)

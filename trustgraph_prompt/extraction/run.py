@@ -21,6 +21,7 @@ from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.documents import Chunk
 from trustgraph_prompt.errors import (
+    BrokerUnavailable,
     ConfigError,
     ProviderAuthentication,
     ProviderError,
@@ -48,6 +49,9 @@ SPLITTING: Final = "persistent://local/extract/splitting"
 RECORD: Final = "persistent://local/extract/record"
 OWNER: Final = "run"
 """The key in the record of the command that the state belongs to, and of how the run asks."""
+
+SECONDS_BETWEEN_CHECKS: Final = 1.0
+"""Of the state."""
 
 LOCK: Final = "persistent://local/extract/lock"
 SUBSCRIPTION: Final = "extract"
@@ -168,8 +172,8 @@ class Extraction(Generic[Q]):
     async def run(self) -> None:
         """Run until every job has its result, or until `stop()`; `listen` gets each result once.
 
-        Raises `BrokerError` if the state is unusable or in use by another run. A `TrustgraphPromptError` of
-        `listen` ends the run.
+        Raises `BrokerError` if the state is unusable, also later, or in use by another run. A
+        `TrustgraphPromptError` of `listen` ends the run.
         """
         async with await connect(f"embedded:{self._state}") as kept:
             await _lock(kept, self._state)
@@ -206,11 +210,13 @@ class Extraction(Generic[Q]):
                 tasks.create_task(self._follow(objects, self._collector.take_object))
                 tasks.create_task(self._follow(answers, self._collector.take_answer))
                 tasks.create_task(self._follow(dead, self._collector.take_dead_letter))
+                checking = tasks.create_task(_check(kept, producers))
                 serving = tasks.create_task(loop.serve())
                 await self._ask(volatile)
                 await self._stopping.wait()
                 await loop.stop()
                 await serving
+                checking.cancel()
                 for reader in (objects, answers, dead):
                     await reader.close()
         except* TrustgraphPromptError as group:
@@ -260,6 +266,16 @@ def _concerns_every_call(error: ProviderError, call: Call) -> bool:
     is_wrong_address = isinstance(error, ProviderInvalidRequest) and error.status == HTTPStatus.NOT_FOUND
     is_own_model = call.config.model is not None
     return not is_own_model and (is_wrong_address or isinstance(error, ProviderInvalidModel))
+
+
+async def _check(kept: Broker, producers: ProducerPool) -> None:
+    """Raise a `BrokerError` once the state cannot be read or written: a flow waits until it can."""
+    reader = await kept.reader(LOCK)  # a topic without messages
+    while True:
+        await reader.behind()
+        for error in producers.refused.values():
+            raise BrokerUnavailable(error)
+        await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
 
 
 async def _catch_up(collector: ResultCollector[Any], kept: Broker, *, earlier: bool) -> None:

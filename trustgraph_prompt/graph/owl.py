@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from xml.parsers import expat
+from xml.parsers.expat import ExpatError
 
-from trustgraph_prompt.config_files import MAX_FILE_BYTES
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_config import MAX_ALTERNATIVES, make_ontology, read_ontology
+from trustgraph_prompt.graph.rdf_limits import MAX_CHARACTERS, check_text
 from trustgraph_prompt.graph.statements import Iri
 
 if TYPE_CHECKING:
@@ -26,10 +27,6 @@ _FORMATS: Final = {
     ".jsonld": ("JSON_LD", "JSON-LD with its @context in the file"),
     ".nt": ("N_TRIPLES", "N-Triples"),
 }
-_MAX_CHARACTERS: Final = 10 * MAX_FILE_BYTES  # of all terms: prefixes and XML entities multiply their texts
-
-_MAX_DEPTH: Final = 200  # of the elements of RDF/XML
-
 _PLACE = re.compile(r"Parser error .*?\d: ")
 _LOCAL_NAME = re.compile(r"[^/#:]+(?=[/#]?\Z)")
 _RELATIONS = (v.OBJECT_PROPERTY, v.OWL + "SymmetricProperty", v.OWL + "TransitiveProperty")
@@ -66,46 +63,21 @@ def _statements(text: str, path: Path) -> Iterator[_Statement]:
     name, format = _FORMATS[path.suffix]
     characters = 0
     try:
-        if name == "RDF_XML":
-            _check_xml(text, where)
+        check_text(text, name, where)
         base = Iri.of(f"https://trustgraph.ai/ontology/{path.stem}")  # of relative IRIs
         for subject, predicate, object, _ in rdf.parse(text, getattr(rdf.RdfFormat, name), base_iri=base):
             characters += len(f"{subject} {predicate} {object}")
-            if characters > _MAX_CHARACTERS:
-                expected = f"at most {_MAX_CHARACTERS:,} characters, with all IRIs in full"
+            if characters > MAX_CHARACTERS:
+                expected = f"at most {MAX_CHARACTERS:,} characters, with all IRIs in full"
                 raise ConfigError("the ontology is too large", where=where, expected=expected)
             if isinstance(object, rdf.Literal):
                 yield _name(subject), predicate.value, {"value": object.value, "lang": object.language or ""}
             elif not isinstance(object, rdf.Triple):
                 yield _name(subject), predicate.value, _name(object)
-    except (SyntaxError, expat.ExpatError) as cause:
+    except (SyntaxError, ExpatError, JSONDecodeError) as cause:
         line = f":{cause.lineno}" if cause.lineno else ""
         message = _PLACE.sub("", getattr(cause, "msg", str(cause)))
         raise ConfigError(f"not {format}: {message}", where=where + line) from None
-
-
-def _check_xml(text: str, where: str) -> None:
-    """Find errors with their line, a truncated end, and what pyoxigraph would read for minutes."""
-    depth, most = 0, _MAX_CHARACTERS // max(text.count("&"), 1)
-
-    def declare(name: str, is_parameter: bool, value: str | None, *rest: object) -> None:
-        if value is None or "&" in value or len(value) > most:
-            expected = "short ones in the file, not nested"
-            raise ConfigError("the XML entities are too large", where=where, found=name, expected=expected)
-
-    def start(name: str, attributes: Mapping[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > _MAX_DEPTH:
-            raise ConfigError("nested too deep", where=where, found=name, expected=f"{_MAX_DEPTH} elements")
-
-    def end(name: str) -> None:
-        nonlocal depth
-        depth -= 1
-
-    parser = expat.ParserCreate()
-    parser.EntityDeclHandler, parser.StartElementHandler, parser.EndElementHandler = declare, start, end
-    parser.Parse(text, True)
 
 
 def _name(node: rdf.NamedNode | rdf.BlankNode) -> str:
