@@ -329,9 +329,43 @@ def test_a_class_may_say_that_all_of_its_fields_are_from_the_text(cls: type) -> 
 
 
 def test_a_field_called_from_text_is_a_field() -> None:
-    plain = dataclasses.make_dataclass("Plain", [("name", str), ("from_text", bool, True)])
-    model = pydantic.create_model("Model", name=(str, ...), from_text=(bool, True))
+    plain = dataclasses.make_dataclass("Plain", [("name", str), ("from_text", bool)])
+    model = pydantic.create_model("Model", name=(str, ...), from_text=(bool, False))
     assert Contract.of(plain).sources is Contract.of(model).sources is None
+
+
+@pytest.mark.parametrize("name", ["from_text", "form_text", "fromText"])
+def test_mark_that_is_a_field_is_refused(name: str) -> None:
+    plain = dataclasses.make_dataclass("Plain", [("name", str), (name, bool, True)])
+    model: type = pydantic.create_model("Model", name=(str, ...), **{name: (bool, True)})  # type: ignore[call-overload]
+    for cls in (plain, pydantic.dataclasses.dataclass(plain), model):
+        with pytest.raises(ContractError, match=f"{name}: does not mark .*{name}: bool = True.*`from_text = True`"):
+            Contract.of(cls)
+
+
+def test_misspelt_mark_of_a_class_is_refused() -> None:
+    @dataclasses.dataclass
+    class Plain:
+        form_text = True
+        name: str
+
+    class Model(BaseModel):
+        form_text: ClassVar[bool] = True
+        name: str
+
+    for cls in (Plain, Model):
+        with pytest.raises(ContractError, match="form_text: does not mark .*misspelt"):
+            Contract.of(cls)
+
+
+def test_other_attributes_that_are_true_are_no_marks() -> None:
+    @dataclasses.dataclass
+    class Plain:
+        from_afar = True
+        name: str
+        has_text: bool = True
+
+    assert Contract.of(Plain).sources is None
 
 
 @pytest.mark.parametrize(
