@@ -123,7 +123,7 @@ def test_a_page_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
     check_page("--report", tmp_path / "report.html", [], is_page_of_ours)
     document = tmp_path / "intro.html"
     document.write_text("<html><body><p>Chalk is a rock.</p></body></html>")
-    with pytest.raises(ConfigError, match=r"--report .*intro\.html: exists, and is not as an earlier run"):
+    with pytest.raises(ConfigError, match=r"--report .*intro\.html: exists, and no run with this"):
         check_page("--report", document, [], is_page_of_ours)
 
 
