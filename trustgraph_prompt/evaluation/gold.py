@@ -24,7 +24,7 @@ FEWEST: Final = 6
 """Texts below which no difference is called real: all of fewer change in the same direction by chance more
 often than one time in twenty."""
 
-_LINE: Final[Mapping[str, Any]] = {
+LINE: Final[Mapping[str, Any]] = {
     "type": "object",
     "required": ["terms", "objects"],
     "additionalProperties": False,
@@ -40,6 +40,7 @@ _LINE: Final[Mapping[str, Any]] = {
         },
     },
 }
+"""The format of a line."""
 
 _NEVER_ACCEPTED: Final = frozenset(
     {
@@ -66,7 +67,7 @@ class GoldText:
 
 def read(path: Path) -> list[GoldText]:
     """Read a gold file. Raises `ConfigError` with file, line and key."""
-    lines = read_json_lines(path, _LINE)
+    lines = read_json_lines(path, LINE)
     if not lines:
         expected = 'lines such as {"terms": {"text": "…"}, "objects": []}'
         raise ConfigError("there are no texts", where=str(path), found="nothing", expected=expected)
