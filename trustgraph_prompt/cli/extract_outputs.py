@@ -60,14 +60,19 @@ class RunOutputs:
             for note in document.notes:
                 output.note(f"{document.file}: {note}")
             self._file.keep_text(document)
-        self._check(plan)
+        self.check(plan)
+        if self.graph is not None:
+            self.graph.open_store(output.note)
 
-    def _check(self, plan: Plan) -> None:
-        """Check that all can be written, and that nothing which no run wrote is replaced."""
+    def check(self, plan: Plan) -> None:
+        """Check that all can be written, and that nothing which no run wrote is replaced.
+
+        Raises `ConfigError`.
+        """
         self._file.check_replaceable()
         used, may_replace = [self.out, *self._documents], self.record.may_replace
         if self.graph is not None:
-            self.graph.check(plan.asked, [self.out, *plan.files], may_replace, output.note)
+            self.graph.check(plan.asked, [self.out, *plan.files], may_replace)
             used += self.graph.paths
         if self.report is not None:
             check_page("--report", self.report, used, may_replace)
@@ -87,7 +92,7 @@ class RunOutputs:
         Raises `ConfigError`, `StoreError`, `TrustgraphPromptError`.
         """
         self._lines.finish()
-        self._check(plan)  # again: the run may have taken hours
+        self.check(plan)  # again: the run may have taken hours
         store = self.graph.store if self.graph else None
         answered = self._answered(plan) if store else {}
         earlier = self._earlier_texts(store, answered) if store else {}

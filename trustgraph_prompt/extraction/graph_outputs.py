@@ -43,16 +43,11 @@ class GraphOutputs:
         return [path for path in (self.store, self.rdf, self.neo4j, self.page) if path is not None]
 
     def check(
-        self,
-        prompts: Sequence[PromptDefinition],
-        used: Sequence[Path],
-        may_replace: MayReplace,
-        waiting: Callable[[str], None],
+        self, prompts: Sequence[PromptDefinition], used: Sequence[Path], may_replace: MayReplace
     ) -> None:
         """Check that there can be a graph, and that writing it replaces nothing that no run wrote.
 
-        `used` are other files of the run, which must not be overwritten. `waiting` is told if another process
-        uses the store. Raises `ConfigError`, `StoreError`.
+        `used` are other files of the run, which must not be overwritten. Raises `ConfigError`.
         """
         if not any(prompt.graph for prompt in prompts):
             line = example_for(prompts[0].contract)
@@ -68,6 +63,12 @@ class GraphOutputs:
             check_page("--graph", self.page, used, may_replace)
         if self.neo4j is not None:
             check_folder("--neo4j", self.neo4j, (NODES, RELATIONSHIPS), used, may_replace)
+
+    def open_store(self, waiting: Callable[[str], None]) -> None:
+        """Make the store, or see that it can be opened; `waiting` is told if another process uses it.
+
+        Raises `ConfigError`, `StoreError`.
+        """
         if self.store is not None:
             GraphStore.open(self.store, waiting=waiting).close()
 
