@@ -80,12 +80,13 @@ class GraphOutputs:
         earlier: Mapping[str, str],
         note: Callable[[str], None],
         wrote: Callable[..., None],
+        incomplete: str = "",
     ) -> list[Path]:
         """Write the graph of the results, and return where it is now.
 
         The texts that files had `earlier`, by their hashes, leave the store. `note` is told that, and that
-        another process uses the store. `wrote` gets the files as soon as they are written. Raises
-        `ConfigError`, `StoreError`.
+        another process uses the store. `wrote` gets the files as soon as they are written. `incomplete`
+        says on the page what the run lacks. Raises `ConfigError`, `StoreError`.
         """
         if self.store is not None:  # it keeps all facts, and the next answer may not have these
             results = [each for each in results if not each.is_asked_again]
@@ -109,7 +110,7 @@ class GraphOutputs:
                 write_neo4j(read_view(store), self.neo4j)
                 wrote(self.neo4j / NODES, self.neo4j / RELATIONSHIPS)
             if self.page is not None:
-                write_page(read_view(store, by_rule=True), self.page)
+                write_page(read_view(store, by_rule=True), self.page, incomplete=incomplete)
                 wrote(self.page)
         return self.paths
 
