@@ -67,7 +67,7 @@ class RunOutputs:
     def check(self, plan: Plan) -> None:
         """Check that all can be written, and that nothing which no run wrote is replaced.
 
-        Raises `ConfigError`.
+        Raises `ConfigError`, `StoreError`.
         """
         self._file.check_replaceable()
         used, may_replace = [self.out, *self._documents], self.record.may_replace

@@ -47,7 +47,7 @@ class GraphOutputs:
     ) -> None:
         """Check that there can be a graph, and that writing it replaces nothing that no run wrote.
 
-        `used` are other files of the run, which must not be overwritten. Raises `ConfigError`.
+        `used` are other files of the run, which must not be overwritten. Raises `ConfigError`, `StoreError`.
         """
         if not any(prompt.graph for prompt in prompts):
             line = example_for(prompts[0].contract)
@@ -63,6 +63,8 @@ class GraphOutputs:
             check_page("--graph", self.page, used, may_replace)
         if self.neo4j is not None:
             check_folder("--neo4j", self.neo4j, (NODES, RELATIONSHIPS), used, may_replace)
+        if self.store is not None and self.store.exists() and not _is_empty(self.store):
+            GraphStore.open(self.store, read_only=True).close()
 
     def open_store(self, waiting: Callable[[str], None]) -> None:
         """Make the store, or see that it can be opened; `waiting` is told if another process uses it.
@@ -113,6 +115,10 @@ class GraphOutputs:
                 write_page(read_view(store, by_rule=True), self.page, incomplete=incomplete)
                 wrote(self.page)
         return self.paths
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _statements(
