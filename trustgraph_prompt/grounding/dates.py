@@ -40,7 +40,7 @@ _FORMS = [
         ("d m y", rf"{_DAY}{_GAP}{_NAME}{_GAP}(\d{{4}}|\d\d)"),
         ("m d y", rf"{_NAME}{_GAP}{_DAY}[\s,.-]{{1,3}}(\d{{4}})"),
         ("m y", rf"{_NAME}{_GAP}(\d{{4}})"),
-        ("y m d", rf"(\d{{4}}){_GAP}{_NAME}{_GAP}{_DAY}"),
+        ("y m d", rf"(\d{{4}})[\s,-]{{1,2}}{_NAME}[\s-]?{_DAY}"),  # no point: it may end a sentence
         ("y - m d", rf"(\d{{4}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{1,2}})"),
         ("y - m", r"(\d{4})(-)(\d\d)"),
         ("y m d", r"(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]"),
