@@ -145,6 +145,7 @@ function showDetails() {
     ...(thing.others.length ? [element("p", {}, element("b", {}, "Also: "), thing.others.join(", "))] : []),
     element("h3", {}, `Facts (${inWords(seen.length)})`),
     rows,
+    element("p", {}, "Only names and values are looked up in the text: a predicate or a definition may be wrong."),
     ...(seen.some((fact) => fact.isLinked) ? [element("p", {}, "Linked by name: the model gave a text, not a thing. This page links it, as it is the name of one.")] : []),
     element("p", { class: "iris" }, ...thing.iris.flatMap((iri) => [iri, element("br")]), ...aboutIds(thing.iris)),
   );

@@ -244,3 +244,12 @@ async def test_in_memory_there_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(database_file, "LEAST_FREE", 2**60)
     async with await connect("embedded:") as broker:
         await (await broker.consumer(TOPIC, "s")).check()
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+async def test_file_of_somebody_else_beside_the_broker_is_kept(ending: str, folder: Path, url: str) -> None:
+    mine = folder / f"broker.db{ending}"
+    mine.write_text("my notes")
+    with pytest.raises(BrokerUnavailable, match=f"would replace .*broker.db{ending}.* move it away"):
+        await (await connect(url)).producer(TOPIC)
+    assert (os.listdir(folder), mine.read_text()) == ([mine.name], "my notes")

@@ -318,6 +318,39 @@ class TestHtml:
         assert heading_of(document, "rivers") == "Go"
         assert "Home" not in document.text
 
+    @pytest.mark.parametrize(
+        "hidden",
+        [
+            "<p hidden>unseen</p>",
+            '<p style="color: red; DISPLAY : none">unseen</p>',
+            '<span style="visibility:hidden">unseen</span>',
+            '<i aria-hidden="true">unseen</i>',
+            "<div hidden><table><tr><td>unseen<td rowspan=2>x<tr><td>y</table></div>",
+        ],
+    )
+    def test_hidden_text_is_not_read(self, hidden: str) -> None:
+        short = f"<h1>Go</h1>{hidden} Rhine <p>Elbe"
+        long = f"<article><h1>Go</h1><p>{SENTENCE * 9}</p>{hidden}<p>Rhine. {SENTENCE * 9}</p></article>"
+        book = made.epub({"1.xhtml": f"<body>{short}</body>"})
+        assert convert(book, "a.epub").text == "# Go\n\nRhine\n\nElbe"
+        for body in (short, long):
+            text = convert(f"<html><body>{body}</body></html>".encode(), "a.html").text
+            assert "unseen" not in text
+            assert "Rhine" in text
+
+    @pytest.mark.parametrize(
+        "seen",
+        [
+            '<p hidden="until-found">Rhine</p>',
+            '<p style="display: block">Rhine</p>',
+            '<p aria-hidden="false">Rhine</p>',
+            '<div aria-hidden="true"><h1>Go</h1><p>Rhine</p></div>',
+            '<p><span style="display: none"><math><mi>Rhine</mi></math></span></p>',
+        ],
+    )
+    def test_text_that_only_looks_hidden_is_read(self, seen: str) -> None:
+        assert "Rhine" in convert(f"<html><body>{seen}<p>Elbe</body></html>".encode(), "a.html").text
+
     def test_code_in_a_sentence_does_not_end_it(self) -> None:
         page = f"<html><body><article><p>Call <code>sum(x)</code> now. {SENTENCE * 9}</p>"
         assert convert(page.encode(), "a.html").text.startswith("Call sum(x) now. The river")

@@ -35,5 +35,7 @@ HOSTILE: dict[str, Callable[[int], tuple[str, str]]] = {
     "words with one beginning": lambda size: ("w na " + _alike(size // 8), "Abcdefgha " * 29),
     "initials": lambda size: ("A " * size, "AAAAAAAB"),
     "no spaces": lambda size: ("京都" * size, "京都" * 29 + "東"),
+    "dates": lambda size: ("3 May 2021 " * size, "2021-05-03"),
+    "dates in part": lambda size: ("12 1st of May " * size, "2021-05-03"),
     "a long value": lambda size: ("京都 and so on", "東京 x1 " * size),
 }

@@ -178,6 +178,18 @@ class TestCheck:
         if meant == "input":
             assert "`prompt`" not in result.stderr
 
+    def test_recording_is_checked_as_one_whichever_key_is_misspelt(self, tmp_path: Path) -> None:
+        file = tmp_path / "recording.jsonl"
+        file.write_text('{"prompt": "p", "answer": "x"}\n{"answr": "x"}\n{"prompt": "p", "match": "["}\n')
+        result = run("check", file)
+        assert result.returncode == 2
+        assert f"error  {file}:2 /answr: unknown key, did you mean 'answer'?" in result.stderr
+        assert f"error  {file}:3" in result.stderr
+        file.write_text('{"prompt": "p", "answer": "x"}\n')
+        assert run("check", file).stdout == f"OK     {file} (recording, 1 answer)\n"
+        file.write_text('{"tems": {"text": "x"}, "objects": []}\n')
+        assert "/tems: unknown key, did you mean 'terms'?" in run("check", file).stderr
+
     def test_finds_two_flows_of_one_name(self, tmp_path: Path) -> None:
         flow = "name: f\ninput: {topic: 'persistent://a/b/c'}\noutputs: {response: 'persistent://a/b/d'}\n"
         (tmp_path / "one.yaml").write_text(flow)

@@ -303,7 +303,8 @@ async def test_interrupted_it_goes_on_where_it_ended(folder: Path, server: Model
         held.set()
         out, err = await asyncio.to_thread(process.communicate)
     assert (process.returncode, out) == (130, "")
-    assert "run the same command again" in err
+    assert "run the same command again for the rest:\n  " in err
+    assert "eval " in err.partition("for the rest:\n  ")[2]
     assert len(server.bodies) == 4
 
     assert (await report(folder, server))["answers"] == TEXTS

@@ -335,6 +335,8 @@ class TestInterrupted:
             "--concurrency",
             "2",
             "--json",
+            "--graph",
+            page := tmp_path / "graph.html",
         ]
         with started(*command) as process:
             wait_for_objects(out, process)
@@ -347,9 +349,12 @@ class TestInterrupted:
         assert 0 < summary["answers"] < ANSWERS
         assert summary["open"] == ANSWERS - summary["answers"]
         assert len(lines(out)) == sum(summary["objects"].values())
+        incomplete = f"Incomplete: {summary['open']} of {ANSWERS} questions of the run have no answer."
+        assert incomplete in page.read_text("utf-8")
         rest = json.loads(run(*command).stdout)
         assert rest["from_earlier_runs"] == summary["answers"]
         assert out.read_bytes() == expected
+        assert "questions of the run" not in page.read_text("utf-8")
 
     def test_interrupted_twice_it_leaves_what_is_under_way(self, tmp_path: Path) -> None:
         stuck = tmp_path / "stuck.jsonl"

@@ -115,6 +115,39 @@ async def test_a_server_that_does_not_count_is_told_and_another_tokenizer_counts
     assert "expected a tokenizer.json" in wrong.stderr
 
 
+async def test_server_that_stops_counting_is_named_and_another_tokenizer_counts(
+    folder: Path, server: ModelServer
+) -> None:
+    def count_once(body: dict[str, Any]) -> Reply:
+        if len(server.bodies) > 2:
+            return Reply([b'{"error": {"message": "too busy"}}'], status=503, content_type="application/json")
+        value = {"tokens": [1]} if "content" in body else {"prompt": rendered(body)}
+        return Reply([orjson.dumps(value)], content_type="application/json")
+
+    server.reply = count_once
+    shown = await extract(folder, server, "--estimate")
+    assert shown.returncode == 0, shown.stderr
+    counted = shown.stdout.partition("Tokens in were counted with the bundled tokenizer of gpt-4o (")[2]
+    assert "of some questions only and may be busy; --tokenizer counts without it)" in counted
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--report", "report.pdf"], "--report report.pdf: a page is HTML"),
+        (["--store", "store"], "makes no graph"),
+    ],
+)
+async def test_estimate_refuses_outputs_that_the_run_would_refuse(
+    folder: Path, server: ModelServer, options: list[str], says: str
+) -> None:
+    refused = await extract(folder, server, "--estimate", *options)
+    assert refused.returncode == 2
+    assert says in refused.stderr
+    assert not server.lines
+    assert not (folder / "store").exists()
+
+
 CHAT_TEMPLATE = """{{ bos_token }} {%- for message in messages %} start {{ message.role }}
  {{ message.content }} end
 {% endfor %}

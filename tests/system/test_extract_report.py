@@ -311,7 +311,7 @@ def test_ten_thousand_objects_can_be_used(tmp_path: Path, open_report: Opening) 
             "--report same.html: is another file of this run",
         ),
         (["--report", "nowhere/report.html"], "--report nowhere/report.html: cannot be written"),
-        (["--report", "mine.html"], "--report mine.html: exists, and is not as an earlier run wrote it"),
+        (["--report", "mine.html"], "mine.html: exists, and no run with this --output wrote it as it is"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_a_question(

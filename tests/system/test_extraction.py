@@ -118,6 +118,20 @@ class TestDocuments:
         assert (alps.ok, broken.ok, broken.reason) == (True, False, None)
         assert broken.problem.startswith(f"{papers / 'broken.pdf'}: cannot be read as PDF")
 
+    async def test_what_is_skipped_or_not_read_is_logged(
+        self, papers: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (papers / "old.xyz").write_bytes(b"old")
+        (papers / "latin.txt").write_bytes("The Rhine rises in the Alps. Größe, Österreich.".encode("cp1252"))
+        async with ModelServer() as server, OpenAIProvider(server.url, "small") as provider:
+            server.reply = both_rivers
+            await aextract_document(papers, list[River], provider)
+        logged = [record for record in caplog.records if record.name == "trustgraph_prompt.extraction"]
+        assert {record.levelno for record in logged} == {logging.WARNING}
+        skipped, encoding = (record.getMessage() for record in logged)
+        assert skipped == f"{papers}: skipped 1 .xyz"
+        assert encoding.startswith(f"{papers / 'latin.txt'}: is not UTF-8; read as ")
+
     async def test_answers_in_a_state_are_not_asked_for_again(self, papers: Path, tmp_path: Path) -> None:
         async with ModelServer() as server, OpenAIProvider(server.url, "small") as provider:
 

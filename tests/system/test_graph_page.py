@@ -673,8 +673,19 @@ def test_without_webgl_lists_and_text_still_work(chromium: Launch, tmp_path: Pat
         assert page.locator("mark.chosen").count()
 
 
+def test_incomplete_graph_says_so_and_details_say_what_is_not_checked(
+    browser: Browser, tmp_path: Path
+) -> None:
+    write_page(Story().view(), tmp_path / "graph.html", incomplete="Incomplete: 2 of <3> questions.")
+    with opened(browser, tmp_path / "graph.html") as page:
+        sees(page.locator("#incomplete"), "Incomplete: 2 of <3> questions.")
+        page.locator("#things button").first.click()
+        sees(page.locator("#details"), re.compile("a predicate or a definition may be wrong"))
+
+
 def test_an_empty_graph_opens(open_page: Opening) -> None:
     page = open_page(GraphView({}, [], {}, [], []))
+    assert not page.locator("#incomplete").is_visible()
     sees(page.locator("#found"), "0 of 0 things")
 
 

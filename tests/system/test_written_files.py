@@ -127,7 +127,7 @@ def test_hand_written_file_is_refused_although_there_is_a_state(folder: Path, op
     target = name.partition("/")[0]
     refused = run(*EXTRACT, option, target, folder=folder)
     assert refused.returncode == 2
-    assert f"{name}: exists, and is not as an earlier run wrote it" in refused.stderr
+    assert f"{name}: exists, and no run with this --output wrote it as it is" in refused.stderr
     assert (folder / name).read_text() == "mine"
 
 
@@ -289,6 +289,17 @@ class TestKeptAnswersThatNoLongerFit:
         both = run("extract", "other.txt", *EXTRACT[1:], folder=folder)
         assert both.returncode in (0, 1)
         assert "no longer fit" not in run(*EXTRACT, folder=folder).stderr
+
+
+def test_estimate_refuses_a_store_that_is_none_and_makes_none(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    refused = run(*EXTRACT, "--estimate", "--store", "chalk.txt", folder=folder)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "chalk.txt: is not a graph store" in refused.stderr
+    for store in ("empty", "new"):
+        assert run(*EXTRACT, "--estimate", "--store", store, folder=folder).returncode == 0
+    assert not (folder / "new").exists()
+    assert [*(folder / "empty").iterdir()] == []
 
 
 def test_file_whose_name_is_not_utf_8_is_written_and_replaced(folder: Path) -> None:

@@ -233,7 +233,7 @@ NAIVE = "2026-11-28T09:30:00"
     [
         (
             NaiveDatetime,
-            [NAIVE, "2026-11-28T09:30", "2026-11-28T09:30:00.25"],
+            [NAIVE, "2026-11-28T09:30", "2026-11-28T09:30:00.25", "2026-11-28 09:30"],
             [f"{NAIVE}Z", f"{NAIVE}+02:00"],
         ),
         (AwareDatetime, [f"{NAIVE}Z", f"{NAIVE}+02:00"], [NAIVE]),
@@ -258,6 +258,28 @@ def test_a_naive_time_can_be_filled_in_a_dataclass() -> None:
     contract = Contract.of(dataclasses.make_dataclass("Event", [("at", NaiveDatetime)]))
     assert contract.accepts({"at": NAIVE})
     assert contract.build({"at": NAIVE}).at == datetime.fromisoformat(NAIVE)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind", "wrong", "message"),
+    [
+        (
+            NaiveDatetime,
+            "string, a date and time in the form YYYY-MM-DDThh:mm:ss, without Z or an offset",
+            f"{NAIVE}Z",
+            "expected a date and time in the form YYYY-MM-DDThh:mm:ss, without Z or an offset, found",
+        ),
+        (Decimal, "number or string, a decimal number", "12,50", 'expected a decimal number, found "12,50"'),
+        (bytes, "string, bytes in base64", "?", 'expected bytes in base64, found "?"'),
+    ],
+)
+def test_our_own_patterns_are_described_in_words(
+    annotation: Any, kind: str, wrong: str, message: str
+) -> None:
+    contract = Contract.of(dataclasses.make_dataclass("Event", [("at", annotation)]))
+    assert f'- "at" ({kind})' in contract.instructions()
+    [issue] = contract.issues({"at": wrong})
+    assert issue.message.startswith(message)
 
 
 class Kind(Enum):
@@ -329,9 +351,45 @@ def test_a_class_may_say_that_all_of_its_fields_are_from_the_text(cls: type) -> 
 
 
 def test_a_field_called_from_text_is_a_field() -> None:
-    plain = dataclasses.make_dataclass("Plain", [("name", str), ("from_text", bool, True)])
-    model = pydantic.create_model("Model", name=(str, ...), from_text=(bool, True))
+    plain = dataclasses.make_dataclass("Plain", [("name", str), ("from_text", bool)])
+    model = pydantic.create_model("Model", name=(str, ...), from_text=(bool, False))
     assert Contract.of(plain).sources is Contract.of(model).sources is None
+
+
+@pytest.mark.parametrize("name", ["from_text", "form_text", "fromText"])
+def test_mark_that_is_a_field_is_refused(name: str) -> None:
+    plain = dataclasses.make_dataclass("Plain", [("name", str), (name, bool, True)])
+    model: type = pydantic.create_model("Model", name=(str, ...), **{name: (bool, True)})  # type: ignore[call-overload]
+    for cls in (plain, pydantic.dataclasses.dataclass(plain), model):
+        with pytest.raises(
+            ContractError, match=f"{name}: does not mark .*{name}: bool = True.*`from_text = True`"
+        ):
+            Contract.of(cls)
+
+
+def test_misspelt_mark_of_a_class_is_refused() -> None:
+    @dataclasses.dataclass
+    class Plain:
+        form_text = True
+        name: str
+
+    class Model(BaseModel):
+        form_text: ClassVar[bool] = True
+        name: str
+
+    for cls in (Plain, Model):
+        with pytest.raises(ContractError, match=r"form_text: does not mark .*misspelt"):
+            Contract.of(cls)
+
+
+def test_other_attributes_that_are_true_are_no_marks() -> None:
+    @dataclasses.dataclass
+    class Plain:
+        from_afar = True
+        name: str
+        has_text: bool = True
+
+    assert Contract.of(Plain).sources is None
 
 
 @pytest.mark.parametrize(

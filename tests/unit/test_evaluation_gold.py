@@ -156,6 +156,25 @@ def test_a_key_of_another_kind_of_object_is_not_lacking(tmp_path: Path) -> None:
     assert remarks(tmp_path, *ENOUGH, line, schema={"anyOf": kinds}, match=match) == []
 
 
+def test_key_that_the_schema_does_not_declare_is_reported_once(tmp_path: Path) -> None:
+    peak = {"type": "object", "properties": {"height": {"type": "integer"}}}
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "peak": peak},
+        "required": ["name"],
+    }
+    line = {"terms": TERMS, "objects": [{"name": "Etna", "peak": {"heigth": 3403}, "named": None}]}
+    where = f"{tmp_path / 'gold.jsonl'}:7 /objects/0"
+    undeclared = "the schema of mountains does not declare it, so it is never asked for"
+    assert remarks(tmp_path, *ENOUGH, line, line, schema=schema) == [
+        f'{where}: unexpected "named": {undeclared}',
+        f'{where}/peak: unexpected "heigth": {undeclared}',
+    ]
+    assert remarks(tmp_path, *ENOUGH, line, schema=None, match=None) == [
+        "mountains has no `match`, so whole objects are compared"
+    ]
+
+
 def test_too_few_texts_for_a_comparison_are_reported(tmp_path: Path) -> None:
     assert remarks(tmp_path, *ENOUGH[1:]) == [
         "mountains has fewer than 6 texts (5): no difference between two versions can be told from noise"

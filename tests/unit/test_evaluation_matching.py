@@ -56,6 +56,16 @@ def test_a_key_that_both_lack_agrees_and_one_that_one_lacks_does_not() -> None:
     assert match([{"type": "a"}], [{"type": "a", "name": "x"}], by).matched == ()
 
 
+def test_key_that_is_null_is_one_that_is_not_there() -> None:
+    for how in ("exact", "normalised", 0.8):
+        by = clause(type="exact", name=how)
+        assert match([{"type": "a"}], [{"type": "a", "name": None}], by).matched == ((0, 0),)
+        assert match([{"type": "a", "name": None}], [{"type": "a", "name": "x"}], by).matched == ()
+    assert match([{"a": 1}], [{"a": 1, "b": None}], clause()).matched == ((0, 0),)
+    assert match([{"a": {"b": 1, "c": None}}], [{"a": {"b": 1}}], clause(a="exact")).matched == ((0, 0),)
+    assert differences({"a": 1, "b": None}, {"a": 1}, clause(a="exact")) == []
+
+
 def test_without_keys_whole_values_are_compared() -> None:
     assert match(["Etna", {"a": "X"}], [{"a": "x"}, "etna", 3], clause()).matched == ((0, 1), (1, 0))
     assert differences({"a": 1}, {"a": 2}, clause()) == []

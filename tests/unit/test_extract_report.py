@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +64,16 @@ def test_each_question_is_counted_with_its_prompt_and_its_document() -> None:
         Result(job(4, file="b.txt", chunk=3), failure="HTTP 500"),
         unanswered=(job(5, file="b.txt", chunk=4),),
     )
-    a = Counter(questions=2, answers=2, objects=2, refused=1, truncated=1, tokens_in=200, tokens_out=20)
+    a = Counter(
+        questions=2,
+        answers=2,
+        objects=2,
+        not_looked_up=2,
+        refused=1,
+        truncated=1,
+        tokens_in=200,
+        tokens_out=20,
+    )
     b = Counter(questions=4, answers=2, nothing=1, without_use=1, failed=1, not_asked=1)
     b.update(tokens_in=200, tokens_out=20)
     for counts in (a, b):
@@ -106,6 +116,40 @@ def test_what_is_wrong_is_told_with_the_text_it_comes_from(tmp_path: Path) -> No
         assert told in page
 
 
+def text_of(page: str, id: str) -> str:
+    """The text of an element, without its markup."""
+    body = page.partition(f'id="{id}"')[2].partition("</p>")[0]
+    return " ".join(re.sub("<[^>]*>", "", body.partition(">")[2]).split())
+
+
+def test_question_without_an_answer_is_not_shown_as_one_with_no_object(tmp_path: Path) -> None:
+    done, unasked = result(job(0), '{"n": 1}', b'{"n": 1}'), job(2, chunk=3)
+    page = page_of(
+        report_of(done, Result(job(1, chunk=2), failure="HTTP 500"), unanswered=(unasked,)), tmp_path
+    )
+    assert "incomplete 2 of 3 questions have no answer." in text_of(page, "incomplete")
+    heads = [
+        " ".join(re.sub("<[^>]*>", "", each).split())
+        for each in re.findall("<h3>define(.*?)</h3>", page, re.S)
+    ]
+    assert heads == ["1", "failed", "not asked"]
+    assert "1 object from 3 chunks, 2 questions not answered" in re.sub("<[^>]*>", "", page)
+    assert "incomplete" not in page_of(report_of(done), tmp_path).partition("<body>")[2]
+
+
+def test_nothing_in_doubt_is_not_nothing_looked_up(tmp_path: Path) -> None:
+    found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 4]]}
+    certain = FoundObject(b'{"n": "text"}', orjson.dumps({"/n": found}).decode())
+    said = [
+        text_of(page_of(report_of(replace(result(job(0), "{}"), objects=(each,))), tmp_path), "looked-up")
+        for each in (certain, FoundObject(b'{"n": "text"}'))
+    ]
+    assert "Looked up: 1 value, of the keys that the schemas mark." in said[0]
+    assert "Nothing was looked up of" not in said[0]
+    assert "Nothing was looked up of 1 object, as its schema marks no key." in said[1]
+    assert all("a predicate or a definition may be wrong." in each for each in said)
+
+
 def test_a_link_is_a_relative_path_whatever_the_name(tmp_path: Path) -> None:
     origin = Origin(tmp_path / "javascript:alert(1).jsonl", "m", {"define": "v1"}, None, ())
     write_report(report_of(Result(JOB)), tmp_path / "report.html", origin, ())
@@ -123,7 +167,7 @@ def test_a_page_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
     check_page("--report", tmp_path / "report.html", [], is_page_of_ours)
     document = tmp_path / "intro.html"
     document.write_text("<html><body><p>Chalk is a rock.</p></body></html>")
-    with pytest.raises(ConfigError, match=r"--report .*intro\.html: exists, and is not as an earlier run"):
+    with pytest.raises(ConfigError, match=r"--report .*intro\.html: exists, and no run with this"):
         check_page("--report", document, [], is_page_of_ours)
 
 

@@ -192,3 +192,16 @@ def test_what_the_model_is_told_to_do_is_left_out() -> None:
         'a.txt chunk 1, define, object 1: /n: "Nile" is not in the passage'
     ]
     assert "leave" not in counted.text()
+
+
+def test_nothing_in_doubt_is_not_nothing_looked_up() -> None:
+    found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 4]]}
+    certain = FoundObject(b'{"n": "text"}', orjson.dumps({"/n": found}).decode())
+    answer = Answer.of(*ANSWER, outcome_of('{"n": "text"}', "stop"), ())
+    said = []
+    for each in (certain, FoundObject(b'{"n": "text"}')):
+        counted = ExtractSummary([JOB])
+        counted.add(Result(JOB, (each,), answer))
+        said.append(("looked up" in counted.text(), counted.as_json()["not_looked_up"]))
+    assert said == [(False, {}), (True, {"define": 1})]
+    assert "not looked up in the text: 1 object of define, whose schema marks no key" in counted.text()

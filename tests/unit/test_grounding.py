@@ -332,6 +332,25 @@ def test_a_number_is_found_before_its_unit_and_a_name_behind_a_hyphen() -> None:
     assert found("Mount Etna's ash.", "Etna") == (MatchKind.EXACT, ["Etna"])
 
 
+def test_date_is_found_in_each_form_at_its_place() -> None:
+    text = "Born on 3 May 2021, baptised on May 3rd, 2022, died 03/05/2023; not 13 May 2021."
+    assert found(text, "2021-05-03") == (MatchKind.FOLDED, ["3 May 2021"])
+    assert found(text, "2022-05-03") == (MatchKind.FOLDED, ["May 3rd, 2022"])
+    assert found(text, "2023-05-03") == found(text, "2023-03-05") == (MatchKind.FOLDED, ["03/05/2023"])
+    assert found(text, "2021-05") == (MatchKind.FOLDED, ["3 May 2021", "13 May 2021"])
+
+
+def test_date_with_a_short_year_is_found_in_part() -> None:
+    assert found("Signed on 3/5/21.", "2021-05-03") == (MatchKind.PART, ["3/5/21"])
+    assert found("Signed on 3/5/21.", "2022-05-03") is None
+
+
+def test_date_that_is_wrong_is_found_by_its_year_at_most() -> None:
+    assert found("Signed on 3 May 2021.", "2021-06-03") == (MatchKind.PART, ["2021"])
+    assert found("Signed on 31.02.2021.", "2021-02-31") is None
+    assert found("It ended in 2021. May 3 was hot.", "2021-05-03") == (MatchKind.PART, ["2021"])
+
+
 def test_a_value_without_words_is_found_only_as_it_is() -> None:
     assert found("What?! No.", "?!") == (MatchKind.EXACT, ["?!"])
     assert Passage("What? No.").find("?!") is None

@@ -111,6 +111,7 @@ def test_the_graph_that_is_imported_is_that_of_the_view(papers: tuple[Paper, ...
         assert tuple(properties.pop("iris")) == thing.iris
         assert properties.pop("iri") == iri
         assert nodes[iri].special["LABEL"].split("|") == ["Thing", *thing.types]
+        properties.pop("doubtfulFacts", None)
         assert {text for values in properties.values() for text in values} == literals[iri]
     assert [(r.special["START_ID"], r.special["TYPE"], r.special["END_ID"]) for r in relationships] == [
         (fact.subject, fact.predicate, fact.object) for fact in view.facts if fact.is_relation
@@ -125,6 +126,18 @@ def test_the_graph_that_is_imported_is_that_of_the_view(papers: tuple[Paper, ...
         assert found.get("quotes", []) == [
             view.documents[each.document].text[each.start : each.end] for each in fact.passages
         ]
+
+
+def test_facts_in_doubt_are_marked(tmp_path: Path) -> None:
+    likes, has, knows = (relation("Chalk", each, "Flint") for each in ("likes", "has", "knows"))
+    soft, old = definition("Chalk", "soft"), definition("Chalk", "old")
+    facts = {likes: ("Chalk", "Flint"), has: (), knows: ("Chalk",), soft: (), old: ("Chalk",)}
+    stated = Answer("p", facts, ["Chalk", "Flint"], weak=[knows])
+    nodes, relationships = imported(view_of(Paper("a", "Chalk and Flint.", {0: [stated]})), tmp_path)
+    doubts = {each.special["TYPE"]: each.properties.get("doubt") for each in relationships}
+    assert doubts == {"likes": None, "has": "ungrounded", "knows": "weak"}
+    (chalk,) = (row.properties for row in nodes.values() if row.properties["name"] == "Chalk")
+    assert chalk["doubtfulFacts"] == ["ungrounded: definition: soft"]
 
 
 def test_names_of_properties_are_safe_and_differ_from_ours(tmp_path: Path) -> None:
@@ -167,4 +180,4 @@ def test_rare_predicates_share_a_property(tmp_path: Path) -> None:
     nodes, _ = imported(view_of(Paper("a", "b", {0: [fact(n) for n in range(150)]})), tmp_path)
     (chalk,) = (row.properties for row in nodes.values() if row.special["LABEL"] == "Thing")
     assert len(chalk["otherFacts"]) == 50
-    assert len(chalk) == 100 + len(("iri", "name", "names", "iris", "otherFacts"))
+    assert len(chalk) == 100 + len(("iri", "name", "names", "iris", "otherFacts", "doubtfulFacts"))

@@ -16,7 +16,7 @@ COMMANDS: Final = {
     "ask": "Send one prompt to the model and print the answer.",
     "read": "Parse a saved answer of a model and print what in it is valid.",
     "render": "Render a prompt with the given terms and print it.",
-    "check": "Validate flows, prompts, workspace exports and gold files, and test the examples of prompts.",
+    "check": "Validate flows, prompts, exports, gold files and recordings, and test the examples of prompts.",
     "format": "Format prompt files in place.",
     "run": "Run a worker that serves prompt requests from the topics of flows.",
     "complete": "Run a worker that serves TrustGraph's text-completion topics.",

@@ -1,9 +1,10 @@
-"""`check`: validates flow files, prompt files, exports and gold files before they are used."""
+"""`check`: validates flow files, prompt files, exports, gold files and recordings before they are used."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -29,7 +30,8 @@ MAX_KEYS = 5
 """How many keys a warning lists."""
 
 MAX_KEYS_COMPARED = 100
-"""How many keys of a file decide whether it is a flow."""
+MAX_BYTES_COMPARED = 100_000
+"""How many keys of a file, and bytes of its lines, decide what it is: a flow or a recording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,12 @@ def command(
         typer.Argument(
             metavar="PATH…",
             help="Flow files, prompt files, folders of both, exports of a workspace (.json), and gold files "
-            "of `eval` (.jsonl).",
+            "of `eval` or recordings (.jsonl).",
         ),
     ],
     as_json: options.JsonOption = False,
 ) -> None:
-    """Validate flows, prompts, workspace exports and gold files, and test the examples of prompts.
+    """Validate flows, prompts, exports, gold files and recordings, and test the examples of prompts.
 
     Flows and gold files are compared with the prompts among the files, or with the bundled ones if there are
     none.
@@ -102,7 +104,7 @@ def _check(path: Path) -> Iterator[Verdict]:
         yield from _check_export(path)
         return
     if path.suffix == ".jsonl":
-        yield _check_gold(path)
+        yield _check_lines(path)
         return
     paths = [path]
     if path.is_dir():
@@ -230,13 +232,30 @@ def _check_export(path: Path) -> Iterator[Verdict]:
         yield Verdict(f"{path} {key}", "entry", errors, warnings=warnings, entries={key: entries[key]})
 
 
-def _check_gold(path: Path) -> Verdict:
+def _check_lines(path: Path) -> Verdict:
+    """Check a recording if its lines have more keys of one than of a gold file, as any may be misspelt."""
     from trustgraph_prompt.evaluation import gold
+    from trustgraph_prompt.llm import recordings
 
+    keys = _keys_of_lines(path)
+    is_gold = _known(keys, gold.LINE["properties"]) >= _known(keys, recordings.LINE["properties"])
     try:
-        return Verdict(str(path), "gold file", gold=gold.read(path))
+        if is_gold:
+            return Verdict(str(path), "gold file", gold=gold.read(path))
+        return Verdict(str(path), f"recording, {output.counted(len(list(recordings.read(path))), 'answer')}")
     except ConfigError as error:
-        return Verdict(str(path), "gold file", _all(error))
+        return Verdict(str(path), "gold file" if is_gold else "recording", _all(error))
+
+
+def _keys_of_lines(path: Path) -> list[str]:
+    """The keys of the objects in the first lines."""
+    keys: dict[str, None] = {}
+    with suppress(OSError), path.open("rb") as file:
+        for line in file.readlines(MAX_BYTES_COMPARED):
+            with suppress(ValueError):
+                value = json.loads(line)
+                keys.update(dict.fromkeys(value if isinstance(value, dict) else ()))
+    return list(keys)[:MAX_KEYS_COMPARED]
 
 
 def _compared_with_prompts(verdicts: list[Verdict]) -> list[Verdict]:
@@ -305,7 +324,9 @@ def _is_flow(path: Path) -> bool:
         return False
     document = read_yaml(path)
     if not isinstance(document, dict):
-        expected = "a flow or a prompt in YAML, *.prompt, an export (*.json), or a gold file (*.jsonl)"
+        expected = (
+            "a flow or a prompt in YAML, *.prompt, an export (*.json), a gold file or a recording (*.jsonl)"
+        )
         raise ConfigError("cannot be checked", where=str(path), found=document, expected=expected)
     keys = list(islice(document, MAX_KEYS_COMPARED))
     return _known(keys, flow_file.schema()["properties"]) > _known(keys, SCHEMA["properties"])

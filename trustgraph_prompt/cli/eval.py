@@ -15,6 +15,7 @@ import typer
 from trustgraph_prompt.cli import asking_run, config_history, inspect_broker, options, output, push_prompts
 from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, spending_limit, timed
 from trustgraph_prompt.cli.eval_sides import Side
+from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
@@ -186,7 +187,7 @@ def command(
     for text, why in failed:
         output.note(f"{text.where}: no answer: {why}")
     if failed:
-        output.note("run the same command again: it only repeats the calls that failed")
+        _advise("run the same command again, which only repeats the calls that failed")
     missed = [message for report in reports for message in report.below(limits)]
     for message in missed:
         output.note(message)
@@ -296,10 +297,10 @@ def _ask(
         owner=owner,
     )
     if ending.interrupted:
-        output.note("interrupted: run the same command again for the rest")
+        _advise("interrupted: run the same command again for the rest")
         raise typer.Exit(130)
     if spending is not None and spending.reached:
-        output.note("ended by --max-cost: run the same command again, with a higher limit if need be")
+        _advise("ended by --max-cost: run the same command again, with a higher limit if need be")
         raise typer.Exit(LIMIT_REACHED)
     if counted.done < counted.total:
         for result in counted.results[-1:]:
@@ -307,6 +308,10 @@ def _ask(
         output.note(f"{output.counted(counted.total - counted.done, 'question')} not asked")
         raise typer.Exit(1)
     return counted.results, spending.spent if spending else 0
+
+
+def _advise(what: str) -> None:
+    output.note(f"{what}:\n  {own_command()}")
 
 
 def _reports(

@@ -170,6 +170,7 @@ def command(
     )
     options.check_parameters(plan.asked, allow_parameter)
     if estimate:
+        outputs.check(plan)
         with output.waiting("counting tokens"):
             estimated = estimate_run(
                 plan.jobs,

@@ -60,14 +60,19 @@ class RunOutputs:
             for note in document.notes:
                 output.note(f"{document.file}: {note}")
             self._file.keep_text(document)
-        self._check(plan)
+        self.check(plan)
+        if self.graph is not None:
+            self.graph.open_store(output.note)
 
-    def _check(self, plan: Plan) -> None:
-        """Check that all can be written, and that nothing which no run wrote is replaced."""
+    def check(self, plan: Plan) -> None:
+        """Check that all can be written, and that nothing which no run wrote is replaced.
+
+        Raises `ConfigError`, `StoreError`.
+        """
         self._file.check_replaceable()
         used, may_replace = [self.out, *self._documents], self.record.may_replace
         if self.graph is not None:
-            self.graph.check(plan.asked, [self.out, *plan.files], may_replace, output.note)
+            self.graph.check(plan.asked, [self.out, *plan.files], may_replace)
             used += self.graph.paths
         if self.report is not None:
             check_page("--report", self.report, used, may_replace)
@@ -87,7 +92,7 @@ class RunOutputs:
         Raises `ConfigError`, `StoreError`, `TrustgraphPromptError`.
         """
         self._lines.finish()
-        self._check(plan)  # again: the run may have taken hours
+        self.check(plan)  # again: the run may have taken hours
         store = self.graph.store if self.graph else None
         answered = self._answered(plan) if store else {}
         earlier = self._earlier_texts(store, answered) if store else {}
@@ -97,7 +102,9 @@ class RunOutputs:
         if self.graph is not None:
             output.note("writing the graph")
             prompts, wrote = plan.prompts.prompts, self.record.wrote
-            written += self.graph.write(self._results, prompts, plan.model, earlier, output.note, wrote)
+            written += self.graph.write(
+                self._results, prompts, plan.model, earlier, output.note, wrote, self._incomplete(plan)
+            )
         if self.report is not None:
             output.note("writing the report")
             self._write_report(self.report, plan, price, advice)
@@ -107,10 +114,21 @@ class RunOutputs:
             self.record.note_texts(store, answered)
         return written
 
+    def _incomplete(self, plan: Plan) -> str:
+        """What a graph of this run lacks, for people; "" if every question has an answer."""
+        lacking = len(plan.jobs) - len(self._positions)
+        questions = output.counted(len(plan.jobs), "question")
+        return f"Incomplete: {lacking:,} of {questions} of the run have no answer." if lacking else ""
+
+    @property
+    def _positions(self) -> set[int]:
+        """The positions of the questions that have an answer."""
+        return {each.job.position for each in self._results if each.failure is None}
+
     def _answered(self, plan: Plan) -> dict[str, str]:
         """The hashes of the documents of which all questions are answered, by file."""
-        answered = {each.job.position for each in self._results if each.failure is None}
-        open = {job.document.file for job in plan.jobs if job.position not in answered}
+        positions = self._positions
+        open = {job.document.file for job in plan.jobs if job.position not in positions}
         return {each.file: each.sha256 for each in plan.documents if each.file not in open}
 
     def _earlier_texts(self, store: Path, hashes: Mapping[str, str]) -> dict[str, str]:

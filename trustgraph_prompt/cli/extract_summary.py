@@ -55,6 +55,7 @@ class ExtractSummary:
     refused: list[JobRemark] = field(default_factory=list)
     refused_count: int = 0
     looked_up: int = 0
+    not_looked_up: Counter[str] = field(default_factory=Counter)
     ungrounded: list[JobRemark] = field(default_factory=list)
     weak: list[JobRemark] = field(default_factory=list)
     completed: list[JobRemark] = field(default_factory=list)
@@ -143,6 +144,7 @@ class ExtractSummary:
         )
         for each in result.objects:
             self.looked_up += len(each.groundings)
+            self.not_looked_up[job.prompt] += each.grounding is None
             for doubt in each.doubts:
                 doubtful = self.weak if doubt.is_weak else self.ungrounded
                 doubtful.append(JobRemark(job.position, place, str(doubt)))
@@ -201,6 +203,7 @@ class ExtractSummary:
             "refused": self.refused_count,
             "refusals": _told(self.refused),
             "looked_up": self.looked_up,
+            "not_looked_up": dict(+self.not_looked_up),
             "ungrounded": _told(self.ungrounded),
             "weak": _told(self.weak),
             "cut": {"completed": _told(self.completed), "truncated": _told(self.truncated)},
@@ -229,6 +232,11 @@ class ExtractSummary:
         lines += _section("ungrounded", len(self.ungrounded), "value", _told(self.ungrounded))
         weak = f"weak matches, of {counted(self.looked_up, 'value')} looked up in the text"
         lines += _section(weak, len(self.weak), "value", _told(self.weak))
+        lines += (
+            f"not looked up in the text: {counted(count, 'object')} of {prompt}, whose schema marks no key"
+            for prompt, count in self.not_looked_up.items()
+            if count
+        )
         lines += _section("truncated, then completed", len(self.completed), "answer", _told(self.completed))
         lines += _section("truncated", len(self.truncated), "answer", _grouped(self.truncated))
         lines += _section("without any object", len(self.barren), "answer", _told(self.barren))

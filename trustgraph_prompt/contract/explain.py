@@ -14,6 +14,7 @@ from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.validator import Validator, readable, surrogate_safe
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import follow, pointer
+from trustgraph_prompt.language.scalars import PATTERNS_IN_WORDS
 
 MAX_ISSUES = 20
 MAX_ERRORS = 200  # of one value that are examined
@@ -207,6 +208,8 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
             return f"nothing is allowed here, found {show(found)}"
         case "format":
             return f"expected format {details['format']}, found {show(found)}"
+        case "pattern" if words := PATTERNS_IN_WORDS.get(details["pattern"]):
+            return f"expected {words}, found {show(found)}"
         case "oneOf":
             return f"fits more than one of the alternatives: {show(found)}"
     expected = next((v for v in details.values() if isinstance(v, str | int | float)), None)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from trustgraph_prompt.contract.coerce_scalars import type_of
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import excerpt
+from trustgraph_prompt.language.scalars import PATTERNS_IN_WORDS
 
 MAX_TEXT = 6_000
 """Characters that describe a schema."""
@@ -280,7 +281,8 @@ def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
         if bound is True and keyword != "uniqueItems":  # draft 4: exclusiveMinimum
             raise _Undescribable
         if bound is not False:
-            yield words.format(_short(bound))
+            in_words = PATTERNS_IN_WORDS.get(bound) if keyword == "pattern" else None
+            yield in_words or words.format(_short(bound))
 
 
 def _values_of(schema: Mapping[str, Any]) -> str:

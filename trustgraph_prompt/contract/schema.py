@@ -197,7 +197,7 @@ _OTHER_NAMES_OF_TYPES = {
 def check_spelling(references: References) -> None:
     """Raise `ContractError` for a misspelt keyword or format, which JSON Schema would ignore."""
     for what, path, found, known in islice(_unknown(references), _LOOKED_UP):
-        if meant := _similar(found, known):
+        if meant := similar(found, known):
             raise ContractError(
                 f"unknown {what}, did you mean {meant!r}?",
                 path=pointer(path),
@@ -211,7 +211,7 @@ def check_types(types: object, path: str) -> None:
     named = enumerate(types) if isinstance(types, list) else [("", types)]
     for index, name in named:
         if isinstance(name, str) and name not in _TYPES:
-            meant = _OTHER_NAMES_OF_TYPES.get(name.lower()) or _similar(name, _TYPES)
+            meant = _OTHER_NAMES_OF_TYPES.get(name.lower()) or similar(name, _TYPES)
             raise ContractError(
                 "unknown type" + (f", did you mean {meant!r}?" if meant else ""),
                 path=path if index == "" else f"{path}/{index}",
@@ -225,7 +225,7 @@ def of_sources(metadata: Mapping[Any, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in metadata.items()
-        if isinstance(name, str) and value is not None and _similar(name, _OF_SOURCES)
+        if isinstance(name, str) and value is not None and similar(name, _OF_SOURCES)
     }
 
 
@@ -238,7 +238,8 @@ def _unknown(references: References) -> Iterator[tuple[str, Path, str, Iterable[
             yield "format", (*path, "format"), name, _FORMATS
 
 
-def _similar(word: str, known: Iterable[str]) -> str | None:
+def similar(word: str, known: Iterable[str]) -> str | None:
+    """The known word that this one may be a misspelling of, whatever the case and the hyphens."""
     by_letters = {_letters(name): name for name in known}
     similar = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=0.8)
     return by_letters[similar[0]] if similar else None

@@ -25,14 +25,20 @@ BLOCKS: Final = {
     *("summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
 }
 _MARKUP: Final = re.compile(
-    r"<(?:su[bp]|r[tp]|(?:\w{1,20}:)?math|figcaption)\b|\b(?:col|row)span\s{0,9}=|noteref", re.IGNORECASE
+    r"<(?:su[bp]|r[tp]|(?:\w{1,20}:)?math|figcaption)\b|\b(?:col|row)span\s{0,9}=|noteref|\bhidden\b"
+    r"|display\s{0,9}:\s{0,9}none",
+    re.IGNORECASE,
 )
+_UNSEEN: Final = re.compile(r"display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden", re.IGNORECASE)
 _NO_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that a page may have, and that lxml refuses in a changed text."""
 
 _SCRIPTS: Final = {"sup": 1, "sub": -1}
 _WRITTEN: Final = "written"
 """The tag of elements that became text, until it is stripped."""
+
+_DROPPED: Final = "dropped"
+"""The tag of elements that are hidden, until they are dropped."""
 
 _MAX_ROWS: Final = 65_534
 """Of one cell, as in HTML's standard."""
@@ -64,6 +70,7 @@ def with_plain_markup(page: str) -> str:
     etree.strip_elements(tree, "rt", "rp", "rtc", with_tail=False)
     for formula in list(tree.iter("math", "m:math", "mml:math")):
         _replace_formula(formula)
+    _drop_hidden(tree)
     for element, before in list(_scripts(tree)):
         _replace_script(element, before)
     etree.strip_tags(tree, _WRITTEN, "ruby", "rb")
@@ -71,6 +78,21 @@ def with_plain_markup(page: str) -> str:
         figure.tag = "div" if figure.tag == "figure" else "p"
     _replace_merged_cells(tree)
     return str(html.tostring(tree, encoding="unicode"))
+
+
+def _drop_hidden(tree: Any) -> None:
+    """Drop what readers do not see, and what is there only for the eye, such as an icon's name.
+
+    An open dialog hides the whole page from screen readers: what has headings is no such repetition.
+    """
+    from lxml import etree
+
+    for element in tree.xpath("/html/body//*[@hidden or @style or @aria-hidden]"):
+        is_unseen = element.get("hidden", "until-found") != "until-found"
+        is_aside = element.get("aria-hidden") == "true" and next(element.iter(*LEVELS), None) is None
+        if is_unseen or is_aside or _UNSEEN.search(element.get("style", "")):
+            element.tag = _DROPPED
+    etree.strip_elements(tree, _DROPPED, with_tail=False)
 
 
 def _replace_formula(formula: Any) -> None:

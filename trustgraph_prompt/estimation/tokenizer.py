@@ -47,18 +47,22 @@ async def choose_tokenizer(provider: Provider, file: Path | None, probe: Call) -
             why = f"{provider.identity.place} does not count tokens"
         except ProviderError as error:
             why = str(error)
-    return Tokenizer(
-        f"the bundled tokenizer of {chunks.TOKENIZER}",
-        _counting(chunks.count_tokens, with_schema=True),
-        ROUGH,
-        why,
-    )
+    return bundled(why)
+
+
+def bundled(why: str) -> Tokenizer:
+    """The tokenizer that is always there; `why` says why with nothing better."""
+    count = _counting(chunks.count_tokens, with_schema=True)
+    return Tokenizer(f"the bundled tokenizer of {chunks.TOKENIZER}", count, ROUGH, why)
 
 
 def _always(by_server: Callable[[Call], Awaitable[int | None]]) -> Callable[[Call], Awaitable[int]]:
     async def count(call: Call) -> int:
         if (tokens := await by_server(call)) is None:
-            raise ProviderInvalidResponse("the server counted the tokens of one question, and not of another")
+            raise ProviderInvalidResponse(
+                "the server counted the tokens of some questions only and may be busy; --tokenizer counts "
+                "without it"
+            )
         return tokens
 
     return count

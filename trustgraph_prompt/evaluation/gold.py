@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trustgraph_prompt.config_files import MAX_ERRORS, read_json_lines
+from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.contract.object_keys import ObjectKind, kinds_of
 from trustgraph_prompt.errors import ConfigError, Reason, raise_first, suggestion
@@ -23,7 +24,7 @@ FEWEST: Final = 6
 """Texts below which no difference is called real: all of fewer change in the same direction by chance more
 often than one time in twenty."""
 
-_LINE: Final[Mapping[str, Any]] = {
+LINE: Final[Mapping[str, Any]] = {
     "type": "object",
     "required": ["terms", "objects"],
     "additionalProperties": False,
@@ -39,6 +40,7 @@ _LINE: Final[Mapping[str, Any]] = {
         },
     },
 }
+"""The format of a line."""
 
 _NEVER_ACCEPTED: Final = frozenset(
     {
@@ -65,7 +67,7 @@ class GoldText:
 
 def read(path: Path) -> list[GoldText]:
     """Read a gold file. Raises `ConfigError` with file, line and key."""
-    lines = read_json_lines(path, _LINE)
+    lines = read_json_lines(path, LINE)
     if not lines:
         expected = 'lines such as {"terms": {"text": "…"}, "objects": []}'
         raise ConfigError("there are no texts", where=str(path), found="nothing", expected=expected)
@@ -117,12 +119,30 @@ def remarks(prompt: PromptDefinition, texts: Sequence[GoldText]) -> list[str]:
                 f"`{key}` is compared, but {len(lacking):,} of {len(objects):,} objects lack it (the first "
                 f"in {lacking[0]}): an object that comes with `{key}` matches none of these"
             )
+    found += (
+        f"{place}: {what}: the schema of {prompt.id} does not declare it, so it is never asked for"
+        for what, place in _undeclared(prompt.contract, texts).items()
+    )
     if len(texts) < FEWEST:
         found.append(
             f"{prompt.id} has fewer than {FEWEST} texts ({len(texts)}): no difference between two versions "
             "can be told from noise"
         )
     return found
+
+
+def _undeclared(contract: Contract, texts: Sequence[GoldText]) -> dict[str, str]:
+    """What keys are not declared by a schema that accepts others, and where the first of each is."""
+    first: dict[str, str] = {}
+    if contract.versions is None:
+        declared = Contract.from_schema(contract.schema, format="json", extra="forbid")
+        for text in texts:
+            for index, value in enumerate(text.objects):
+                for issue in declared.issues(value):
+                    if issue.reason is Reason.SCHEMA_EXTRA_FIELD:
+                        place = f"{text.where} {pointer(('objects', str(index)))}{issue.path}"
+                        first.setdefault(issue.message, place)
+    return first
 
 
 def _compared_by_default(clause: MatchClause, kinds: Sequence[ObjectKind]) -> str:

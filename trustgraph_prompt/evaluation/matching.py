@@ -84,14 +84,14 @@ def _folded(text: str) -> str:
 
 
 def _mapped(value: Any, of_text: Callable[[str], str]) -> Any:
-    """A value with its texts mapped; 1.0 is 1, as in JSON Schema."""
+    """A value with its texts mapped; 1.0 is 1, as in JSON Schema, and a key that is null is not there."""
     match value:
         case str():
             return of_text(value)
         case list():
             return [_mapped(item, of_text) for item in value]
         case dict():
-            return {key: _mapped(item, of_text) for key, item in value.items()}
+            return {key: _mapped(item, of_text) for key, item in value.items() if item is not None}
         case float() if value.is_integer():
             return int(value)
     return value
@@ -121,12 +121,14 @@ def _compared(
 
 
 def _values(objects: Sequence[Any], key: str | None) -> list[tuple[bool, Any]]:
-    """Whether each object has the key, and its value; None is the whole object."""
+    """Whether each object has the key, and its value; with the key None it is the whole object.
+
+    Models write null for what is not there, or leave the key out: that says the same.
+    """
     if key is None:
         return [(True, value) for value in objects]
-    return [
-        (True, value[key]) if isinstance(value, dict) and key in value else (False, None) for value in objects
-    ]
+    values = (value.get(key) if isinstance(value, dict) else None for value in objects)
+    return [(value is not None, value) for value in values]
 
 
 def _codes(

@@ -26,7 +26,7 @@ from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.reader import Rejected
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
+log = logging.getLogger("trustgraph_prompt.extraction")
 # else each unusable answer is told on stderr, without its place; its outcome says more
 logging.getLogger("trustgraph_prompt.worker").addHandler(logging.NullHandler())
 
@@ -83,6 +83,8 @@ async def aextract_document(
     needs no term but `text`. `chunk_size` and `overlap` are those of the command: characters, or tokens as in
     "800t"; an overlap also "10%". Answers are kept in the file `state`. Another run with it only asks what
     has no answer yet, or has changed: prompt, model or text.
+
+    The logger `trustgraph_prompt.extraction` warns of what is skipped in a folder, or not read of a document.
 
     The provider stays open. Raises `ConfigError` if no file can be read, or if `state` belongs to something
     else, `ContractError` as `aextract`, and `BrokerError` if another run uses the state. Unusable answers and
@@ -157,9 +159,10 @@ def _jobs(
 ) -> tuple[list[Job], list[ChunkOutcome[Any]]]:
     """The questions about the chunks of files, and an outcome for each file that cannot be read."""
     files, notes = listed([str(path)])
-    for note in notes:
-        log.info("%s", note)
     jobs, unusable = run.jobs(files, [prompt], model=model, terms={}, splitting=splitting)
+    documents = {job.document.file: job.document for job in jobs}.values()
+    for note in (*notes, *(f"{each.file}: {note}" for each in documents for note in each.notes)):
+        log.warning("%s", note)
     if unusable and not jobs:
         raise unusable[0]
     return jobs, [ChunkOutcome(error.where or "", problem=str(error)) for error in unusable]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trustgraph_prompt.cost import Price
-from trustgraph_prompt.errors import ConfigError, RenderError, RequestError
+from trustgraph_prompt.errors import ConfigError, ProviderError, RenderError, RequestError
 from trustgraph_prompt.estimation.answer_lengths import AnswerLengths, Sample
 from trustgraph_prompt.estimation.estimate import Estimate, Pace, PlannedQuestion, estimate
-from trustgraph_prompt.estimation.tokenizer import Tokenizer, choose_tokenizer
+from trustgraph_prompt.estimation.tokenizer import Tokenizer, bundled, choose_tokenizer
 from trustgraph_prompt.extraction import run
 from trustgraph_prompt.extraction.results import Q, Question
 from trustgraph_prompt.llm import Provider
@@ -48,8 +48,8 @@ def estimate_run(
     """Estimate what a run over these jobs would take, and close the provider. The model is not called.
 
     Answers are as long as those in the state, or without any as the `examples` suggest. Raises `ConfigError`
-    for a question that cannot be rendered and for an unusable tokenizer file, `BrokerError` if the state is
-    unusable, and `ProviderError` if the server stops counting tokens.
+    for a question that cannot be rendered and for an unusable tokenizer file, and `BrokerError` if the state
+    is unusable.
     """
     to_ask, kept = run.divided(jobs, state)
     questions = [_planned(job, prompts, terms) for job in to_ask]
@@ -70,15 +70,23 @@ async def _counted(
         if not questions:
             return [], None
         tokenizer = await choose_tokenizer(provider, file, questions[0].call)
-        slots = asyncio.Semaphore(_AT_A_TIME)
-
-        async def count(question: PlannedQuestion) -> int:
-            async with slots:
-                return await tokenizer.count(question.call)
-
-        return await asyncio.gather(*map(count, questions)), tokenizer
+        try:
+            return await _count_all(questions, tokenizer), tokenizer
+        except ProviderError as error:  # such as a server that is too busy
+            tokenizer = bundled(str(error))
+            return await _count_all(questions, tokenizer), tokenizer
     finally:
         await provider.close()
+
+
+async def _count_all(questions: Sequence[PlannedQuestion], tokenizer: Tokenizer) -> list[int]:
+    slots = asyncio.Semaphore(_AT_A_TIME)
+
+    async def count(question: PlannedQuestion) -> int:
+        async with slots:
+            return await tokenizer.count(question.call)
+
+    return await asyncio.gather(*map(count, questions))
 
 
 def _planned(question: Question, prompts: PromptSet, terms: Mapping[str, object]) -> PlannedQuestion:

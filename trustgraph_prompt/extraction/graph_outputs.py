@@ -43,16 +43,11 @@ class GraphOutputs:
         return [path for path in (self.store, self.rdf, self.neo4j, self.page) if path is not None]
 
     def check(
-        self,
-        prompts: Sequence[PromptDefinition],
-        used: Sequence[Path],
-        may_replace: MayReplace,
-        waiting: Callable[[str], None],
+        self, prompts: Sequence[PromptDefinition], used: Sequence[Path], may_replace: MayReplace
     ) -> None:
         """Check that there can be a graph, and that writing it replaces nothing that no run wrote.
 
-        `used` are other files of the run, which must not be overwritten. `waiting` is told if another process
-        uses the store. Raises `ConfigError`, `StoreError`.
+        `used` are other files of the run, which must not be overwritten. Raises `ConfigError`, `StoreError`.
         """
         if not any(prompt.graph for prompt in prompts):
             line = example_for(prompts[0].contract)
@@ -68,6 +63,14 @@ class GraphOutputs:
             check_page("--graph", self.page, used, may_replace)
         if self.neo4j is not None:
             check_folder("--neo4j", self.neo4j, (NODES, RELATIONSHIPS), used, may_replace)
+        if self.store is not None and self.store.exists() and not _is_empty(self.store):
+            GraphStore.open(self.store, read_only=True).close()
+
+    def open_store(self, waiting: Callable[[str], None]) -> None:
+        """Make the store, or see that it can be opened; `waiting` is told if another process uses it.
+
+        Raises `ConfigError`, `StoreError`.
+        """
         if self.store is not None:
             GraphStore.open(self.store, waiting=waiting).close()
 
@@ -79,12 +82,13 @@ class GraphOutputs:
         earlier: Mapping[str, str],
         note: Callable[[str], None],
         wrote: Callable[..., None],
+        incomplete: str = "",
     ) -> list[Path]:
         """Write the graph of the results, and return where it is now.
 
         The texts that files had `earlier`, by their hashes, leave the store. `note` is told that, and that
-        another process uses the store. `wrote` gets the files as soon as they are written. Raises
-        `ConfigError`, `StoreError`.
+        another process uses the store. `wrote` gets the files as soon as they are written. `incomplete`
+        says on the page what the run lacks. Raises `ConfigError`, `StoreError`.
         """
         if self.store is not None:  # it keeps all facts, and the next answer may not have these
             results = [each for each in results if not each.is_asked_again]
@@ -108,9 +112,13 @@ class GraphOutputs:
                 write_neo4j(read_view(store), self.neo4j)
                 wrote(self.neo4j / NODES, self.neo4j / RELATIONSHIPS)
             if self.page is not None:
-                write_page(read_view(store, by_rule=True), self.page)
+                write_page(read_view(store, by_rule=True), self.page, incomplete=incomplete)
                 wrote(self.page)
         return self.paths
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _statements(

@@ -94,6 +94,8 @@ class Report:
             "answers": int(result.failure is None),
             "objects": len(result.objects),
             "refused": found.refused_count,
+            "looked_up": sum(len(each.groundings) for each in result.objects),
+            "not_looked_up": sum(each.grounding is None for each in result.objects),
             "weak": are_weak.count(True),
             "ungrounded": are_weak.count(False),
             "completed": int(found.completed),

@@ -25,7 +25,7 @@ def check_file(option: str, path: Path, used: Iterable[Path], may_replace: MayRe
         raise _refused(
             option,
             path,
-            "exists, and is not as an earlier run wrote it; move it away, or choose another name",
+            "exists, and no run with this --output wrote it as it is; move it away, or choose another name",
         )
 
 

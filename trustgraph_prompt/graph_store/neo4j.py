@@ -23,9 +23,12 @@ _DELIMITER, _INSTEAD = "|", "\N{BROKEN BAR}"  # of the items of a list; no item 
 
 _MOST_COLUMNS = 100
 _OTHERS: Final = "otherFacts:string[]"
-_NODE: Final = ("iri:ID", "name", "names:string[]", "iris:string[]", ":LABEL", _OTHERS)
+_DOUBTFUL: Final = "doubtfulFacts:string[]"
+_NODE: Final = ("iri:ID", "name", "names:string[]", "iris:string[]", ":LABEL", _OTHERS, _DOUBTFUL)
 _PASSAGES: Final = ("documents:string[]", "starts:long[]", "ends:long[]", "pages:long[]", "headings:string[]")
-_RELATIONSHIP: Final = (":START_ID", ":END_ID", ":TYPE", "prompts:string[]", *_PASSAGES, "quotes:string[]")
+_RELATIONSHIP: Final = (
+    *(":START_ID", ":END_ID", ":TYPE", "prompts:string[]", *_PASSAGES, "quotes:string[]", "doubt"),
+)
 
 
 def import_command(directory: Path, database: str = "neo4j") -> str:
@@ -42,7 +45,8 @@ def write_neo4j(view: GraphView, directory: Path) -> None:
 
     Things are nodes with their types as labels. Their texts are lists, one property for each predicate; a
     name is made of letters, digits and `_`. Beyond the 100 most used predicates, texts are in `otherFacts`.
-    Relations have the passages that state them as lists of the same length, with 0 for an unknown page.
+    Relations have the passages that state them as lists of the same length, with 0 for an unknown page. The
+    `doubt` of a relation is `ungrounded` or `weak`; the `doubtfulFacts` of a node are those of its texts.
     Documents are nodes as well. Raises `StoreError`.
     """
     columns = _columns(view)
@@ -69,10 +73,14 @@ def _columns(view: GraphView) -> dict[str, str]:
 def _nodes(view: GraphView, columns: Mapping[str, str]) -> Iterator[Row]:
     texts: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for fact in view.facts:
-        if not fact.is_relation and fact.predicate in columns:
+        if fact.is_relation:
+            continue
+        if fact.predicate in columns:
             texts[fact.subject][columns[fact.predicate]].append(fact.object)
-        elif not fact.is_relation:
+        else:
             texts[fact.subject][_OTHERS].append(f"{fact.predicate}: {fact.object}")
+        if doubt := _doubt(fact):
+            texts[fact.subject][_DOUBTFUL].append(f"{doubt}: {fact.predicate}: {fact.object}")
     for thing in view.things.values():
         labels = ["Thing", *filter(None, thing.types)]
         cells = (thing.iri, thing.name, thing.names, thing.iris, labels)
@@ -96,8 +104,13 @@ def _relationship(view: GraphView, fact: Fact) -> Row:
         [str(each.page or 0) for each in passages],
         [each.heading or "" for each in passages],
         [view.documents[each.document].text[each.start : each.end] for each in passages],
+        _doubt(fact),
     )
     return dict(zip(_RELATIONSHIP, cells, strict=True))
+
+
+def _doubt(fact: Fact) -> str:
+    return "ungrounded" if fact.is_ungrounded else "weak" if fact.is_weak else ""
 
 
 def _cell(value: str | Sequence[str]) -> str:

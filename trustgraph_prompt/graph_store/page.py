@@ -23,12 +23,14 @@ TEMPLATE: Final = Path(__file__).parent / "page_files" / "page.html"
 _BEYOND_ONE_UNIT: Final = re.compile("[\U00010000-\U0010ffff]")
 
 
-def write_page(view: GraphView, out: Path, title: str | None = None) -> None:
+def write_page(view: GraphView, out: Path, title: str | None = None, incomplete: str = "") -> None:
     """Write the page of a graph to `out`, by default under the name of its file if it has one document.
 
-    The file replaces the previous one at the end. Raises `StoreError`.
+    `incomplete` says at the top what the graph lacks. The file replaces the previous one at the end. Raises
+    `StoreError`.
     """
     head, tail = TEMPLATE.read_text("utf-8").split("{{data}}")
+    head = head.replace("{{incomplete}}", html.escape(incomplete))
     head = head.replace("{{title}}", html.escape(title or _title(view)))
     data = json.dumps(_data(view), ensure_ascii=False, separators=(",", ":"))
     # No `<`, so nothing in the data ends the element that holds it.

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 from heapq import merge
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from typing import Final, NamedTuple
 
+from trustgraph_prompt.grounding.dates import Date, dates_in, readings
 from trustgraph_prompt.grounding.index import MOST_PLACES, Index, is_content_word, stands_alone, tries_for
 from trustgraph_prompt.grounding.numbers import NEGATIVE, NEGATIVE_WORDS, NUMBER, begins_number
 from trustgraph_prompt.grounding.words import STOP_WORDS, UNSPACED, Words, words
@@ -31,7 +32,7 @@ class MatchKind(StrEnum):
     """How a value occurs in the text, best first."""
 
     EXACT = "exact"
-    FOLDED = "folded"  # apart from case, spaces, hyphens, quotes, accents and the format of numbers
+    FOLDED = "folded"  # apart from case, spaces, hyphens, quotes, accents and the format of numbers and dates
     INFLECTED = "inflected"  # with other forms of its words
     REORDERED = "reordered"  # the same words, close together, in another order
     FUZZY = "fuzzy"  # with slightly different spelling
@@ -67,7 +68,7 @@ class Passage:
 
     def find(self, value: str) -> Match | None:
         """Find the best match for `value`; None if no content word of it occurs in the text."""
-        return self._exact(value) or self._in_other_letters(value)
+        return self._exact(value) or self._as_date(value) or self._in_other_letters(value)
 
     def _exact(self, value: str) -> Match | None:
         text, sought = self.text, value.strip()
@@ -84,6 +85,22 @@ class Passage:
             tries -= 1
         return Match(MatchKind.EXACT, 1.0, tuple(spans)) if spans else None
 
+    def _as_date(self, value: str) -> Match | None:
+        """The same date in another form; in part if a year has only two digits in one of them."""
+        found = [
+            (len(said.year) != len(meant.year), span)
+            for meant in readings(value)
+            for said, span in self._dates.get(meant.key, ())
+            if meant.is_in(said)
+        ]
+        if not found:
+            return None
+        is_short = min(found)[0]
+        spans = sorted({span for short, span in found if short == is_short})
+        apart = [span for before, span in pairwise([(0, 0), *spans]) if span[0] >= before[1]]
+        kind, score = (MatchKind.PART, 0.5) if is_short else (MatchKind.FOLDED, 1.0)
+        return Match(kind, score, tuple(apart[:MAX_SPANS]))
+
     def _in_other_letters(self, value: str) -> Match | None:
         said = words(value)
         found = _Search(self._index, value, said).best()
@@ -93,6 +110,15 @@ class Passage:
         read = product((self._index, self._reread), (said, said.reread()))
         others = (_Search(index, value, each).best() for index, each in read)
         return min(filter(None, others), key=lambda each: RANK[each.kind], default=None)
+
+    @cached_property
+    def _dates(self) -> Mapping[tuple[int, str], list[tuple[Date, tuple[int, int]]]]:
+        by_month: dict[tuple[int, str], list[tuple[Date, tuple[int, int]]]] = {}
+        for said, span in dates_in(self.text):
+            of_month = by_month.setdefault(said.key, [])
+            if len(of_month) < MOST_PLACES:
+                of_month.append((said, span))
+        return by_month
 
     @cached_property
     def _words(self) -> Words:

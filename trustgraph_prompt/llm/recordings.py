@@ -21,7 +21,7 @@ _TEXT = {
     ],
 }
 
-_LINE: Mapping[str, Any] = {
+LINE: Mapping[str, Any] = {
     "type": "object",
     "description": "an object with an answer",
     "additionalProperties": False,
@@ -55,11 +55,12 @@ _LINE: Mapping[str, Any] = {
         },
     },
 }
+"""The format of a line."""
 
 
 def read(path: Path) -> Iterator[ScriptedAnswer]:
     """Yield the answers of a recording, in order. Raises `ConfigError` with file and line."""
-    for where, entry in read_json_lines(path, _LINE):
+    for where, entry in read_json_lines(path, LINE):
         yield _answer(entry, where)
 
 

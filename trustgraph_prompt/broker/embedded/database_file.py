@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from math import inf
 from time import monotonic
@@ -17,6 +18,22 @@ LEAST_FREE: Final = 16_000_000
 
 #: Seconds between two checks of a file in use: a check costs a tenth of sending a message.
 SECONDS_BETWEEN_LOOKS: Final = 0.1
+
+
+_FILES_BESIDE: Final = {
+    "-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83"),
+    "-shm": (b"\x18\xe2\x2d\x00", b"\x00\x2d\xe2\x18", b"\0\0\0\0"),
+    "-journal": (b"\xd9\xd5\x05\xf9", b"\0\0\0\0"),
+}
+"""How the files begin that SQLite keeps beside a database: it replaces what has another beginning."""
+
+
+def check_beside(path: str) -> None:
+    """Raise `ValueError` if SQLite would replace a file beside a database that it has not written."""
+    for ending, beginnings in _FILES_BESIDE.items():
+        with contextlib.suppress(OSError), open(path + ending, "rb") as file:
+            if file.read(4) not in (b"", *beginnings):
+                raise ValueError(f"it would replace {path}{ending}, which is not SQLite's; move it away")
 
 
 class FileGone(BrokerUnavailable):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded import schema
-from trustgraph_prompt.broker.embedded.database_file import DatabaseFile
+from trustgraph_prompt.broker.embedded.database_file import DatabaseFile, check_beside
 from trustgraph_prompt.broker.embedded.lock_holder import holder
 from trustgraph_prompt.broker.embedded.store import Store
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
@@ -115,6 +115,7 @@ class Engine:
 
     def _open(self) -> sqlite3.Connection:
         if self._path != ":memory:":
+            check_beside(self._path)
             _create_private(self._path)
         database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
         try:

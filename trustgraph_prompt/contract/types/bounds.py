@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from trustgraph_prompt.contract.grounded_keys import FROM, GROUNDING
+from trustgraph_prompt.contract.schema import similar
 from trustgraph_prompt.errors import ContractError
 
 _OF_SOURCES: Mapping[str, str] = {FROM: FROM, GROUNDING: GROUNDING}
@@ -45,6 +46,9 @@ _BOUNDS = frozenset(
 )
 """The names of bounds in the metadata of a field, in Python or JSON Schema; other names are ignored."""
 
+_MARK = "from_text"
+"""The attribute of a class that says that the values of its fields are in the text."""
+
 _PRESCRIBED = frozenset(("enum", "const", "contentEncoding"))  # beside these, a value is not from a text
 
 Bound = tuple[str, Any, object]  # name, value, and the metadata that holds it
@@ -67,9 +71,21 @@ def bounded_in_field(schema: Mapping[str, Any], metadata: Mapping[Any, Any], whe
 def from_text(cls: Any, properties: Mapping[str, Any]) -> dict[str, Any]:
     """The properties of a class, each looked up in the text if the class has `from_text = True`.
 
-    Choices, booleans, UUIDs, bytes and other classes are not.
+    Choices, booleans, UUIDs, bytes and other classes are not. Raises `ContractError` for a mark that would
+    have no effect: a misspelt one, or a field that is true by default.
     """
-    if getattr(cls, "from_text", None) is not True or "from_text" in properties:
+    attributes = {name: value for each in cls.__mro__ for name, value in vars(each).items()}
+    defaults = {name: schema.get("default") for name, schema in properties.items()}
+    for name, value in {**attributes, **defaults}.items():
+        if value is True and similar(name, [_MARK]) and (name != _MARK or name in properties):
+            raise ContractError(
+                "does not mark the fields of the class" + ("" if name == _MARK else ", as it is misspelt"),
+                where=f"{cls.__qualname__}.{name}",
+                found=f"{name}: bool = True" if name in properties else f"{name} = True",
+                expected=f"`{_MARK} = True` without a type, `{_MARK}: ClassVar[bool] = True` in Pydantic, or "
+                "another name",
+            )
+    if getattr(cls, _MARK, None) is not True:
         return dict(properties)
     return {
         name: {FROM: "text", **schema} if _may_be_in_text(schema) else schema

@@ -22,13 +22,8 @@ from trustgraph_prompt.contract.types.build import Build, Refused
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import pointer
-from trustgraph_prompt.language.scalars import DECIMAL
+from trustgraph_prompt.language.scalars import DECIMAL, LOCAL_DATE_TIME
 
-_NAIVE = {
-    "type": "string",
-    "description": "A date and time without an offset.",
-    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$",
-}
 _VALIDATORS = ("value_error", "assertion_error")  # the types of errors that the author's own validators raise
 
 
@@ -114,8 +109,7 @@ class _Schema(GenerateJsonSchema):
 
     def datetime_schema(self, schema: DatetimeSchema) -> dict[str, Any]:
         made = super().datetime_schema(schema)
-        # the format demands an offset
-        return dict(_NAIVE) if schema.get("tz_constraint") == "naive" else made
+        return dict(LOCAL_DATE_TIME) if schema.get("tz_constraint") == "naive" else made
 
     def decimal_schema(self, schema: DecimalSchema) -> dict[str, Any]:
         made, keywords = dict(DECIMAL), self.ValidationsMapping.numeric

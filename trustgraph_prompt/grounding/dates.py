@@ -1,0 +1,117 @@
+"""Reads dates as texts write them: with the name of a month, or in numbers in any usual order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from typing import NamedTuple, Self
+
+_NAMES = (
+    "january januar jänner janvier enero gennaio janeiro januari jan",
+    "february februar février fevrier febrero febbraio fevereiro februari feb fév",
+    "march märz maerz mars marzo março marco maart mar mär",
+    "april avril abril aprile apr",
+    "may mai mayo maggio maio mei",
+    "june juni juin junio giugno junho jun",
+    "july juli juillet julio luglio julho jul",
+    "august août aout agosto augustus aug",
+    "september septembre septiembre settembre setembro sept sep",
+    "october oktober octobre octubre ottobre outubro oct okt",
+    "november novembre noviembre novembro nov",
+    "december dezember décembre decembre diciembre dicembre dezembro dec dez",
+)
+"""The months in English, German, French, Spanish, Italian, Portuguese and Dutch."""
+
+_MONTHS = {name: number for number, names in enumerate(_NAMES, 1) for name in names.split()}
+
+_LONGEST = 40  # characters of a date
+
+_YEAR = re.compile(r"\d\d")
+_FIRST = r"(?<!\d)(?<!\d[.,/-])"
+_LAST = r"(?!\d|[./-]\d)"
+_GAP = r"[\s,.-]{0,3}(?:(?:of|de|di|del)\s)?"
+_MARK = r"\s?([-\u2010\u2011./])\s?"
+_NAME = rf"(?<![^\W\d_])({'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?![^\W\d_])"
+_DAY = r"(\d{1,2})(?:st|nd|rd|th|er|º|°)?"
+_FORMS = [
+    (order, re.compile(f"{_FIRST}{pattern}{_LAST}", re.IGNORECASE))
+    for order, pattern in (
+        ("d m y", rf"{_DAY}{_GAP}{_NAME}{_GAP}(\d{{4}}|\d\d)"),
+        ("m d y", rf"{_NAME}{_GAP}{_DAY}[\s,.-]{{1,3}}(\d{{4}})"),
+        ("m y", rf"{_NAME}{_GAP}(\d{{4}})"),
+        ("y m d", rf"(\d{{4}})[\s,-]{{1,2}}{_NAME}[\s-]?{_DAY}"),  # no point: it may end a sentence
+        ("y - m d", rf"(\d{{4}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{1,2}})"),
+        ("y - m", r"(\d{4})(-)(\d\d)"),
+        ("y m d", r"(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]"),
+        ("d - m y", rf"(\d{{1,2}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{4}}|\d\d)"),
+        ("m - d y", rf"(\d{{1,2}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{4}}|\d\d)"),
+    )
+]
+"""The order of the parts in each form. 03/05/2021 has two forms, and so two readings."""
+
+
+class Date(NamedTuple):
+    """A day, or a month without one. A year of two digits may be of any century."""
+
+    year: str
+    month: int
+    day: int | None
+
+    @classmethod
+    def of(cls, year: str, month: str, day: str | None) -> Self | None:
+        """The date of these parts; None if the calendar has none."""
+        try:
+            number, century = _MONTHS.get(month.lower()) or int(month), "" if len(year) == 4 else "20"
+            date(int(century + year), number, int(day or 1))
+        except ValueError:
+            return None
+        return cls(f"{int(year):0{len(year)}}", number, int(day) if day else None)
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What two dates have in common if they may be the same."""
+        return self.month, self.year[-2:]
+
+    def is_in(self, other: Date) -> bool:
+        """Whether the other date says at least this; of years of two digits, these are compared."""
+        one, two = self.year, other.year
+        return (
+            self.month == other.month
+            and self.day in (None, other.day)
+            and (one.endswith(two) or two.endswith(one))
+        )
+
+
+def readings(value: str) -> list[Date]:
+    """The dates that a value may stand for; none if it is no date."""
+    value = value.strip()
+    if len(value) > _LONGEST or not _YEAR.search(value):  # saves time
+        return []
+    matches = ((order, pattern.fullmatch(value)) for order, pattern in _FORMS)
+    return [read for order, found in matches if found and (read := _read(order, found))]
+
+
+def dates_in(text: str) -> Iterator[tuple[Date, tuple[int, int]]]:
+    """The dates of a text in all their readings, each with its start and end."""
+    for start, end in _near_numbers(text):
+        for order, pattern in _FORMS:
+            for found in pattern.finditer(text, start, end):
+                if read := _read(order, found):
+                    yield read, found.span()
+
+
+def _near_numbers(text: str) -> Iterator[tuple[int, int]]:
+    """The parts of a text that may hold dates: searching all of it would take ten times as long."""
+    start = end = 0
+    for found in _YEAR.finditer(text):
+        if found.start() - _LONGEST > end:
+            yield start, end
+            start = found.start() - _LONGEST
+        end = found.end() + _LONGEST
+    yield start, end
+
+
+def _read(order: str, found: re.Match[str]) -> Date | None:
+    parts = dict(zip(order.split(), found.groups(), strict=True))
+    return Date.of(parts["y"], parts["m"], parts.get("d"))
