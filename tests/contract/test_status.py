@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from trustgraph_prompt.worker.config.history import Author
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.flow_set import FlowSet
 from trustgraph_prompt.worker.telemetry.activity import Activity
+from trustgraph_prompt.worker.telemetry.series import SECONDS_TO_KEEP
 from trustgraph_prompt.worker.telemetry.status import Document, Status
 
 DEFINE = "template.define"
@@ -181,6 +183,7 @@ async def test_a_flow_that_has_ended_is_gone_with_its_counts(house: House) -> No
     async with asyncio.timeout(30):
         while working.worker.activity.flows:
             await asyncio.sleep(0.02)
+    working.worker.metrics.registry.clock = lambda: time.monotonic() + SECONDS_TO_KEEP
     document = status(working)
     assert document["flows"] == []
     assert all(prompt["requests"] == 0 for prompt in document["prompts"])

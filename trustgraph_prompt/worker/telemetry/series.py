@@ -110,7 +110,7 @@ class SeriesRegistry(CollectorRegistry):
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         super().__init__()
-        self._clock = clock
+        self.clock = clock
         self._all: list[Series[Any]] = []
         self._left: dict[tuple[Labels, Labels], float] = {}
         self._flows: set[str] = set()
@@ -126,7 +126,7 @@ class SeriesRegistry(CollectorRegistry):
 
     def leave(self, **labels: str) -> None:
         """Remove all series with these labels after `SECONDS_TO_KEEP`, unless these come back."""
-        self._left.setdefault(_key(labels), self._clock())
+        self._left.setdefault(_key(labels), self.clock())
 
     def stay(self, **labels: str) -> None:
         """Keep the series with these labels, which are back or were never away."""
@@ -134,7 +134,7 @@ class SeriesRegistry(CollectorRegistry):
 
     def remove_left(self) -> None:
         """Remove the series of all that left long enough ago."""
-        latest = self._clock() - SECONDS_TO_KEEP
+        latest = self.clock() - SECONDS_TO_KEEP
         due: dict[Labels, set[Labels]] = collections.defaultdict(set)
         for names, values in [key for key, since in self._left.items() if since <= latest]:
             due[names].add(values)
