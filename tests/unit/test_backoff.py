@@ -10,7 +10,11 @@ from tenacity import wait_fixed
 
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 from trustgraph_prompt.worker import retry_broker
-from trustgraph_prompt.worker.retry_broker import retry_outages, retry_until_stopped
+from trustgraph_prompt.worker.retry_broker import (
+    cancel_when_stopped,
+    retry_outages,
+    retry_until_stopped,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +77,36 @@ class TestUntilStopped:
         with pytest.raises(ZeroDivisionError):
             await retry_until_stopped("flow f", failing(ZeroDivisionError()), said, asyncio.Event())
         assert said == {"flow f": "starting"}
+
+
+class TestCancelledWhenStopped:
+    async def test_result_of_an_action_that_ends_first_is_returned(self) -> None:
+        stopping = asyncio.Event()
+
+        async def action() -> str:
+            await asyncio.sleep(0)
+            return "done"
+
+        assert await cancel_when_stopped(action(), stopping) == "done"
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    async def test_action_that_does_not_end_is_cancelled_before_it_returns(self) -> None:
+        stopping, ended = asyncio.Event(), asyncio.Event()
+
+        async def action() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                ended.set()
+
+        waiting = asyncio.create_task(cancel_when_stopped(action(), stopping))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        stopping.set()
+
+        assert await waiting is None
+        assert ended.is_set()
 
 
 class TestThroughOutages:
