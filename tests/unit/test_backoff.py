@@ -93,9 +93,9 @@ class TestCancelledWhenStopped:
     async def test_action_that_does_not_end_is_cancelled_before_it_returns(self) -> None:
         stopping, ended = asyncio.Event(), asyncio.Event()
 
-        async def action() -> None:
+        async def action() -> bool:
             try:
-                await asyncio.Event().wait()
+                return await asyncio.Event().wait()
             finally:
                 await asyncio.sleep(0)
                 ended.set()
