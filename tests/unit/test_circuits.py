@@ -130,8 +130,9 @@ def test_outage_of_a_model_and_its_end_are_logged_once_each(caplog: pytest.LogCa
         provider.refuses = True
         for each in flows:
             await refused(circuits.breaker(each, provider, provider))
+        await asyncio.sleep(600)  # probes fail, and then one succeeds
         provider.refuses = False
-        await asyncio.sleep(600)  # the model is probed meanwhile
+        await asyncio.sleep(600)
 
     async def two_outages() -> None:
         await outage()
