@@ -32,8 +32,10 @@ class Refuses(Completer):
         self.identity = Identity("test", model, "http://here")
         self.account = account
         self.refuses = True
+        self.seconds: list[float] = []
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        await asyncio.sleep(self.seconds.pop() if self.seconds else 0)
         await self.ready()
         yield Delta()
 
@@ -127,12 +129,13 @@ def test_outage_of_a_model_and_its_end_are_logged_once_each(caplog: pytest.LogCa
     circuits, provider, flows = Circuits(clock=now), Refuses(), [flow(CHUNKS), flow(CHUNKS)]
 
     async def outage() -> None:
-        provider.refuses = True
-        for each in flows:
-            await refused(circuits.breaker(each, provider, provider))
-        await asyncio.sleep(600)  # probes fail, and then one succeeds
+        provider.refuses, provider.seconds = True, [0.1, 0.2]
+        breakers = [circuits.breaker(each, provider, provider) for each in flows]
+        await asyncio.gather(
+            *map(refused, breakers)
+        )  # the second fails when the first has opened the circuit
         provider.refuses = False
-        await asyncio.sleep(600)
+        await asyncio.sleep(600)  # the model is probed meanwhile
 
     async def two_outages() -> None:
         await outage()
