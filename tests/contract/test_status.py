@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from tests.support import status_counts
 from tests.support.busy_worker import KINDS, RECORDING, TEMPLATES, text_of
@@ -18,8 +18,8 @@ from trustgraph_prompt.worker.canary.record import CANARY, Canary
 from trustgraph_prompt.worker.config import config_topic, history
 from trustgraph_prompt.worker.config.history import Author
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.flow_set import FlowSet
 from trustgraph_prompt.worker.telemetry.activity import Activity
+from trustgraph_prompt.worker.telemetry.series import SECONDS_TO_KEEP
 from trustgraph_prompt.worker.telemetry.status import Document, Status
 
 DEFINE = "template.define"
@@ -181,24 +181,16 @@ async def test_a_flow_that_has_ended_is_gone_with_its_counts(house: House) -> No
     async with asyncio.timeout(30):
         while working.worker.activity.flows:
             await asyncio.sleep(0.02)
+    working.worker.metrics.registry.clock = lambda: time.monotonic() + SECONDS_TO_KEEP
     document = status(working)
     assert document["flows"] == []
     assert all(prompt["requests"] == 0 for prompt in document["prompts"])
 
 
-async def test_a_look_collects_the_models_of_all_flows_once(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    working = await house.work(house.flow(), lambda call: "said")
-    working.worker.worker.flow_set.change(house.flow(name=name) for name in "abc")
-    collected = 0
+async def test_each_flow_shows_the_model_that_it_asks(house: House) -> None:
+    provider = ScriptedProvider(lambda call: "said")
+    working = await house.work(house.flow(), provider)
+    provider.identity = replace(provider.identity, model="small")
+    working.worker.worker.flow_set.change([house.flow(), house.flow(name="g")])
 
-    def models(flow_set: FlowSet) -> dict[str, str]:
-        nonlocal collected
-        collected += 1
-        return {flow.name: f"model of {flow.name}" for flow in flow_set.flows}
-
-    monkeypatch.setattr(FlowSet, "models", property(models))
-    shown = {flow["name"]: flow["model"] for flow in status(working)["flows"]}
-    assert shown == {name: f"model of {name}" for name in "abc"}
-    assert collected == 1
+    assert {flow["name"]: flow["model"] for flow in status(working)["flows"]} == {"f": None, "g": "small"}

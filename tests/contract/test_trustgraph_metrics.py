@@ -20,6 +20,7 @@ from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider, To
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.series import SECONDS_TO_KEEP
 from trustgraph_prompt.worker.telemetry.trustgraph_metrics import TrustGraphMetrics
 
 #: Name in the exposition, type, labels: as the classes of release 2.11.1 declare them.
@@ -72,7 +73,8 @@ class Observed:
     """A house whose broker is counted; a worker in it that is counted, too."""
 
     def __init__(self, house: House) -> None:
-        self.metrics = Metrics()
+        self.now = 0.0
+        self.metrics = Metrics(lambda: self.now)
         self.theirs = TrustGraphMetrics({"prompt": {"concurrency": "4"}}, self.metrics.registry)
         self.house = replace(house, broker=self.theirs.broker(house.broker))
 
@@ -154,7 +156,13 @@ async def test_a_worker_in_trustgraphs_place_shows_its_metrics_beside_ours(place
     assert 'trustgraph_prompt_outcomes_total{flow="default/f"' in metrics.text().decode()
 
     await place.config.stop_flow("f")
-    await until(lambda: consumer not in metrics.text().decode())
+    await until(
+        lambda: (
+            Exposed(metrics).value("tg_consumer_state", consumer=consumer, tg_consumer_state="running")
+            is None
+        )
+    )
+    assert Exposed(metrics).value("tg_consumer_processing_total", consumer=consumer, status="ok") == 1
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -202,7 +210,7 @@ async def test_a_topic_is_consumed_as_long_as_one_consumer_of_several_is_open(ob
     assert exposed.value("tg_consumer_state", tg_consumer_state="stopped", **labels) == 1
 
 
-async def test_what_was_counted_for_a_flow_is_gone_with_it_unless_another_is_there(
+async def test_counts_of_an_ended_flow_stay_until_they_were_read(
     observed: Observed,
 ) -> None:
     house, theirs, flow = observed.house, observed.theirs, observed.house.flow()
@@ -212,10 +220,18 @@ async def test_what_was_counted_for_a_flow_is_gone_with_it_unless_another_is_the
     await observed.until(1, "tg_consumer_processing_total", consumer=consumer, status="ok")
 
     theirs.forget(flow)
-    assert consumer in observed.metrics.text().decode()
+    observed.now += SECONDS_TO_KEEP
+    assert (
+        Exposed(observed.metrics).value("tg_consumer_processing_total", consumer=consumer, status="ok") == 1
+    )
 
     await working.stop()
     theirs.forget(flow)
+    observed.now += SECONDS_TO_KEEP - 1
+    exposed = Exposed(observed.metrics)
+    assert exposed.value("tg_consumer_state", tg_consumer_state="stopped", consumer=consumer) is None
+    assert exposed.value("tg_consumer_processing_total", consumer=consumer, status="ok") == 1
+    observed.now += 1
     assert consumer not in observed.metrics.text().decode()
     assert queue(house.topic("responses")) not in observed.metrics.text().decode()
 

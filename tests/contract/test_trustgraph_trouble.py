@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.config import trustgraph_client
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
+from trustgraph_prompt.worker.telemetry.series import SECONDS_TO_KEEP
 
 
 @pytest.fixture
@@ -219,7 +221,7 @@ async def test_a_workspace_may_lose_its_flows_while_its_prompts_are_fetched(
     await config.start_flow("g", place.topics("g", "v"), "v")
     await working.serves({"v/g": place.topics("g", "v")["request"]})
 
-    assert "defect" not in caplog.text
+    assert "internal error" not in caplog.text
 
 
 async def test_a_flow_that_has_ended_leaves_nothing_behind(place: Place, forgetful: Forgetful) -> None:
@@ -248,6 +250,8 @@ async def test_a_flow_that_has_ended_leaves_nothing_behind(place: Place, forgetf
         await place.config.stop_flow(name)
 
     assert "shutting down" in (await asked)[0]["error"]["message"]
-    await until(lambda: 'flow="default/f"' not in worker.metrics.text().decode())
     await until(lambda: response not in forgetful.published)
+    assert 'flow="default/f"' in worker.metrics.text().decode()
+    worker.metrics.registry.clock = lambda: time.monotonic() + SECONDS_TO_KEEP
+    assert 'flow="default/f"' not in worker.metrics.text().decode()
     assert worker.health.notes() == {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import pytest
 
 from tests.support.deltas import CALL
+from tests.support.virtual_time import now, run
 from trustgraph_prompt.errors import ProviderAuthentication
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Provider, RuntimeConfig
 from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
@@ -29,13 +31,17 @@ class Refuses(Completer):
     def __init__(self, *, model: str = "small", account: int = 1) -> None:
         self.identity = Identity("test", model, "http://here")
         self.account = account
+        self.refuses = True
+        self.seconds: list[float] = []
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        await asyncio.sleep(self.seconds.pop() if self.seconds else 0)
         await self.ready()
         yield Delta()
 
     async def ready(self, model: str | None = None) -> None:
-        raise ProviderAuthentication("no", loggable="HTTP 401")
+        if self.refuses:
+            raise ProviderAuthentication("no", loggable="HTTP 401")
 
     async def close(self) -> None: ...
 
@@ -116,6 +122,31 @@ async def test_a_flow_gets_room_when_the_circuit_closes() -> None:
     assert not waiting.done()
     away.circuit.close()
     await waiting
+
+
+def test_outage_of_a_model_and_its_end_are_logged_once_each(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="trustgraph_prompt.worker.circuits")
+    circuits, provider, flows = Circuits(clock=now), Refuses(), [flow(CHUNKS), flow(CHUNKS)]
+
+    async def outage() -> None:
+        provider.refuses, provider.seconds = True, [0.1, 0.2]
+        breakers = [circuits.breaker(each, provider, provider) for each in flows]
+        await asyncio.gather(
+            *map(refused, breakers)
+        )  # the second fails when the first has opened the circuit
+        provider.refuses = False
+        await asyncio.sleep(600)  # the model is probed meanwhile
+
+    async def two_outages() -> None:
+        await outage()
+        await outage()
+
+    run(two_outages())
+
+    assert [record.getMessage() for record in caplog.records] == 2 * [
+        "provider http://here small is unavailable, its requests wait: provider_authentication: HTTP 401",
+        "provider http://here small is available again",
+    ]
 
 
 async def test_a_model_is_shown_as_away_while_it_is_with_any_key_and_not_at_all_after_that() -> None:

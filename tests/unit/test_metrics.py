@@ -16,7 +16,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import read
 from trustgraph_prompt.worker.telemetry.health import Health
-from trustgraph_prompt.worker.telemetry.metrics import SECONDS_TO_REMEMBER, Metrics
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.series import MAX_SERIES, SECONDS_TO_KEEP
 
 ANSWERED = read("[1]", "json")
 
@@ -47,9 +48,9 @@ def test_metrics_of_prompts_that_are_gone_stayed_for_ever() -> None:
     empty = len(Observed().metrics.text())
     both = len(observed.metrics.text()) - empty
     observed.metrics.configured("w", flow_set("stays"))
-    observed.now = SECONDS_TO_REMEMBER - 1
+    observed.now = SECONDS_TO_KEEP - 1
     assert observed.shown("goes")
-    observed.now = SECONDS_TO_REMEMBER
+    observed.now = SECONDS_TO_KEEP
     assert not observed.shown("goes")
     assert observed.shown("stays")
     assert len(observed.metrics.text()) - empty < 0.7 * both
@@ -60,11 +61,11 @@ def test_a_prompt_that_is_forgotten_can_be_asked_again() -> None:
     observed.metrics.configured("w", flow_set("p"))
     observed.ask("p")
     observed.metrics.configured("w", flow_set())
-    observed.now += SECONDS_TO_REMEMBER
+    observed.now += SECONDS_TO_KEEP
     assert not observed.shown("p")
     observed.metrics.configured("w", flow_set("p"))
     observed.ask("p")
-    observed.now += SECONDS_TO_REMEMBER
+    observed.now += SECONDS_TO_KEEP
     assert observed.shown("p")
 
 
@@ -75,7 +76,7 @@ def test_a_prompt_that_came_back_is_not_forgotten() -> None:
     observed.metrics.configured("w", flow_set())
     observed.now += 10
     observed.metrics.configured("w", flow_set("p"))
-    observed.now += SECONDS_TO_REMEMBER
+    observed.now += SECONDS_TO_KEEP
     assert observed.shown("p")
 
 
@@ -85,10 +86,10 @@ def test_a_prompt_stays_while_any_workspace_has_it() -> None:
         observed.metrics.configured(workspace, flow_set("p"))
     observed.ask("p")
     observed.metrics.configured("w", flow_set())
-    observed.now += SECONDS_TO_REMEMBER
+    observed.now += SECONDS_TO_KEEP
     assert observed.shown("p")
     observed.metrics.forgotten("v")
-    observed.now += SECONDS_TO_REMEMBER
+    observed.now += SECONDS_TO_KEEP
     assert not observed.shown("p")
 
 
@@ -165,13 +166,95 @@ def test_the_process_shows_its_start_so_that_restarts_can_be_counted() -> None:
     assert shown.keys() >= {f"{process}{name}" for name in ("cpu_seconds_total", "open_fds", "max_fds")}
 
 
-def test_objects_are_counted_for_the_last_versions_of_a_prompt() -> None:
+TWO_OBJECTS = read('{"a": 1}\n{"a": 2}', "jsonl")
+
+
+def shown_versions(observed: Observed) -> list[str]:
+    text = observed.metrics.text().decode()
+    return [n for n in "12345" if f'version="{n * 12}"' in text]
+
+
+def test_old_version_stays_until_its_last_count_was_read() -> None:
     observed = Observed()
     for version in ("1", "2", "3", "4"):
-        observed.metrics.asked("f", "p", version * 20, read('{"a": 1}\n{"a": 2}', "jsonl"), 1.0)
+        observed.metrics.asked("f", "p", version * 20, TWO_OBJECTS, 1.0)
 
+    observed.now = SECONDS_TO_KEEP - 1
+    assert shown_versions(observed) == ["1", "2", "3", "4"]
+    observed.now = SECONDS_TO_KEEP
+    assert shown_versions(observed) == ["2", "3", "4"]
     text = observed.metrics.text().decode()
-
-    shown = [n for n in "1234" if f'version="{n * 12}"' in text]
-    assert shown == ["2", "3", "4"]
     assert f'objects_judged_total{{flow="f",prompt="p",verdict="accepted",version="{"4" * 12}"}} 2.0' in text
+
+
+def test_old_version_that_is_served_again_goes_on() -> None:
+    observed = Observed()
+    for version in ("1", "2", "3", "4", "1"):
+        observed.metrics.asked("f", "p", version * 20, TWO_OBJECTS, 1.0)
+        observed.now += 1
+
+    observed.now += SECONDS_TO_KEEP
+
+    assert shown_versions(observed) == ["1", "2", "3", "4"]
+    text = observed.metrics.text().decode()
+    assert f'verdict="accepted",version="{"1" * 12}"}} 4.0' in text
+
+
+def test_ended_flow_stays_until_its_last_counts_were_read() -> None:
+    observed = Observed()
+    observed.ask("p")
+    observed.metrics.buried("f", "llm-error")
+    observed.metrics.received("f")
+    with observed.metrics.in_work("f"):
+        pass
+    observed.metrics.flow_ended("f")
+
+    observed.now = SECONDS_TO_KEEP - 1
+    assert 'dead_letters_total{error="llm-error",flow="f"} 1.0' in observed.metrics.text().decode()
+    observed.now = SECONDS_TO_KEEP
+    assert 'flow="f"' not in observed.metrics.text().decode()
+
+
+def test_ended_flow_that_starts_again_goes_on() -> None:
+    observed = Observed()
+    observed.metrics.buried("f", "llm-error")
+    observed.metrics.flow_ended("f")
+    observed.metrics.flow_started("f")
+    observed.now = SECONDS_TO_KEEP
+
+    observed.metrics.text()
+    observed.metrics.buried("f", "llm-error")
+
+    assert 'dead_letters_total{error="llm-error",flow="f"} 2.0' in observed.metrics.text().decode()
+
+
+def test_page_does_not_grow_with_prompts_that_are_asked_once_and_deleted() -> None:
+    observed, sizes = Observed(), []
+    for batch in range(2):
+        names = [f"{batch}-{n:03}" for n in range(MAX_SERIES + 100)]
+        observed.metrics.configured("w", flow_set(*names))
+        observed.ask(*names)
+        observed.metrics.configured("w", flow_set())
+        sizes.append(len(observed.metrics.text()))
+
+    assert abs(sizes[1] - sizes[0]) < 1000
+    assert 'objects_total{flow="f",prompt="other"} 700.0' in observed.metrics.text().decode()
+
+
+def test_request_counts_for_the_same_flow_in_all_metrics() -> None:
+    metrics = Metrics()
+    for n in range(MAX_SERIES):
+        metrics.received(f"f{n}")
+    metrics.put_off("f0")
+    metrics.put_off("late")
+    metrics.asked("late", "p", "1", ANSWERED, 1.0)
+    with metrics.in_work("late"):
+        assert 'requests_in_work{flow="other"} 1.0' in metrics.text().decode()
+
+    text = metrics.text().decode()
+
+    assert 'flow="late"' not in text
+    assert 'requests_put_off_total{flow="f0"} 1.0' in text
+    assert 'requests_put_off_total{flow="other"} 1.0' in text
+    assert 'outcomes_total{flow="other",prompt="p",reason="success"} 1.0' in text
+    assert 'requests_in_work{flow="other"} 0.0' in text

@@ -182,6 +182,28 @@ async def test_a_check_that_breaks_stops_neither_the_watch_nor_the_worker(watche
         assert list(watched.health.waiting) == [PART]
 
 
+async def test_part_that_is_no_longer_watched_is_unhealthy_and_not_checked(watched: Watched) -> None:
+    part = Part()
+    with watched.watch.over(PART, part.check):
+        await watched.look()
+        assert watched.healthy(PART)
+    part.trouble = BrokerClosed("gone")
+
+    await watched.look(3)
+
+    assert f'part="{PART}"}} 0.0' in watched.metrics.text().decode()
+    assert watched.health.ready
+
+
+async def test_outage_of_a_part_is_logged_once(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    part = Part()
+    with watched.watch.over(PART, part.check):
+        part.trouble = BrokerUnavailable("no answer in 10 s")
+        await watched.look(5)
+
+    assert caplog.text.count(f"{PART} is unavailable: no answer in 10 s") == 1
+
+
 async def test_a_part_that_has_ended_is_forgotten(watched: Watched) -> None:
     with watched.watch.over(PART, Part().check):
         await watched.look()

@@ -119,6 +119,7 @@ class FlowSet:
             self._waiting[part] = str(error)
             return None
         self._waiting[part] = "starting"
+        self._services.metrics.flow_started(flow.name)
         running = _Running(flow, provider.identity.model)
         if flow.input.persistent:
             lock = self._completions if flow.input.kind == "text-completion" else self._requests
@@ -198,7 +199,7 @@ class FlowSet:
         flow = ended.flow
         if flow.name not in self._running:
             self._services.failing.pop(flow.name, None)
-            self._services.metrics.forget_flow(flow.name)
+            self._services.metrics.flow_ended(flow.name)
             self._services.activity.forget_flow(flow.name)
         needed = {topic for running in self._running.values() for topic in running.topics}
         await self._services.producers.forget(ended.topics - needed)

@@ -7,11 +7,12 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm import Call, Delta, Limits, Provider
 from trustgraph_prompt.llm.provider import ProviderWrapper
+from trustgraph_prompt.worker.telemetry.series import Series, SeriesRegistry
 
 log = logging.getLogger(__name__)
 
@@ -23,20 +24,21 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 class CallMetrics:
     """The metrics of all calls of a process; the label `model` is the requested model."""
 
-    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
+    def __init__(self, registry: SeriesRegistry, prefix: str) -> None:
         def gauge(name: str, help: str, *labels: str) -> Gauge:
             return Gauge(prefix + name, help, labels, registry=registry)
 
-        def seconds(name: str, help: str) -> Histogram:
-            return Histogram(prefix + name, help, ("model",), buckets=SECONDS, registry=registry)
+        def seconds(name: str, help: str) -> Series[Histogram]:
+            return registry.histogram(prefix + name, help, "model", buckets=SECONDS)
 
-        def counter(name: str, help: str, *labels: str) -> Counter:
-            return Counter(prefix + name, help, labels, registry=registry)
-
-        self.in_flight = gauge("calls_in_flight", "Calls that a model is answering now", "model")
+        self.in_flight = registry.gauge(
+            prefix + "calls_in_flight", "Calls that a model is answering now", "model"
+        )
         self.seconds = seconds("call_seconds", "From a call to the end of its answer")
         self.first_delta = seconds("call_first_delta_seconds", "From a call to the first piece of its answer")
-        self.errors = counter("call_errors", "Calls that failed, by category of error", "model", "category")
+        self.errors = registry.counter(
+            prefix + "call_errors", "Calls that failed, by category of error", "model", "category"
+        )
         self._waiting = gauge("calls_waiting", "Calls that wait for a rate limit")
         self._pause = gauge(
             "rate_limit_pause_seconds", "Remaining pause that a server asked for, the longest of all"
@@ -44,7 +46,9 @@ class CallMetrics:
         self.shown: list[tuple[Gauge, Callable[[], float]]] = []
         """Gauges that are set from the worker's state when the metrics are rendered."""
         self._away = gauge("model_away", "1 while requests wait for an unavailable model", "server", "model")
-        self.pauses = counter("rate_limit_pauses", "Pauses that servers asked for")
+        self.pauses = Counter(
+            prefix + "rate_limit_pauses", "Pauses that servers asked for", registry=registry
+        )
 
     def watch(self, limits: Limits) -> None:
         """Show the waiting calls and the pauses of these limits."""
@@ -84,9 +88,9 @@ class CountedProvider(ProviderWrapper):
         self._ended = ended
         self._model = provider.identity.model or provider.identity.system
         self._errors = metrics.errors
-        self._in_flight = metrics.in_flight.labels(self._model)
-        self._seconds = metrics.seconds.labels(self._model)
-        self._first_delta = metrics.first_delta.labels(self._model)
+        self._in_flight = metrics.in_flight[(self._model,)]
+        self._seconds = metrics.seconds[(self._model,)]
+        self._first_delta = metrics.first_delta[(self._model,)]
         self._clock = clock
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
@@ -103,7 +107,7 @@ class CountedProvider(ProviderWrapper):
                     yield delta
         except ProviderError as error:
             failure = error
-            self._errors.labels(self._model, error.category).inc()
+            self._errors[self._model, error.category].inc()
             raise
         finally:
             seconds = self._clock() - began

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    generate_latest,
-)
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client import Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason
@@ -28,82 +20,19 @@ from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Rejected, 
 from trustgraph_prompt.worker.messages.answer_record import was_completed
 from trustgraph_prompt.worker.telemetry.call_metrics import SECONDS, CallMetrics
 from trustgraph_prompt.worker.telemetry.health import Health
+from trustgraph_prompt.worker.telemetry.series import OTHER, Row, Series, SeriesRegistry, rows
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker.producer_pool import ProducerPool
 
 
-M = TypeVar("M", bound=MetricWrapperBase)
+class ServedPrompts:
+    """Tells the series of prompts whether any workspace still has them."""
 
-Row = tuple[tuple[str, ...], float]
-"""The labels and the value of a counter or gauge."""
-
-SECONDS_TO_REMEMBER = 3600.0
-"""How long the metrics of a removed prompt stay, so that Prometheus reads their last values."""
-
-
-def rows(metric: MetricWrapperBase) -> list[Row]:
-    """The labels and the value of each child of a counter or gauge."""
-    samples = (sample for family in metric.collect() for sample in family.samples)
-    return [
-        (tuple(sample.labels.values()), sample.value)
-        for sample in samples
-        if not sample.name.endswith("_created")
-    ]
-
-
-class ByFlow(dict[tuple[str, ...], M]):
-    """The children of a metric by their labels, the first of which is a flow. Faster than `metric.labels`."""
-
-    def __init__(self, metric: M) -> None:
-        super().__init__()
-        self._metric = metric
-
-    def __missing__(self, labels: tuple[str, ...]) -> M:
-        self[labels] = child = self._metric.labels(*labels)
-        return child
-
-    def forget(self, flow: str) -> None:
-        """Remove the children of a flow."""
-        self._remove([labels for labels in self if labels[0] == flow])
-
-    def rows(self) -> list[Row]:
-        """The labels and the value of each child."""
-        return rows(self._metric)
-
-    def _remove(self, gone: Iterable[tuple[str, ...]]) -> None:
-        for labels in gone:
-            del self[labels]
-            self._metric.remove(*labels)
-
-
-class ByPrompt(ByFlow[M]):
-    """A metric whose second label is a prompt."""
-
-    def forget_prompts(self, prompts: Container[str]) -> None:
-        """Remove the children of some prompts."""
-        self._remove([labels for labels in self if labels[1] in prompts])
-
-
-class ByVersion(ByPrompt[M]):
-    """A metric whose third label is the version of the prompt; the latest few versions are kept."""
-
-    def __missing__(self, labels: tuple[str, ...]) -> M:
-        child = super().__missing__(labels)
-        same = [each for each in self if each[:2] == labels[:2]]
-        versions = [*dict.fromkeys(version for _, _, version, *_ in same)]
-        self._remove([each for each in same if each[2] not in versions[-MAX_VERSIONS:]])
-        return child
-
-
-class GonePrompts:
-    """Tracks the prompts that no workspace has any more."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self, registry: SeriesRegistry) -> None:
+        self._registry = registry
         self._served: dict[str, frozenset[str]] = {}
         self._workspaces: collections.Counter[str] = collections.Counter()
-        self._gone: dict[str, float] = {}
 
     def serves(self, workspace: str, prompts: frozenset[str]) -> None:
         """Set the prompts of a workspace."""
@@ -112,20 +41,12 @@ class GonePrompts:
             self._served[workspace] = prompts
         for prompt in prompts - before:
             self._workspaces[prompt] += 1
-            self._gone.pop(prompt, None)
+            self._registry.stay(prompt=prompt)
         for prompt in before - prompts:
             self._workspaces[prompt] -= 1
             if not self._workspaces[prompt]:
                 del self._workspaces[prompt]
-                self._gone[prompt] = self._clock()
-
-    def take_due(self) -> frozenset[str]:
-        """The prompts that were removed long enough ago; each is returned once."""
-        now = self._clock()
-        due = frozenset(prompt for prompt, since in self._gone.items() if now - since >= SECONDS_TO_REMEMBER)
-        for prompt in due:
-            del self._gone[prompt]
-        return due
+                self._registry.leave(prompt=prompt)
 
 
 MAX_MODELS, MAX_MODEL = 100, 100
@@ -150,94 +71,65 @@ class Metrics:
     """The metrics of one worker, in a registry of their own."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = registry = SeriesRegistry(clock)
         self._shown: list[tuple[Gauge, Callable[[], float]]] = []
         self._rendering: asyncio.Future[bytes] | None = None
-        self._gone = GonePrompts(clock)
+        self._served = ServedPrompts(registry)
         prefix = "trustgraph_prompt_"
 
         def gauge(name: str, help: str, *labels: str) -> Gauge:
-            return Gauge(prefix + name, help, labels, registry=self.registry)
+            return Gauge(prefix + name, help, labels, registry=registry)
 
-        def by_flow(metric: M) -> ByFlow[M]:
-            self._by_flow.append(children := ByFlow(metric))
-            return children
+        def gauge_by_flow(name: str, help: str) -> Series[Gauge]:
+            return registry.gauge(prefix + name, help, "flow")
 
-        def counter_by_flow(name: str, help: str, *labels: str) -> ByFlow[Counter]:
-            return by_flow(Counter(prefix + name, help, ("flow", *labels), registry=self.registry))
+        def by_flow(name: str, help: str, *labels: str) -> Series[Counter]:
+            return registry.counter(prefix + name, help, "flow", *labels)
 
-        def by_prompt(metric: M) -> ByPrompt[M]:
-            self._by_prompt.append(children := ByPrompt(metric))
-            return children
+        def by_prompt(name: str, help: str, *labels: str) -> Series[Counter]:
+            return by_flow(name, help, "prompt", *labels)
 
-        def counter_by_prompt(name: str, help: str, *labels: str) -> ByPrompt[Counter]:
-            return by_prompt(
-                Counter(prefix + name, help, ("flow", "prompt", *labels), registry=self.registry)
-            )
+        def seconds(name: str, help: str, *labels: str, buckets: Sequence[float]) -> Series[Histogram]:
+            return registry.histogram(prefix + name, help, "flow", "prompt", *labels, buckets=buckets)
 
-        self._by_flow: list[ByFlow[Any]] = []
-        self._by_prompt: list[ByPrompt[Any]] = []
-        self._outcomes = counter_by_prompt(
+        self._outcomes = by_prompt(
             "outcomes", "Requests answered by a model, by reason of the outcome", "reason"
         )
-        self._seconds = by_prompt(
-            Histogram(
-                prefix + "ask_seconds",
-                "All calls of a request, from the first to the outcome",
-                ("flow", "prompt"),
-                buckets=SECONDS,
-                registry=self.registry,
-            )
+        self._seconds = seconds(
+            "ask_seconds", "All calls of a request, from the first to the outcome", buckets=SECONDS
         )
-        self._objects = counter_by_prompt("objects", "Objects accepted")
-        self._rejected = counter_by_prompt("objects_rejected", "Objects rejected, by reason", "reason")
-        self._ungrounded = counter_by_prompt(
+        self._objects = by_prompt("objects", "Objects accepted")
+        self._rejected = by_prompt("objects_rejected", "Objects rejected, by reason", "reason")
+        self._ungrounded = by_prompt(
             "ungrounded", "Values rejected because no term contains them, by key", "key"
         )
-        self._judged = ByVersion(
-            Counter(
-                prefix + "objects_judged",
-                "Objects accepted, ungrounded, or rejected for another reason, by version of the prompt",
-                ("flow", "prompt", "version", "verdict"),
-                registry=self.registry,
-            )
+        self._judged = by_prompt(
+            "objects_judged",
+            "Objects accepted, ungrounded, or rejected for another reason, by version of the prompt",
+            "version",
+            "verdict",
         )
-        self._by_prompt.append(self._judged)
-        self._read = counter_by_prompt("answers_read", "Answers read, by stage and reason", "stage", "reason")
-        self._read_seconds = by_prompt(
-            Histogram(
-                prefix + "reading_seconds",
-                "Seconds to read an answer, by the last stage",
-                ("flow", "prompt", "stage"),
-                buckets=READ_SECONDS,
-                registry=self.registry,
-            )
+        self._read = by_prompt("answers_read", "Answers read, by stage and reason", "stage", "reason")
+        self._read_seconds = seconds(
+            "reading_seconds", "Seconds to read an answer, by the last stage", "stage", buckets=READ_SECONDS
         )
-        self._repaired = counter_by_prompt(
-            "objects_repaired", "Objects whose JSON was repaired, by error", "what"
-        )
-        self._truncated = counter_by_prompt("answers_truncated", "Answers that stayed truncated")
-        self._completed = counter_by_prompt(
-            "answers_completed", "Truncated answers that further calls completed"
-        )
-        self._escalations = counter_by_prompt("escalations", "Answers escalated, by reason", "why")
-        self._calls = counter_by_prompt("calls", "Calls to a model, by reason", "model", "why")
-        self._tokens = counter_by_prompt("tokens", "Tokens paid for", "model", "direction", "reason")
-        self._cost = counter_by_prompt("cost", "Cost of calls, if the flow has a price", "model")
-        self._pass_objects = counter_by_prompt("pass_objects", "Objects added by a later pass", "pass")
-        self._pass_tokens = counter_by_prompt("pass_tokens", "Tokens paid for a later pass", "pass")
-        self._pass_cost = counter_by_prompt("pass_cost", "Cost of a later pass", "pass")
-        self._lookups = counter_by_prompt("cache_lookups", "Cache lookups, by result", "result")
-        self._in_work = by_flow(gauge("requests_in_work", "Requests being processed", "flow"))
-        self._put_off = counter_by_flow("requests_put_off", "Retries of requests")
-        self._buried = counter_by_flow("dead_letters", "Requests that became dead letters", "error")
-        self._unsettled = counter_by_flow("requests_unsettled", "Messages that the broker refused to settle")
-        self._received = by_flow(
-            gauge(
-                "last_received_timestamp_seconds",
-                "Time of the last message received, since the epoch",
-                "flow",
-            )
+        self._repaired = by_prompt("objects_repaired", "Objects whose JSON was repaired, by error", "what")
+        self._truncated = by_prompt("answers_truncated", "Answers that stayed truncated")
+        self._completed = by_prompt("answers_completed", "Truncated answers that further calls completed")
+        self._escalations = by_prompt("escalations", "Answers escalated, by reason", "why")
+        self._calls = by_prompt("calls", "Calls to a model, by reason", "model", "why")
+        self._tokens = by_prompt("tokens", "Tokens paid for", "model", "direction", "reason")
+        self._cost = by_prompt("cost", "Cost of calls, if the flow has a price", "model")
+        self._pass_objects = by_prompt("pass_objects", "Objects added by a later pass", "pass")
+        self._pass_tokens = by_prompt("pass_tokens", "Tokens paid for a later pass", "pass")
+        self._pass_cost = by_prompt("pass_cost", "Cost of a later pass", "pass")
+        self._lookups = by_prompt("cache_lookups", "Cache lookups, by result", "result")
+        self._in_work = gauge_by_flow("requests_in_work", "Requests being processed")
+        self._put_off = by_flow("requests_put_off", "Retries of requests")
+        self._buried = by_flow("dead_letters", "Requests that became dead letters", "error")
+        self._unsettled = by_flow("requests_unsettled", "Messages that the broker refused to settle")
+        self._received = gauge_by_flow(
+            "last_received_timestamp_seconds", "Time of the last message received, since the epoch"
         )
         self._ready = gauge("ready", "Whether requests are served (1)")
         self._well = gauge("healthy", "Whether the last check of a part succeeded (1)", "part")
@@ -251,8 +143,8 @@ class Metrics:
         self._prompts = gauge("prompts", "Prompts served", "workspace")
         self._refused = gauge("config_refused", "Config entries rejected", "workspace")
         self._models: set[str] = set()
-        self.calls = CallMetrics(self.registry, prefix)
-        ProcessCollector(namespace=prefix.rstrip("_"), registry=self.registry)
+        self.calls = CallMetrics(registry, prefix)
+        ProcessCollector(namespace=prefix.rstrip("_"), registry=registry)
 
     def in_work(self, flow: str) -> AbstractContextManager[object]:
         """Count one more request in work during the block."""
@@ -263,7 +155,9 @@ class Metrics:
         reason = outcome.reason.value
         self._outcomes[flow, prompt, reason].inc()
         self._seconds[flow, prompt].observe(seconds)
-        judged = partial(self._count_judged, flow, prompt, version[:MAX_VERSION])
+        version = version[:MAX_VERSION]
+        self.registry.stay(flow=flow, prompt=prompt, version=version)
+        judged = partial(self._count_judged, flow, prompt, version)
         if isinstance(outcome.value, list):
             self._objects[flow, prompt].inc(len(outcome.value))
             judged("accepted", len(outcome.value))
@@ -299,7 +193,12 @@ class Metrics:
                 self._pass_cost[flow, prompt, str(number)].inc(one.cost)
 
     def _count_judged(self, flow: str, prompt: str, version: str, verdict: str, count: int) -> None:
+        before = len(self._judged)
         self._judged[flow, prompt, version, verdict].inc(count)
+        if len(self._judged) > before:
+            versions = dict.fromkeys(labels[2] for labels in self._judged if labels[:2] == (flow, prompt))
+            for old in [*versions][:-MAX_VERSIONS]:
+                self.registry.leave(flow=flow, prompt=prompt, version=old)
 
     def _count_repairs(self, flow: str, prompt: str, objects: Iterable[Repaired]) -> None:
         """Count each kind of error once per object."""
@@ -308,11 +207,11 @@ class Metrics:
                 self._repaired[flow, prompt, what].inc()
 
     def _model_label(self, model: str) -> str:
-        """The model as a label; "other" once there are `MAX_MODELS`."""
+        """The model as a label; `other` once there are `MAX_MODELS`."""
         model = model[:MAX_MODEL]
         if len(self._models) < MAX_MODELS:
             self._models.add(model)
-        return model if model in self._models else "other"
+        return model if model in self._models else OTHER
 
     def looked_up(self, flow: str, prompt: str, *, hit: bool) -> None:
         """Count a cache lookup."""
@@ -350,23 +249,26 @@ class Metrics:
         """Count a message that the broker refused to settle."""
         self._unsettled[(flow,)].inc()
 
-    def forget_flow(self, flow: str) -> None:
-        """Remove the metrics of a flow."""
-        for metric in (*self._by_flow, *self._by_prompt):
-            metric.forget(flow)
+    def flow_started(self, flow: str) -> None:
+        """Keep the metrics of a flow that may have ended before."""
+        self.registry.stay(flow=flow)
+
+    def flow_ended(self, flow: str) -> None:
+        """Remove the metrics of a flow once Prometheus has read them."""
+        self.registry.leave(flow=flow)
 
     def configured(self, workspace: str, snapshot: PromptSet) -> None:
         """Show the new snapshot of a workspace."""
         self._prompts.labels(workspace).set(len(snapshot.prompts))
         self._refused.labels(workspace).set(len(snapshot.refused))
-        self._gone.serves(workspace, frozenset(snapshot.prompts))
-        self._forget_prompts()
+        self._served.serves(workspace, frozenset(snapshot.prompts))
+        self.registry.remove_left()
 
     def forgotten(self, workspace: str) -> None:
         """Remove the metrics of a workspace."""
         self._prompts.remove(workspace)
         self._refused.remove(workspace)
-        self._gone.serves(workspace, frozenset())
+        self._served.serves(workspace, frozenset())
 
     def counts(self) -> dict[str, list[Row]]:
         """The counters and gauges of flows and prompts. May be called in another thread."""
@@ -383,7 +285,7 @@ class Metrics:
             "in_work": self._in_work.rows(),
             "retries": self._put_off.rows(),
             "dead_letters": self._buried.rows(),
-            "errors": rows(self.calls.errors),
+            "errors": self.calls.errors.rows(),
             "pauses": rows(self.calls.pauses),
         }
 
@@ -408,12 +310,7 @@ class Metrics:
         """Set what depends on the worker's state, which the rendering thread must not access."""
         for gauge, function in (*self._shown, *self.calls.shown):
             gauge.set(function())
-        self._forget_prompts()
-
-    def _forget_prompts(self) -> None:
-        if gone := self._gone.take_due():
-            for metric in self._by_prompt:
-                metric.forget_prompts(gone)
+        self.registry.remove_left()
 
 
 def _ungrounded(rejected: Rejected, contract: Contract) -> Iterator[str]:

@@ -22,7 +22,8 @@ from trustgraph_prompt.worker.config.recent_changes import AppliedChange
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.telemetry.activity import FlowActivity, iso
 from trustgraph_prompt.worker.telemetry.health import brief
-from trustgraph_prompt.worker.telemetry.metrics import MAX_VERSION, Row
+from trustgraph_prompt.worker.telemetry.metrics import MAX_VERSION
+from trustgraph_prompt.worker.telemetry.series import Row
 
 if TYPE_CHECKING:
     from trustgraph_prompt.worker.process import Service

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info
+from prometheus_client import Counter, Enum, Gauge, Histogram, Info
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
 from trustgraph_prompt.broker.protocol import Caller
@@ -17,6 +17,7 @@ from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderError, Pr
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.telemetry.call_metrics import SECONDS, Ended
+from trustgraph_prompt.worker.telemetry.series import Series, SeriesRegistry
 
 Clock = Callable[[], float]
 
@@ -33,7 +34,7 @@ class TrustGraphMetrics:
     def __init__(
         self,
         processors: Mapping[str, Mapping[str, str]],
-        registry: CollectorRegistry,
+        registry: SeriesRegistry,
         *,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -43,6 +44,10 @@ class TrustGraphMetrics:
         def seconds(name: str, help: str, *labels: str) -> Histogram:
             return Histogram(name, help, ("processor", *labels), buckets=SECONDS, registry=registry)
 
+        def by_consumer(name: str, help: str, *labels: str) -> Series[Counter]:
+            return registry.counter(name, help, "processor", "consumer", *labels)
+
+        self.series = registry
         self.processor = ",".join(processors)
         self.clock = clock
         self._ids = list(processors)
@@ -54,18 +59,20 @@ class TrustGraphMetrics:
             states=["stopped", "running"],
             registry=registry,
         )
-        self.request_seconds = seconds(
+        self.request_seconds = registry.histogram(
             "tg_consumer_request_duration_seconds",
             "From the receipt of a request until it was settled",
+            "processor",
             "consumer",
+            buckets=SECONDS,
         )
-        self.processed = counter(
-            "tg_consumer_processing", "Requests settled, by how it went", "consumer", "status"
+        self.processed = by_consumer("tg_consumer_processing", "Requests settled, by how it went", "status")
+        self.rate_limits = by_consumer(
+            "tg_consumer_rate_limit", "Calls to a model that were refused for their rate"
         )
-        self.rate_limits = counter(
-            "tg_consumer_rate_limit", "Calls to a model that were refused for their rate", "consumer"
+        self.produced = registry.counter(
+            "tg_producer_messages", "Messages that the broker has taken", "processor", "producer"
         )
-        self.produced = counter("tg_producer_messages", "Messages that the broker has taken", "producer")
         self.call_seconds = seconds(
             "tg_downstream_call_duration_seconds",
             "From a request to another service to the end of its answer",
@@ -102,18 +109,17 @@ class TrustGraphMetrics:
     def consumed(self, place: tuple[str, str], more: int) -> None:
         """Add to the number of consumers at a place: there are two for a while when a flow changes."""
         self._consumers[place] += more
+        self._keep(place)
         self.state.labels(*place).state("running" if self._consumers[place] else "stopped")
 
     def forget(self, flow: Flow) -> None:
-        """Remove the metrics of a flow that has ended, unless another flow consumes its request topic."""
+        """Let the metrics of a flow that has ended go, unless another flow consumes its request topic."""
         place = self.place(flow.input.topic, flow.input.subscription)
         if self._consumers[place]:
             return
         del self._consumers[place]
-        for metric in (self.state, self.request_seconds, self.rate_limits):
-            metric.remove(*place)
-        for status in ("ok", "error"):
-            self.processed.remove(*place, status)
+        self.state.remove(*place)
+        self.series.leave(processor=place[0], consumer=place[1])
 
     def broker(self, broker: Broker) -> Broker:
         """Wrap a broker to count its consumers, producers and callers; goes outside of tracing."""
@@ -121,7 +127,9 @@ class TrustGraphMetrics:
 
     def calls(self, flow: Flow, provider: Provider) -> Ended:
         """Returns what counts the calls of a flow that hit a rate limit, and times its text completions."""
-        refused = self.rate_limits.labels(*self.place(flow.input.topic, flow.input.subscription))
+        place = self.place(flow.input.topic, flow.input.subscription)
+        self._keep(place)
+        refused = self.rate_limits[place]
         timed: Histogram | None = None
         if flow.input.kind == "text-completion":
             timed = self.completion_seconds.labels(self.processor)
@@ -136,6 +144,9 @@ class TrustGraphMetrics:
                 timed.observe(seconds)
 
         return ended
+
+    def _keep(self, place: tuple[str, str]) -> None:
+        self.series.stay(processor=place[0], consumer=place[1])
 
 
 class _CountedBroker(BrokerWrapper):
@@ -167,9 +178,8 @@ class _CountedConsumer:
         self._counts = counts
         self._place = counts.place(consumer.topic, consumer.subscription)
         self._open = True
-        self._seconds = counts.request_seconds.labels(*self._place)
-        self._ok = counts.processed.labels(*self._place, "ok")
-        self._error = counts.processed.labels(*self._place, "error")
+        self._seconds = counts.request_seconds[self._place]
+        self._ok, self._error = (counts.processed[(*self._place, status)] for status in ("ok", "error"))
         counts.consumed(self._place, 1)
 
     async def receive(self) -> Message | None:
@@ -208,9 +218,10 @@ class _CountedProducer:
     def __init__(self, producer: Producer, counts: TrustGraphMetrics) -> None:
         self.topic = producer.topic
         self._producer = producer
-        self._labels = counts.processor, topics.queue_name(producer.topic)
-        self._counts = counts.produced
-        self._produced = counts.produced.labels(*self._labels)
+        self._counts = counts
+        self._queue = topics.queue_name(producer.topic)
+        counts.series.stay(processor=counts.processor, producer=self._queue)
+        self._produced.inc(0)
 
     async def send(self, data: bytes, **how: Any) -> str:
         id = await self._producer.send(data, **how)
@@ -218,8 +229,12 @@ class _CountedProducer:
         return id
 
     async def close(self) -> None:
-        self._counts.remove(*self._labels)
+        self._counts.series.leave(processor=self._counts.processor, producer=self._queue)
         await self._producer.close()
+
+    @property
+    def _produced(self) -> Counter:
+        return self._counts.produced[self._counts.processor, self._queue]
 
 
 class _CountedCaller:
