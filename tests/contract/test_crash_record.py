@@ -17,7 +17,6 @@ from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import crash_record
 from trustgraph_prompt.worker.crash_record import IN_GROUP, CrashRecord, WorkRecord
 from trustgraph_prompt.worker.isolation import Isolation
-from trustgraph_prompt.worker.telemetry.status import Status
 
 Begin = Callable[[], Awaitable[CrashRecord]]
 
@@ -190,9 +189,8 @@ async def test_a_flow_with_suspects_receives_one_message_more_until_they_are_don
             await model.asked.acquire()
     for n in range(6):
         await send(f"new{n}")
-    status = Status(one.worker, "one").observe
     async with asyncio.timeout(60):
-        while "3 of its requests are processed first" not in str(status()()["flows"][0]["waiting"]):
+        while "3 of its requests are processed first" not in one.worker.health.notes().get("flow f", ""):
             await asyncio.sleep(0.01)
     other = await house.broker.consumer(flow.input.topic, flow.input.subscription)
     left = [await other.receive() for _ in range(4)]
@@ -201,7 +199,7 @@ async def test_a_flow_with_suspects_receives_one_message_more_until_they_are_don
     await other.close()
     model.answers.set()
     assert not await responses.missing([f"new{n}" for n in range(6)])
-    assert status()()["flows"][0]["waiting"] is None
+    assert not one.worker.health.notes()
 
 
 async def test_only_a_crash_while_it_was_alone_counts(broker: Broker, topic: str, worker: Begin) -> None:

@@ -121,7 +121,7 @@ async def test_killed_between_two_objects_the_answer_names_those_of_one_run(
     async with traffic(pulsar_site, pulsar_space, server, model, concurrency=len(ids)) as flow:
         await flow.send(ids)
         objects = await flow.hear("objects")
-        # All run side by side, after the first crash as one group, after the second in a group of half of them.
+        # All side by side, after the first crash as one group, after the second half of them.
         groups = [len(ids), len(ids), len(ids) // 2]
         kills = range(1, OBJECTS_EACH + 1)
         given_before = 0

@@ -180,12 +180,17 @@ class CrashRecord:
                 self._absolve(id)
 
     @property
-    def why_held(self) -> str | None:
-        """Why the flow must not receive a message: it has one that waits for suspects of the process."""
+    def is_holding(self) -> bool:
+        """Whether a message waits for suspects of the process, so that no other must be received."""
+        return self._held > 0
+
+    @property
+    def why_holding(self) -> str | None:
+        """What that message waits for; None if there is none."""
         return self._isolation.why if self._held else None
 
-    async def until_not_held(self) -> None:
-        """Wait until the flow may receive a message."""
+    async def until_not_holding(self) -> None:
+        """Wait until another message may be received."""
         if self._held:
             await self._isolation.until_over()
 

@@ -74,7 +74,15 @@ class FlowSet:
 
     def why_unserved(self, flow: Flow) -> str | None:
         """Why a flow does not receive requests; None if it does."""
-        return self._waiting.get(_part(flow.name)) or self._running[flow.name].why_held
+        return self._waiting.get(_part(flow.name))
+
+    @property
+    def held(self) -> dict[str, str]:
+        """The flows that receive nothing while the process handles suspects, and why."""
+        records = {name: running.crash_record for name, running in self._running.items()}
+        return {
+            _part(name): why for name, record in records.items() if record and (why := record.why_holding)
+        }
 
     def change(self, flows: Iterable[Flow]) -> None:
         """Serve exactly these flows. Unchanged flows keep running.
@@ -239,11 +247,6 @@ class _Running:
     def topics(self) -> frozenset[str]:
         """The topics that the flow publishes to."""
         return self.flow.outputs.topics | ({self.crash_record.topic} if self.crash_record else set())
-
-    @property
-    def why_held(self) -> str | None:
-        """Which requests the process handles before others of the flow."""
-        return self.crash_record and self.crash_record.why_held
 
     async def close_record(self) -> None:
         if self.crash_record is not None:
