@@ -180,19 +180,13 @@ class CrashRecord:
                 self._absolve(id)
 
     @property
-    def is_holding(self) -> bool:
-        """Whether a message waits for suspects of the process, so that no other must be received."""
-        return self._held > 0
-
-    @property
     def why_holding(self) -> str | None:
-        """What that message waits for; None if there is none."""
+        """Why a message waits for suspects and no other must be received; None if none waits."""
         return self._isolation.why if self._held else None
 
     async def until_not_holding(self) -> None:
         """Wait until another message may be received."""
-        if self._held:
-            await self._isolation.until_over()
+        await self._isolation.until_over()
 
     async def _until_all_may_run(self) -> None:
         self._held += 1

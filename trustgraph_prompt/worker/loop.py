@@ -129,7 +129,7 @@ class FlowLoop:
                 await cancel_when_stopped(self._services.circuits.until_unblocked(self._flow), self._stopping)
             if (record := self._services.crash_record) is not None:
                 await asyncio.sleep(0)  # the last message starts, or is held
-                if record.is_holding:
+                if record.why_holding:
                     await cancel_when_stopped(record.until_not_holding(), self._stopping)
             message = await consumer.receive()
             if message is not None:
