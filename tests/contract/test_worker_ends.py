@@ -21,8 +21,9 @@ from trustgraph_prompt.errors import BrokerUnavailable
 from trustgraph_prompt.llm import ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker.crash_record import CrashRecord, SharedExclusiveLock, WorkRecord
+from trustgraph_prompt.worker.crash_record import CrashRecord, WorkRecord
 from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.isolation import Isolation
 from trustgraph_prompt.worker.loop import FlowLoop
 from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
@@ -375,7 +376,7 @@ async def test_a_suspect_that_is_settled_while_a_loop_ends_is_buried_once_and_su
     id = await request.send(PromptRequest.asking("unknown", {}).encode(), properties={"id": "first"})
     await house.put(working, WorkRecord({id: None}).encode(), key="dead worker")
     producers = ProducerPool(house.broker)
-    record = CrashRecord(house.broker, producers, working, SharedExclusiveLock())
+    record = CrashRecord(house.broker, producers, working, Isolation())
     await record.open()
     shared = SharedServices(Prompts(ENTRIES), producers, Metrics())
 

@@ -89,5 +89,6 @@ async def test_a_deadly_request_is_buried_and_those_beside_it_are_answered(
     assert letter.properties["id"] == "poison"
     assert letter.deliveries == 1
     assert "2 workers died" in letter.properties["reason"]
-    assert died == 3  # once beside others, and then as often as the flow allows
-    assert model.beside[1:] == [0, 0]
+    # Once beside others, in groups of 16, 8, 4 and 2 at the most, and then alone as often as the flow allows.
+    assert 3 <= died <= 7
+    assert model.beside[-2:] == [0, 0]

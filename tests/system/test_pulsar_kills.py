@@ -121,12 +121,15 @@ async def test_killed_between_two_objects_the_answer_names_those_of_one_run(
     async with traffic(pulsar_site, pulsar_space, server, model, concurrency=len(ids)) as flow:
         await flow.send(ids)
         objects = await flow.hear("objects")
+        # All side by side, after the first crash as one group, after the second half of them.
+        groups = [len(ids), len(ids), len(ids) // 2]
         kills = range(1, OBJECTS_EACH + 1)
-        for before in kills:
+        given_before = 0
+        for before, group in zip(kills, groups, strict=True):
             model.stalls_after = before
             worker = await pulsar_site.run()
-            # After the first crash they are worked on one at a time, and the one in work stalls.
-            await objects.until(len(ids) + sum(kills[1:before]))
+            given_before += before * group
+            await objects.until(given_before)
             worker.kill()
             await worker.wait()
         model.stalls_after = None

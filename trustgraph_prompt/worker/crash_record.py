@@ -2,8 +2,8 @@
 
 No broker counts crashes: Pulsar's redelivery count does not rise when a consumer crashes, and is reset when
 the last consumer leaves (apache/pulsar#8722). Each worker has one entry in a compacted topic, under its own
-name. The messages in the entry of a dead worker are suspects. To find out which of them is the cause, each is
-processed alone, and only a crash during that counts.
+name. The messages in the entry of a dead worker are suspects. To find out which of them is the cause, they
+are processed in groups, which are halved after each crash. Only the crash of a group of one counts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Set
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from math import ceil, inf
 from time import time
 from typing import Final
 from uuid import uuid4
@@ -25,6 +26,7 @@ from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.retrying import retrying
+from trustgraph_prompt.worker.isolation import Isolation
 from trustgraph_prompt.worker.retry_broker import retry_outages
 
 log = logging.getLogger(__name__)
@@ -33,13 +35,16 @@ SECONDS_TO_GATHER = 0.01
 """How long a new message waits for others, so that one entry records them all."""
 
 SECONDS_UNTIL_ENDS_ARE_WRITTEN = 1.0
-"""Delay is cheap: a finished message that is still recorded is only processed alone after a crash."""
+"""Delay is cheap: a finished message is not delivered again."""
 
 SECONDS_TO_DISOWN = 2.0
 """How long another worker may take to disown a message that was merely redelivered to this one."""
 
 SECONDS_TO_LIVE = 86_400.0
 """Age at which an entry is deleted: its worker is dead, and its messages will not be redelivered."""
+
+IN_GROUP: Final = -1
+"""Stands for the crashes of a suspect that runs in a group of several; an older release counts on from it."""
 
 LONGEST_PAUSE = 10.0
 """Maximum seconds before the table is opened again after an error."""
@@ -48,48 +53,12 @@ OUTAGE_PAUSES: Final = wait_random(0.5, 1.0)
 """Between two tries to write an entry; no message is started before it is written."""
 
 
-class SharedExclusiveLock:
-    """A lock with shared and exclusive holders; waiting exclusive holders take precedence."""
-
-    def __init__(self) -> None:
-        self._shared = self._exclusive = 0
-        self._turn = asyncio.Lock()
-        self._no_shared, self._no_exclusive = asyncio.Event(), asyncio.Event()
-        self._no_shared.set()
-        self._no_exclusive.set()
-
-    @asynccontextmanager
-    async def shared(self) -> AsyncIterator[None]:
-        while self._exclusive:
-            await self._no_exclusive.wait()
-        self._shared += 1
-        self._no_shared.clear()
-        try:
-            yield
-        finally:
-            self._shared -= 1
-            if not self._shared:
-                self._no_shared.set()
-
-    @asynccontextmanager
-    async def exclusive(self) -> AsyncIterator[None]:
-        self._exclusive += 1
-        self._no_exclusive.clear()
-        try:
-            async with self._turn:
-                await self._no_shared.wait()
-                yield
-        finally:
-            self._exclusive -= 1
-            if not self._exclusive:
-                self._no_exclusive.set()
-
-
 @dataclass(frozen=True, slots=True)
 class WorkRecord:
     """The messages that one worker processes: by id, how many workers they had crashed before.
 
-    None for messages that are processed concurrently with others: a crash then proves nothing.
+    None for messages that run beside any others, `IN_GROUP` for suspects in a group of several: which of them
+    caused a crash is then unknown.
     """
 
     crashes: Mapping[str, int | None] = field(default_factory=dict)
@@ -106,8 +75,15 @@ class WorkRecord:
             raise ValueError("expected an object of integers")
         return cls(read)
 
-    def without(self, id: str) -> WorkRecord:
-        return WorkRecord({other: n for other, n in self.crashes.items() if other != id})
+    def without(self, ids: Set[str]) -> WorkRecord:
+        return WorkRecord({id: n for id, n in self.crashes.items() if id not in ids})
+
+    def largest_group(self, id: str) -> float:
+        """How many suspects the message may be among when it is processed again."""
+        crashes = self.crashes[id]
+        if crashes == IN_GROUP:
+            return ceil(sum(n == IN_GROUP for n in self.crashes.values()) / 2)
+        return inf if crashes is None else 1
 
 
 class CrashRecord:
@@ -121,7 +97,7 @@ class CrashRecord:
         broker: Broker,
         producers: ProducerPool,
         topic: str,
-        lock: SharedExclusiveLock,
+        isolation: Isolation,
         *,
         clock: Callable[[], float] = time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -129,11 +105,14 @@ class CrashRecord:
         self._broker = broker
         self._producers = producers
         self.topic = topic
-        self._lock = lock
+        self._isolation = isolation
         self._clock = clock
         self._sleep = sleep
         self._name = str(uuid4())
         self._others: dict[str, WorkRecord] = {}
+        self._absolved: dict[str, set[str]] = {}
+        self._rewritten: set[str] = set()
+        self._held = 0
         self._processing: dict[object, tuple[str, int | None]] = {}
         self._published: set[object] = set()
         self._disowned: set[object] = set()
@@ -174,6 +153,7 @@ class CrashRecord:
         if tasks:
             with suppress(BrokerError):
                 await self._producers.send(self.topic, b"", key=self._name)
+            await self._rewrite()
 
     @asynccontextmanager
     async def working_on(self, id: str, ended: Callable[[], bool] = lambda: True) -> AsyncIterator[int]:
@@ -182,29 +162,50 @@ class CrashRecord:
         Afterwards it is no suspect any more, unless it has not `ended` and is processed again.
         """
         if self._is_suspect(id):
-            async with self._recorded(id, None):
-                await self._sleep(SECONDS_TO_DISOWN)
+            with self._isolation.undecided():
+                async with self._recorded(id, None):
+                    await self._sleep(SECONDS_TO_DISOWN)
         if not self._is_suspect(id):
-            async with self._lock.shared(), self._recorded(id, None):
-                yield 0
+            await self._until_all_may_run()
+            with self._isolation.other():
+                async with self._recorded(id, None):
+                    yield 0
             return
-        async with self._lock.exclusive():
-            before = (record.crashes.get(id) for record in self._others.values())
-            crashes = max((n + 1 for n in before if n is not None), default=0)
-            async with self._recorded(id, crashes):
+        records = [record for record in self._others.values() if id in record.crashes]
+        crashes = max(IN_GROUP if (n := record.crashes[id]) is None else n for record in records) + 1
+        async with self._isolation.suspect(min(record.largest_group(id) for record in records)) as size:
+            async with self._recorded(id, crashes if size == 1 else IN_GROUP):
                 yield crashes
             if ended():
-                await self._absolve(id)
+                self._absolve(id)
+
+    @property
+    def why_holding(self) -> str | None:
+        """Why a message waits for suspects and no other must be received; None if none waits."""
+        return self._isolation.why if self._held else None
+
+    async def until_not_holding(self) -> None:
+        """Wait until another message may be received."""
+        await self._isolation.until_over()
+
+    async def _until_all_may_run(self) -> None:
+        self._held += 1
+        try:
+            await self._isolation.until_over()
+        finally:
+            self._held -= 1
 
     def _is_suspect(self, id: str) -> bool:
         return any(id in record.crashes for record in self._others.values())
 
-    async def _absolve(self, id: str) -> None:
+    def _absolve(self, id: str) -> None:
         """Remove a message that did not crash this worker from the entries of dead workers."""
-        for name, record in list(self._others.items()):
+        for name, record in self._others.items():
             if id in record.crashes:
-                self._others[name] = without = record.without(id)
-                await self._send(name, without.encode() if without.crashes else b"")
+                self._absolved.setdefault(name, set()).add(id)
+                self._others[name] = record.without({id})
+                self._rewritten.add(name)
+                self._changed.set()
 
     @asynccontextmanager
     async def _recorded(self, id: str, crashes: int | None) -> AsyncIterator[None]:
@@ -238,6 +239,13 @@ class CrashRecord:
                 await self._send(self._name, self._record().encode())
             finally:
                 _resolve(written)
+            await self._rewrite()
+
+    async def _rewrite(self) -> None:
+        """Publish the entries of dead workers without the messages that were absolved here."""
+        while self._rewritten:
+            record = self._others.get(name := self._rewritten.pop(), WorkRecord())
+            await self._send(name, record.encode() if record.crashes else b"")
 
     def _record(self) -> WorkRecord:
         recorded: dict[str, int | None] = {}
@@ -298,6 +306,11 @@ class CrashRecord:
             if not entry.data and not self._closed:  # another worker took this one for dead
                 self._changed.set()
             return
+        if stale := record.crashes.keys() & self._absolved.get(name, set()):
+            self._absolved[name] -= stale  # if they come again, the worker is alive and processes them
+            record = record.without(stale)
+            self._rewritten.add(name)
+            self._changed.set()
         before = self._others.pop(name, WorkRecord()).crashes.keys()
         if entry.data:
             self._others[name] = record

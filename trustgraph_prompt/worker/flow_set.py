@@ -11,9 +11,10 @@ from functools import partial
 from trustgraph_prompt.broker import Broker, Consumer, topics
 from trustgraph_prompt.errors import BrokerError, ConfigError
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.worker.crash_record import CrashRecord, SharedExclusiveLock
+from trustgraph_prompt.worker.crash_record import CrashRecord
 from trustgraph_prompt.worker.dead_letters import record
 from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.isolation import Isolation
 from trustgraph_prompt.worker.loop import SECONDS_TO_GIVE_UP, FlowLoop
 from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.retry_broker import cancel_when_stopped, retry_until_stopped
@@ -58,8 +59,8 @@ class FlowSet:
         self._running: dict[str, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
-        # Separate locks: a request may wait for a text completion that is served by the same process.
-        self._requests, self._completions = SharedExclusiveLock(), SharedExclusiveLock()
+        # Separate: a request may wait for a text completion that is served by the same process.
+        self._requests, self._completions = Isolation(), Isolation()
 
     @property
     def flows(self) -> list[Flow]:
@@ -74,6 +75,14 @@ class FlowSet:
     def why_unserved(self, flow: Flow) -> str | None:
         """Why a flow does not receive requests; None if it does."""
         return self._waiting.get(_part(flow.name))
+
+    @property
+    def held(self) -> dict[str, str]:
+        """The flows that receive nothing while the process handles suspects, and why."""
+        records = {name: running.crash_record for name, running in self._running.items()}
+        return {
+            _part(name): why for name, record in records.items() if record and (why := record.why_holding)
+        }
 
     def change(self, flows: Iterable[Flow]) -> None:
         """Serve exactly these flows. Unchanged flows keep running.
@@ -122,9 +131,9 @@ class FlowSet:
         self._services.metrics.flow_started(flow.name)
         running = _Running(flow, provider.identity.model)
         if flow.input.persistent:
-            lock = self._completions if flow.input.kind == "text-completion" else self._requests
+            isolation = self._completions if flow.input.kind == "text-completion" else self._requests
             topic = topics.in_progress_topic(flow.input.topic, flow.input.subscription)
-            running.crash_record = CrashRecord(self._broker, self._services.producers, topic, lock)
+            running.crash_record = CrashRecord(self._broker, self._services.producers, topic, isolation)
         subscribe = partial(self._subscribe, running)
         services = self._services.of_flow(provider, running.crash_record)
         running.loop = FlowLoop(flow, subscribe, services, running.stopping)

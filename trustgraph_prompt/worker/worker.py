@@ -200,7 +200,7 @@ class Worker:
                 f"config entry {key}": f"rejected: {error}" for key, error in self._config.refused.items()
             }
         notes |= {f"provider of flow {name}": why for name, why in self._services.failing.items()}
-        return notes | self._lacking()
+        return notes | self._lacking() | self.flow_set.held
 
     def _lacking(self) -> dict[str, str]:
         """What the flows lack."""
