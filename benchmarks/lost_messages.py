@@ -4,8 +4,9 @@
 200. Exits with 1 if the slowest chunk takes more than three times the 99th percentile of the undisturbed.
 
 The worker replaces two of TrustGraph's extractors, each with 64 chunks in progress; the model takes 6 to 8
-seconds, and of one request it neither takes note nor is it heard: a lost request and a lost response look the
-same to the worker. A chunk is timed for each extractor, from its receipt to its acknowledgement.
+seconds. A completion is lost once: the next request for it is answered. It makes no difference to the worker
+whether the request or the response is lost. A chunk is timed for each extractor, from its receipt to its
+acknowledgement.
 """
 
 from __future__ import annotations
@@ -99,14 +100,14 @@ def work(url: str, chunks: int, done: Connection) -> None:
 
 
 def answer(url: str, place: Place, lost: int, requests: Synchronized[int], ready: Connection) -> None:
-    """The model, which loses one of so many completions, and counts its requests."""
+    """The model, which counts its requests, and loses one of so many completions, each only once."""
     client, topics = prompt_load.client(url), place.prompts
     answers = {
         kind: "\n".join(orjson.dumps(each).decode() for each in said) for kind, said in ANSWERS.items()
     }
     producer = client.create_producer(topics.completion_response, batching_enabled=False)
     consumer = client.subscribe(topics.completion_request, "model", receiver_queue_size=5000)
-    chance = random.Random(0)
+    chance, asked_again = random.Random(0), set[bytes]()
 
     def respond(id: str, text: str) -> None:
         response = {"error": None, "response": text, "in_token": 300, "out_token": 400, "end_of_stream": True}
@@ -115,7 +116,9 @@ def answer(url: str, place: Place, lost: int, requests: Synchronized[int], ready
     ready.send(True)
     while message := consumer.receive():
         requests.value += 1
-        if not lost or requests.value % lost:
+        if lost and not requests.value % lost and message.data() not in asked_again:
+            asked_again.add(message.data())
+        else:
             kind = "relationships" if b"predicate" in message.data() else "definitions"
             said = message.properties()["id"], answers[kind]
             threading.Timer(chance.uniform(*SECONDS), respond, said).start()

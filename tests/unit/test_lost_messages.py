@@ -277,17 +277,19 @@ def test_without_experience_a_lost_request_is_sent_again_after_four_minutes() ->
     run(main())
 
 
-@pytest.mark.parametrize("first", [Said(20.0, "slow"), Said(30.0, "slow")])
-def test_answer_that_comes_first_is_used_and_the_other_counts_as_paid(first: Said) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "answer"), [(20.0, 20.0, ("first", 20)), (40.0, 10.0, ("second", 25))]
+)
+def test_answer_that_comes_first_is_used_and_the_other_counts_as_paid(
+    first: float, second: float, answer: tuple[str, float]
+) -> None:
     async def main() -> None:
         discarded: list[tuple[Usage, str]] = []
-        service = after_learning(first, Said(20.0, "second"), learned=10.0)
-        provider = asking(service)
+        provider = asking(after_learning(Said(first, "first"), Said(second, "second"), learned=10.0))
         await learn(provider)
         call = replace(WHOLE, discarded=lambda usage, model: discarded.append((usage, model)))
 
-        heard = await hear(provider, call)
-        assert heard == ("slow", 20) if first.seconds == 20 else ("second", 30)
+        assert await hear(provider, call) == answer
         assert discarded == []
 
         await asyncio.sleep(60)
@@ -397,7 +399,7 @@ def test_lost_end_of_a_stream_comes_with_the_next_answer() -> None:
 def test_slow_stream_goes_on_beside_its_second_sending() -> None:
     async def main() -> None:
         slow = Said(6.0, "Hello, world.", pieces=2)
-        provider = asking(after_learning(slow, Said(60.0, "Hello, world.", pieces=2)))
+        provider = asking(after_learning(slow, *[Said(60.0, "Hello, world.", pieces=2)] * 2))
         await learn(provider)
 
         assert await hear(provider, CALL) == ("Hello, world.", 12)
@@ -413,6 +415,36 @@ def test_lost_end_of_a_stream_is_an_error_if_the_next_answer_is_another() -> Non
 
         with pytest.raises(ProviderUnavailable, match="a part of the answer was lost"):
             await hear(provider, CALL)
+
+    run(main())
+
+
+def test_request_that_is_lost_twice_is_sent_a_third_time_and_no_more() -> None:
+    async def main() -> None:
+        service = after_learning(*[Said(lost=True)] * 2, Said(2.0, "found"), *[Said(lost=True)] * 3)
+        provider = asking(service)
+        await learn(provider, 100)
+
+        assert await hear(provider) == ("found", 12)
+
+        await asyncio.sleep(60)
+        for _ in range(10):
+            provider.lost.answered(2.0)
+        provider.lost.sent()
+        with pytest.raises(ProviderUnavailable, match="no response"):
+            await hear(provider)
+        assert len(service.asked) == 106
+
+    run(main())
+
+
+def test_without_experience_a_request_is_sent_twice_at_most() -> None:
+    async def main() -> None:
+        provider = asking(service := Service(lambda number: Said(lost=True)))
+
+        with pytest.raises(ProviderUnavailable, match="no response"):
+            await hear(provider)
+        assert service.asked == [0, 240]
 
     run(main())
 

@@ -17,6 +17,9 @@ FACTOR = 1.5
 #: The part of a minute's requests that is sent again early; one may always be.
 SHARE = 0.02
 
+#: How often a request is sent.
+SENDINGS = 3
+
 MINUTE = 60.0
 
 
@@ -51,10 +54,14 @@ class LostMessages:
     @property
     def patience(self) -> float:
         """Seconds without a response after which a message counts as lost."""
+        return min(self._latest, self._early_patience)
+
+    @property
+    def _early_patience(self) -> float:
         answers = len(self._ordered)
         if not self._early or answers < EXPERIENCE:
-            return self._latest
-        return min(self._latest, max(self._least, FACTOR * self._ordered[(99 * answers - 1) // 100]))
+            return inf
+        return max(self._least, FACTOR * self._ordered[(99 * answers - 1) // 100])
 
     def sent(self) -> None:
         """Note that a request was sent for the first time."""
@@ -75,13 +82,17 @@ class LostMessages:
         """Note that a request was rejected because of a rate limit."""
         self._rate_limited = self.now()
 
-    def wait(self, silent: float, *, is_away: Callable[[], bool]) -> float:
-        """Seconds to go on waiting after so many without a response; 0 if the request is sent again now."""
-        patience = self.patience
+    def wait(self, silent: float, *, sendings: int = 1, is_away: Callable[[], bool]) -> float:
+        """Seconds to go on waiting after so many without a response; 0 if the request is sent again now.
+
+        `sendings` have been made. Those after the second are always early.
+        """
+        latest = self._latest if sendings == 1 else inf
+        patience = min(latest, self._early_patience) if sendings < SENDINGS else inf
         if silent < patience:
             return min(self._least, patience - silent)
-        if silent < self._latest and not self._may_be_early(is_away):
-            return min(self._least, self._latest - silent)
+        if silent < latest and not self._may_be_early(is_away):
+            return min(self._least, latest - silent)
         return 0.0
 
     def _may_be_early(self, is_away: Callable[[], bool]) -> bool:

@@ -1,11 +1,10 @@
-"""The answer to a request over topics, put together from the responses to one or two sendings of it."""
+"""The answer to a request over topics, put together from the responses to all sendings of it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.errors import (
@@ -29,8 +28,8 @@ log = logging.getLogger(__name__)
 class TopicAnswer:
     """Sends a request again if a message seems lost (`broker.protocol.Resending`), and joins the responses.
 
-    The sending that is answered first leads: its pieces are the answer. The whole answer to the other takes
-    its place if the leader fails or falls silent, and what was already given is the beginning of that answer.
+    The sending that is answered first leads: its pieces are the answer. The whole answer to another takes its
+    place if the leader fails or falls silent, and what was already given is the beginning of that answer.
     An answer that is not used is reported to the call as discarded. `failure` is the error of a sending,
     `error` is set once none is awaited any more.
     """
@@ -47,21 +46,22 @@ class TopicAnswer:
         self._is_away = is_away
         self._sendings: dict[str, _Sending] = {}
         self._leader: _Sending | None = None
+        self._last_sent = 0.0
 
     def sent(self, id: str) -> None:
         if self._sendings:
             log.info("no response, the request is sent again: %s", self._identity.place)
         else:
             self._lost.sent()
-        self._sendings[id] = _Sending(self._lost.now(), is_first=not self._sendings)
+        self._last_sent = self._lost.now()
+        self._sendings[id] = _Sending(self._last_sent, is_first=not self._sendings)
 
     def wait(self, silent: float) -> float | None:
         if self.failure is not None:
             left = self._lost.patience - silent
             return left if left > 0 else None
-        if len(self._sendings) > 1:
-            return inf
-        return self._lost.wait(silent, is_away=self._is_away)
+        silent = min(silent, self._lost.now() - self._last_sent)
+        return self._lost.wait(silent, sendings=len(self._sendings), is_away=self._is_away)
 
     def take(self, message: Message) -> Delta:
         """Take a response; returns what is new of the answer."""
