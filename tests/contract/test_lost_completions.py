@@ -11,8 +11,8 @@ from tests.support.brokers import every_broker
 from tests.support.deltas import CALL, heard, text_of
 from tests.support.trustgraph_services import completion_worker
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.llm import TopicProvider
-from trustgraph_prompt.llm.lost_messages import EXPERIENCE, LostMessages
+from trustgraph_prompt.llm import LostMessages, TopicProvider
+from trustgraph_prompt.llm.lost_messages import EXPERIENCE
 
 broker_kind = every_broker
 

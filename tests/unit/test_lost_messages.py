@@ -18,8 +18,7 @@ from trustgraph_prompt.broker import Message
 from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderRateLimit, ProviderUnavailable
-from trustgraph_prompt.llm import Call, Delta, TopicProvider
-from trustgraph_prompt.llm.lost_messages import LostMessages
+from trustgraph_prompt.llm import Call, Delta, LostMessages, TopicProvider
 
 WHOLE = replace(CALL, stream=False)
 

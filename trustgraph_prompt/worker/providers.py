@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.errors import FlowError
-from trustgraph_prompt.llm import Provider, TopicProvider, api_key
+from trustgraph_prompt.llm import LostMessages, Provider, TopicProvider, api_key
 from trustgraph_prompt.llm.api_key import ApiKey
-from trustgraph_prompt.llm.lost_messages import LostMessages
 from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
 
 Choice = tuple[ProviderChoice | TopicChoice | None, str | None]
