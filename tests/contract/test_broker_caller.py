@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -95,64 +96,75 @@ async def test_a_call_without_a_response_times_out(broker: Broker, topics: tuple
         await ask(caller, b"q", timeout=0.2)
 
 
-@pytest.mark.parametrize("first", [0, 1])
-async def test_of_two_requests_the_one_that_is_answered_first_counts(
-    broker: Broker, topics: tuple[str, str], first: int
+@dataclass
+class Twice:
+    """Has a request sent a second time after some seconds without a response, and gives up after more."""
+
+    seconds: float = 0.01
+    patience: float = 60.0
+    ids: list[str] = field(default_factory=list)
+    too_late: list[bytes] = field(default_factory=list)
+
+    def sent(self, id: str) -> None:
+        self.ids.append(id)
+
+    def wait(self, silent: float) -> float | None:
+        if len(self.ids) > 1:
+            return self.patience - silent if silent < self.patience else None
+        return max(0.0, self.seconds - silent)
+
+    def late(self, response: Message) -> None:
+        self.too_late.append(response.data)
+
+
+async def test_responses_to_both_sendings_of_a_request_are_heard(
+    broker: Broker, topics: tuple[str, str]
 ) -> None:
     requests = await broker.consumer(topics[0], "server")
     producer = await broker.producer(topics[1])
     caller = await broker.caller(*topics)
-    async with aclosing(caller.call(b"q", timeout=60, again=0.01)) as responses:
+    resending = Twice()
+    async with aclosing(caller.call(b"q", resending=resending)) as responses:
         hearing = asyncio.ensure_future(anext(responses))
         asked = [await requests.receive(), await requests.receive()]
-        ids = [request.properties["id"] for request in asked if request]
-        for answer, id in ((b"a", ids[first]), (b"late", ids[1 - first]), (b"b", ids[first])):
+        assert [(request.data, request.properties["id"]) for request in asked if request] == [
+            (b"q", id) for id in resending.ids
+        ]
+        for answer, id in zip((b"a", b"b", b"c"), [*resending.ids, resending.ids[0]], strict=True):
             await producer.send(answer, properties={"id": id})
-        assert [(await hearing).data, (await anext(responses)).data] == [b"a", b"b"]
-    assert [request.data for request in asked if request] == [b"q", b"q"]
-    assert len(set(ids)) == 2
+        heard = [await hearing, await anext(responses), await anext(responses)]
+    assert [message.data for message in heard] == [b"a", b"b", b"c"]
+    assert len(set(resending.ids)) == 2
 
 
-@pytest.mark.parametrize("failing", [0, 1])
-async def test_of_two_one_that_failed_leaves_the_other_its_time(
-    broker: Broker, topics: tuple[str, str], failing: int
-) -> None:
-    requests = await broker.consumer(topics[0], "server")
-    producer = await broker.producer(topics[1])
-    caller = await broker.caller(*topics)
-    calling = caller.call(b"q", timeout=60, again=0.01, failed=lambda data: data == b"no")
-    async with aclosing(calling) as responses:
-        hearing = asyncio.ensure_future(anext(responses))
-        asked = [await requests.receive(), await requests.receive()]
-        ids = [request.properties["id"] for request in asked if request]
-        await producer.send(b"no", properties={"id": ids[failing]})
-        await asyncio.sleep(0.2)
-        assert not hearing.done()
-        await producer.send(b"slow", properties={"id": ids[1 - failing]})
-        assert (await hearing).data == b"slow"
-
-
-async def test_where_one_failed_and_the_other_is_silent_the_failure_is_heard(
+async def test_response_that_comes_after_a_call_was_sent_twice_is_not_missed(
     broker: Broker, topics: tuple[str, str]
 ) -> None:
     requests = await broker.consumer(topics[0], "server")
     producer = await broker.producer(topics[1])
     caller = await broker.caller(*topics)
-    async with aclosing(caller.call(b"q", timeout=1, again=0.01, failed=lambda data: True)) as responses:
+    resending = Twice()
+    async with aclosing(caller.call(b"q", resending=resending)) as responses:
         hearing = asyncio.ensure_future(anext(responses))
-        _, second = await requests.receive(), await requests.receive()
-        assert second
-        await producer.send(b"no", properties={"id": second.properties["id"]})
-        assert (await hearing).data == b"no"
+        assert await requests.receive()
+        assert await requests.receive()
+        await producer.send(b"a", properties={"id": resending.ids[1]})
+        assert (await hearing).data == b"a"
+    await producer.send(b"late", properties={"id": resending.ids[0]})
+    async with asyncio.timeout(30):
+        while not resending.too_late:
+            await asyncio.sleep(0.01)
+    assert resending.too_late == [b"late"]
 
 
-async def test_a_call_that_was_sent_again_times_out_when_its_time_is_over(
-    broker: Broker, topics: tuple[str, str]
+@pytest.mark.parametrize(("timeout", "patience"), [(0.2, 60.0), (60.0, 0.2)])
+async def test_call_that_was_sent_again_times_out(
+    broker: Broker, topics: tuple[str, str], timeout: float, patience: float
 ) -> None:
     caller = await broker.caller(*topics)
     requests = await broker.consumer(topics[0], "server")
-    with pytest.raises(CallTimeout, match="in 0"):
-        async for _ in caller.call(b"q", timeout=0.2, again=0.05):
+    with pytest.raises(CallTimeout, match=f"in {timeout:g} s"):
+        async for _ in caller.call(b"q", timeout=timeout, resending=Twice(patience=patience)):
             pass
     assert await requests.receive()
     assert await requests.receive()

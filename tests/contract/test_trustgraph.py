@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.trustgraph_place import Place, template, until
 from tests.support.trustgraph_services import Completion
+from trustgraph_prompt.broker.topics import resolve
 from trustgraph_prompt.llm import Limits
 
 ANSWER = "trustgraph_prompt.worker.config.trustgraph_client.SECONDS_FOR_AN_ANSWER"
@@ -343,7 +344,7 @@ async def test_what_was_received_before_the_worker_stops_is_answered(
 async def test_a_slow_completion_counts_although_the_second_asking_meets_a_rate_limit(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.config.trustgraph_flows.SECONDS_TO_ANOTHER", 0.2)
+    monkeypatch.setattr("trustgraph_prompt.worker.config.trustgraph_flows.SECONDS_TO_ANOTHER", 1.0)
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
     await place.config.start_flow("f", place.topics())
     slow = asyncio.Event()
@@ -351,7 +352,7 @@ async def test_a_slow_completion_counts_although_the_second_asking_meets_a_rate_
     def script(request: dict[str, Any]) -> Completion:
         if len(worker.requests) == 1:
             return Completion("slow", once=slow)
-        asyncio.get_running_loop().call_later(0.5, slow.set)
+        asyncio.get_running_loop().call_later(0.1, slow.set)
         return Completion(error=("too-many-requests", "slow down"))
 
     worker = await place.answer(script=script)
@@ -378,3 +379,43 @@ async def test_a_completion_that_was_lost_is_asked_for_once_more(
 
     assert response["text"] == "Say x"
     assert len(worker.requests) == 2
+
+
+async def test_tokens_of_an_answer_that_came_second_are_counted(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.config.trustgraph_flows.SECONDS_TO_ANOTHER", 0.2)
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    slow = asyncio.Event()
+
+    def script(request: dict[str, Any]) -> Completion:
+        return Completion("slow", once=slow) if len(worker.requests) == 1 else Completion("quick")
+
+    worker = await place.answer(script=script)
+    metrics = (await place.work()).worker.metrics
+    [response] = await (await place.hear()).ask("say", text="x")
+    assert response["text"] == "quick"
+    slow.set()
+
+    def value(name: str, **labels: str) -> float | None:
+        labels = {"flow": "default/f", "prompt": "say", "model": "stand-in", **labels}
+        return metrics.registry.get_sample_value(f"trustgraph_prompt_{name}", labels)
+
+    await until(lambda: value("calls_total", why="resent") == 1)
+    for reason in ("success", "discarded"):
+        assert value("tokens_total", reason=reason, direction="in") == 10
+        assert value("tokens_total", reason=reason, direction="out") == 5
+
+
+async def test_seconds_after_which_a_request_is_sent_again_are_a_metric(place: Place) -> None:
+    await place.config.start_flow("f", place.topics())
+    metrics = (await place.work()).worker.metrics
+    queue = resolve(place.topics()["text-completion-request"])
+
+    [line] = [line for line in metrics.text().decode().split("\n") if "_resend_after_seconds{" in line]
+    assert queue in line
+    assert line.endswith(" 240.0")
+
+    await place.config.stop_flow("f")
+    await until(lambda: "_resend_after_seconds{" not in metrics.text().decode())

@@ -9,6 +9,7 @@ import pytest
 from tests.support.deltas import CALL, heard
 from trustgraph_prompt import errors, wire
 from trustgraph_prompt.broker import Message as Letter
+from trustgraph_prompt.broker.protocol import Resending
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,
@@ -54,11 +55,15 @@ class Answering:
         self.left = False
         self.asked: list[bytes] = []
 
-    async def call(self, data: bytes, **how: object) -> AsyncGenerator[Letter, None]:
+    async def call(
+        self, data: bytes, *, resending: Resending | None = None, **how: object
+    ) -> AsyncGenerator[Letter, None]:
+        assert resending is not None
         self.asked.append(data)
+        resending.sent("a")
         try:
             for response in self.responses:
-                yield Letter(response, "t", "1")
+                yield Letter(response, "t", "1", properties={"id": "a"})
             if self.error is not None:
                 raise self.error
         finally:

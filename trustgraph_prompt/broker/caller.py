@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from itertools import count
 from typing import Any
@@ -12,7 +12,15 @@ from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.listen import listen
-from trustgraph_prompt.broker.protocol import Broker, Caller, Consumer, Message, Producer, Reader
+from trustgraph_prompt.broker.protocol import (
+    Broker,
+    Caller,
+    Consumer,
+    Message,
+    Producer,
+    Reader,
+    Resending,
+)
 from trustgraph_prompt.broker.shutdown import Shutdown, run_all, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable, CallTimeout
 
@@ -26,7 +34,7 @@ class TopicCaller:
         self._address = address
         self._name = uuid4().hex
         self._numbers = count(1)
-        self._calls: dict[str, _Mailbox] = {}
+        self._calls: dict[str, _Mailbox | _Late] = {}
         self._failure: BrokerError | None = None
         self._shutdown = Shutdown(lambda: run_all([self._stop_receiving, producer.close]))
         self._receiving = asyncio.create_task(self._receive(), name=f"responses to {producer.topic}")
@@ -57,27 +65,30 @@ class TopicCaller:
         *,
         properties: Mapping[str, str] | None = None,
         timeout: float = 600.0,
-        again: float | None = None,
-        failed: Callable[[bytes], bool] | None = None,
+        resending: Resending | None = None,
     ) -> AsyncGenerator[Message, None]:
         clock = asyncio.get_running_loop().time
-        deadline = clock() + timeout
-        waits = [timeout] if again is None or again >= timeout else [again, timeout - again]
         responses = _Mailbox()
         ids: list[str] = []
+
+        async def send() -> None:
+            ids.append(id := self._register(responses))
+            if resending is not None:
+                resending.sent(id)
+            await self._send(data, {**(properties or {}), "id": id})
+
         try:
-            response = None
-            while response is None and waits:
-                ids.append(self._register(responses))
-                await self._send(data, {**(properties or {}), "id": ids[-1]})
-                response = await responses.next(waits.pop(0))
-            if response is not None and len(ids) > 1 and failed is not None and failed(response.data):
-                response = await responses.next(deadline - clock()) or response
-            answered = response and response.properties["id"]
-            while response is not None:
-                if response.properties["id"] == answered:
+            await send()
+            heard = clock()
+            while (left := heard + timeout - clock()) > 0:
+                wait = left if resending is None else resending.wait(timeout - left)
+                if wait is None:
+                    break
+                if wait == 0:
+                    await send()
+                elif response := await responses.next(min(wait, left)):
                     yield response
-                response = await responses.next(timeout)
+                    heard = clock()
             raise CallTimeout(
                 f"{self._address}: no response from {self._producer.topic} in {timeout:g} s; "
                 "check /readyz of the worker that should answer"
@@ -85,6 +96,15 @@ class TopicCaller:
         finally:
             for id in ids:
                 del self._calls[id]
+            if resending is not None and len(ids) > 1:
+                self._take_late(ids, resending, timeout)
+
+    def _take_late(self, ids: Sequence[str], resending: Resending, seconds: float) -> None:
+        """Give late responses to these ids to `resending`."""
+        forget_later = asyncio.get_running_loop().call_later
+        for id in ids:
+            self._calls[id] = _Late(resending)
+            forget_later(seconds, self._calls.pop, id, None)
 
     def _register(self, responses: _Mailbox) -> str:
         """Return a new request id, whose responses go to `responses`. Raises `BrokerClosed`."""
@@ -163,6 +183,17 @@ class _Mailbox:
     def _wake(self) -> None:
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
+
+
+class _Late:
+    """Takes the responses to a call that has ended."""
+
+    def __init__(self, resending: Resending) -> None:
+        self._resending = resending
+
+    def put(self, response: Message | BrokerError) -> None:
+        if isinstance(response, Message):
+            self._resending.late(response)
 
 
 class CallerPool:

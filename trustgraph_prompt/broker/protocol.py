@@ -18,7 +18,7 @@ second and apply to shared subscriptions of persistent topics only; others get t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
@@ -165,6 +165,19 @@ class Table(Protocol):
         """Close; `changes()` ends. Idempotent."""
 
 
+class Resending(Protocol):
+    """Decides when the request of one call is sent again, and takes the responses that come too late."""
+
+    def sent(self, id: str) -> None:
+        """Note that the request is sent under this id."""
+
+    def wait(self, silent: float) -> float | None:
+        """Seconds to go on waiting after so many without a response; 0 to send again, None to give up."""
+
+    def late(self, response: Message) -> None:
+        """Take a response that came after the call had ended. Raises nothing."""
+
+
 class Caller(Protocol):
     """Sends requests on one topic and receives the responses on another, matched by id (TrustGraph's RPC).
 
@@ -182,16 +195,14 @@ class Caller(Protocol):
         *,
         properties: Mapping[str, str] | None = None,
         timeout: float = 600.0,
-        again: float | None = None,
-        failed: Callable[[bytes], bool] | None = None,
+        resending: Resending | None = None,
     ) -> AsyncGenerator[Message, None]:
         """Send `data` with a new property `id`; yields the responses with the same `id`, in order.
 
-        The caller decides which response is the last and leaves the iteration (`aclosing`). Without a
-        response in `again` seconds, the request is sent once more under another id, as it may be lost or
-        slow; the responses are those of the request that is answered first. If `failed` is true for the data
-        of that response, the other request gets the rest of the time. Raises `CallTimeout` after `timeout`
-        seconds without a response.
+        The caller decides which response is the last and leaves the iteration (`aclosing`). `resending` may
+        have the request sent again, each time under another id; the responses to all of them are yielded, and
+        those to the others are still taken for `timeout` seconds after the call. Raises `CallTimeout` after
+        `timeout` seconds without a response.
         """
 
     async def close(self) -> None:

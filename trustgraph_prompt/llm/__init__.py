@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.complete.completer import Response
 from trustgraph_prompt.llm.limiter import Limiter
+from trustgraph_prompt.llm.lost_messages import LostMessages
 from trustgraph_prompt.llm.provider import Provider
 from trustgraph_prompt.llm.rate_limits import Limits
 from trustgraph_prompt.llm.records import (
@@ -38,6 +39,7 @@ __all__ = [
     "ImageBlock",
     "Limiter",
     "Limits",
+    "LostMessages",
     "Message",
     "OpenAIProvider",
     "Provider",

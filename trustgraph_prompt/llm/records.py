@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -155,6 +155,8 @@ class Call:
     answers are not validated here. If the last message is the assistant's, it is the beginning of the answer,
     for providers with `prefill`. `stream` says whether the answer comes over the wire in pieces. `labels`
     (prompt id and the like) are for observers and for the scripted provider; servers do not receive them.
+    `discarded` is called with the usage and the model of each answer to the call that is paid for and not
+    used, which may be after the call has ended.
     """
 
     messages: Sequence[Message]
@@ -165,6 +167,7 @@ class Call:
     schema_in_words: bool = True
     stream: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
+    discarded: Callable[[Usage, str], None] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)

@@ -112,14 +112,6 @@ def delta(response: TextCompletionResponse, text: str, model: str | None = None)
     )
 
 
-def has_failed(response: bytes) -> bool:
-    """Whether a response reports an error, or is malformed."""
-    try:
-        return TextCompletionResponse.decode(response).error is not None
-    except RequestError:
-        return True
-
-
 def error(cause: ProviderError) -> Error:
     """Convert a provider's error to the error of a response."""
     if isinstance(cause, ProviderRateLimit):

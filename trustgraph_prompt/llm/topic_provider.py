@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import (
     BrokerError,
+    CallTimeout,
     MessageTooLarge,
     ProviderInvalidRequest,
-    ProviderInvalidResponse,
     ProviderUnavailable,
-    RequestError,
 )
 from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.llm import topic_messages
 from trustgraph_prompt.llm.complete import Completer
-from trustgraph_prompt.llm.provider import ProviderWrapper
+from trustgraph_prompt.llm.lost_messages import LostMessages
+from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta, Identity
-from trustgraph_prompt.wire import TextCompletionResponse
+from trustgraph_prompt.llm.topic_answer import TopicAnswer
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Caller
@@ -32,9 +34,8 @@ class TopicProvider(Completer):
     TrustGraph's workers only receive the system message, the prompt and the schema of a call, choose the
     model themselves, and give no finish reason. `model` is the model where no response names one, `place` the
     broker and topic. `timeout` is how many seconds may pass without a response; our worker receives it, and
-    begins no answer later than that. After `again` seconds without a response the request is sent once more,
-    and a response to the first is still accepted: TrustGraph's workers lose requests that meet a rate limit,
-    while others are only slow. `thinking` is as in `Completer`.
+    begins no answer later than that. `lost` decides when a request without a response is sent again, and may
+    ask `is_away(place, model)`; without it none is. `thinking` is as in `Completer`.
     """
 
     prefill = False
@@ -46,13 +47,15 @@ class TopicProvider(Completer):
         model: str | None = None,
         place: str = "",
         timeout: float = 600.0,
-        again: float | None = None,
+        lost: LostMessages | None = None,
+        is_away: Callable[[str, str], bool | None] = lambda place, model: False,
         thinking: Notation | None = None,
     ) -> None:
         self.identity = Identity("topic", model or "", place)
+        self.lost = lost or LostMessages(early=False)
         self._caller = caller
         self._timeout = timeout
-        self._again = again
+        self._is_away = is_away
         self.thinking = None if thinking is None else notation(*thinking)
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
@@ -65,30 +68,27 @@ class TopicProvider(Completer):
             request = topic_messages.request(call, self._timeout).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
-        model, text = self.identity.model or None, _ResponseText()
+        answer = TopicAnswer(call, self.identity, self.lost, partial(self._model_is_away, call))
         try:
-            calling = self._caller.call(
-                request, timeout=self._timeout, again=self._again, failed=topic_messages.has_failed
-            )
+            calling = self._caller.call(request, timeout=self._timeout, resending=answer)
             async with aclosing(calling) as responses:
                 async for message in responses:
-                    response = TextCompletionResponse.decode(message.data)
-                    delta = topic_messages.delta(response, text.take(response), model)
-                    model = None  # named once
+                    delta = answer.take(message)
                     if delta != Delta():
                         yield delta
-                    if response.error is not None:
-                        raise topic_messages.cause(response.error, response.retry_after)
-                    if response.end_of_stream or not call.stream:
-                        if response.response is None and not text.length:
-                            raise ProviderInvalidResponse("no response: neither an answer nor an error")
+                    if answer.error is not None:
+                        raise answer.error
+                    if answer.has_ended:
                         return
-        except RequestError as error:
-            raise ProviderInvalidResponse(str(error)) from error
         except MessageTooLarge as error:
             raise ProviderInvalidRequest(str(error)) from error
         except BrokerError as error:
+            if answer.failure is not None and isinstance(error, CallTimeout):
+                raise answer.failure from None
             raise ProviderUnavailable(str(error), loggable=str(error)) from error
+
+    def _model_is_away(self, call: Call) -> bool:
+        return bool(self._is_away(self.identity.place, call.config.model or self.identity.model))
 
     async def close(self) -> None:
         """Do nothing: the caller is not ours."""
@@ -105,24 +105,13 @@ class WholeAnswers(ProviderWrapper):
         return self.provider.stream(replace(call, stream=False))
 
 
-class _ResponseText:
-    """Joins the text of responses, of which a topic may lose or repeat some."""
+class CountingDiscarded(ProviderWrapper):
+    """A provider wrapper that calls `discarded` with the usage and model of answers that are not used."""
 
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self.length = 0
+    def __init__(self, provider: Provider, discarded: Callable[[Usage, str], None]) -> None:
+        super().__init__(provider)
+        self._discarded = discarded
 
-    def take(self, response: TextCompletionResponse) -> str:
-        """Return the new text of a response. Raises `ProviderUnavailable` if text before it is missing."""
-        piece, at = response.response or "", response.at
-        if at is not None and at != self.length:
-            repeated = "".join(self._pieces)[at : at + len(piece)]
-            if at > self.length or not piece.startswith(repeated):
-                raise ProviderUnavailable(
-                    "a part of the answer was lost, or the worker began another: "
-                    f"received {self.length} characters, the next response starts at {at}"
-                )
-            piece = piece[len(repeated) :]
-        self._pieces.append(piece)
-        self.length += len(piece)
-        return piece
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        """Stream the answer of the wrapped provider."""
+        return self.provider.stream(replace(call, discarded=self._discarded))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Literal
 
 from trustgraph_prompt.broker import topics
@@ -98,16 +99,16 @@ class ProviderChoice:
 class TopicChoice:
     """A text-completion worker, called over topics. `model` is its name if its answers contain none.
 
-    After `timeout` seconds without a response a call fails, and is retried. After `again` seconds the request
-    is sent once more, without giving up the first. `counts`: the worker sends the position of each piece of
-    an answer, as ours does, so that a lost one is noticed.
+    After `timeout` seconds without a response a call fails, and is retried. After `again` seconds at the
+    latest the request is sent once more, without giving up the first. `counts`: the worker sends the position
+    of each piece of an answer, as ours does, so that a lost one is noticed.
     """
 
     request: str
     response: str
     model: str | None = None
     timeout: float = 600.0
-    again: float | None = None
+    again: float = inf
     counts: bool = True
     thinking: Notation | None = None
 

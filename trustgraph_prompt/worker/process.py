@@ -86,7 +86,8 @@ class Service:
         self.circuits.changed = self._show_model
         self._callers = CallerPool()
         place = address(self.broker) if isinstance(self.broker, str) else ""
-        self._providers = Providers(self.provider, self._callers, place, self._wrap)
+        self._providers = Providers(self.provider, self._callers, place, self._wrap, self.circuits.is_away)
+        self.metrics.calls.over_topics = self._providers.over_topics
         for flow in self.flows:
             self._providers.check(flow)
 

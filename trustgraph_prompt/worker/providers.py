@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.errors import FlowError
-from trustgraph_prompt.llm import Provider, TopicProvider, api_key
+from trustgraph_prompt.llm import LostMessages, Provider, TopicProvider, api_key
 from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
 
@@ -18,7 +19,8 @@ class Providers:
     """The providers of the flows. Flows with the same choice share one until the last of them has ended.
 
     `default(model)` is the provider of flows that choose none. `wrap` adds limits and metrics to the provider
-    of a flow. `broker` is the address of the broker of `callers`.
+    of a flow. `broker` is the address of the broker of `callers`. `is_away` says whether the model at a place
+    is unavailable.
     """
 
     def __init__(
@@ -27,11 +29,13 @@ class Providers:
         callers: CallerPool,
         broker: str,
         wrap: Callable[[Flow, Provider], Provider],
+        is_away: Callable[[str, str], bool | None] = lambda place, model: False,
     ) -> None:
         self._default = default
         self._callers = callers
         self._broker = broker
         self._wrap = wrap
+        self._is_away = is_away
         self._shared: dict[Choice, _Shared] = {}
 
     def of(self, flow: Flow) -> Provider:
@@ -60,6 +64,11 @@ class Providers:
         for shared in self._shared.values():
             await shared.provider.close()
 
+    def over_topics(self) -> list[TopicProvider]:
+        """The providers that are called over topics."""
+        providers = (shared.provider for shared in self._shared.values())
+        return [provider for provider in providers if isinstance(provider, TopicProvider)]
+
     def _get(self, flow: Flow) -> _Shared:
         choice = flow.provider, flow.model
         if choice not in self._shared:
@@ -69,12 +78,14 @@ class Providers:
     def _create(self, flow: Flow) -> Provider:
         match flow.provider:
             case TopicChoice() as choice:
+                keeps_all = topics.is_persistent(choice.request) and topics.is_persistent(choice.response)
                 return TopicProvider(
                     self._callers.between(choice.request, choice.response),
                     model=choice.model,
                     place=f"{self._broker} {choice.request}".strip(),
                     timeout=choice.timeout,
-                    again=choice.again,
+                    lost=LostMessages(latest=choice.again, early=not keeps_all),
+                    is_away=self._is_away,
                     thinking=choice.thinking,
                 )
             case ProviderChoice() as choice:

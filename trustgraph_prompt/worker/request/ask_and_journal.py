@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from trustgraph_prompt.ask import Listen, ask
 from trustgraph_prompt.llm import Provider, RetryPolicy
+from trustgraph_prompt.llm.topic_provider import CountingDiscarded
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.config.source import VERSION_CHARACTERS
-from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.messages.answer_record import is_unusable
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
@@ -45,6 +47,8 @@ async def ask_into_journal(
     published = request.published
     if published is not None and budget.seconds is not None:
         published -= min(SECONDS_TO_ANSWER, budget.seconds / 10)
+    if isinstance(flow.provider, TopicChoice):
+        provider = CountingDiscarded(provider, partial(services.metrics.discarded, flow, prompt.id))
     with logs.about(prompt=prompt.id), services.tracing.asking(prompt) as record_result:
         outcome = await ask(
             prompt,

@@ -172,7 +172,7 @@ class _Verbatim(ProviderWrapper):
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         config = self._theirs.config.at_most(call.config.answer_limit)
         labels = self._theirs.labels if self._direct else {**self._theirs.labels, **call.labels}
-        theirs = replace(self._theirs, config=config, labels=labels)
+        theirs = replace(self._theirs, config=config, labels=labels, discarded=call.discarded)
         deltas = _begun_in_time(self.provider.stream(theirs), self._seconds_left())
         async with aclosing(deltas):
             async for delta in deltas:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from trustgraph_prompt.errors import ProviderError
-from trustgraph_prompt.llm import Call, Delta, Limits, Provider
+from trustgraph_prompt.llm import Call, Delta, Limits, Provider, TopicProvider
 from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.worker.telemetry.series import Series, SeriesRegistry
 
@@ -46,6 +46,11 @@ class CallMetrics:
         self.shown: list[tuple[Gauge, Callable[[], float]]] = []
         """Gauges that are set from the worker's state when the metrics are rendered."""
         self._away = gauge("model_away", "1 while requests wait for an unavailable model", "server", "model")
+        self._resend_after = gauge(
+            "resend_after_seconds", "How long a request waits before it is sent again", "server", "model"
+        )
+        self.over_topics: Callable[[], Iterable[TopicProvider]] = tuple
+        """The providers whose requests may be sent again."""
         self.pauses = Counter(
             prefix + "rate_limit_pauses", "Pauses that servers asked for", registry=registry
         )
@@ -54,6 +59,13 @@ class CallMetrics:
         """Show the waiting calls and the pauses of these limits."""
         limits.on_pause = self._paused
         self.shown = [(self._waiting, lambda: limits.waiting), (self._pause, lambda: limits.pause)]
+
+    def show_patience(self) -> None:
+        """Show how long the requests of each provider over topics wait now."""
+        self._resend_after.clear()
+        for provider in self.over_topics():
+            identity = provider.identity
+            self._resend_after.labels(identity.place, identity.model).set(provider.lost.patience)
 
     def away(self, server: str, model: str, is_away: bool | None) -> None:
         """Show whether a model is unavailable; None removes it."""

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Rejected, Repaired
+from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.answer_record import was_completed
 from trustgraph_prompt.worker.telemetry.call_metrics import SECONDS, CallMetrics
 from trustgraph_prompt.worker.telemetry.health import Health
@@ -180,17 +182,27 @@ class Metrics:
             self._read[flow, prompt, stage, read.reason.value].inc()
             self._read_seconds[flow, prompt, stage].observe(read.seconds)
         for call in outcome.calls:
-            model = self._model_label(call.model or "")
-            self._calls[flow, prompt, model, call.why].inc()
-            self._tokens[flow, prompt, model, "in", reason].inc(call.usage.prompt_tokens or 0)
-            self._tokens[flow, prompt, model, "out", reason].inc(call.usage.completion_tokens or 0)
-            if call.cost is not None:
-                self._cost[flow, prompt, model].inc(call.cost)
+            self._count_call(flow, prompt, call.model or "", call.why, reason, call.usage, call.cost)
         for number, one in enumerate(outcome.passes, 2):
             self._pass_objects[flow, prompt, str(number)].inc(len(one.value))
             self._pass_tokens[flow, prompt, str(number)].inc(one.usage.tokens)
             if one.cost is not None:
                 self._pass_cost[flow, prompt, str(number)].inc(one.cost)
+
+    def discarded(self, flow: Flow, prompt: str, usage: Usage, model: str) -> None:
+        """Count an answer that was paid for and not used."""
+        cost = None if flow.price is None else flow.price.of(usage)
+        self._count_call(flow.name, prompt, model, "resent", "discarded", usage, cost)
+
+    def _count_call(
+        self, flow: str, prompt: str, model: str, why: str, reason: str, usage: Usage, cost: float | None
+    ) -> None:
+        model = self._model_label(model)
+        self._calls[flow, prompt, model, why].inc()
+        self._tokens[flow, prompt, model, "in", reason].inc(usage.prompt_tokens or 0)
+        self._tokens[flow, prompt, model, "out", reason].inc(usage.completion_tokens or 0)
+        if cost is not None:
+            self._cost[flow, prompt, model].inc(cost)
 
     def _count_judged(self, flow: str, prompt: str, version: str, verdict: str, count: int) -> None:
         before = len(self._judged)
@@ -310,6 +322,7 @@ class Metrics:
         """Set what depends on the worker's state, which the rendering thread must not access."""
         for gauge, function in (*self._shown, *self.calls.shown):
             gauge.set(function())
+        self.calls.show_patience()
         self.registry.remove_left()
 
 

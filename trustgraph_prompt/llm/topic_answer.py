@@ -1,0 +1,167 @@
+"""The answer to a request over topics, put together from the responses to all sendings of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from trustgraph_prompt.errors import (
+    ProviderError,
+    ProviderInvalidResponse,
+    ProviderRateLimit,
+    ProviderUnavailable,
+    RequestError,
+)
+from trustgraph_prompt.llm import topic_messages
+from trustgraph_prompt.llm.lost_messages import LostMessages
+from trustgraph_prompt.llm.records import Call, Delta, Identity
+from trustgraph_prompt.wire import TextCompletionResponse
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.broker import Message
+
+log = logging.getLogger(__name__)
+
+
+class TopicAnswer:
+    """Sends a request again if a message seems lost (`broker.protocol.Resending`), and joins the responses.
+
+    The sending that is answered first leads: its pieces are the answer. The whole answer to another takes its
+    place if the leader fails or falls silent, and what was already given is the beginning of that answer.
+    An answer that is not used is reported to the call as discarded. `failure` is the error of a sending,
+    `error` is set once none is awaited any more.
+    """
+
+    def __init__(
+        self, call: Call, identity: Identity, lost: LostMessages, is_away: Callable[[], bool]
+    ) -> None:
+        self.has_ended = False
+        self.failure: ProviderError | None = None
+        self.error: ProviderError | None = None
+        self._call = call
+        self._identity = identity
+        self._lost = lost
+        self._is_away = is_away
+        self._sendings: dict[str, _Sending] = {}
+        self._leader: _Sending | None = None
+        self._last_sent = 0.0
+
+    def sent(self, id: str) -> None:
+        if self._sendings:
+            log.info("no response, the request is sent again: %s", self._identity.place)
+        else:
+            self._lost.sent()
+        self._last_sent = self._lost.now()
+        self._sendings[id] = _Sending(self._last_sent, is_first=not self._sendings)
+
+    def wait(self, silent: float) -> float | None:
+        if self.failure is not None:
+            left = self._lost.patience - silent
+            return left if left > 0 else None
+        silent = min(silent, self._lost.now() - self._last_sent)
+        return self._lost.wait(silent, sendings=len(self._sendings), is_away=self._is_away)
+
+    def take(self, message: Message) -> Delta:
+        """Take a response; returns what is new of the answer."""
+        sending = self._sendings[message.properties["id"]]
+        delta = self._read(sending, message)
+        if sending.error is None and sending is not (leader := self._leader or sending):
+            delta = sending.rest(delta, leader.text.whole) if sending.has_ended else Delta()
+        if sending.error is None:
+            self._leader = self._leader or sending
+            self.has_ended = sending.has_ended
+            return delta
+        self.failure = sending.error
+        if all(each.error is not None for each in self._sendings.values()):
+            self.error = sending.error
+            return delta
+        self._discard(delta)
+        return Delta()
+
+    def late(self, response: Message) -> None:
+        sending = self._sendings[response.properties["id"]]
+        if not sending.has_ended:
+            self._discard(self._read(sending, response))
+
+    def _read(self, sending: _Sending, message: Message) -> Delta:
+        model = None if sending.is_named else self._identity.model or None
+        delta = sending.read(message.data, model, is_streamed=self._call.stream)
+        if isinstance(sending.error, ProviderRateLimit):
+            self._lost.rate_limited()
+        elif sending.error is None and sending.has_ended and sending.is_first:
+            self._lost.answered(self._lost.now() - sending.since)
+        return delta
+
+    def _discard(self, delta: Delta) -> None:
+        if delta.usage is not None and self._call.discarded is not None:
+            self._call.discarded(delta.usage, delta.model or self._identity.model)
+
+
+class _ResponseText:
+    """Joins the text of responses, of which a topic may lose or repeat some."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self.length = 0
+
+    @property
+    def whole(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces)
+
+    def take(self, response: TextCompletionResponse) -> str:
+        """Return the new text of a response. Raises `ProviderUnavailable` if text before it is missing."""
+        piece, at = response.response or "", response.at
+        if at is not None and at != self.length:
+            repeated = self.whole[at : at + len(piece)]
+            if at > self.length or not piece.startswith(repeated):
+                raise ProviderUnavailable(
+                    "a part of the answer was lost, or the worker began another: "
+                    f"received {self.length} characters, the next response starts at {at}"
+                )
+            piece = piece[len(repeated) :]
+        self._pieces.append(piece)
+        self.length += len(piece)
+        return piece
+
+
+@dataclass(eq=False, slots=True)
+class _Sending:
+    """What came of one sending of the request, `since` when it was sent."""
+
+    since: float
+    is_first: bool
+    text: _ResponseText = field(default_factory=_ResponseText)
+    is_named: bool = False
+    has_ended: bool = False
+    error: ProviderError | None = None
+
+    def read(self, data: bytes, model: str | None, *, is_streamed: bool) -> Delta:
+        """Read a response; what is wrong with it, and the error that it reports, is `error`."""
+        try:
+            response = TextCompletionResponse.decode(data)
+            delta = topic_messages.delta(response, self.text.take(response), model)
+        except RequestError as error:
+            return self._fail(ProviderInvalidResponse(str(error)))
+        except ProviderUnavailable as error:
+            return self._fail(error)
+        self.is_named = True
+        self.has_ended = response.error is not None or response.end_of_stream or not is_streamed
+        if response.error is not None:
+            self.error = topic_messages.cause(response.error, response.retry_after)
+        elif self.has_ended and response.response is None and not self.text.length:
+            self.error = ProviderInvalidResponse("no response: neither an answer nor an error")
+        return delta
+
+    def _fail(self, error: ProviderError) -> Delta:
+        self.has_ended, self.error = True, error
+        return Delta()
+
+    def rest(self, last: Delta, given: str) -> Delta:
+        """The last delta with all text after what was given; an answer that begins otherwise is an error."""
+        text = self.text.whole
+        if not text.startswith(given):
+            self.error = ProviderUnavailable("a part of the answer was lost, and the next answer is another")
+        return replace(last, text=text[len(given) :], thinking="")
