@@ -167,6 +167,9 @@ async def test_a_dry_run_says_what_would_change_and_makes_no_topic(
         ({"bad.yaml": "dialect: jinja\nprompt: '{{'\n"}, "bad.yaml /prompt", "`{{`"),
         ({"bad.prompt": 'prompt a:\n    text: """\n    {% if %}\n    """\n'}, "bad.prompt:3:5: ", "`%}`"),
         ({"README.md": "no prompts"}, "mount: ", "the folder contains no prompts"),
+        ({"bad.prompt": ""}, "bad.prompt: ", "the file declares nothing"),
+        ({"bad.prompt": "\n# nothing\n"}, "bad.prompt: ", "the file declares nothing"),
+        ({"bad.yaml": "# nothing\n"}, "bad.yaml: ", "(found None, expected a mapping)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -183,6 +186,29 @@ def test_nothing_is_published_where_a_file_is_wrong(
     assert error in result.stderr
     assert result.stderr.endswith("nothing was published\n")
     assert not (tmp_path / "broker.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "declares nothing"),
+        ("# hello\n", "declares nothing"),
+        ("schema A:\n    b: string\n", "only schemas"),
+    ],
+    ids=["empty", "comment", "schemas"],
+)
+def test_a_file_without_prompts_deletes_none(
+    tmp_path: Path, broker: list[str], text: str, error: str
+) -> None:
+    file = tmp_path / "hello.prompt"
+    file.write_text("prompt hello: 'Hello.'\n")
+    assert apply(broker, file).returncode == 0
+    file.write_text(text)
+    result = apply(broker, file)
+    assert result.returncode == 2
+    assert f"{file}: " in result.stderr
+    assert error in result.stderr
+    assert listed(broker) == ["default/template.hello"]
 
 
 def test_a_broken_entry_of_an_export_is_named_with_its_file(tmp_path: Path, broker: list[str]) -> None:

@@ -59,16 +59,11 @@ def push(
     --canary, the prompts that differ from the served ones answer a share of the requests, and `config canary`
     compares both.
     """
-    from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker.config import config_topic as config
     from trustgraph_prompt.worker.config import history
 
     try:
-        entries = push_prompts.compiled(files.read(path))
-        if not entries:
-            raise ConfigError(
-                "there are no prompts", where=str(path), found="only schemas", expected="prompts"
-            )
+        entries = push_prompts.compiled([path])
     except ConfigError as error:
         error.add_note("nothing was pushed")
         raise
