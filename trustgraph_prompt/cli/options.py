@@ -248,6 +248,15 @@ HttpOption = Annotated[
         "IPv4 and IPv6. Default: off.",
     ),
 ]
+HttpHostOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--http-host",
+        metavar="NAME",
+        help="A host name under which browsers reach the status page, beside IP addresses and localhost. May "
+        "be given several times.",
+    ),
+]
 ShowContentOption = Annotated[
     bool,
     typer.Option(
