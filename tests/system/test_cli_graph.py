@@ -17,6 +17,7 @@ from tests.support.trustgraph_place import until
 from trustgraph_prompt.graph.statements import Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import LABEL
 from trustgraph_prompt.graph_store.store import GraphStore
+from trustgraph_prompt.terminal import harmless
 
 ORIGINS = """
 SELECT ?file ?page ?start ?end ?quote ?subject ?predicate ?object WHERE {
@@ -81,6 +82,15 @@ def test_json_is_that_of_sparql(store: Path) -> None:
     ran = run("graph", "query", "ASK { e:chalk e:found-in e:england }", "--store", store, "--format", "json")
     assert json.loads(ran.stdout)["boolean"] is True
     assert run("graph", "query", "ASK { e:england e:found-in [] }", "--store", store).stdout == "no\n"
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "table"])
+def test_results_hold_nothing_that_a_terminal_obeys(store: Path, format: str) -> None:
+    query = r"SELECT ?a { VALUES ?a { 'one\u001B]0;title\u0007\u009B2J\u202Etwo\r\nthree' } }"
+    ran = run("graph", "query", query, "--store", store, "--format", format)
+    assert ran.returncode == 0
+    assert "one\\u001b]0;title\\u0007\\u009b2J\\u202etwo" in ran.stdout
+    assert not [each for each in ran.stdout if harmless(each) != each and each != "\r"]
 
 
 def test_construct_prints_turtle(store: Path) -> None:

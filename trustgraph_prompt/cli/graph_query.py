@@ -69,9 +69,8 @@ def command(
             typer.echo(harmless(text.decode().replace("\t", "    ")), nl=False)
         elif format is not Format.table:
             written = {Format.csv: ox.QueryResultsFormat.CSV, Format.json: ox.QueryResultsFormat.JSON}[format]
-            sys.stdout.flush()
-            results.serialize(sys.stdout.buffer, written)
-            sys.stdout.buffer.write(b"\n" if format is Format.json else b"")
+            lines = (results.serialize(format=written) or b"").decode().split("\r\n")
+            typer.echo("\r\n".join(map(harmless, lines)), nl=format is Format.json)
         elif isinstance(results, ox.QueryBoolean):
             typer.echo("yes" if results else "no")
         else:

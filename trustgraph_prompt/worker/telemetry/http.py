@@ -231,7 +231,8 @@ async def serve(
 
     Port 0 is any free one, and no host all interfaces, of IPv4 and IPv6.
 
-    Without `status` there is no page. It is served to IP addresses, `localhost`, HOST and `hosts`. Raises `ConfigError` if the address is invalid or in use.
+    Without `status` there is no page. It is served to IP addresses, `localhost`, HOST and `hosts`.
+    Raises `ConfigError` if the address is invalid or in use.
     """
     listeners = await _bind(address)
     async with AsyncExitStack() as closing:
