@@ -216,12 +216,14 @@ async def _print_changes(view: BrokerView, topic: str, *, as_json: bool) -> None
 
 async def _print_reports(view: BrokerView, config_topic: str, *, as_json: bool) -> None:
     """Print what workers reject, and each announcement of a worker that differs from its last one."""
-    from trustgraph_prompt.worker.config.report_topic import REPORT, Announcement
+    from trustgraph_prompt.worker.config.report_topic import FILES, REPORT, Announcement
 
     topic = config_topic + REPORT
     workers: dict[str | None, Announcement] = {}
     async with aclosing(_changes(view, topic)) as changes:
         async for message in changes:
+            if (message.key or "").startswith(FILES):
+                continue
             if (announcement := Announcement.decode(message)) is None:
                 report = push_prompts.refusal(message.key or "", message.data)
                 lines = [f"refused {report}" if message.data else f"mended {message.key}"]

@@ -56,7 +56,7 @@ def status(
     topics = _answer_topics(flows, workspace)
 
     async def compare(view: BrokerView) -> list[Trial]:
-        trials = await _trials(partial(view.messages, workspace=workspace), workspace, topic)
+        trials = await _trials(view.messages, workspace, topic)
         chosen = [*trials.values()] if id is None else [_chosen(trials, workspace, id)]
         for trial in chosen:
             await trial.read(view, topics)
@@ -135,7 +135,7 @@ def watch(
     counts = look_counts(fewest, promote_after)
 
     async def promoted(view: BrokerView) -> bool:
-        trials = partial(_trials, partial(view.messages, workspace=workspace), workspace, topic)
+        trials = partial(_trials, view.messages, workspace, topic)
         trial = _chosen(await trials(), workspace, id)
         output.note(f"the rules look after {', '.join(map(str, counts))} answers of the canary")
         printed = 0
@@ -201,7 +201,7 @@ async def _trials(read: Read, workspace: str, topic: str) -> dict[str, Trial]:
     from trustgraph_prompt.cli.canary_trial import Trial
     from trustgraph_prompt.worker.canary.record import CANARY, Canary
 
-    records, served = await read(topic + CANARY), await read(topic)
+    records, served = await read(topic + CANARY, workspace), await read(topic, workspace)
     trials: dict[str, Trial] = {}
     for key, record in sorted(records.items()):
         try:
@@ -233,7 +233,9 @@ def promote(
 
     async def promote(connected: Broker) -> None:
         trials = await _trials(
-            lambda topic: config_topic.messages(connected, workspace, topic=topic), workspace, topic
+            lambda topic, workspace: config_topic.messages(connected, workspace, topic=topic),
+            workspace,
+            topic,
         )
         await _promote(connected, _chosen(trials, workspace, id), topic, by)
 
