@@ -87,7 +87,7 @@ def push(
 
         return await push_prompts.acknowledged(send, connected, topic, workspace, wait)
 
-    if not options.on_broker(broker, publish):
+    if not push_prompts.publishes(broker, publish):
         raise typer.Exit(1)
 
 

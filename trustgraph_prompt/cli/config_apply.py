@@ -105,7 +105,7 @@ def command(
 
     if dry_run:
         inspect_broker.look(broker, admin_url, look)
-    elif not options.on_broker(broker, publish):
+    elif not push_prompts.publishes(broker, publish):
         raise typer.Exit(1)
 
 

@@ -648,13 +648,17 @@ async def connect(url: str) -> Broker:
 
 def existing(url: str) -> str:
     """Return the URL. Raises if it names a broker file that does not exist: connecting would create it."""
-    scheme, _, path = url.partition(":")
-    if scheme == "embedded":
-        if not path:
-            raise ConfigError("lives in one process only, and is empty", where=url, expected="embedded:PATH")
-        if not Path(path).exists():
-            raise BrokerUnavailable(f"{path}: no such broker file")
+    if url == "embedded:":
+        raise ConfigError("lives in one process only, and is empty", where=url, expected="embedded:PATH")
+    if is_new(url):
+        raise BrokerUnavailable(f"{url.removeprefix('embedded:')}: no such broker file")
     return url
+
+
+def is_new(url: str) -> bool:
+    """Whether a URL names a broker file that does not exist."""
+    scheme, _, path = url.partition(":")
+    return scheme == "embedded" and bool(path) and not Path(path).exists()
 
 
 def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:

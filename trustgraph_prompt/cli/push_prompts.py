@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
@@ -72,6 +72,15 @@ def author(by: str | None, why: str) -> Author:
         return Author(by or getpass.getuser(), why)
     except (KeyError, OSError):  # an account without a name, as in many containers
         return Author(f"uid {os.getuid()}", why)
+
+
+def publishes(broker: str, action: Callable[[Broker], Awaitable[bool]]) -> bool:
+    """Run the action as `options.on_broker`, and say if that makes a broker file: its path may be wrong."""
+    is_new = options.is_new(broker)
+    done = options.on_broker(broker, action)
+    if is_new:
+        output.note(f"{broker} is a new broker: no such file was there, so no worker follows it yet")
+    return done
 
 
 def compiled(paths: Sequence[Path]) -> Mapping[str, str]:
