@@ -176,6 +176,17 @@ def test_texts_of_others_do_not_reach_the_terminal_as_commands(tmp_path: Path) -
         assert ran.returncode == (1 if arguments[-1] == "title" else 0), ran.stderr
 
 
+def test_one_of_a_kind_is_counted_in_the_singular(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with GraphStore.open(store) as opened:
+        opened.add([Statement(Iri("urn:a"), Iri("urn:likes"), Iri("urn:b"))])
+    assert run("graph", "export", tmp_path / "a.ttl", "--store", store).stdout.startswith("1 statement -> ")
+    page = run("graph", "page", "-o", tmp_path / "a.html", "--store", store).stdout
+    assert page.startswith("2 things, 1 fact -> ")
+    lines = run("graph", "stats", "--store", store).stdout.splitlines()
+    assert {"        0 documents", "        2 things", "        1 fact", "        0 refused"} <= {*lines}
+
+
 def test_stats_counts_what_is_there(store: Path) -> None:
     ran = run("graph", "stats", "--store", store, "--json")
     assert json.loads(ran.stdout) == {

@@ -158,11 +158,13 @@ def watch(
                 _print_look(look)
             printed = len(seen)
             if seen and (rule := seen[-1].fired):
-                typer.echo(f"aborted: {rule}, after {seen[-1].answers:,} answers of the canary")
+                answers = output.counted(seen[-1].answers, "answer")
+                typer.echo(f"aborted: {rule}, after {answers} of the canary")
                 await _end(view.broker, workspace, id, topic)
                 return False
             if len(seen) == len(counts):
-                typer.echo(f"promoted: no rule has fired after {promote_after:,} answers of the canary")
+                answers = output.counted(promote_after, "answer")
+                typer.echo(f"promoted: no rule has fired after {answers} of the canary")
                 await _promote(view.broker, trial, topic, by)
                 return True
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
@@ -177,7 +179,8 @@ def _print_look(look: Look) -> None:
         for rule, ratio in look.ratios.items()
     )
     percent = f"{100 * look.confidence:.3g} %"
-    typer.echo(f"after {look.answers:,} answers of the canary ({percent} intervals): {found}")
+    answers = output.counted(look.answers, "answer")
+    typer.echo(f"after {answers} of the canary ({percent} intervals): {found}")
     sys.stdout.flush()
 
 
