@@ -88,7 +88,7 @@ def show(
     space: options.SpaceOption = "tg",
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print a version of a prompt as a prompt file, with the system message that belongs to it.
+    """Print a version of a prompt as a prompt file in YAML, and its system message as a comment.
 
     VERSION is the `version` in objects, answers, logs and metrics. Versions of prompt files are found, too:
     of the bundled ones, or of --templates.
