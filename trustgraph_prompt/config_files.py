@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -91,14 +93,26 @@ _PlainLoader.yaml_implicit_resolvers = {
 }
 
 
+def read_bytes(path: Path, limit: int, error: type[ConfigError] = ConfigError) -> bytes:
+    """Read a file of at most `limit` bytes, or a pipe such as `<(…)`. Raises `error` with the file name."""
+    try:
+        # Opening a named pipe would wait for somebody to write into it.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            os.set_blocking(file.fileno(), True)
+            data = file.read(limit + 1)
+            if not data and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                raise error("a pipe that nobody writes to", where=str(path), expected="a file")
+    except OSError as cause:
+        raise error(cause.strerror or str(cause), where=str(path)) from None
+    if len(data) > limit:
+        raise error(f"larger than {limit:,} bytes", where=str(path))
+    return data
+
+
 def read_text(path: Path, error: type[ConfigError] = ConfigError) -> str:
     """Read a UTF-8 file of at most `MAX_FILE_BYTES`. Raises `error` with the file name."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise error(f"larger than {MAX_FILE_BYTES:,} bytes", where=str(path))
-        return path.read_bytes().decode()
-    except OSError as cause:
-        raise error(cause.strerror or str(cause), where=str(path)) from None
+        return read_bytes(path, MAX_FILE_BYTES, error).decode()
     except UnicodeDecodeError as cause:
         raise error(f"not UTF-8 at byte {cause.start}", where=str(path)) from None
 
@@ -131,12 +145,7 @@ def read_json_lines(path: Path, schema: Mapping[str, Any]) -> list[tuple[str, An
 
     Raises `ConfigError` if a value does not meet `schema`.
     """
-    try:
-        if path.stat().st_size > MAX_LINES_BYTES:
-            raise ConfigError(f"larger than {MAX_LINES_BYTES:,} bytes", where=str(path))
-        lines = path.read_bytes().split(b"\n")
-    except OSError as cause:
-        raise ConfigError(cause.strerror or str(cause), where=str(path)) from None
+    lines = read_bytes(path, MAX_LINES_BYTES).split(b"\n")
     values: list[tuple[str, Any]] = []
     errors: list[ConfigError] = []
     for number, line in enumerate(lines, 1):

@@ -33,10 +33,10 @@ async def push(
 
 
 async def kept(house: House, files: Mapping[str, str] | None = None) -> History:
-    async def read(topic: str) -> Any:
-        return await config_topic.messages(house.broker, "default", topic=topic)
+    async def read(topic: str, workspace: str | None) -> Any:
+        return await config_topic.messages(house.broker, workspace, topic=topic)
 
-    return await versions.read(read, files or history.bundled_system(), topic=house.topic("config"))
+    return await versions.read(read, "default", files, topic=house.topic("config"))
 
 
 def version(entries: dict[str, str], id: str = "say") -> str:
@@ -61,6 +61,39 @@ async def test_every_change_is_kept_with_who_when_and_why(house: House) -> None:
     assert len(found.of_entry("template.other")) == 1  # the second push left it as it was
     assert all(change.published > 0 for change in found.changes)
     assert found.previous(KEY).entry == B
+
+
+def system(text: str) -> str:
+    return json.dumps({"dialect": "jinja", "prompt": text})
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{}, {"system": system("Be brief.")}, history.bundled_system()],
+    ids=["no system message", "another one", "the bundled one"],
+)
+async def test_versions_are_those_of_a_worker_whatever_its_files_say(
+    house: House, files: dict[str, str]
+) -> None:
+    """A push does not know the files, and the worker may have stopped when the history is read."""
+    house.base = files
+    worker = await house.work(house.flow(), lambda call: "", config=True)
+    entries: dict[str, str] = {}
+    served: list[str] = []
+    for changes in ({KEY: A}, {KEY: B}, {"system": system("Be stern.")}, {KEY: C}, {"system": ""}, {KEY: A}):
+        await push(house, changes)
+        entries |= changes
+        present = {**files, **{key: text for key, text in entries.items() if text}}
+        served.append(PromptSet.build(present).prompts["say"].version)
+    await worker.stop()
+
+    found = await kept(house)
+    made = found.of_entry(KEY)
+    assert [change.version_of(KEY) for change in made] == served
+    replaced = [change.replaced for change in made if change.key == KEY]
+    assert replaced == [None, served[0], served[2], served[4]]
+    assert found.text(KEY).version == found.find(KEY, served[0]).version == served[0] == served[-1]
+    assert found.previous(KEY).version == served[4]
 
 
 async def test_an_owner_who_applies_prompts_is_recorded(house: House) -> None:

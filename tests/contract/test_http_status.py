@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
-from socket import socket
+from socket import gethostbyname, gethostname, socket
 
 import aiohttp
 import pytest
@@ -26,10 +26,12 @@ def a_service() -> Service:
 
 
 @asynccontextmanager
-async def served(service: Service | None = None) -> AsyncIterator[str]:
+async def served(
+    service: Service | None = None, address: str = "127.0.0.1:0", hosts: Sequence[str] = ()
+) -> AsyncIterator[str]:
     service = service or a_service()
     page = StatusPage(Status(service, "prompt"))
-    async with http.serve("127.0.0.1:0", service.health, service.metrics, page) as bound:
+    async with http.serve(address, service.health, service.metrics, page, hosts=hosts) as bound:
         yield bound
 
 
@@ -39,7 +41,7 @@ async def listen(
     """Ask for the events; gives the status of the answer, and what comes after it."""
     reader, writer = await opened(bound)
     stack.callback(writer.close)
-    writer.write(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+    writer.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
     return (await asyncio.wait_for(reader.readline(), 60)).split()[1], reader, writer
 
 
@@ -162,6 +164,54 @@ async def test_a_head_request_has_no_body(path: str) -> None:
     ):
         assert response.status == 200
         assert await response.read() == b""
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", ":0"])
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("127.0.0.1", True),
+        ("10.0.0.7:8080", True),
+        ("[::1]:8080", True),
+        ("localhost:8080", True),
+        ("Prompts.Example.:8080", True),
+        ("evil.example", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("[::1", False),
+        ("", False),
+    ],
+)
+async def test_status_is_only_for_known_hosts(address: str, host: str, is_known: bool) -> None:
+    """A website may have its own name resolve to the worker, and a visitor's browser ask it."""
+    async with served(address=address, hosts=["prompts.example"]) as bound:
+        port = bound.rpartition(":")[2]
+        for path in ("/", "/status.json", "/events"):
+            status, body = await got(port, path, host)
+            assert status == (200 if is_known else 421)
+            assert is_known or b"--http-host NAME" in body
+        for path, expected in (("/livez", 200), ("/readyz", 503), ("/metrics", 200)):
+            assert (await got(port, path, host))[0] == expected
+
+
+async def test_status_is_served_under_the_name_that_it_is_bound_to() -> None:
+    name = gethostname()
+    try:
+        gethostbyname(name)
+    except OSError:
+        pytest.skip(f"this system does not resolve its own name {name}")
+    async with served(address=f"{name}:0") as bound:
+        host, _, port = bound.rpartition(":")
+        assert (await got(port, "/status.json", name, host))[0] == 200
+
+
+async def got(port: str, path: str, host: str, address: str = "127.0.0.1") -> tuple[int, bytes]:
+    """The status and the first part of the answer to a request for a host."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{address}:{port}{path}", headers={"Host": host}) as response,
+    ):
+        return response.status, await response.content.readany()
 
 
 async def test_listeners_do_not_hold_up_the_end() -> None:

@@ -137,7 +137,8 @@ class Site:
     async def begin(self, *arguments: object, **variables: str) -> Process:
         """Such a process, ready or not; without arguments a worker that serves the flow."""
         asked = arguments or self.arguments
-        worker = Process(await self.spawn(*asked, "--http", "127.0.0.1:0", stderr=PIPE, **variables))
+        http = () if "--http" in asked else ("--http", "127.0.0.1:0")
+        worker = Process(await self.spawn(*asked, *http, stderr=PIPE, **variables))
         self._stack.push_async_callback(worker.end)
         return worker
 

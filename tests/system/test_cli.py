@@ -411,7 +411,7 @@ class TestConfig:
                 f"and requests without it fail with missing-term ({prompts})\n"
             )
 
-        assert push("hello.yaml", "hello") == ""
+        assert push("hello.yaml", "hello").startswith(f"{broker[1]} is a new broker: ")
         assert push("system.yaml", "'Hello {{ name }}, be brief.'") == warning(1, "hello")
         assert push("bye.yaml", "bye") == warning(2, "bye, hello")
         assert push("bye.yaml", "good bye") == ""

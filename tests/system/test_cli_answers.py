@@ -199,6 +199,16 @@ def test_the_last_record_of_a_request_counts(services: Desk) -> None:
     assert services.listed() == []
 
 
+@pytest.mark.parametrize("chosen", [["--reason", "empty"], ["--prompt", "other"]])
+def test_a_filter_that_matches_no_answer_says_how_many_are_there(services: Desk, chosen: list[str]) -> None:
+    services.serve({"flint": SORRY})
+    result = services.answers("--flow", "chunks", *chosen)
+    assert result.returncode == 0
+    assert result.stderr == (
+        f"1 answer without objects of the flow chunks in flows on {services.url}; none of them matches\n"
+    )
+
+
 def test_a_flow_that_keeps_no_answers_says_so(services: Desk) -> None:
     services.serve({"chalk": CHALK})
 

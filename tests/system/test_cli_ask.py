@@ -12,7 +12,7 @@ from typing import get_args
 
 import pytest
 
-from tests.support.command import PROGRAM, environment
+from tests.support.command import PROGRAM, environment, run
 from tests.support.model_server import ModelServer, Reply, Then, said, streamed
 from trustgraph_prompt.cli import options
 from trustgraph_prompt.llm.openai import request
@@ -125,3 +125,45 @@ async def test_nothing_is_asked_where_a_term_is_missing(server: ModelServer) -> 
     assert b"does not use the term query; its terms: question" in errors
     assert b"--term question=" in errors
     assert server.bodies == []
+
+
+def serving(server: ModelServer, *models: str) -> None:
+    """Have the server list these models, and answer every question."""
+    listed = json.dumps({"data": [{"id": model} for model in models]}).encode()
+    server.reply = lambda body: (
+        Reply([listed], content_type="application/json")
+        if server.lines[-1].startswith("GET")
+        else Reply(streamed("Because."))
+    )
+
+
+async def test_the_only_model_of_a_server_is_asked_where_none_is_chosen(server: ModelServer) -> None:
+    serving(server, "small")
+    result = await asyncio.to_thread(run, "ask", *TEXT, "--base-url", server.url)
+    assert (result.returncode, result.stdout) == (0, "Because.\n")
+    assert result.stderr == "asking small, the only model of the server\n"
+    assert server.bodies[-1]["model"] == "small"
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [
+        (["small", "large"], "no model is chosen; the server has small, large"),
+        ([], "no model is chosen; the server has none"),
+    ],
+)
+async def test_the_models_of_a_server_are_named_where_none_is_chosen(
+    server: ModelServer, models: list[str], expected: str
+) -> None:
+    serving(server, *models)
+    result = await asyncio.to_thread(run, "ask", *TEXT, "--base-url", server.url)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"error: --model: {expected}\n")
+
+
+async def test_a_server_that_lists_no_models_is_reported_where_none_is_chosen(server: ModelServer) -> None:
+    server.reply = lambda body: Reply([b"no"], status=404)
+    result = await asyncio.to_thread(run, "ask", *TEXT, "--base-url", server.url)
+    assert result.returncode == 2
+    assert result.stderr.startswith(
+        f"error: --model: no model is chosen, and the server does not list its models: {server.url}"
+    )

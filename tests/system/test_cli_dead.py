@@ -211,7 +211,7 @@ def test_what_is_replayed_is_no_dead_letter_any_more(services: Desk) -> None:
     nothing = services.dead("replay", "--all")
     assert (nothing.stdout, nothing.stderr) == (
         "replayed no dead letters\n",
-        f"searched the dead letters {looked}",
+        f"no dead letters {looked}",
     )
 
 
@@ -226,6 +226,18 @@ def test_records_that_a_flow_has_deleted_are_named(services: Desk) -> None:
     assert services.dead("show", "b").stderr == ""
     replayed = services.dead("replay", "--all").stderr
     assert replayed.endswith("the flow has deleted the records of earlier answers to 1 of them\n")
+
+
+@pytest.mark.parametrize("command", [["list"], ["replay", "--all"]])
+@pytest.mark.parametrize("chosen", [["--error", "too-large"], ["--prompt", "other"]])
+def test_a_filter_that_matches_no_dead_letter_says_how_many_are_there(
+    services: Desk, command: list[str], chosen: list[str]
+) -> None:
+    services.bury([UNKNOWN, BROKEN])
+    looked = f"of the flows f, g in flows on {services.url} {SUBSCRIPTIONS}"
+    result = services.dead(*command, *chosen)
+    assert result.returncode == 0
+    assert result.stderr == f"2 dead letters {looked}; none of them matches\n"
 
 
 def test_a_worker_id_that_is_wrong_shows_in_the_subscriptions_that_were_looked_at(services: Desk) -> None:

@@ -21,6 +21,7 @@ from tests.support.trustgraph_place import until
 from trustgraph_prompt.graph.statements import Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import LABEL
 from trustgraph_prompt.graph_store.store import GraphStore
+from trustgraph_prompt.terminal import harmless
 
 ORIGINS = """
 SELECT ?file ?page ?start ?end ?quote ?subject ?predicate ?object WHERE {
@@ -85,6 +86,15 @@ def test_json_is_that_of_sparql(store: Path) -> None:
     ran = run("graph", "query", "ASK { e:chalk e:found-in e:england }", "--store", store, "--format", "json")
     assert json.loads(ran.stdout)["boolean"] is True
     assert run("graph", "query", "ASK { e:england e:found-in [] }", "--store", store).stdout == "no\n"
+
+
+@pytest.mark.parametrize("format", ["json", "table"])
+def test_results_hold_nothing_that_a_terminal_obeys(store: Path, format: str) -> None:
+    query = r"SELECT ?a { VALUES ?a { 'one\u001B]0;title\u0007\u009B2J\u202Etwo\r\nthree' } }"
+    ran = run("graph", "query", query, "--store", store, "--format", format)
+    assert ran.returncode == 0
+    assert "one\\u001b]0;title\\u0007\\u009b2J\\u202etwo" in ran.stdout
+    assert not [each for each in ran.stdout if harmless(each) != each and each != "\r"]
 
 
 def test_construct_prints_turtle(store: Path) -> None:
@@ -250,6 +260,17 @@ def test_csv_on_a_terminal_is_escaped(store: Path) -> None:
     os.close(theirs)
     assert os.read(terminal, 100) == b"a\r\n\\u001b[1m\r\n"
     os.close(terminal)
+
+
+def test_one_of_a_kind_is_counted_in_the_singular(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with GraphStore.open(store) as opened:
+        opened.add([Statement(Iri("urn:a"), Iri("urn:likes"), Iri("urn:b"))])
+    assert run("graph", "export", tmp_path / "a.ttl", "--store", store).stdout.startswith("1 statement -> ")
+    page = run("graph", "page", "-o", tmp_path / "a.html", "--store", store).stdout
+    assert page.startswith("2 things, 1 fact -> ")
+    lines = run("graph", "stats", "--store", store).stdout.splitlines()
+    assert {"        0 documents", "        2 things", "        1 fact", "        0 refused"} <= {*lines}
 
 
 def test_stats_counts_what_is_there(store: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,7 +13,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from tests.support.command import run
+from tests.support.command import run, started
 from tests.support.worker_processes import Site
 from tests.support.workers import DEFINITION, entry
 from trustgraph_prompt.broker import connect
@@ -77,6 +78,25 @@ async def test_the_response_of_a_worker_is_printed(site: Site) -> None:
     unknown = await send(site, "f", "nothing")
     assert (unknown.returncode, unknown.stdout) == (1, "")
     assert unknown.stderr.startswith("error: unknown-prompt: ")
+
+
+async def test_a_request_that_no_worker_answers_is_waited_for_with_a_note(site: Site) -> None:
+    idle = site.folder / "idle.yaml"
+    idle.write_text(FLOWS.replace("/in", "/idle"))
+
+    def noted() -> str:
+        with started("send", "f", "say", "--flows", idle, "--broker", site.url) as process:
+            assert process.stderr is not None
+            note = process.stderr.readline()
+            assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            out, more = process.communicate(timeout=60)
+            assert (out, more) == ("", "")
+            return note
+
+    note = await asyncio.to_thread(noted)
+    assert note.startswith("no response on persistent://tg/flow/out for 5 s, still waiting: does a worker ")
+    assert f"serve the flow f on {site.url}?" in note
 
 
 async def test_a_flow_of_text_completions_is_refused(site: Site) -> None:

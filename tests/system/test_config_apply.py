@@ -67,13 +67,15 @@ def test_the_prompts_of_a_config_map_follow_it(mount: ConfigMap, broker: list[st
     mount.update({"hello.yaml": HELLO, "bye.prompt": "prompt bye: 'Bye.'\n"})
     first = apply(broker, mount.folder)
     published = "published 2 entries to workspace default: template.bye, template.hello\n"
-    assert (first.returncode, first.stdout, first.stderr) == (0, published, "")
+    is_new = f"{broker[1]} is a new broker: no such file was there, so no worker follows it yet\n"
+    assert (first.returncode, first.stdout, first.stderr) == (0, published, is_new)
     assert listed(broker) == ["default/template.bye", "default/template.hello"]
 
     mount.update(
         {"hello.yaml": f"# with a comment\n{HELLO}", "bye.prompt": "prompt bye:\n    text: 'Bye.'\n"}
     )
-    assert apply(broker, mount.folder).stdout == "nothing to change in workspace default\n"
+    again = apply(broker, mount.folder)
+    assert (again.stdout, again.stderr) == ("nothing to change in workspace default\n", "")
 
     mount.update({"hello.yaml": HULLO})
     second = apply(broker, mount.folder)
@@ -167,6 +169,9 @@ async def test_a_dry_run_says_what_would_change_and_makes_no_topic(
         ({"bad.yaml": "dialect: jinja\nprompt: '{{'\n"}, "bad.yaml /prompt", "`{{`"),
         ({"bad.prompt": 'prompt a:\n    text: """\n    {% if %}\n    """\n'}, "bad.prompt:3:5: ", "`%}`"),
         ({"README.md": "no prompts"}, "mount: ", "the folder contains no prompts"),
+        ({"bad.prompt": ""}, "bad.prompt: ", "the file declares nothing"),
+        ({"bad.prompt": "\n# nothing\n"}, "bad.prompt: ", "the file declares nothing"),
+        ({"bad.yaml": "# nothing\n"}, "bad.yaml: ", "(found None, expected a mapping)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -183,6 +188,29 @@ def test_nothing_is_published_where_a_file_is_wrong(
     assert error in result.stderr
     assert result.stderr.endswith("nothing was published\n")
     assert not (tmp_path / "broker.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "declares nothing"),
+        ("# hello\n", "declares nothing"),
+        ("schema A:\n    b: string\n", "only schemas"),
+    ],
+    ids=["empty", "comment", "schemas"],
+)
+def test_a_file_without_prompts_deletes_none(
+    tmp_path: Path, broker: list[str], text: str, error: str
+) -> None:
+    file = tmp_path / "hello.prompt"
+    file.write_text("prompt hello: 'Hello.'\n")
+    assert apply(broker, file).returncode == 0
+    file.write_text(text)
+    result = apply(broker, file)
+    assert result.returncode == 2
+    assert f"{file}: " in result.stderr
+    assert error in result.stderr
+    assert listed(broker) == ["default/template.hello"]
 
 
 def test_a_broken_entry_of_an_export_is_named_with_its_file(tmp_path: Path, broker: list[str]) -> None:

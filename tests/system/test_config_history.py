@@ -32,6 +32,7 @@ Config = Callable[..., CompletedProcess[str]]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> str:
+    (tmp_path / "broker.db").touch()
     return f"embedded:{tmp_path / 'broker.db'}"
 
 

@@ -57,6 +57,22 @@ class TestListed:
         [note] = listing.notes
         assert note == "papers: skipped 3 hidden, 2 .png, 1 without extension"
 
+    def test_a_link_out_of_a_folder_is_skipped_with_a_note(self, papers: Path, tmp_path: Path) -> None:
+        (tmp_path / "secrets").mkdir()
+        (tmp_path / "secrets" / "keys.txt").write_text("secret")
+        (papers / "sub" / "notes.txt").symlink_to(tmp_path / "secrets" / "keys.txt")
+        (papers / "up.txt").symlink_to("../secrets/keys.txt")
+        (papers / "all").symlink_to(tmp_path / "secrets")
+        (papers / "same.md").symlink_to("sub/D.TXT")
+        (tmp_path / "here").symlink_to(papers.resolve())
+        for folder in ("papers", "here", "./papers/../papers"):
+            listing = listed([folder])
+            assert {file.name for file in listing.files} == {"a.md", "b.txt", "same.md", "c.csv", "in.txt"}
+            assert listing.notes[0].endswith(
+                "skipped 3 hidden, 3 outside of the folder (links), 2 .png, 1 without extension"
+            )
+        assert names(listed(["papers/up.txt"])) == ["papers/up.txt"]
+
     @pytest.mark.parametrize(
         ("pattern", "found"),
         [

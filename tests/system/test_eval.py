@@ -211,8 +211,11 @@ async def test_a_version_of_the_history_is_compared(folder: Path, server: ModelS
 
     unknown = await evaluated(folder, server, "--against", "0123abcd", *broker)
     assert unknown.returncode == 2
+    assert unknown.stderr.startswith(
+        "error: --against: gold.jsonl.state has no answers of the version 0123abcd"
+    )
     assert "there is no such version" in unknown.stderr
-    assert f"the broker is embedded:{folder / 'broker.db'}; gold.jsonl.state has no " in unknown.stderr
+    assert f"the broker is embedded:{folder / 'broker.db'}\n" in unknown.stderr
 
 
 def test_check_leaves_terms_that_no_line_has_to_the_options_of_eval(folder: Path) -> None:
@@ -241,8 +244,10 @@ async def test_a_version_that_was_printed_is_compared_without_a_broker(
 
     unknown = await evaluated(folder, server, "--against", "0123abcd")
     assert unknown.returncode == 1
-    assert "error: pulsar://localhost:6650: " in unknown.stderr
-    assert "gold.jsonl.state has no answers of such a version of mountains" in unknown.stderr
+    [error] = (line for line in unknown.stderr.splitlines() if line.startswith("error: "))
+    nowhere = "has no answers of the version 0123abcd of mountains, nor is it in the history: "
+    assert error.startswith("error: --against: ")
+    assert f"gold.jsonl.state {nowhere}pulsar://localhost:6650: " in error
 
 
 async def test_a_pipeline_fails_under_a_limit(folder: Path, server: ModelServer) -> None:

@@ -143,6 +143,20 @@ async def test_content_is_shown_on_request_with_the_rule_that_was_broken(busy: S
     assert "SECRET" not in "".join(process.log)
 
 
+@pytest.mark.parametrize(
+    ("address", "is_warned"),
+    [(":0", True), ("0.0.0.0:0", True), ("127.0.0.1:0", False), ("localhost:0", False)],
+)
+async def test_content_on_an_address_that_others_reach_is_warned_of(
+    busy: Site, address: str, is_warned: bool
+) -> None:
+    process = await busy.run("--show-content", "--http", address)
+    await process.address()
+    process.send_signal(signal.SIGTERM)
+    await process.ended()
+    assert ("whoever reaches this address can read" in "".join(process.log)) is is_warned
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_the_page_breaks_no_rule_of_accessibility_and_fits_a_phone(scheme: str) -> None:
     phone: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}

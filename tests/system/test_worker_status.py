@@ -208,6 +208,7 @@ async def test_addresses_that_hang_leave_room_for_the_others(
         (serves({**status(), "at": "yesterday"}), "not the status of a worker: "),
         (serves({**status(), "dead_letters": {"x": -1}}), "not the status of a worker: "),
         (serves(status(), status=503), "HTTP 503, expected the status of a worker"),
+        (serves(b"", status=421), "the worker answers to other names: start it with --http-host 127.0.0.2"),
         (serves(b"", status=302, headers={"Location": "http://127.0.0.3/"}), "HTTP 302, expected"),
         (
             serves(gzip.compress(b" " * 50_000_000), headers={"Content-Encoding": "gzip"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,23 @@ RATE = (
     "with its answer it has 7,015 tokens; the server allows 6,000"
 )
 FILTERED = "provider_invalid_request: HTTP 400: no; the provider's content filter refused the question"
+
+
+@pytest.mark.parametrize(
+    ("url", "suggested"),
+    [
+        ("http://a:1", "http://a:1/v1"),
+        ("http://a:1/v2", "http://a:1/v1"),
+        ("http://a:1/api/v2/", "http://a:1/api/v1"),
+        ("http://a:1/v1/models", "http://a:1/v1"),
+        ("http://a:1/openai", "http://a:1/openai/v1"),
+        ("http://a:1/v1", None),
+        ("http://a:1/v1/chat/completions", None),
+    ],
+)
+def test_a_wrong_base_url_gets_one_version_of_the_api(url: str, suggested: str | None) -> None:
+    text = told(failed("provider_invalid_request: HTTP 404"), given=GIVEN._replace(base_url=url))
+    assert re.findall(r"--base-url (http\S+)", text) == ([] if suggested is None else [suggested])
 
 
 @pytest.mark.parametrize(

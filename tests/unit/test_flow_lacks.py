@@ -17,7 +17,11 @@ ONTOLOGY = "{{ text }}" + "".join(
     f"{{% for id, each in {name}.items() %}}{{{{ id }}}}{{% else %}}none{{% endfor %}}"
     for name in ("classes", "object_properties", "datatype_properties")
 )
-TEMPLATES = {"o": ONTOLOGY, "rows": "{{ text }}{{ schema.name }}"}
+TEMPLATES = {
+    "o": ONTOLOGY,
+    "misspelt": ONTOLOGY.replace("classes", "clases"),
+    "rows": "{{ text }}{{ schema.name }}",
+}
 PROMPTS = {
     "default": PromptSet.build(
         {"template.p": json.dumps({"prompt": "{{ text }}"})}
@@ -50,8 +54,17 @@ def test_terms_that_the_prompt_needs_and_the_flow_does_not_give() -> None:
     assert lacks(Outputs(), "o") == f"prompt `o` needs {terms}{without}"
     assert lacks(Outputs(), "o", ontology=index('{"classes": {"A": {}}}')) == ""
     assert lacks(Outputs(), "o", terms={"classes": {"A": {}}}) == ""
+    near = f"{without}, did you mean 'classes'?"
+    ontology = index('{"classes": {"A": {}}}')
+    assert lacks(Outputs(), "misspelt", ontology=ontology) == f"prompt `misspelt` needs clases{near}"
     assert lacks(Outputs(), "rows") == f"prompt `rows` needs schema{without}"
     assert lacks(Outputs(), "rows", terms={"schema": {"name": "t"}}) == ""
+
+
+def test_an_ontology_that_the_prompt_does_not_mention() -> None:
+    terms = "classes, datatype_properties, object_properties"
+    said = f"prompt `p` uses nothing of the ontology: it names none of the terms {terms}"
+    assert lacks(TRIPLES, "p", ontology=index('{"classes": {"A": {}}}')) == said
 
 
 @pytest.mark.parametrize(
@@ -60,7 +73,7 @@ def test_terms_that_the_prompt_needs_and_the_flow_does_not_give() -> None:
         (Outputs(), {}, ""),
         (TRIPLES, {}, "has no clause `graph`"),
         (TRIPLES, {"graph": GraphOptions(clause=GraphClause(()))}, ""),
-        (TRIPLES, {"ontology": index('{"classes": {"A": {}}}')}, ""),
+        (TRIPLES, {"prompt": "o", "ontology": index('{"classes": {"A": {}}}')}, ""),
         (TRIPLES, {"ontology": index("{}")}, "the ontology is empty"),
         (Outputs(rows="persistent://tg/flow/r"), {}, "there are no tables"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from trustgraph_prompt import language, package_data
 from trustgraph_prompt.ask import try_example
+from trustgraph_prompt.config_files import read_bytes
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.prompts import Example, PromptSet, files
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
@@ -35,6 +37,35 @@ def test_a_folder_of_files_becomes_the_entries_of_a_workspace(tmp_path: Path) ->
 
 def test_one_file_is_one_entry(tmp_path: Path) -> None:
     assert list(files.load(str(write(tmp_path / "greet.yml", GOOD)))) == ["template.greet"]
+
+
+@pytest.mark.parametrize("suffix", ["prompt", "yaml", "json"])
+def test_a_named_pipe_that_nobody_writes_to_is_refused_at_once(tmp_path: Path, suffix: str) -> None:
+    pipe = tmp_path / f"greet.{suffix}"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigError, match="a pipe that nobody writes to"):
+        files.read(pipe)
+
+
+def test_prompts_may_come_through_a_pipe() -> None:
+    end, start = os.pipe()
+    os.write(start, b'{"template.greet": {}}')
+    os.close(start)
+    try:
+        assert read_bytes(Path(f"/dev/fd/{end}"), 100) == b'{"template.greet": {}}'
+    finally:
+        os.close(end)
+
+
+def test_an_endless_file_is_read_up_to_its_limit() -> None:
+    with pytest.raises(ConfigError, match="larger than 1,000 bytes"):
+        read_bytes(Path("/dev/zero"), 1_000)
+
+
+@pytest.mark.parametrize("text", ["", " \n\n", "# nothing\n"])
+def test_a_prompt_file_that_declares_nothing_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="the file declares nothing"):
+        files.read(write(tmp_path / "greet.prompt", text))
 
 
 ENTRY: dict[str, Any] = {"prompt": "Hi {{x}}", "response-type": "json"}

@@ -11,7 +11,8 @@ from tests.support.workers import entry
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.worker.config.history import CANARY, DELETE, FOUND, PUSH, ROLLBACK, Change
-from trustgraph_prompt.worker.config.versions import DEFAULT_SYSTEM, History, version_of
+from trustgraph_prompt.worker.config.source import DEFAULT_SYSTEM
+from trustgraph_prompt.worker.config.versions import History, version_of
 
 A, B, C = entry("A {{ text }}"), entry("B {{ text }}"), entry("C {{ text }}")
 KEY, OTHER, SYSTEM = "template.say", "template.other", "system"

@@ -58,8 +58,9 @@ def list_(
     if others := ", ".join(flow.name for flow in chosen if flow.name not in recorded):
         output.note(f"without answer records, as `outputs.answers` is not set: {others}")
 
-    async def print_all(view: BrokerView) -> int:
-        count = 0
+    async def print_all(view: BrokerView) -> tuple[int, int]:
+        """Print the chosen answers; return how many there are, and if there are none, how many others."""
+        count = unmatched = 0
         for name, topic in recorded.items():
             if not await view.has(topic):
                 output.note(f"flow {name}: no answers yet, the topic {topic} does not exist on {broker}")
@@ -70,13 +71,16 @@ def list_(
                 typer.echo(visible(f"{topic}, flow {name}"))
             for published, answer in found:
                 _print(published, answer, as_json=as_json)
-        return count
+            if (reason or prompt) and not count:
+                unmatched += len(await search(view.broker, topic, AnswerFilter(name)))
+        return count, unmatched
 
-    count = inspect_broker.look(broker, admin_url, print_all)
+    count, unmatched = inspect_broker.look(broker, admin_url, print_all)
     _note_deletions(chosen)
     if recorded:
-        noun = "answer" if count == 1 else "answers"
-        output.note(f"{f'{count:,}' if count else 'no'} {noun} without objects {description} on {broker}")
+        there, none = (count, "") if count or not unmatched else (unmatched, "; none of them matches")
+        answers = output.counted(there, "answer") if there else "no answers"
+        output.note(f"{answers} without objects {description} on {broker}{none}")
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt answers show 3f2a9c81 --flow chunks")

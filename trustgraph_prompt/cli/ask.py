@@ -45,6 +45,7 @@ def command(
 
     definition = options.prompt(options.prompts(templates), prompt)
     terms = options.terms(term)
+    model = options.chosen_model(script, base_url, model)
     provider = options.provider(script, base_url, model, prefill, native_schema)
     options.check_parameters([definition], allow_parameter)
     options.require_terms(definition, terms)

@@ -26,6 +26,7 @@ def command(
     requests_per_minute: options.RequestsPerMinuteOption = None,
     tokens_per_minute: options.TokensPerMinuteOption = None,
     http: options.HttpOption = None,
+    http_host: options.HttpHostOption = None,
     show_content: options.ShowContentOption = False,
     ready_without_model: options.ReadyOption = False,
     drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
@@ -82,4 +83,4 @@ def command(
         ready_without_model=ready_without_model,
         connect=options.connect,
     )
-    process.run(service, id, http=http)
+    process.run(service, id, http=http, hosts=http_host or ())

@@ -59,16 +59,11 @@ def push(
     --canary, the prompts that differ from the served ones answer a share of the requests, and `config canary`
     compares both.
     """
-    from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker.config import config_topic as config
     from trustgraph_prompt.worker.config import history
 
     try:
-        entries = push_prompts.compiled(files.read(path))
-        if not entries:
-            raise ConfigError(
-                "there are no prompts", where=str(path), found="only schemas", expected="prompts"
-            )
+        entries = push_prompts.compiled([path])
     except ConfigError as error:
         error.add_note("nothing was pushed")
         raise
@@ -92,7 +87,7 @@ def push(
 
         return await push_prompts.acknowledged(send, connected, topic, workspace, wait)
 
-    if not options.on_broker(broker, publish):
+    if not push_prompts.publishes(broker, publish):
         raise typer.Exit(1)
 
 
@@ -221,12 +216,14 @@ async def _print_changes(view: BrokerView, topic: str, *, as_json: bool) -> None
 
 async def _print_reports(view: BrokerView, config_topic: str, *, as_json: bool) -> None:
     """Print what workers reject, and each announcement of a worker that differs from its last one."""
-    from trustgraph_prompt.worker.config.report_topic import REPORT, Announcement
+    from trustgraph_prompt.worker.config.report_topic import FILES, REPORT, Announcement
 
     topic = config_topic + REPORT
     workers: dict[str | None, Announcement] = {}
     async with aclosing(_changes(view, topic)) as changes:
         async for message in changes:
+            if (message.key or "").startswith(FILES):
+                continue
             if (announcement := Announcement.decode(message)) is None:
                 report = push_prompts.refusal(message.key or "", message.data)
                 lines = [f"refused {report}" if message.data else f"mended {message.key}"]

@@ -12,11 +12,8 @@ from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.prompts.files import PromptFiles
     from trustgraph_prompt.worker.config.apply_plan import Plan
 
 EXAMPLE = "Example:  trustgraph-prompt config apply prompts/ --owner me --broker embedded:broker.db"
@@ -73,7 +70,8 @@ def command(
     from trustgraph_prompt.worker.config import apply, config_topic
 
     try:
-        wanted = push_prompts.compiled(_read(paths))
+        filled = [path for path in paths if not _is_empty(path)]
+        wanted = push_prompts.compiled(filled) if filled else {}
     except ConfigError as error:
         error.add_note("nothing was published")
         raise
@@ -107,18 +105,13 @@ def command(
 
     if dry_run:
         inspect_broker.look(broker, admin_url, look)
-    elif not options.on_broker(broker, publish):
+    elif not push_prompts.publishes(broker, publish):
         raise typer.Exit(1)
 
 
-def _read(paths: Iterable[Path]) -> PromptFiles:
-    """Read files and folders. A folder of hidden files only, such as an empty ConfigMap, counts as empty."""
-    from trustgraph_prompt.prompts import files
-
-    def is_empty(path: Path) -> bool:
-        return path.is_dir() and all(file.name.startswith(".") for file in path.iterdir())
-
-    return files.together(files.read(path) for path in paths if not is_empty(path))
+def _is_empty(path: Path) -> bool:
+    """Whether a folder has only hidden files, as that of an empty ConfigMap."""
+    return path.is_dir() and all(file.name.startswith(".") for file in path.iterdir())
 
 
 def _print(workspace: str, plan: Plan, *, dry_run: bool = False) -> None:

@@ -56,7 +56,7 @@ def status(
     topics = _answer_topics(flows, workspace)
 
     async def compare(view: BrokerView) -> list[Trial]:
-        trials = await _trials(partial(view.messages, workspace=workspace), workspace, topic)
+        trials = await _trials(view.messages, workspace, topic)
         chosen = [*trials.values()] if id is None else [_chosen(trials, workspace, id)]
         for trial in chosen:
             await trial.read(view, topics)
@@ -135,7 +135,7 @@ def watch(
     counts = look_counts(fewest, promote_after)
 
     async def promoted(view: BrokerView) -> bool:
-        trials = partial(_trials, partial(view.messages, workspace=workspace), workspace, topic)
+        trials = partial(_trials, view.messages, workspace, topic)
         trial = _chosen(await trials(), workspace, id)
         output.note(f"the rules look after {', '.join(map(str, counts))} answers of the canary")
         printed = 0
@@ -158,11 +158,13 @@ def watch(
                 _print_look(look)
             printed = len(seen)
             if seen and (rule := seen[-1].fired):
-                typer.echo(f"aborted: {rule}, after {seen[-1].answers:,} answers of the canary")
+                answers = output.counted(seen[-1].answers, "answer")
+                typer.echo(f"aborted: {rule}, after {answers} of the canary")
                 await _end(view.broker, workspace, id, topic)
                 return False
             if len(seen) == len(counts):
-                typer.echo(f"promoted: no rule has fired after {promote_after:,} answers of the canary")
+                answers = output.counted(promote_after, "answer")
+                typer.echo(f"promoted: no rule has fired after {answers} of the canary")
                 await _promote(view.broker, trial, topic, by)
                 return True
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
@@ -177,7 +179,8 @@ def _print_look(look: Look) -> None:
         for rule, ratio in look.ratios.items()
     )
     percent = f"{100 * look.confidence:.3g} %"
-    typer.echo(f"after {look.answers:,} answers of the canary ({percent} intervals): {found}")
+    answers = output.counted(look.answers, "answer")
+    typer.echo(f"after {answers} of the canary ({percent} intervals): {found}")
     sys.stdout.flush()
 
 
@@ -201,7 +204,7 @@ async def _trials(read: Read, workspace: str, topic: str) -> dict[str, Trial]:
     from trustgraph_prompt.cli.canary_trial import Trial
     from trustgraph_prompt.worker.canary.record import CANARY, Canary
 
-    records, served = await read(topic + CANARY), await read(topic)
+    records, served = await read(topic + CANARY, workspace), await read(topic, workspace)
     trials: dict[str, Trial] = {}
     for key, record in sorted(records.items()):
         try:
@@ -233,7 +236,9 @@ def promote(
 
     async def promote(connected: Broker) -> None:
         trials = await _trials(
-            lambda topic: config_topic.messages(connected, workspace, topic=topic), workspace, topic
+            lambda topic, workspace: config_topic.messages(connected, workspace, topic=topic),
+            workspace,
+            topic,
         )
         await _promote(connected, _chosen(trials, workspace, id), topic, by)
 

@@ -88,7 +88,7 @@ def show(
     space: options.SpaceOption = "tg",
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print a version of a prompt as a prompt file, with the system message that belongs to it.
+    """Print a version of a prompt as a prompt file in YAML, and its system message as a comment.
 
     VERSION is the `version` in objects, answers, logs and metrics. Versions of prompt files are found, too:
     of the bundled ones, or of --templates.
@@ -166,12 +166,11 @@ def entry_key(id: str) -> str:
     return id if id == "system" or id.startswith("template.") else f"template.{id}"
 
 
-def files(templates: Path | None) -> dict[str, str]:
-    """Return the entries of the prompt files of workers."""
-    from trustgraph_prompt import package_data
+def files(templates: Path | None) -> dict[str, str] | None:
+    """Return the entries of the prompt files of workers, if these are given."""
     from trustgraph_prompt.prompts.files import load
 
-    return load(templates or package_data.templates())
+    return None if templates is None else load(templates)
 
 
 def look(
@@ -190,9 +189,7 @@ def look(
     async def read(view: BrokerView) -> History:
         if trustgraph:
             return await _of_trustgraph(view.broker, workspace, space, templates)
-        return await versions.read(
-            lambda topic: view.messages(topic, workspace), files(templates), topic=topic
-        )
+        return await versions.read(view.messages, workspace, files(templates), topic=topic)
 
     found = inspect_broker.look(broker, admin_url, read)
     warn_of_skipped(found)
@@ -215,7 +212,7 @@ async def _of_trustgraph(broker: Broker, workspace: str, space: str, templates: 
         for key, value in values.items()
         if key == "system" or key.startswith("template.")
     }
-    return History.of({}, present, files(templates) if templates else {})
+    return History.of({}, present, files(templates) or {})
 
 
 def warn_of_skipped(found: History) -> None:

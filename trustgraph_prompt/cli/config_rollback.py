@@ -49,7 +49,8 @@ def command(
 
     async def publish(connected: Broker) -> bool:
         found = await versions.read(
-            lambda topic: config_topic.messages(connected, workspace, topic=topic),
+            lambda topic, workspace: config_topic.messages(connected, workspace, topic=topic),
+            workspace,
             files(templates),
             topic=topic,
         )

@@ -76,9 +76,10 @@ def list_(
     scope = dead_scope.scope(flows, flow, id, topic, subscription, everywhere=everywhere)
     choice = DeadLetterFilter(error=error, prompt=prompt)
     count = _print_each(broker, admin_url, scope, choice, show_one)
-    output.note(f"{_counted(count)} {scope.described(broker) if count else scope.described_in_full(broker)}")
-    if not count:
-        dead_scope.note_elsewhere(broker, admin_url, scope, choice)
+    if count:
+        output.note(f"{_counted(count)} {scope.described(broker)}")
+    else:
+        _note_none(broker, admin_url, scope, choice)
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt dead show 1042 --broker embedded:broker.db")
@@ -194,8 +195,7 @@ def replay_(
         sought = DeadLetterFilter(frozenset(missing), error, prompt)
         raise _missing(", ".join(sorted(missing)), broker, admin_url, scope, sought)
     if not replayed and not kept:
-        output.note(f"searched the dead letters {scope.described_in_full(broker)}")
-        dead_scope.note_elsewhere(broker, admin_url, scope, choice)
+        _note_none(broker, admin_url, scope, choice)
     if kept and not all_:
         raise typer.Exit(1)
 
@@ -258,6 +258,22 @@ def _missing(
     output.note(f"error: there is no dead letter {ids} {scope.described_in_full(broker)}")
     dead_scope.note_elsewhere(broker, admin_url, scope, choice)
     return typer.Exit(1)
+
+
+def _note_none(
+    broker: str, admin_url: str | None, scope: dead_scope.Subscriptions, choice: DeadLetterFilter
+) -> None:
+    """Say that no dead letter is chosen: how many others there are, or where there are chosen ones."""
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
+
+    async def skip(letter: DeadLetter, view: BrokerView) -> None:
+        """Only count it."""
+
+    everything = DeadLetterFilter()
+    there = 0 if choice == everything else _print_each(broker, admin_url, scope, everything, skip)
+    none = "; none of them matches" if there else ""
+    output.note(f"{_counted(there)} {scope.described_in_full(broker)}{none}")
+    dead_scope.note_elsewhere(broker, admin_url, scope, choice)
 
 
 def _print_each(

@@ -127,6 +127,7 @@ def command(
             return ScriptedProvider.load(options.recording(side.script))
         return options.provider(None, base_url, side.model, prefill, native_schema, untimed=True)
 
+    model = options.chosen_model(script, base_url, model)
     options.provider(script, base_url, model, prefill, native_schema)  # wrong options are told first
     terms = options.terms(term)
     state = gold.with_name(f"{gold.name}.state")

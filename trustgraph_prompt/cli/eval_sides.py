@@ -116,12 +116,13 @@ class Side:
         if measured := measured_prompts.find(state, id, version):
             return self, replace(self, entries=measured)
         try:
-            with options.naming(broker):
-                kept = history()
-                text = kept.find(PREFIX + id, version)
+            kept = history()
+            text = kept.find(PREFIX + id, version)
         except TrustgraphPromptError as error:
-            error.add_note(f"{state} has no answers of such a version of {id}")
-            raise
+            kind = ConfigError if isinstance(error, ConfigError) else TrustgraphPromptError
+            unknown = f"{state} has no answers of the version {version} of {id}, nor is it in the history"
+            with options.naming(broker):
+                raise kind(f"--against: {unknown}: {error}") from error
         new = replace(self, entries={**self.entries, SYSTEM_KEY: kept.system})
         old = {SYSTEM_KEY: text.system or kept.system, PREFIX + id: text.entry}
         return new, replace(self, entries=old)

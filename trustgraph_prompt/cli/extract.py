@@ -154,6 +154,7 @@ def command(
     options.check_max_cost(max_cost, prices)
     options.check_tokenizer(tokenizer, estimate=estimate)
     terms = extract_plan.chunk_terms(term)
+    model = options.chosen_model(script, base_url, model)
     provider = options.provider(script, base_url, model, prefill, native_schema, untimed=True)
     pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
     outputs = RunOutputs(out, files, _graph_outputs(store, rdf, neo4j, page), report, bare=bare)

@@ -33,6 +33,10 @@ _FOR_GOOD = (ProviderInvalidRequest.category, ProviderUnsupportedContentBlock.ca
 _NO_CONNECTION = re.compile(r"^\w+: (?:http\S+: )?Cannot connect to ", re.IGNORECASE)
 
 
+#: The end of a URL from the version of the API.
+_VERSION = re.compile(r"/v[0-9]+(?:/.*)?$")
+
+
 class Advice(NamedTuple):
     """What to change, and the commands to type, if there are any."""
 
@@ -90,7 +94,7 @@ def _to_finish(summary: ExtractSummary, plan: Plan, ending: Ending, given: Setti
 
 def _against(cause: str, plan: Plan, given: Settings) -> Advice | None:
     """What helps against the failure of a call, whose text begins with its category."""
-    url = (given.base_url or "").rstrip("/")
+    url = (given.base_url or "").rstrip("/").removesuffix("/chat/completions")
     setting = failure_advice.failed_call(cause)
     match cause.partition(":")[0]:
         case ProviderInvalidRequest.category if failure_advice.TOO_LONG in cause:
@@ -102,7 +106,7 @@ def _against(cause: str, plan: Plan, given: Settings) -> Advice | None:
                 (own_command({"--model": "NAME"}),),
             )
         case ProviderInvalidRequest.category if setting and not url.endswith("/v1"):
-            return Advice(setting, (own_command({"--base-url": f"{url}/v1"}),))
+            return Advice(setting, (own_command({"--base-url": f"{_VERSION.sub('', url)}/v1"}),))
         case ProviderInvalidModel.category:
             listing = f"curl --silent {shlex.quote(f'{url}/models')}"
             return Advice(

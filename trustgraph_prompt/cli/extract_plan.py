@@ -87,6 +87,9 @@ def make_plan(
     state = outputs.state
     if schema and (ids or templates):
         raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
+    if schema and outputs.graph is not None:
+        how = "write a prompt file with a clause `graph`, which says what its keys name (--templates FILE)"
+        raise ConfigError(f"makes no graph: {how}", where="--schema")
     prompts = prompts_of(*schema) if schema else options.prompts(templates)
     found = _listed(files, prompts)
     asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, templates)

@@ -16,6 +16,8 @@ from trustgraph_prompt.errors import ConfigError, ContractError
 if TYPE_CHECKING:
     from trustgraph_prompt.prompts import PromptSet
 
+_EXPECTED = "a file, or MODULE:CLASS, such as machines:Machine for the class in machines.py"
+
 
 def prompts_of(schema: str, question: str) -> PromptSet:
     """The prompt that asks for the objects of a JSON Schema in a file, or of a class, as `MODULE:CLASS`.
@@ -41,6 +43,10 @@ def prompts_of(schema: str, question: str) -> PromptSet:
 
 def _wanted(schema: str) -> Any:
     module, _, name = schema.partition(":")
+    if not name and (meant := _class_meant(schema)):
+        raise ConfigError(
+            f"names no class, did you mean {meant}?", where="--schema", found=schema, expected=_EXPECTED
+        )
     if os.path.exists(schema) or not name:
         return options.read_json(Path(schema))
     sys.path.insert(0, "")
@@ -51,7 +57,16 @@ def _wanted(schema: str) -> Any:
             f"cannot be imported: {type(error).__name__}: {error}",
             where="--schema",
             found=schema,
-            expected="a file, or MODULE:CLASS, such as machines:Machine for the class in machines.py",
+            expected=_EXPECTED,
         ) from error
     finally:
         sys.path.remove("")
+
+
+def _class_meant(name: str) -> str | None:
+    """The MODULE:CLASS that a name without a colon may stand for, such as models.py or models.Building."""
+    module, _, last = name.rpartition(".")
+    if last == "py":
+        return f"{module.replace(os.sep, '.')}:CLASS"
+    is_class = module and last != "json" and name.replace(".", "").isidentifier() and not os.path.exists(name)
+    return f"{module}:{last}" if is_class else None

@@ -42,7 +42,9 @@ def stats(store: options.StoreOption, as_json: options.JsonOption = False) -> No
         return
     for name, value in counted.items():
         if isinstance(value, int):
-            typer.echo(f"{value:>9,} {name.replace('-', ' ')}")
+            noun, _, rest = name.partition("-")
+            noun = noun.removesuffix("s") if value == 1 else noun
+            typer.echo(f"{value:>9,} {noun} {rest.replace('-', ' ')}".rstrip())
             continue
         typer.echo(f"{'':10}{name.replace('-', ' ')}:")
         for each, count in [*value.items()][:_MOST_LISTED]:
@@ -114,7 +116,7 @@ def export(
     with options.graph_store(store) as opened:
         if file is not None:
             write_rdf(opened.dataset, file)
-            typer.echo(f"{len(opened.dataset):,} statements -> {file}")
+            typer.echo(f"{output.counted(len(opened.dataset), 'statement')} -> {file}")
         if neo4j is not None:
             neo4j_files.write_neo4j(read_view(opened), neo4j)
             typer.echo(f"-> {neo4j}; to make a database of it, while Neo4j is stopped:")
@@ -135,4 +137,5 @@ def forget(
     with options.graph_store(store, read_only=False) as opened:
         found = forgetting.find_document(opened, document)
         gone = forgetting.forget(opened, found.iri)
-    typer.echo(harmless(f"removed {', '.join(found.files) or found.iri}: {gone:,} statements"))
+    what = ", ".join(found.files) or found.iri
+    typer.echo(harmless(f"removed {what}: {output.counted(gone, 'statement')}"))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trustgraph_prompt.cli import options
+from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.errors import ConfigError
 
 EXAMPLE = "Example:  trustgraph-prompt graph page --store graph -o graph.html"
@@ -36,4 +36,5 @@ def command(
     with options.graph_store(store) as opened:
         view = read_view(opened, by_rule=True)
     write_page(view, file, title)
-    typer.echo(f"{len(view.things):,} things, {len(view.facts):,} facts -> {file}")
+    facts = output.counted(len(view.facts), "fact")
+    typer.echo(f"{output.counted(len(view.things), 'thing')}, {facts} -> {file}")

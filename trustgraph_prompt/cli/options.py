@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 import typer
 
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid, TrustgraphPromptError
+from trustgraph_prompt.errors import (
+    BrokerUnavailable,
+    ConfigError,
+    ProviderError,
+    TopicInvalid,
+    TrustgraphPromptError,
+)
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
@@ -30,6 +36,9 @@ T = TypeVar("T")
 DEFAULT_BROKER = "pulsar://localhost:6650"
 DEFAULT_CONFIG_TOPIC = "persistent://tg/config/prompt"
 DEFAULT_DRAIN = 30.0
+
+_MODELS_NAMED = 20
+"""Models of a server that an error names."""
 
 _model_option = partial(typer.Option, rich_help_panel="Model")
 
@@ -248,6 +257,15 @@ HttpOption = Annotated[
         "IPv4 and IPv6. Default: off.",
     ),
 ]
+HttpHostOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--http-host",
+        metavar="NAME",
+        help="A host name under which browsers reach the status page, beside IP addresses and localhost. May "
+        "be given several times.",
+    ),
+]
 ShowContentOption = Annotated[
     bool,
     typer.Option(
@@ -401,6 +419,33 @@ def provider(
         native_schema=native_schema,
         timeout=Timeout(first=inf, total=inf) if untimed else DEFAULT_TIMEOUT,
     )
+
+
+def chosen_model(script: str | None, base_url: str | None, model: str | None) -> str | None:
+    """Return `--model`, or else the only model of the server. Raises `ConfigError`, which names several."""
+    if script or model or base_url is None:
+        return model
+    import asyncio
+
+    from trustgraph_prompt.llm import OpenAIProvider, api_key
+
+    async def listed() -> list[str]:
+        provider = OpenAIProvider(base_url, "", api_key=api_key.from_environment())
+        try:
+            return await provider.models()
+        finally:
+            await provider.close()
+
+    try:
+        models = asyncio.run(listed())
+    except ProviderError as error:
+        unknown = "no model is chosen, and the server does not list its models"
+        raise ConfigError(f"{unknown}: {error}", where="--model") from error
+    if len(models) == 1:
+        output.note(f"asking {models[0]}, the only model of the server")
+        return models[0]
+    names = ", ".join(models[:_MODELS_NAMED]) + (", …" if len(models) > _MODELS_NAMED else "")
+    raise ConfigError(f"no model is chosen; the server has {names or 'none'}", where="--model")
 
 
 def price(text: str | None) -> Price | None:
@@ -639,13 +684,17 @@ async def connect(url: str) -> Broker:
 
 def existing(url: str) -> str:
     """Return the URL. Raises if it names a broker file that does not exist: connecting would create it."""
-    scheme, _, path = url.partition(":")
-    if scheme == "embedded":
-        if not path:
-            raise ConfigError("lives in one process only, and is empty", where=url, expected="embedded:PATH")
-        if not Path(path).exists():
-            raise BrokerUnavailable(f"{path}: no such broker file")
+    if url == "embedded:":
+        raise ConfigError("lives in one process only, and is empty", where=url, expected="embedded:PATH")
+    if is_new(url):
+        raise BrokerUnavailable(f"{url.removeprefix('embedded:')}: no such broker file")
     return url
+
+
+def is_new(url: str) -> bool:
+    """Whether a URL names a broker file that does not exist."""
+    scheme, _, path = url.partition(":")
+    return scheme == "embedded" and bool(path) and not Path(path).exists()
 
 
 def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.prompts.files import PromptFiles
     from trustgraph_prompt.worker.config.history import Author
     from trustgraph_prompt.worker.config.report_topic import ReportListener
 
@@ -74,10 +74,27 @@ def author(by: str | None, why: str) -> Author:
         return Author(f"uid {os.getuid()}", why)
 
 
-def compiled(read: PromptFiles) -> Mapping[str, str]:
-    """Return the entries. Raises `ConfigError` if a prompt does not compile or its examples fail."""
-    from trustgraph_prompt.ask import try_examples
+def publishes(broker: str, action: Callable[[Broker], Awaitable[bool]]) -> bool:
+    """Run the action as `options.on_broker`, and say if that makes a broker file: its path may be wrong."""
+    is_new = options.is_new(broker)
+    done = options.on_broker(broker, action)
+    if is_new:
+        output.note(f"{broker} is a new broker: no such file was there, so no worker follows it yet")
+    return done
 
+
+def compiled(paths: Sequence[Path]) -> Mapping[str, str]:
+    """Return the entries in files and folders.
+
+    Raises `ConfigError` if a prompt does not compile or its examples fail, or if there are only schemas.
+    """
+    from trustgraph_prompt.ask import try_examples
+    from trustgraph_prompt.prompts import files
+
+    read = files.together(map(files.read, paths))
+    if not read.entries:
+        where = ", ".join(map(str, paths))
+        raise ConfigError("there are no prompts", where=where, found="only schemas", expected="prompts")
     raise_first(try_examples(read.build(), read.examples))
     return read.entries
 

@@ -65,9 +65,8 @@ async def rules_of(
     from trustgraph_prompt.worker.config.apply_plan import state
 
     here = files.read(templates or package_data.templates())
-    known = await versions.read(
-        lambda topic: view.messages(topic, workspace), here.entries, topic=config_topic
-    )
+    given = here.entries if templates else None
+    known = await versions.read(view.messages, workspace, given, topic=config_topic)
     key = PREFIX + answer.prompt
     try:
         entry = known.find(key, answer.version).entry

@@ -32,6 +32,7 @@ def command(
     requests_per_minute: options.RequestsPerMinuteOption = None,
     tokens_per_minute: options.TokensPerMinuteOption = None,
     http: options.HttpOption = None,
+    http_host: options.HttpHostOption = None,
     show_content: options.ShowContentOption = False,
     ready_without_model: options.ReadyOption = False,
     cache: options.CacheOption = "memory:",
@@ -100,4 +101,4 @@ def command(
         allow_parameters=allow_parameter or (),
         connect=options.connect,
     )
-    process.run(service, id, http=http)
+    process.run(service, id, http=http, hosts=http_host or ())

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example:  trustgraph-prompt send requests extract-definitions --term text=@notes.txt"
 
+SECONDS_OF_SILENCE = 5.0
+"""How long nobody may answer until a note says so."""
+
 
 def command(
     flow: Annotated[str, typer.Argument(metavar="FLOW", help="The flow to send to.")],
@@ -38,8 +41,9 @@ def command(
 ) -> None:
     """Send one request to the workers of a flow and print the response, or send it the chunks of documents.
 
-    A response is waited for ten minutes at most. Text is printed as it is, objects one per line. With --json,
-    the response message is printed with all its fields. Exits with 1 if the response is an error.
+    A response is waited for ten minutes at most, with a note after five seconds. Text is printed as it is,
+    objects one per line. With --json, the response message is printed with all its fields. Exits with 1 if
+    the response is an error.
 
     Documents are read and split as by `extract`. Chunks get no response: the flow publishes what comes of
     them. The same chunk has the same id each time. With --json, the ids are printed. Exits with 1 if a file
@@ -73,18 +77,31 @@ def command(
 
 
 def _ask(to: Flow, prompt: str, terms: Mapping[str, object], broker: str) -> dict[str, Any]:
+    import asyncio
+
     from trustgraph_prompt.wire import PromptRequest
     from trustgraph_prompt.wire.records import decode
 
     request, responses = PromptRequest.asking(prompt, terms), to.outputs.response
     assert responses is not None
 
+    def note_silence() -> None:
+        stop_spinner()
+        output.note(
+            f"no response on {responses} for {SECONDS_OF_SILENCE:g} s, still waiting: does a worker serve "
+            f"the flow {to.name} on {broker}? `top http://HOST:PORT` shows workers with --http"
+        )
+
     async def exchange(connected: Broker) -> dict[str, Any]:
         caller = await connected.caller(to.input.topic, responses)
         async with aclosing(caller.call(request.encode())) as answered:
-            return decode((await anext(answered)).data, "PromptResponse")
+            silence = asyncio.get_running_loop().call_later(SECONDS_OF_SILENCE, note_silence)
+            try:
+                return decode((await anext(answered)).data, "PromptResponse")
+            finally:
+                silence.cancel()
 
-    with output.waiting(f"waiting for a response on {responses} of {broker}"):
+    with output.waiting(f"waiting for a response on {responses} of {broker}") as stop_spinner:
         return options.on_broker(broker, exchange)
 
 

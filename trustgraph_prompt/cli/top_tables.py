@@ -11,6 +11,7 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from trustgraph_prompt.cli.output import counted
 from trustgraph_prompt.cli.top_rows import Order, Row, failed
 from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.terminal import harmless
@@ -122,7 +123,7 @@ _RATES: Final = (
     Column("/S 1M", lambda row: row["per_second"]["60s"], _rate, 5),
 )
 _SPEND: Final = Column("SPEND", lambda row: row["cost"], _money, 3, Order.spend)
-_DEAD: Final = Column("DEAD", lambda row: sum(row["dead_letters"].values()), _RED, order=Order.dead)
+_DEAD: Final = Column("DIED", lambda row: sum(row["dead_letters"].values()), _RED, order=Order.dead)
 
 TABLES: Final[dict[str, tuple[Column, ...]]] = {
     "workers": (
@@ -229,7 +230,9 @@ def _remarks(rows: Row) -> Iterator[Text]:
             yield remark(f"flow {flow['name']}", why)
     if dead := rows["dead_letters"]:
         by_count = sorted(dead.items(), key=lambda each: -each[1])
-        yield remark("dead letters", ", ".join(f"{error} {count:,}" for error, count in by_count), "red")
+        errors = ", ".join(f"{error} {count:,}" for error, count in by_count)
+        yield remark("dead letters since the start", errors, "red")
     if any(rows["omitted"].values()):
-        flows, prompts = rows["omitted"]["flows"], rows["omitted"]["prompts"]
-        yield _text(f"left out by the workers: {flows:,} flows and {prompts:,} prompts with few requests")
+        flows = counted(rows["omitted"]["flows"], "flow")
+        prompts = counted(rows["omitted"]["prompts"], "prompt")
+        yield _text(f"left out by the workers: {flows} and {prompts} with few requests")

@@ -145,6 +145,8 @@ class Workers:
                 allow_redirects=False,
             ) as response,
         ):
+            if response.status == 421:
+                raise ValueError(f"the worker answers to other names: start it with --http-host {url.host}")
             if response.status != 200:
                 raise ValueError(f"HTTP {response.status}, expected the status of a worker")
             async for chunk in response.content.iter_any():

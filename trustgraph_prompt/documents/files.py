@@ -20,6 +20,7 @@ _WRITTEN_TOGETHER: Final = (
     {"nodes.csv", "relationships.csv"},  # for Neo4j
 )
 _TEXTS: Final = (".jsonl.texts", ".csv.texts", ".parquet.texts")  # of documents, beside the objects of a run
+_OUTSIDE: Final = "outside of the folder (links)"
 _GENERATOR: Final = b'<meta name="generator" content="trustgraph-prompt'
 
 
@@ -33,7 +34,8 @@ class Listing(NamedTuple):
 def listed(names: Sequence[str]) -> Listing:
     """Return the files that names stand for: files, folders with all below them, patterns, `-`.
 
-    A pattern may have `*`, `?`, `[…]` and `**`. In a folder, hidden files and unknown formats are skipped.
+    A pattern may have `*`, `?`, `[…]` and `**`. In a folder, hidden files, unknown formats, and
+    links that lead out of it are skipped.
     Raises `ConfigError` for a name that matches nothing.
     """
     once: dict[str, Path] = {}
@@ -103,6 +105,11 @@ def _is_hidden(name: str) -> bool:
     return name.startswith((".", "~$"))  # Word keeps `~$report.docx` while a report is open
 
 
+def _leads_out(path: Path, folder: Path) -> bool:
+    """Whether a path is a link to what is not in the folder."""
+    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
 def _in_folder(folder: Path, notes: list[str]) -> Iterator[Path]:
     """The documents below a folder, sorted; a note counts what was skipped."""
     skipped: Counter[str] = Counter()
@@ -113,11 +120,14 @@ def _in_folder(folder: Path, notes: list[str]) -> Iterator[Path]:
             continue
         skipped["hidden"] += sum(map(_is_hidden, (*folders, *names)))
         folders[:] = sorted(name for name in folders if not _is_hidden(name))
+        skipped[_OUTSIDE] += sum(_leads_out(Path(parent, name), folder) for name in folders)
         there = frozenset(names)
         for name in sorted(name for name in names if not _is_hidden(name)):
             suffix = Path(name).suffix.lower()
             if suffix not in SUFFIXES:
                 skipped[suffix or "without extension"] += 1
+            elif _leads_out(Path(parent, name), folder):
+                skipped[_OUTSIDE] += 1
             elif (suffix == ".csv" and f"{name}.state" in there) or (
                 suffix in (".html", ".htm") and is_page_of_ours(Path(parent, name))
             ):

@@ -104,7 +104,8 @@ class GraphOutputs:
             store.add(statements)
             for file, sha256 in earlier.items():
                 if gone := forget_text(store, sha256, file):
-                    note(f"{file}: its text has changed, and replaces {gone:,} statements of the one before")
+                    statements_of = f"{gone:,} statement{'s' * (gone != 1)} of"
+                    note(f"{file}: its text has changed, and replaces {statements_of} the one before")
             if self.rdf is not None:
                 write_rdf(store.dataset, self.rdf)
                 wrote(self.rdf)

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from trustgraph_prompt.config_files import check, read_text, read_yaml
+from trustgraph_prompt.config_files import check, read_bytes, read_text, read_yaml
 from trustgraph_prompt.errors import PromptError, raise_first
 from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
@@ -118,11 +118,7 @@ def _json(document: Any, path: Path) -> str:
 
 def _export(path: Path) -> dict[str, str]:
     try:
-        if path.stat().st_size > MAX_EXPORT:
-            raise PromptError(f"larger than {MAX_EXPORT:,} bytes", where=str(path))
-        document = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise PromptError(error.strerror or str(error), where=str(path)) from error
+        document = orjson.loads(read_bytes(path, MAX_EXPORT, PromptError))
     except orjson.JSONDecodeError as error:
         raise PromptError(f"not JSON: {error}", where=str(path)) from error
     prompts = document.get("prompt", document) if isinstance(document, dict) else {}

@@ -72,6 +72,9 @@ def compile(source: str, where: str) -> CompiledFile:
     except LanguageError as error:
         errors = [error, *error.others, *_problems_of_texts(source, where)]
         raise first_of(sorted(errors, key=_line_and_column)) from None
+    if file == File():
+        expected = "prompts, schemas or a system message"
+        raise PromptError("the file declares nothing", where=where, found=source, expected=expected)
     prompts = [_Prompt(prompt, file, where, source) for prompt in file.prompts]
     of_system = SourceMap(where, file.system_at, source=source)
     problems = [

@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
+from trustgraph_prompt.errors import suggestion
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.names import ENTITIES
+from trustgraph_prompt.graph.ontology import TERMS as ONTOLOGY_TERMS
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.tables import Table
 from trustgraph_prompt.json_text.thinking import Notation
@@ -204,16 +206,31 @@ class Flow:
         prompt = self._find_prompt(prompts)
         if prompt and (missing := self._missing_terms(prompt)):
             needs = f"prompt `{prompt.id}` needs {', '.join(missing)}"
-            return f"{needs}, which the flow gives under none of `ontology`, `tables` and `terms`"
+            near = suggestion(missing[0], self._terms_of_a_chunk)
+            return f"{needs}, which the flow gives under none of `ontology`, `tables` and `terms`{near}"
+        if prompt and self.ontology and ONTOLOGY_TERMS.isdisjoint(prompt.named):
+            terms = ", ".join(sorted(ONTOLOGY_TERMS))
+            return f"prompt `{prompt.id}` uses nothing of the ontology: it names none of the terms {terms}"
         if prompt and self.outputs.has_graph and not (prompt.graph or self.graph.clause or self.ontology):
             return f"prompt `{prompt.id}` has no clause `graph`: no triples are made of its objects"
         return None
 
     def _missing_terms(self, prompt: PromptDefinition) -> list[str]:
-        """The terms without which each chunk would be refused; a missing one of an ibis template is none."""
-        if self.ontology or self.tables or prompt.template.dialect != "jinja":
+        """The terms without which each chunk would be refused, and those that look like one of an ontology.
+
+        A missing term of an ibis template is none.
+        """
+        if prompt.template.dialect != "jinja":
             return []
-        return prompt.missing({"text", *self.terms})
+        given = self._terms_of_a_chunk
+        unknown = prompt.named.difference(given, prompt.terms) if self.ontology else ()
+        alike = (name for name in unknown if suggestion(name, ONTOLOGY_TERMS))
+        return sorted({*prompt.missing(given), *alike})
+
+    @property
+    def _terms_of_a_chunk(self) -> set[str]:
+        of_tables = {"schema"} if self.tables else set()
+        return {"text", *self.terms, *of_tables, *(ONTOLOGY_TERMS if self.ontology else ())}
 
     def _find_prompt(self, prompts: Mapping[str, PromptSet]) -> PromptDefinition | None:
         snapshot = prompts.get(self.workspace)

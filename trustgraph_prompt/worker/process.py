@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -168,18 +168,18 @@ class Service:
             self._trustgraph_metrics.forget(flow)
 
 
-def run(service: Service, id: str, *, http: str | None = None) -> None:
+def run(service: Service, id: str, *, http: str | None = None, hosts: Collection[str] = ()) -> None:
     """Run the service in this process until SIGTERM. Raises `ConfigError`.
 
-    Logs to standard error, and traces as the environment says. `http` is HOST:PORT of the HTTP endpoints;
-    the status page calls the worker `id`.
+    Logs to standard error, and traces as the environment says. `http` is HOST:PORT of the HTTP endpoints, and
+    `hosts` other names that the status page may be asked for under; it calls the worker `id`.
     """
     logs.configure()
     service.tracing = tracing_setup.from_environment()
-    asyncio.run(_run(service, id, http))
+    asyncio.run(_run(service, id, http, hosts))
 
 
-async def _run(service: Service, id: str, address: str | None) -> None:
+async def _run(service: Service, id: str, address: str | None, hosts: Collection[str]) -> None:
     async with AsyncExitStack() as closing:
         closing.enter_context(signals(service.stopping))
         if address is not None:
@@ -188,9 +188,14 @@ async def _run(service: Service, id: str, address: str | None) -> None:
             from trustgraph_prompt.worker.telemetry.status_page import StatusPage
 
             page = StatusPage(Status(service, id))
-            serving = http.serve(address, service.health, service.metrics, page)
+            serving = http.serve(address, service.health, service.metrics, page, hosts=hosts)
             bound = await closing.enter_async_context(serving)
             log.info("serving the status page, /livez, /readyz and /metrics", extra={"http": bound})
+            if service.activity.shows_content and not http.is_local(bound):
+                log.warning(
+                    "whoever reaches this address can read texts and answers (--show-content)",
+                    extra={"http": bound},
+                )
         service.connect = partial(_connect, service.connect)
         await service.run()
 

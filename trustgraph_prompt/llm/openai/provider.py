@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import orjson
 from cachetools import LRUCache
@@ -28,6 +29,8 @@ from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted, told_in_wor
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
 from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, CallDeadline, Timeout
 from trustgraph_prompt.llm.token_estimates import estimate_question
+
+T = TypeVar("T")
 
 #: Seconds that a server has to list its models.
 _READY = 30.0
@@ -141,11 +144,19 @@ class OpenAIProvider(Completer):
         Raises the `ProviderError` that a call would meet: `ProviderAuthentication`, `ProviderInvalidModel`,
         `ProviderModelNotLoaded`, `ProviderUnavailable` and so on.
         """
+        await self._of_models(lambda listed: check_model(listed, model or self.model))
+
+    async def models(self) -> list[str]:
+        """The names of the models that the server lists, at no cost. Raises as `ready`."""
+        return list(await self._of_models(lambda listed: listed))
+
+    async def _of_models(self, read: Callable[[dict[str, Any]], T]) -> T:
+        """What a function makes of the server's models, by name."""
         seconds = min(_READY, self._timeout.first, self._timeout.total)
         deadline = CallDeadline(replace(self._timeout, first=seconds, total=seconds))
         try:
             async with self._server.send(None, deadline, "/models") as response:
-                return check_models(await body_of(response, deadline), model or self.model)
+                return read(models_in(await body_of(response, deadline)))
         except REQUEST_ERRORS as error:
             provider_error = self._server.provider_error(error, "/models")
         raise provider_error
@@ -223,12 +234,8 @@ class OpenAIProvider(Completer):
         )
 
 
-def check_models(body: bytes, model: str) -> None:
-    """Check that a list of models (`GET …/models`) has the model, and that it is loaded.
-
-    Raises `ProviderInvalidModel` where it is not listed, `ProviderModelNotLoaded` where its `status` says so,
-    and `ProviderInvalidResponse` where the body is not a list of models.
-    """
+def models_in(body: bytes) -> dict[str, Any]:
+    """The models of a list (`GET …/models`), by name. Raises `ProviderInvalidResponse` if it is none."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -240,6 +247,15 @@ def check_models(body: bytes, model: str) -> None:
     named = {item["id"]: item for item in items if isinstance(item.get("id"), str)}
     if models and not named:
         raise ProviderInvalidResponse(f"not a list of models, no item has an id: {excerpt(body)}")
+    return named
+
+
+def check_model(named: Mapping[str, Any], model: str) -> None:
+    """Check that a server has the model, and that it is loaded.
+
+    Raises `ProviderInvalidModel` where it is not listed, and `ProviderModelNotLoaded` where its `status` says
+    so.
+    """
     if model not in named:
         names = ", ".join(excerpt(name, 80) for name in list(named)[:_MODELS_SHOWN]) or "none"
         more = f" and {len(named) - _MODELS_SHOWN} more" if len(named) > _MODELS_SHOWN else ""

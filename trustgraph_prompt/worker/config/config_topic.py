@@ -110,6 +110,7 @@ class ConfigTopic:
             pushes,
         )
         await self._canaries.load()
+        self._reports.files(self._prompts.file_system)
         self._reports.announce({})
 
     async def _refused_before(self, keys: Collection[str]) -> Collection[str]:

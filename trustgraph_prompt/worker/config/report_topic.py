@@ -1,7 +1,8 @@
 """The report topic of a config topic: rejected entries, running workers, and the pushes they applied.
 
 Compacted. The key of a rejected entry has the error, an empty message if it is valid again. The key of each
-worker (`worker:<name>`) has its `Announcement`, deleted when the worker stops.
+worker (`worker:<name>`) has its `Announcement`, deleted when the worker stops. `worker:files/<workspace>`
+has the system message in the files of the worker that started last: versions in the history depend on it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ REPORT: Final = "-report"
 """Suffix of the config topic's name."""
 
 WORKER: Final = "worker:"
+
+FILES: Final = f"{WORKER}files/"
+"""Begins the key of the system message in files. Earlier releases take it for a worker that has stopped."""
 
 REFUSED_CANARY: Final = "canary:"
 """Begins the key of a rejected canary, so that it is not that of the entry."""
@@ -105,6 +109,12 @@ class Reports:
         self._pushes |= {id: list(islice(refused, KEYS_NAMED)) for id, refused in pushes.items()}
         self._pushes = dict(list(self._pushes.items())[-PUSHES_KEPT:])
         self._report(self._key, self._announcement())
+
+    def files(self, system: str) -> None:
+        """Report the system message in the files of this worker, as an entry."""
+        record = wire.encode({"workspaces": [], "pushes": {}, "system": system})
+        for workspace in self._workspaces:
+            self._report(f"{FILES}{workspace}", record)
 
     def judged(self, repaired: Iterable[str], refused: Mapping[str, ConfigError]) -> None:
         """Report which keys are no longer rejected, and which have a new error."""
@@ -227,6 +237,14 @@ class ReportListener:
         elif announcement.workspaces:
             self.others[message.key] = announcement.workspaces
         return announcement
+
+
+def system_of_files(reports: Mapping[str, Message], workspace: str) -> str | None:
+    """The system message in the files of a workspace's workers, if one has reported it."""
+    try:
+        return str(orjson.loads(reports[f"{FILES}{workspace}"].data)["system"])
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 async def refused_keys(broker: Broker, config_topic: str) -> set[str]:

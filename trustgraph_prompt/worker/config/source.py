@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from time import time
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from trustgraph_prompt.errors import BrokerClosed, ConfigError
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts.definition import SYSTEM
+from trustgraph_prompt.prompts.prompt_set import SYSTEM_KEY
 from trustgraph_prompt.worker.telemetry.watch import Action, Watch
 
 log = logging.getLogger(__name__)
@@ -20,6 +23,9 @@ MAX_CHANGES_LOGGED = 10
 
 VERSION_CHARACTERS = 12
 """Characters of a version in the log."""
+
+DEFAULT_SYSTEM: Final = json.dumps({"dialect": SYSTEM.dialect, "prompt": SYSTEM.source})
+"""The system message where neither the config topic nor the files of a worker have one."""
 
 PUSH, MORE = "push", "more"
 """Properties of an entry: the id of its push, and that more entries follow."""
@@ -74,6 +80,11 @@ class Prompts(Mapping[str, PromptSet]):
     def on_topic(self) -> list[str]:
         """The keys (`<workspace>/<entry>`) of the entries that are not from files."""
         return [f"{workspace}/{key}" for workspace, entries in self._entries.items() for key in entries]
+
+    @property
+    def file_system(self) -> str:
+        """The system message of the files, as an entry."""
+        return self._files.get(SYSTEM_KEY, DEFAULT_SYSTEM)
 
     def since(self, workspace: str, prompt: str) -> float:
         """Since when this version of a prompt is served, in seconds since the epoch."""

@@ -11,32 +11,45 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Final
 
+from trustgraph_prompt import package_data
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.errors import ConfigError, RequestError, suggestion
 from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.prompts import files as prompt_files
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, system_template
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.prompts.template import Template
 from trustgraph_prompt.worker.config.apply_plan import state
-from trustgraph_prompt.worker.config.history import FOUND, HISTORY, ROLLBACK, Change, versions_of
-from trustgraph_prompt.worker.config.source import VERSION_CHARACTERS
-
-DEFAULT_SYSTEM: Final = json.dumps({"dialect": SYSTEM.dialect, "prompt": SYSTEM.source})
-"""The system message where neither the config topic nor the files of a worker have one."""
+from trustgraph_prompt.worker.config.history import (
+    FOUND,
+    HISTORY,
+    ROLLBACK,
+    Change,
+    bundled_system,
+    versions_of,
+)
+from trustgraph_prompt.worker.config.report_topic import REPORT, system_of_files
+from trustgraph_prompt.worker.config.source import DEFAULT_SYSTEM, VERSION_CHARACTERS
 
 VERSIONS_NAMED = IDS_NAMED = 10
 """Versions, the newest, and ids that an error names."""
 
-Read = Callable[[str], Awaitable[Mapping[str, Message]]]
-"""Reads the messages of one workspace on a topic, by entry, in the order of the topic."""
+Read = Callable[[str, str | None], Awaitable[Mapping[str, Message]]]
+"""Reads the messages of one workspace on a topic, by entry, or of all, in the order of the topic."""
 
 
-async def read(read: Read, files: Mapping[str, str], *, topic: str) -> History:
-    """Read the history of a workspace. Raises what `read` raises."""
-    present = await read(topic)  # first: whatever is there by now has its record
-    return History.of(await read(topic + HISTORY), present, files)
+async def read(read: Read, workspace: str, files: Mapping[str, str] | None, *, topic: str) -> History:
+    """Read the history of a workspace.
+
+    `files` are those of its workers; None stands for the bundled ones with the system message that workers
+    have reported. Raises what `read` raises.
+    """
+    present = await read(topic, workspace)  # first: whatever is there by now has its record
+    if files is None:
+        system = system_of_files(await read(topic + REPORT, None), workspace)
+        files = {**prompt_files.load(package_data.templates()), **({SYSTEM_KEY: system} if system else {})}
+    return History.of(await read(topic + HISTORY, workspace), present, files)
 
 
 def version_of(key: str, entry: str, system: str) -> str | None:
@@ -271,14 +284,39 @@ def _with_found(changes: Sequence[Change], found: Sequence[Change], system: str)
     """
 
     by_time = attrgetter("published")
-    merged = [*heapq.merge(changes, sorted(found, key=by_time), key=by_time)]
-    in_force = system
-    for index, change in enumerate(merged):
-        if change.key == SYSTEM_KEY:
-            in_force = change.entry or system
-        if change.action == FOUND and not change.push:
-            merged[index] = replace(change, version=version_of(change.key, change.entry, in_force))
-    return merged
+    return _as_served([*heapq.merge(changes, sorted(found, key=by_time), key=by_time)], system)
+
+
+def _as_served(changes: Iterable[Change], system: str) -> list[Change]:
+    """The changes with the versions of the workers, whose files have this system message.
+
+    A push does not know the files: without a system message on the topic it records versions under the
+    bundled one. What was found has no version yet.
+    """
+    is_known = state(system) == state(bundled_system()[SYSTEM_KEY])
+    in_force, texts, served = "", dict[str, str](), dict[str | None, str | None]()
+    made = []
+    for change in changes:
+        key = change.key
+        if key == SYSTEM_KEY:
+            in_force = change.entry
+        is_right = is_known or bool(in_force)
+        if (change.action == FOUND and not change.push) or not (is_right or key == SYSTEM_KEY):
+            version = version_of(key, change.entry, in_force or system) if change.entry else None
+            served[change.version] = version
+            change = replace(change, version=version, replaced=served.get(change.replaced, change.replaced))
+        elif not is_right:  # the system message was deleted
+            new = {
+                id: version_of(PREFIX + id, texts[PREFIX + id], system)
+                for id in change.versions
+                if PREFIX + id in texts
+            }
+            served |= {change.versions[id]: version for id, version in new.items()}
+            change = replace(change, versions={id: version for id, version in new.items() if version})
+        if not change.is_canary:
+            texts[key] = change.entry
+        made.append(change)
+    return made
 
 
 def _text(key: str, version: str, entry: str, system: str) -> Text:

@@ -1,5 +1,8 @@
 """Serves `/livez`, `/readyz`, `/metrics` and the status over few, short HTTP connections.
 
+The status is only for requests to a known host. A website that has its own name resolve to this worker (DNS
+rebinding) would otherwise have the browser of a visitor read it.
+
 Anyone who can reach the port can open connections. They must not use up the file descriptors that the worker
 needs for its model and its broker, nor block probes. Readers of the status page have connections that last,
 with a bound of their own.
@@ -9,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import os
 import select
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -49,6 +54,11 @@ SECONDS_BEFORE_ANOTHER = 0.1
 
 SECONDS_TO_END = 1.0
 """How long shutdown waits for answers in progress."""
+
+UNKNOWN_HOST = """\
+This worker does not know the host name of this request.
+Ask for its IP address or localhost, or start the worker with --http-host NAME.
+"""
 
 
 async def _bind(address: str) -> list[socket.socket]:
@@ -210,19 +220,26 @@ Answer = Callable[[web.BaseRequest, "_Server"], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def serve(
-    address: str, health: Health, metrics: Metrics, status: StatusPage | None = None
+    address: str,
+    health: Health,
+    metrics: Metrics,
+    status: StatusPage | None = None,
+    *,
+    hosts: Collection[str] = (),
 ) -> AsyncIterator[str]:
     """Serve the endpoints on `HOST:PORT` during the block; yields the address in use.
 
     Port 0 is any free one, and no host all interfaces, of IPv4 and IPv6.
 
-    Without `status` there is no page. Raises `ConfigError` if the address is invalid or in use.
+    Without `status` there is no page. It is served to IP addresses, `localhost`, HOST and `hosts`.
+    Raises `ConfigError` if the address is invalid or in use.
     """
     listeners = await _bind(address)
     async with AsyncExitStack() as closing:
         for listener in listeners:
             closing.enter_context(listener)
-        server = _Server(_endpoints(health, metrics, status), access_log=None)
+        names = {*map(_host_name, (address, "localhost", *hosts))} - {""}
+        server = _Server(_endpoints(health, metrics, status, names), access_log=None)
         closing.push_async_callback(server.end)
         if status is not None:
             closing.callback(status.end)
@@ -238,7 +255,27 @@ async def serve(
             await asyncio.wait(accepting)
 
 
-def _endpoints(health: Health, metrics: Metrics, status: StatusPage | None) -> Answer:
+def _host_name(authority: str) -> str:
+    """The host of `HOST[:PORT]`, empty if there is none."""
+    try:
+        return (urlsplit(f"//{authority}").hostname or "").removesuffix(".")
+    except ValueError:  # brackets that hold no IPv6 address
+        return ""
+
+
+def is_local(bound: str) -> bool:
+    """Whether an address in use is reached only from this machine."""
+    return ipaddress.ip_address(_host_name(bound)).is_loopback
+
+
+def _is_known(host: str, names: Collection[str]) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return host in names
+
+
+def _endpoints(health: Health, metrics: Metrics, status: StatusPage | None, names: Collection[str]) -> Answer:
     """The request handler; it closes every connection after its answer."""
 
     async def livez(request: web.BaseRequest, server: _Server) -> web.Response:
@@ -256,7 +293,7 @@ def _endpoints(health: Health, metrics: Metrics, status: StatusPage | None) -> A
 
     pages: dict[str, Answer] = {"/livez": livez, "/readyz": readyz, "/metrics": exposition}
     if status is not None:
-        pages |= _status_endpoints(status)
+        pages |= _status_endpoints(status, names)
 
     async def answer(request: web.BaseRequest, server: _Server) -> web.StreamResponse:
         page = pages.get(request.path)
@@ -270,7 +307,15 @@ def _endpoints(health: Health, metrics: Metrics, status: StatusPage | None) -> A
     return answer
 
 
-def _status_endpoints(status: StatusPage) -> dict[str, Answer]:
+def _status_endpoints(status: StatusPage, names: Collection[str]) -> dict[str, Answer]:
+    def of_known_host(answer: Answer) -> Answer:
+        async def checked(request: web.BaseRequest, server: _Server) -> web.StreamResponse:
+            if _is_known(_host_name(request.headers.get("Host", "")), names):
+                return await answer(request, server)
+            return web.Response(status=421, text=UNKNOWN_HOST, headers=status_page.PLAIN_HEADERS)
+
+        return checked
+
     async def page(request: web.BaseRequest, server: _Server) -> web.Response:
         body = await status.html()
         return web.Response(
@@ -298,4 +343,5 @@ def _status_endpoints(status: StatusPage) -> dict[str, Answer]:
             request.transport.abort()
         return response
 
-    return {"/": page, "/status.json": document, "/events": events}
+    answers: dict[str, Answer] = {"/": page, "/status.json": document, "/events": events}
+    return {path: of_known_host(answer) for path, answer in answers.items()}
