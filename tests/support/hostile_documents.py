@@ -17,9 +17,8 @@ _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
 
 
-def _part(data: bytes, name: str) -> str:
-    with zipfile.ZipFile(BytesIO(data)) as archive:
-        return archive.read(name).decode()
+Make = Callable[[int], bytes]
+Nested = Callable[[int, int], str]
 
 
 def sheet_of_one_string(size: int, string: str = f"<t>{'x' * 8 * MEGABYTE}</t>") -> bytes:
@@ -65,7 +64,7 @@ def _sheet(rows: str, strings: str = "") -> bytes:
     files = {
         "xl/worksheets/sheet1.xml": sheet,
         "xl/sharedStrings.xml": shared,
-        types: _part(data, types).replace("</Types>", listed),
+        types: made.part(data, types).replace("</Types>", listed),
     }
     return made.changed(data, files)
 
@@ -112,7 +111,7 @@ def show_of_one_slide(size: int) -> bytes:
     """A show that lists one slide `size` times."""
     data = made.powerpoint()
     name = "ppt/presentation.xml"
-    before, begin, rest = _part(data, name).partition("<p:sldIdLst>")
+    before, begin, rest = made.part(data, name).partition("<p:sldIdLst>")
     _, end, after = rest.partition("</p:sldIdLst>")
     again = "".join(f'<p:sldId id="{256 + n}" r:id="rId7"/>' for n in range(size))
     return made.changed(data, {name: before + begin + again + end + after})
@@ -124,9 +123,11 @@ def word_with_one_part_of_notes(size: int) -> bytes:
     name = "word/_rels/document.xml.rels"
     kind = f"{_OFFICE}/footnotes"
     again = "".join(f'<Relationship Id="x{n}" Type="{kind}" Target="footnotes.xml"/>' for n in range(size))
-    notes = _part(data, "word/footnotes.xml").replace("</w:footnotes>", "<w:x/>" * 20_000 + "</w:footnotes>")
+    notes = made.part(data, "word/footnotes.xml").replace(
+        "</w:footnotes>", "<w:x/>" * 20_000 + "</w:footnotes>"
+    )
     changed = {
-        name: _part(data, name).replace("</Relationships>", again + "</Relationships>"),
+        name: made.part(data, name).replace("</Relationships>", again + "</Relationships>"),
         "word/footnotes.xml": notes,
     }
     return made.changed(data, changed)
@@ -141,8 +142,8 @@ def word_with_one_embedded_page(size: int) -> bytes:
         f'<Relationship Id="x{n}" Type="{_OFFICE}/aFChunk" Target="a.html"/>' for n in range(size)
     )
     changed = {
-        rels: _part(data, rels).replace("</Relationships>", again + "</Relationships>"),
-        types: _part(data, types).replace(
+        rels: made.part(data, rels).replace("</Relationships>", again + "</Relationships>"),
+        types: made.part(data, types).replace(
             "</Types>", '<Default Extension="html" ContentType="text/html"/></Types>'
         ),
         "word/a.html": "<html><body><p>Page.</p>" + "<b></b>" * 20_000,
@@ -150,12 +151,12 @@ def word_with_one_embedded_page(size: int) -> bytes:
     return made.changed(data, changed)
 
 
-def word_in_utf_7(size: int) -> bytes:
+def word_in_utf_7(size: int, encoding: str = "UTF-7") -> bytes:
     """Tags that a count of `<` does not see."""
     usual = made.word_of("<w:p><w:r><w:t>The Rhine.</w:t></w:r></w:p>")
-    text = _part(usual, "word/document.xml").replace("</w:body>", "<w:p/>" * size + "</w:body>")
+    text = made.part(usual, "word/document.xml").replace("</w:body>", "<w:p/>" * size + "</w:body>")
     hidden = text.replace("<w:p/>", "+ADw-w:p/>")
-    return made.changed(usual, {"word/document.xml": f'<?xml version="1.0" encoding="UTF-7"?>{hidden}'})
+    return made.changed(usual, {"word/document.xml": f'<?xml version="1.0" encoding="{encoding}"?>{hidden}'})
 
 
 def word_named_like_a_sheet(size: int) -> bytes:
