@@ -20,7 +20,7 @@ from tests.support.stored_graph import Answer, Paper, relation
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.documents import Document
 from trustgraph_prompt.documents.chunks import Size, chunks
-from trustgraph_prompt.documents.markdown import markdown_places
+from trustgraph_prompt.documents.markdown import heading_spans, markdown_places
 from trustgraph_prompt.errors import ConfigError, LanguageError
 from trustgraph_prompt.graph.statements import Statement
 from trustgraph_prompt.graph_store.forget import forget
@@ -116,6 +116,12 @@ WORK: dict[str, tuple[Callable[[int], object], int]] = {
     "a document of open brackets": (partial(split, "[", "markdown"), MEGABYTE),
     "Markdown of blank lines": (lambda size: markdown_places("\n" * size), MEGABYTE),
     "Markdown of fences": (lambda size: markdown_places("```\n" * (size // 4)), MEGABYTE),
+    "Markdown of one line of backticks": (lambda size: markdown_places("`" * size + " `"), MEGABYTE),
+    "Markdown of one fence of tildes": (lambda size: markdown_places("~" * size), MEGABYTE),
+    "headings of one line of backticks": (
+        lambda size: deque(heading_spans("`" * size + " `"), maxlen=0),
+        MEGABYTE,
+    ),
     "Markdown of headings": (lambda size: markdown_places("# #\na\n=\n" * (size // 8)), MEGABYTE),
     **{f"refused: {name}": (partial(read, text), MEGABYTE) for name, text in HOSTILE.items()},
     **{f"formatted: {name}": (partial(rewrite, text), MEGABYTE // 4) for name, text in LARGE.items()},

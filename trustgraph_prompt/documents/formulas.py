@@ -43,7 +43,7 @@ def linear(formula: Any) -> str:
     text, found = _read(formula, 0), 1
     while found:  # a fraction within others is placed first
         text, found = _FRACTION.subn(_placed, text)
-    text = re.sub(rf"{_APPLY}++(?=[\w√∑∫])", " ", text).replace(_APPLY, "")
+    text = re.sub(rf"(?<!{_APPLY}){_APPLY}++(?=[\w√∑∫])", " ", text).replace(_APPLY, "")
     text = re.sub(rf"(?<=\d){_TIMES}(?=\d)", "·", text).replace(_TIMES, "")
     text = text.replace("\N{INVISIBLE SEPARATOR}", ",")
     return " ".join(_MATRIX.sub(r"\1\2", text).split())

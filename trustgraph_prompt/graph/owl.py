@@ -31,7 +31,7 @@ _MAX_CHARACTERS: Final = 10 * MAX_FILE_BYTES  # of all terms: prefixes and XML e
 _MAX_DEPTH: Final = 200  # of the elements of RDF/XML
 
 _PLACE = re.compile(r"Parser error .*?\d: ")
-_LOCAL_NAME = re.compile(r"[^/#:]+(?=[/#]?\Z)")
+_LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]++(?=[/#]?\Z)")
 _RELATIONS = (v.OBJECT_PROPERTY, v.OWL + "SymmetricProperty", v.OWL + "TransitiveProperty")
 _DATATYPES = (v.XSD, v.RDF, v.RDFS + "Literal")
 
