@@ -11,6 +11,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -104,6 +105,6 @@ class Converter:
     def _end(self) -> None:
         if self._process is None:
             return
-        with self._process as process:  # closes the pipes, and waits
+        with suppress(BrokenPipeError), self._process as process:  # closes the pipes, and waits
             process.kill()
         self._process = None
