@@ -76,6 +76,7 @@ check: $(READY)  ## lint, formatting, types, direction of imports
 
 growth: $(READY)  ## what must be linear, what hostile text may cost, how well values are found in texts
 	$(BIN)/python benchmarks/linear.py
+	$(BIN)/python benchmarks/regular_expressions.py
 	$(BIN)/python benchmarks/hostile_reading.py
 	$(BIN)/python benchmarks/grounding.py
 

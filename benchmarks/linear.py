@@ -20,7 +20,7 @@ from tests.support.stored_graph import Answer, Paper, relation
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.documents import Document
 from trustgraph_prompt.documents.chunks import Size, chunks
-from trustgraph_prompt.documents.markdown import markdown_places
+from trustgraph_prompt.documents.markdown import heading_spans, markdown_places
 from trustgraph_prompt.errors import ConfigError, LanguageError
 from trustgraph_prompt.graph.statements import Statement
 from trustgraph_prompt.graph_store.forget import forget
@@ -29,6 +29,7 @@ from trustgraph_prompt.grounding import Passage
 from trustgraph_prompt.language import format, parse
 from trustgraph_prompt.llm.openai.sse import EventStream
 from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.reader import read as read_answer
 
 BAR = 30  # linear is 10, quadratic 100
 ROUNDS = 5
@@ -38,6 +39,8 @@ LEAST = 2e-4  # seconds, below which a measurement says nothing
 
 PATTERN = Contract.from_schema({"pattern": "^(a+)+$"})
 NAMES = Contract.from_schema({"patternProperties": {"^(a+)+$": {}}}, extra="ignore")
+LINES = Contract.from_schema({"type": "object"}, format="jsonl")
+REPAIRED = Contract.from_schema({"type": "object"}, format="jsonl", repair=True)
 CONTAINS = Contract.from_schema(None, invariants=[" or ".join(["'zz' in a"] * 40)])
 EQUALS = Contract.from_schema(None, invariants=[" and ".join(["a == b"] * 40)])
 
@@ -106,6 +109,14 @@ WORK: dict[str, tuple[Callable[[int], object], int]] = {
     "events in lines": (partial(events, b"data: x\n"), MEGABYTE // 8),
     "an entry of wrong aliases": (partial(refused, lambda n: {"n": n}), MEGABYTE // 20),
     "an entry of aliases, one of them twice": (partial(refused, lambda n: str(max(n, 1))), MEGABYTE // 20),
+    "an answer that ends with blank lines": (
+        lambda size: read_answer('{"a": 1}\n' + "\n" * size + "x", LINES),
+        MEGABYTE,
+    ),
+    "a brace before digits, repaired": (
+        lambda size: read_answer("{a:" + "0" * size, REPAIRED),
+        MEGABYTE // 10,
+    ),
     "a document of one word": (partial(split, "a", "text"), MEGABYTE),
     "a document of accents": (partial(split, "\u0301", "text"), MEGABYTE),
     "a document of prose in one paragraph": (
@@ -116,6 +127,12 @@ WORK: dict[str, tuple[Callable[[int], object], int]] = {
     "a document of open brackets": (partial(split, "[", "markdown"), MEGABYTE),
     "Markdown of blank lines": (lambda size: markdown_places("\n" * size), MEGABYTE),
     "Markdown of fences": (lambda size: markdown_places("```\n" * (size // 4)), MEGABYTE),
+    "Markdown of one line of backticks": (lambda size: markdown_places("`" * size + " `"), MEGABYTE),
+    "Markdown of one fence of tildes": (lambda size: markdown_places("~" * size), MEGABYTE),
+    "headings of one line of backticks": (
+        lambda size: deque(heading_spans("`" * size + " `"), maxlen=0),
+        MEGABYTE,
+    ),
     "Markdown of headings": (lambda size: markdown_places("# #\na\n=\n" * (size // 8)), MEGABYTE),
     **{f"refused: {name}": (partial(read, text), MEGABYTE) for name, text in HOSTILE.items()},
     **{f"formatted: {name}": (partial(rewrite, text), MEGABYTE // 4) for name, text in LARGE.items()},

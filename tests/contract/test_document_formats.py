@@ -14,9 +14,8 @@ import pytest
 
 from tests.support import document_files as made
 from tests.support.document_files import SENTENCE
-from trustgraph_prompt.documents import Document, convert
+from trustgraph_prompt.documents import Converter, Document, convert
 from trustgraph_prompt.documents.chunks import Size, chunks
-from trustgraph_prompt.documents.pdf import read_pdf
 from trustgraph_prompt.errors import ConfigError
 
 PAGE = f"""<!doctype html><html><head><title>Title</title></head><body>
@@ -182,8 +181,11 @@ class TestPdf:
                 *drawings,
             ]
         )
-        with pytest.raises(ConfigError, match=r"takes more than 0\.1 seconds"):
-            read_pdf(data, "a.pdf", max_seconds=0.1)
+        with (
+            Converter(max_seconds=0.5) as converter,
+            pytest.raises(ConfigError, match=r"a\.pdf: takes more than 0\.5 seconds of CPU"),
+        ):
+            converter.convert(data, "a.pdf")
 
     def test_pages_that_contain_themselves_are_refused(self) -> None:
         data = made.pdf_of(["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 1 /Kids [2 0 R] >>"])

@@ -212,6 +212,12 @@ def archive(files: Mapping[str, str | bytes]) -> bytes:
     return saved.getvalue()
 
 
+def part(data: bytes, name: str) -> str:
+    """A file of an archive as text."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return archive.read(name).decode()
+
+
 def changed(data: bytes, files: Mapping[str, str | bytes]) -> bytes:
     """An archive with other content in some of its files."""
     with zipfile.ZipFile(io.BytesIO(data)) as before:

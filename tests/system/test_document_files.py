@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import document_files as made
 from tests.support.command import DOCUMENT, SCRIPTED, environment, run
-from trustgraph_prompt.documents import Listing, listed, read
+from trustgraph_prompt.documents import Converter, Document, Listing, listed
 from trustgraph_prompt.errors import ConfigError
 
 
@@ -36,6 +36,11 @@ def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("p.png", "q.png", "Makefile"):
         (tmp_path / "papers" / name).write_bytes(b"\0")
     return Path("papers")
+
+
+def read(file: Path) -> Document:
+    with Converter() as converter:
+        return converter.read(file)
 
 
 def names(listing: Listing) -> list[str]:
@@ -152,7 +157,8 @@ class TestRead:
 
     def test_a_dash_is_standard_input_whose_format_shows_in_its_bytes(self) -> None:
         program = (
-            "from trustgraph_prompt.documents import *; from pathlib import Path; print(read(Path('-')))"
+            "from trustgraph_prompt.documents import *; from pathlib import Path\n"
+            "with Converter() as converter: print(converter.read(Path('-')))"
         )
         result = _python(program, made.pdf(["Rhine"]))
         assert result.stdout == b"Document(file='-', format='pdf', notes=())\n"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import hashlib
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,6 @@ import pytest
 
 from tests.support.command import DOCUMENT, SCRIPTED, run
 from tests.support.model_server import ModelServer, Reply, streamed
-
-DATA = Path(__file__).parents[1] / "data" / "extract-first-splitter"
-ANSWERS = 7
-RUN = [
-    *("extract", "rivers.txt", "rivers.html", "--templates", "names.yaml", "--prompt", "names"),
-    *("--provider", "scripted:recording.jsonl", "-o", "rivers.jsonl", "--json"),
-]
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -32,41 +23,6 @@ def summary(*command: str | Path, folder: Path) -> dict[str, Any]:
     assert result.returncode == 0, result.stderr
     found: dict[str, Any] = json.loads(result.stdout)
     return found
-
-
-@pytest.fixture
-def begun_before(tmp_path: Path) -> Path:
-    """A folder with the objects and the state of a run with the first splitter, chunks of 150 characters."""
-    folder = tmp_path / "begun"
-    shutil.copytree(DATA, folder)
-    state = folder / "rivers.jsonl.state.gz"
-    state.with_suffix("").write_bytes(gzip.decompress(state.read_bytes()))
-    return folder
-
-
-class TestARunThatAnEarlierVersionBegan:
-    def test_asks_nothing_again_and_writes_the_same_objects(self, begun_before: Path) -> None:
-        out = begun_before / "rivers.jsonl"
-        before = lines(out)
-        found = summary(*RUN, "--chunk-size", "150", folder=begun_before)
-        assert (found["from_earlier_runs"], found["tokens"]) == (ANSWERS, {"in": 0, "out": 0})
-        after = lines(out)
-        assert [{key: line[key] for key in before[0]} for line in after] == before
-
-    def test_keeps_the_texts_in_which_its_objects_stand(self, begun_before: Path) -> None:
-        summary(*RUN, "--chunk-size", "150", folder=begun_before)
-        for line in lines(begun_before / "rivers.jsonl"):
-            kept = (begun_before / "rivers.jsonl.texts" / f"{line['sha256']}.txt").read_bytes()
-            assert hashlib.sha256(kept).hexdigest() == line["sha256"]
-            [[start, end]] = line["grounding"]["/name"]["spans"]
-            assert kept.decode()[line["start"] :][start:end] == line["object"]["name"]
-
-    def test_stays_one_whatever_else_is_tried(self, begun_before: Path) -> None:
-        for other in (["--chunk-size", "40t"], ["--chunk-size", "150", "--overlap", "10%"]):
-            found = summary(*RUN, *other, folder=begun_before)
-            assert found["from_earlier_runs"] < found["answers"]  # equal chunks are not asked about again
-        found = summary(*RUN, "--chunk-size", "150", folder=begun_before)
-        assert (found["from_earlier_runs"], found["chunks"]) == (ANSWERS, ANSWERS)
 
 
 def test_another_size_or_overlap_is_asked_about_and_none_of_it_twice(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trustgraph_prompt.documents import Converter
 from trustgraph_prompt.documents.chunks import Size
 from trustgraph_prompt.evaluation import begin_gold
 from trustgraph_prompt.extraction.splitting import Splitting
@@ -20,7 +21,7 @@ def test_a_document_with_objects_of_other_prompts_only_has_lines(
     lines = []
     for name, prompt in (("a.txt", "define"), ("b.txt", "relate")):
         (tmp_path / name).write_text(f"The text of {name}.")
-        document, _ = splitting.read(tmp_path / name)
+        document, _ = splitting.read(tmp_path / name, Converter())
         origin = {"prompt": prompt, "file": document.file, "sha256": document.sha256, "chunk": 1}
         lines.append(json.dumps({**origin, "object": {"n": 1}}))
     (tmp_path / "out.jsonl").write_text("\n".join(lines))

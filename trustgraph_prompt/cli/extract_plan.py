@@ -84,7 +84,6 @@ def make_plan(
 
     Raises `ConfigError`.
     """
-    state = outputs.state
     if schema and (ids or templates):
         raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
     if schema and outputs.graph is not None:
@@ -95,7 +94,7 @@ def make_plan(
     asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, templates)
     size = parse_size(chunk_size, "--chunk-size")
     before = parse_overlap(overlap, size, "--overlap")
-    splitting = Splitting(size, before, began_with_first_splitter=run.began_with_first_splitter(state))
+    splitting = Splitting(size, before)
     if before.length:
         if context.TERM in terms:
             raise ConfigError(

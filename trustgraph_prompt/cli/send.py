@@ -15,6 +15,7 @@ from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.documents import Converter
     from trustgraph_prompt.wire import Chunk
     from trustgraph_prompt.worker import Flow
 
@@ -107,7 +108,7 @@ def _ask(to: Flow, prompt: str, terms: Mapping[str, object], broker: str) -> dic
 
 def _send_chunks(to: Flow, names: Sequence[str], broker: str, *, as_json: bool) -> None:
     """Send the chunks of all documents, each with its hash and position as its id."""
-    from trustgraph_prompt.documents import listed
+    from trustgraph_prompt.documents import Converter, listed
 
     files, notes = listed(names)
     for note in notes:
@@ -118,16 +119,17 @@ def _send_chunks(to: Flow, names: Sequence[str], broker: str, *, as_json: bool) 
     async def publish(connected: Broker) -> None:
         nonlocal skipped
         producer = await connected.producer(to.input.topic)
-        for file in progress.reading(files):
-            try:
-                chunks = list(_chunks_of(file))
-            except ConfigError as error:
-                skipped += 1
-                output.note(f"skipped: {error}")
-                continue
-            for chunk in chunks:
-                await producer.send(chunk.encode())
-                ids.append(chunk.metadata.id)
+        with Converter() as converter:
+            for file in progress.reading(files):
+                try:
+                    chunks = list(_chunks_of(file, converter))
+                except ConfigError as error:
+                    skipped += 1
+                    output.note(f"skipped: {error}")
+                    continue
+                for chunk in chunks:
+                    await producer.send(chunk.encode())
+                    ids.append(chunk.metadata.id)
         await producer.close()
 
     options.on_broker(broker, publish)
@@ -145,13 +147,13 @@ def _send_chunks(to: Flow, names: Sequence[str], broker: str, *, as_json: bool) 
         raise typer.Exit(1)
 
 
-def _chunks_of(file: Path) -> Iterator[Chunk]:
+def _chunks_of(file: Path, converter: Converter) -> Iterator[Chunk]:
     """The messages of a document. Raises `ConfigError` if it is not a usable one."""
     from trustgraph_prompt.extraction.splitting import Splitting
     from trustgraph_prompt.graph.provenance import document_iri, passage_iri
     from trustgraph_prompt.wire import Chunk, Metadata
 
-    document, chunks = Splitting().read(file)
+    document, chunks = Splitting().read(file, converter)
     for note in document.notes:
         output.note(f"{file}: {note}")
     for chunk in chunks:

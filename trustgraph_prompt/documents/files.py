@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trustgraph_prompt.documents.document import MAX_BYTES, Document
-from trustgraph_prompt.documents.formats import SUFFIXES, convert
+from trustgraph_prompt.documents.document import MAX_BYTES
+from trustgraph_prompt.documents.formats import SUFFIXES
 from trustgraph_prompt.errors import ConfigError
 
 STANDARD_INPUT: Final = Path("-")
@@ -53,8 +53,8 @@ def listed(names: Sequence[str]) -> Listing:
     return Listing(list(once.values()), notes)
 
 
-def read(file: Path) -> Document:
-    """Read a file, or standard input for `-`. Raises `ConfigError` if that is impossible (see `convert`)."""
+def content(file: Path) -> bytes:
+    """Return the content of a file, or of standard input for `-`. Raises `ConfigError`."""
     where = str(file)
     try:
         if file == STANDARD_INPUT:
@@ -68,7 +68,7 @@ def read(file: Path) -> Document:
         raise ConfigError(f"cannot be read: {error.strerror}", where=where) from error
     if len(data) > MAX_BYTES:
         raise ConfigError(f"is larger than {MAX_BYTES // 1024 // 1024} MiB; split it", where=where)
-    return convert(data, where)
+    return data
 
 
 def _matches(name: str) -> Iterable[Path]:

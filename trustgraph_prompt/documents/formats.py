@@ -32,6 +32,9 @@ class Format(NamedTuple):
     member: str = ""
     """The beginning of a name that only archives of this format have."""
 
+    streamed: tuple[str, ...] = ()
+    """The beginnings of the names of parts whose tags are never all in memory."""
+
 
 def _read_text(data: bytes, file: str) -> Document:
     text, notes = decode_any(data, file)
@@ -43,12 +46,13 @@ def _read_markdown(data: bytes, file: str) -> Document:
     return Document(file, text, "markdown", markdown_places(text), notes=notes)
 
 
+_SHEETS: Final = ("xl/worksheets/", "xl/sharedStrings.xml")
 _POWERPOINT: Final = (".pptx", ".pptm", ".potx", ".potm", ".ppsx", ".ppsm")
 FORMATS: Final = {
     "pdf": Format("PDF", (".pdf",), read_pdf),
     "docx": Format("Word", (".docx", ".docm", ".dotx", ".dotm"), open_xml(read_docx), "word/"),
     "pptx": Format("PowerPoint", _POWERPOINT, open_xml(read_pptx), "ppt/"),
-    "xlsx": Format("Excel", (".xlsx", ".xlsm", ".xltx", ".xltm"), open_xml(read_xlsx), "xl/"),
+    "xlsx": Format("Excel", (".xlsx", ".xlsm", ".xltx", ".xltm"), open_xml(read_xlsx), "xl/", _SHEETS),
     "epub": Format("EPUB", (".epub",), read_epub, "META-INF/container.xml"),
     "html": Format("HTML", (".html", ".htm", ".xhtml"), read_html),
     "markdown": Format("Markdown", (".md", ".markdown"), _read_markdown),
@@ -61,6 +65,11 @@ _PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]+")
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,99}(?:<\?xml[^>]{0,200}>\s{0,99})?<(?:!doctype\s+html|html)\b", re.IGNORECASE
 )
+_ARCHIVE: Final = b"PK\3\4"
+_PDF: Final = b"%PDF-"
+_PDF_WITHIN: Final = 1024
+"""First bytes of a file in which a PDF begins."""
+
 _REFUSED: Final = {
     b"\xd0\xcf\x11\xe0": "is a Word, Excel or PowerPoint file that has a password or is older than 2007; "
     "save it as .docx, .xlsx or .pptx without a password",
@@ -72,7 +81,7 @@ def convert(data: bytes, file: str) -> Document:
     """Convert the content of a file, whose format shows in its first bytes, or else in its name.
 
     Raises `ConfigError`, which names the file, if it is empty, damaged, encrypted or too large, if its format
-    is not read, or if the extra `documents` is missing.
+    is not read, or if the extra `documents` is missing. `Converter` also limits time and memory.
     """
     suffix = PurePath(file).suffix.lower()
     label = FORMATS[SUFFIXES.get(suffix, "text")].label
@@ -85,6 +94,8 @@ def convert(data: bytes, file: str) -> Document:
             document = format.read(data, file)
     except ConfigError as error:
         raise error.at(file) from None
+    except MemoryError:
+        raise  # see `Converter`
     except ImportError as error:
         message = f"{label} files need {error.name}: pip install 'trustgraph-prompt[documents]'"
         raise ConfigError(message, where=file) from None
@@ -94,6 +105,17 @@ def convert(data: bytes, file: str) -> Document:
     if not document.text.strip():
         raise ConfigError("; ".join(("has no text that can be read", *document.notes)), where=file)
     return replace(document, notes=(*document.notes, *_private_characters(document.text)))
+
+
+def is_plain(data: bytes, file: str) -> bool:
+    """Whether the content of a file is its text, so that no library parses it."""
+    starts = (_ARCHIVE, *_REFUSED)
+    return (
+        SUFFIXES.get(PurePath(file).suffix.lower(), "text") in ("text", "markdown")
+        and not data.startswith(starts)
+        and _PDF not in data[:_PDF_WITHIN]
+        and not _HTML.match(data)
+    )
 
 
 def _private_characters(text: str) -> Iterator[str]:
@@ -111,12 +133,13 @@ def _format(data: bytes, suffix: str) -> str:
     for start, message in _REFUSED.items():
         if data.startswith(start):
             raise ConfigError(message)
-    if b"%PDF-" in data[:1024]:
+    if _PDF in data[:_PDF_WITHIN]:
         return "pdf"
-    if data.startswith(b"PK\3\4"):
-        members = archive.members(data)
+    if data.startswith(_ARCHIVE):
+        members = archive.names(data)
         for name, format in FORMATS.items():
             if format.member and any(member.startswith(format.member) for member in members):
+                archive.check(data, format.streamed)
                 return name
         raise ConfigError("is a ZIP archive; unpack it, or convert it to a format that is read")
     if _HTML.match(data):

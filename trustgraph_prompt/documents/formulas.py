@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 from unicodedata import decomposition
 
+from trustgraph_prompt.documents.elements import local_name
 from trustgraph_prompt.documents.raised_text import SIGNS, formula_script
 
 MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
@@ -42,7 +43,7 @@ def linear(formula: Any) -> str:
     text, found = _read(formula, 0), 1
     while found:  # a fraction within others is placed first
         text, found = _FRACTION.subn(_placed, text)
-    text = re.sub(rf"{_APPLY}+(?=[\w√∑∫])", " ", text).replace(_APPLY, "")
+    text = re.sub(rf"(?<!{_APPLY}){_APPLY}++(?=[\w√∑∫])", " ", text).replace(_APPLY, "")
     text = re.sub(rf"(?<=\d){_TIMES}(?=\d)", "·", text).replace(_TIMES, "")
     text = text.replace("\N{INVISIBLE SEPARATOR}", ",")
     return " ".join(_MATRIX.sub(r"\1\2", text).split())
@@ -166,11 +167,6 @@ def _property(element: Any, name: str, default: str) -> str:
                 if local_name(found) == name:
                     return next(iter(found.values()), "")
     return default
-
-
-def local_name(element: Any) -> str:
-    """Return the name of an element without its namespace."""
-    return re.split(r"[}:]", element.tag)[-1]
 
 
 _FORMS: Final[dict[str, tuple[Any, ...]]] = {

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Any, Final
 from urllib.parse import unquote
-from xml.etree import ElementTree
 from zipfile import ZipFile
 
 from trustgraph_prompt.documents.document import Document
+from trustgraph_prompt.documents.elements import outermost
 from trustgraph_prompt.documents.html_markup import BLOCKS, LEVELS, SKIPPED, parsed, with_plain_markup, words
 from trustgraph_prompt.documents.text import decode_page
 from trustgraph_prompt.documents.writer import TextWriter, not_read
@@ -101,7 +101,11 @@ def _body(page: str) -> Any:
 def _asides(page: str, article: str) -> int:
     """How many asides there are within a page's article or main part that an article was found without."""
     body = _body(page) if "<aside" in page.lower() else None
-    asides = [] if body is None else body.xpath(".//aside[ancestor::article or ancestor::main]")
+    asides = (
+        []
+        if body is None
+        else body.xpath(".//aside[ancestor::article or ancestor::main][not(ancestor::aside)]")
+    )
     texts = filter(None, (" ".join(words(aside).split()) for aside in asides))
     found = " ".join(article.split())
     return sum(text[:_EXCERPT] not in found for text in texts)
@@ -139,7 +143,7 @@ def _write_blocks(writer: TextWriter, body: Any, *skipped: str) -> None:
             writer.heading(LEVELS[tag], words(element))
             walker.skip_subtree()
         elif tag == "tr" and next(element.iter("table", *LEVELS), None) is None:  # else it is for layout
-            writer.row(words(cell) for cell in element.iter("td", "th"))
+            writer.row(words(cell) for cell in outermost(element, "td", "th"))
             walker.skip_subtree()
         elif tag == "pre":
             writer.add("".join(element.itertext()).replace(_LINE_BREAK, "\n"))
@@ -149,21 +153,31 @@ def _write_blocks(writer: TextWriter, body: Any, *skipped: str) -> None:
 
 
 def _chapters(archive: ZipFile) -> Iterator[str]:
-    """The names of a book's chapters in the order of its spine, without its table of contents."""
-    container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
+    """The names of a book's chapters in the order of its spine, each once, without its table of contents."""
+    container = _xml(archive.read("META-INF/container.xml"))
     package = container.find(".//{*}rootfile")
     path = "" if package is None else package.get("full-path", "")
-    book = ElementTree.fromstring(archive.read(path))
+    book = _xml(archive.read(path))
     items = {item.get("id"): item for item in book.iterfind("{*}manifest/{*}item")}
-    for reference in dict.fromkeys(each.get("idref") for each in book.iterfind("{*}spine/{*}itemref")):
-        item = items.get(reference)
-        if item is not None and "nav" not in item.get("properties", "").split():
-            yield posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(item.get("href", ""))))
+    listed = (items.get(each.get("idref")) for each in book.iterfind("{*}spine/{*}itemref"))
+    chapters = (
+        unquote(item.get("href", ""))
+        for item in listed
+        if item is not None and "nav" not in item.get("properties", "").split()
+    )
+    folder = posixpath.dirname(path)
+    return iter(dict.fromkeys(posixpath.normpath(posixpath.join(folder, chapter)) for chapter in chapters))
 
 
 def _protected(archive: ZipFile) -> set[str]:
     """The names of the files that are encrypted: those of fonts often are, and do not matter."""
     if _ENCRYPTION not in archive.namelist():
         return set()
-    encryption = ElementTree.fromstring(archive.read(_ENCRYPTION))
+    encryption = _xml(archive.read(_ENCRYPTION))
     return {unquote(each.get("URI", "")) for each in encryption.iterfind(".//{*}CipherReference")}
+
+
+def _xml(data: bytes) -> Any:
+    from lxml import etree
+
+    return etree.fromstring(data, etree.XMLParser(resolve_entities=False))

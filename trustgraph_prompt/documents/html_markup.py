@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from trustgraph_prompt.documents.elements import outermost
 from trustgraph_prompt.documents.formulas import linear
 from trustgraph_prompt.documents.raised_text import CONTEXT, Run, is_fraction, numerator, scripted
 from trustgraph_prompt.documents.table_rows import MAX_COLUMNS, Cell, expanded, headed
@@ -33,6 +34,7 @@ _UNSEEN: Final = re.compile(r"display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,
 _NO_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that a page may have, and that lxml refuses in a changed text."""
 
+_MATH: Final = ("math", "m:math", "mml:math")
 _SCRIPTS: Final = {"sup": 1, "sub": -1}
 _WRITTEN: Final = "written"
 """The tag of elements that became text, until it is stripped."""
@@ -68,7 +70,7 @@ def with_plain_markup(page: str) -> str:
 
     tree = parsed(page)
     etree.strip_elements(tree, "rt", "rp", "rtc", with_tail=False)
-    for formula in list(tree.iter("math", "m:math", "mml:math")):
+    for formula in [each for each in tree.iter(*_MATH) if next(each.iterancestors(*_MATH), None) is None]:
         _replace_formula(formula)
     _drop_hidden(tree)
     for element, before in list(_scripts(tree)):
@@ -180,7 +182,7 @@ def _replace_merged_cells(tree: Any) -> None:
         if for_layout or not table.xpath("boolean(.//*[@colspan > 1 or @rowspan > 1])"):
             continue
         etree.strip_elements(table, *SKIPPED, with_tail=False)
-        rows = list(table.iter("tr"))
+        rows = list(outermost(table, "tr"))
         texts = list(headed(expanded(counted(_cells(rows)))))
         for row, cells in zip(rows, texts, strict=True):
             row.clear(keep_tail=True)

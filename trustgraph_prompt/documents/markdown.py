@@ -14,7 +14,7 @@ WITH_HEADINGS: Final = frozenset({"markdown", "html", "docx", "pptx", "epub"})
 
 _PARTS: Final = re.compile(
     r"""\A---[ \t]*\r?\n (?:(?!(?:---|\.\.\.)[ \t]*\r?$) .*\n)*+ (?:---|\.\.\.)  # what precedes the text
-    | ^[ ]{0,3} (?P<fence>`{3,}(?!.*`)|~{3,}) .*                                # code
+    | ^[ ]{0,3} (?P<fence>`{3,}+(?!.*`)|~{3,}+) .*                                # code
       (?:\n (?![ ]{0,3}(?P=fence)[`~]*[ \t]*\r?$) .*)*+ (?:\n.*)?
     | ^[ ]{0,3} (?P<marks>\#{1,6}) (?P<title>[ \t].*|\r?$)
     | ^(?!\t|[ ]{4}|[ \t]*(?:[-*+>|]|\d{1,9}[.)]\s|\r?$)) (?P<above>.*)

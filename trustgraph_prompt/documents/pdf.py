@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from io import BytesIO
-from time import thread_time
 from typing import Any, Final
 
 from trustgraph_prompt.documents.document import Document
 from trustgraph_prompt.documents.writer import TextWriter, not_read
 from trustgraph_prompt.errors import ConfigError
-
-MAX_SECONDS: Final = 900.0
-"""Of CPU for one file, some 15,000 pages: pages can share drawings, each of which is drawn again."""
 
 _COMMENTS: Final = ("/Text", "/Highlight", "/Underline", "/StrikeOut", "/Squiggly", "/Caret")
 _BLANK: Final = "have no text that can be read (scanned pages need OCR first)"
@@ -24,25 +20,16 @@ _MAX_PARENTS: Final = 20
 """Of a field of a form: a hostile file has circles."""
 
 
-def read_pdf(data: bytes, file: str, max_seconds: float = MAX_SECONDS) -> Document:
-    """Read the pages that have text; `notes` tell of the others.
-
-    Raises `ConfigError` if there are none, or if it takes longer than `max_seconds` of CPU.
-    """
+def read_pdf(data: bytes, file: str) -> Document:
+    """Read the pages that have text; `notes` tell of the others. Raises `ConfigError` if there are none."""
     import pypdf
 
     logging.getLogger("pypdf").addHandler(logging.NullHandler())  # else what it repairs goes to stderr
-    end = thread_time() + max_seconds
-
-    def check(*_: object) -> None:
-        if thread_time() > end:
-            raise ConfigError(f"takes more than {max_seconds:g} seconds to read; split it")
-
     reader = pypdf.PdfReader(BytesIO(data))
     if reader.is_encrypted and not reader.decrypt(""):
         raise ConfigError("is encrypted; save it without a password")
     writer = TextWriter()
-    pages = _Pages(reader.pages, check)
+    pages = _Pages(reader.pages)
     for number in range(1, len(reader.pages) + 1):
         writer.page(number)
         writer.add(pages.text(number), kind="page")  # a sentence may go on
@@ -55,30 +42,25 @@ def read_pdf(data: bytes, file: str, max_seconds: float = MAX_SECONDS) -> Docume
 class _Pages:
     """The texts of the pages, and what they lack."""
 
-    def __init__(self, pages: Sequence[Any], check: Callable[..., None]) -> None:
+    def __init__(self, pages: Sequence[Any]) -> None:
         self._pages = pages
-        self._check = check
         self._numbers: dict[str, list[int]] = {what: [] for what in (_BLANK, _DAMAGED, _INCOMPLETE)}
         self._written: set[str] = set()
         self._comments = 0
 
     def text(self, number: int) -> str:
         """The text of a page with the values of its forms; blank if there is none."""
-        self._check()
         try:
             page = self._pages[number - 1]
-            text = str(page.extract_text(visitor_operand_before=self._check))
+            text = str(page.extract_text())
         except Exception:  # whatever a damaged page leads to
-            self._check()
             self._numbers[_DAMAGED].append(number)
             return ""
         try:
             for annotation in page.annotations or ():
-                self._check()
                 text += "".join(f"\n{line}" for line in _form_value(annotation.get_object(), self._written))
                 self._comments += _is_comment(annotation.get_object())
         except Exception:
-            self._check()
             self._numbers[_INCOMPLETE].append(number)
         if not text.strip():
             self._numbers[_BLANK].append(number)

@@ -7,6 +7,7 @@ from io import BytesIO
 from typing import Any, Final
 
 from trustgraph_prompt.documents.document import Document
+from trustgraph_prompt.documents.elements import outermost
 from trustgraph_prompt.documents.formulas import MATH, linear
 from trustgraph_prompt.documents.raised_text import Run, joined
 from trustgraph_prompt.documents.symbol_fonts import with_characters
@@ -22,7 +23,9 @@ def read_pptx(data: bytes, file: str) -> Document:
     import pptx
 
     writer = TextWriter()
-    for number, slide in enumerate(pptx.Presentation(BytesIO(data)).slides, 1):
+    slides = {slide.part: slide for slide in pptx.Presentation(BytesIO(data)).slides}  # each once
+    notes_read: set[Any] = set()
+    for number, slide in enumerate(slides.values(), 1):
         writer.page(number)
         writer.section(1, "")
         _choose_alternatives(slide.element)
@@ -32,14 +35,16 @@ def read_pptx(data: bytes, file: str) -> Document:
         _write_shapes(
             writer, (each for each in slide.shapes if title is None or each.shape_id != title.shape_id)
         )
-        if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
-            writer.add(drawn_text(notes._txBody))
+        if slide.has_notes_slide and slide.notes_slide.part not in notes_read:
+            notes_read.add(slide.notes_slide.part)
+            if notes := slide.notes_slide.notes_text_frame:
+                writer.add(drawn_text(notes._txBody))
     return writer.document(file, "pptx")
 
 
 def drawn_text(body: Any) -> str:
     """Return the text of the paragraphs of a drawing, a line for each."""
-    return "\n".join(joined(_runs(paragraph)) for paragraph in body.iter(_A + "p"))
+    return "\n".join(joined(_runs(paragraph)) for paragraph in outermost(body, _A + "p"))
 
 
 def _choose_alternatives(slide: Any) -> None:
@@ -56,7 +61,7 @@ def _write_shapes(writer: TextWriter, shapes: Iterable[Any]) -> None:
         elif shape.has_text_frame:
             writer.add(drawn_text(shape.element))
         elif shape.has_table:
-            rows = shape.element.iter(_A + "tr")
+            rows = outermost(shape.element, _A + "tr")
             for cells in headed(expanded(map(_cells, rows))):
                 writer.row(cells)
 
@@ -76,7 +81,8 @@ def _runs(paragraph: Any) -> Iterator[Run]:
         elif child.tag == _A + "br":
             yield Run("\n")
         else:
-            yield from (Run(linear(formula)) for formula in child.iter(MATH))
+            formulas = [child] if child.tag == MATH else outermost(child, MATH)
+            yield from (Run(linear(formula)) for formula in formulas)
 
 
 def _level(run: Any) -> int:

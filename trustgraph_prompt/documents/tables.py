@@ -16,7 +16,7 @@ from trustgraph_prompt.documents.merged_areas import with_merged_cells
 from trustgraph_prompt.documents.raised_text import LEVELS, Run, joined
 from trustgraph_prompt.documents.table_rows import titled
 from trustgraph_prompt.documents.text import decode_any
-from trustgraph_prompt.documents.writer import TextWriter
+from trustgraph_prompt.documents.writer import TextWriter, check_length
 from trustgraph_prompt.errors import ConfigError
 
 MAX_CELLS: Final = 10_000_000
@@ -54,29 +54,55 @@ def read_csv(data: bytes, file: str) -> Document:
 
 def read_xlsx(data: bytes, file: str) -> Document:
     """Read the sheets, each below its name; a cell with a formula has the value that was last computed."""
-    import openpyxl
-
     writer = TextWriter()
-    book = openpyxl.load_workbook(
-        io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True
-    )
-    cells = 0
+    cells = _Cells()
+    with ZipFile(io.BytesIO(data)) as archive:
+        for sheet in _sheets(data):
+            writer.section(1, sheet.title)
+            _write_rows(writer, with_merged_cells(cells.rows(sheet), archive, sheet._worksheet_path))
+    return writer.document(file, "xlsx")
 
-    def rows(sheet: Any) -> Iterator[list[str]]:
-        nonlocal cells
+
+def _sheets(data: bytes) -> list[Any]:
+    """The sheets of a workbook, each once: they are read to the end when a workbook is opened."""
+    from openpyxl.reader.excel import ExcelReader
+
+    class Reader(ExcelReader):
+        def read_worksheets(self) -> None:
+            once = {relation.target: sheet for sheet, relation in reversed([*self.parser.find_sheets()])}
+            self.parser.sheets = [*reversed(once.values())]
+            super().read_worksheets()
+
+    reader = Reader(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
+    reader.read()
+    return reader.wb.worksheets
+
+
+class _Cells:
+    """The cells of all sheets as text, counted one by one: many may have the same long text."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._characters = 0
+
+    def rows(self, sheet: Any) -> Iterator[list[str]]:
         sheet.reset_dimensions()  # a file may state any
         for row in sheet.iter_rows(values_only=True):
-            cells += 1 + len(row)
-            if cells > MAX_CELLS:
-                raise ConfigError(f"has more than {MAX_CELLS:,} cells; split it")
-            yield [_shown(value).strip() for value in row]
+            self._add(1 + len(row))
+            yield [self._text(value) for value in row]
 
-    with ZipFile(io.BytesIO(data)) as archive:
-        for sheet in book.worksheets:
-            path: str = sheet._worksheet_path  # type: ignore[attr-defined]
-            writer.section(1, sheet.title)
-            _write_rows(writer, with_merged_cells(rows(sheet), archive, path))
-    return writer.document(file, "xlsx")
+    def _add(self, count: int) -> None:
+        self._count += count
+        if self._count > MAX_CELLS:
+            raise ConfigError(f"has more than {MAX_CELLS:,} cells; split it")
+
+    def _text(self, value: object) -> str:
+        if isinstance(value, list):  # of pieces that look different
+            self._add(len(value))
+        text = _shown(value).strip()
+        self._characters += len(text)
+        check_length(self._characters)
+        return text
 
 
 def _write_rows(writer: TextWriter, rows: Iterable[list[str]]) -> None:
@@ -91,9 +117,9 @@ def _write_rows(writer: TextWriter, rows: Iterable[list[str]]) -> None:
         is_alone = False
         pairs = enumerate(zip_longest(names, row, fillvalue=""), 1)
         lines = (f"{name or f'column {number}'}: {value}" for number, (name, value) in pairs if value)
-        writer.record("\n".join(lines))
+        writer.record(lines)
     if is_alone and names:
-        writer.record(" | ".join(filter(None, names)))
+        writer.record([" | ".join(filter(None, names))])
 
 
 def _delimiter(text: str, form: dict[str, Any]) -> str:

@@ -27,6 +27,8 @@ _DECLARED = re.compile(rb"(?:charset|encoding)\s{0,9}=\s{0,9}[\"']?([\w-]{1,40})
 _LEGACY = re.compile(r"(iso-?8859|latin|windows|cp|koi8|gb|big5|shift|euc|mac)", re.IGNORECASE)
 """Encodings that a page may declare. Others that Python has are no character sets."""
 
+_BEYOND_ASCII: Final = bytes(range(128, 256))
+
 
 def decode(data: bytes, where: str) -> str:
     """Decode UTF-8 and drop a byte order mark. Raises `ConfigError`, which names PDF and binary data."""
@@ -65,12 +67,22 @@ def decode_page(data: bytes) -> str:
     declared = _DECLARED.search(data, 0, 2048)
     if declared and not data.startswith(tuple(_MARKS)) and b"\0" not in data:
         name = declared[1].decode("ascii")
-        for encoding in ("utf-8-sig", name if _LEGACY.match(name) else "utf-8"):
+        for encoding in ("utf-8-sig", name if is_like_ascii(name) else "utf-8"):
             try:
                 return data.decode(encoding)
-            except (LookupError, UnicodeDecodeError):
+            except UnicodeDecodeError:
                 continue
     return decode_any(data, "")[0]
+
+
+def is_like_ascii(encoding: str) -> bool:
+    """Whether an encoding that a page may declare has `<` where ASCII has it, and nowhere else."""
+    if not _LEGACY.match(encoding):
+        return False
+    try:
+        return b"<".decode(encoding) == "<" and "<" not in _BEYOND_ASCII.decode(encoding, "ignore")
+    except LookupError:
+        return False
 
 
 def binary_kind(data: bytes) -> str | None:

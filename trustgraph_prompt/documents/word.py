@@ -8,7 +8,8 @@ from io import BytesIO
 from typing import Any, Final
 
 from trustgraph_prompt.documents.document import Document
-from trustgraph_prompt.documents.formulas import MATH, linear, local_name
+from trustgraph_prompt.documents.elements import local_name, outermost
+from trustgraph_prompt.documents.formulas import MATH, linear
 from trustgraph_prompt.documents.html import write_page
 from trustgraph_prompt.documents.raised_text import LEVELS, Run, joined
 from trustgraph_prompt.documents.symbol_fonts import character, with_characters
@@ -36,10 +37,14 @@ def read_docx(data: bytes, file: str) -> Document:
     text_of = _TextOf(styles)
     notes = dict(_notes(word.part.rels.values(), text_of))
     parts = dict(word.part.related_parts)
+    embedded: set[Any] = set()
     writer = TextWriter()
     for block, cells in _blocks(word.element, text_of):
         if block.tag == _W + "altChunk":
-            _write_part(writer, parts.pop(block.get(_RELATION), None))
+            part = parts.get(block.get(_RELATION))
+            if part not in embedded:  # a hostile file has one by many names
+                _write_part(writer, part)
+            embedded.add(part)
         elif block.tag == _W + "tr":
             writer.row(cells)
         elif text := text_of(block).strip():
@@ -57,9 +62,9 @@ def read_docx(data: bytes, file: str) -> Document:
 
 def _blocks(body: Any, text_of: _TextOf) -> Iterator[tuple[Any, list[str]]]:
     """The paragraphs, rows of tables with their cells, and embedded documents."""
-    for block in _outermost(body, _W + "p", _W + "tbl", _W + "altChunk"):
+    for block in outermost(body, _W + "p", _W + "tbl", _W + "altChunk", without=_NO_TEXT):
         if block.tag == _W + "tbl":
-            rows = list(_outermost(block, _W + "tr"))
+            rows = list(outermost(block, _W + "tr", without=_NO_TEXT))
             yield from zip(rows, headed(expanded(_cells(row, text_of) for row in rows)), strict=True)
         else:
             yield block, []
@@ -74,20 +79,11 @@ def _write_part(writer: TextWriter, part: Any) -> None:
 
 
 def _cells(row: Any, text_of: _TextOf) -> Iterator[Cell]:
-    for cell in _outermost(row, _W + "tc"):
+    for cell in outermost(row, _W + "tc", without=_NO_TEXT):
         merge = cell.find(f"{_W}tcPr/{_W}vMerge")
         is_part = merge is not None and merge.get(_W + "val") != "restart"
         columns = _value(cell, "w:tcPr/w:gridSpan")
         yield Cell(None if is_part else text_of(cell).strip(), int(columns or 1))
-
-
-def _outermost(parent: Any, *tags: str) -> Iterator[Any]:
-    """The elements with these tags that are in no other of them, without those of older programs."""
-    for child in parent.iterchildren("*"):
-        if child.tag in tags:
-            yield child
-        elif local_name(child) not in _NO_TEXT:
-            yield from _outermost(child, *tags)
 
 
 class _TextOf:
@@ -181,10 +177,11 @@ def _notes(relations: Iterable[Any], text_of: _TextOf) -> Iterator[tuple[tuple[s
     """The footnotes and endnotes, by tag and id."""
     from docx.oxml import parse_xml
 
-    for relation in relations:
-        if not relation.is_external and relation.reltype.endswith(tuple(f"/{kind}s" for kind in _NOTE_KINDS)):
-            for note in parse_xml(relation.target_part.blob).iter(*(_W + kind for kind in _NOTE_KINDS)):
-                yield (note.tag, note.get(_W + "id")), text_of(note).strip()
+    kinds = tuple(f"/{kind}s" for kind in _NOTE_KINDS)
+    inside = (each for each in relations if not each.is_external and each.reltype.endswith(kinds))
+    for part in dict.fromkeys(each.target_part for each in inside):
+        for note in outermost(parse_xml(part.blob), *(_W + kind for kind in _NOTE_KINDS)):
+            yield (note.tag, note.get(_W + "id")), text_of(note).strip()
 
 
 def _attribute(element: Any, name: str) -> str:

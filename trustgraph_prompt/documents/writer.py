@@ -18,6 +18,12 @@ _MAX_TITLE: Final = 200
 _NOT_TEXT = re.compile(r"[\0\ud800-\udfff]")
 
 
+def check_length(characters: int) -> None:
+    """Raise `ConfigError` if a text of so many characters is too long."""
+    if characters > MAX_CHARACTERS:
+        raise ConfigError(f"its text is longer than {MAX_CHARACTERS:,} characters; split it")
+
+
 def not_read(count: int, kind: str) -> str:
     """Return a note that tells how much of a kind of a document's parts is not in its text."""
     plural = "es" if kind.endswith("x") else "s"
@@ -96,9 +102,14 @@ class TextWriter:
         if any(texts):
             self.add(" | ".join(texts), kind="row")
 
-    def record(self, text: str) -> None:
-        """Add a text that is a chunk of its own."""
-        self.add(text)
+    def record(self, lines: Iterable[str]) -> None:
+        """Add lines that are a chunk of their own; they are counted as they come, as each may be long."""
+        counted, length = [], self._length
+        for line in lines:
+            length += len(line)
+            check_length(length)
+            counted.append(line)
+        self.add("\n".join(counted))
         self._records.append((self._length - len(self._parts[-1]), self._length))
 
     def document(self, file: str, format: str) -> Document:
@@ -108,6 +119,5 @@ class TextWriter:
 
     def _append(self, text: str) -> None:
         self._length += len(text)
-        if self._length > MAX_CHARACTERS:
-            raise ConfigError(f"its text is longer than {MAX_CHARACTERS:,} characters; split it")
+        check_length(self._length)
         self._parts.append(text)

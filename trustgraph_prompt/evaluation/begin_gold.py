@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trustgraph_prompt.config_files import read_json_lines
+from trustgraph_prompt.documents import Converter
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.run import recorded_splitting
 
@@ -44,15 +45,16 @@ def begin(extracted: Path, prompts: Sequence[str]) -> Iterator[dict[str, Any]]:
             expected=f"objects of {' or '.join(prompts)}",
         )
     splitting = recorded_splitting(extracted.with_name(f"{extracted.name}.state"))
-    for file, (sha256, where) in files.items():
-        document, chunks = splitting.read(Path(file))
-        if document.sha256 != sha256:
-            raise ConfigError("the document has changed since it was extracted", where=where, found=file)
-        for chunk in chunks:
-            for prompt in prompts:
-                yield {
-                    "name": f"{file} chunk {chunk.number}",
-                    "prompt": prompt,
-                    "terms": {"text": chunk.text},
-                    "objects": objects.get((file, chunk.number, prompt), []),
-                }
+    with Converter() as converter:
+        for file, (sha256, where) in files.items():
+            document, chunks = splitting.read(Path(file), converter)
+            if document.sha256 != sha256:
+                raise ConfigError("the document has changed since it was extracted", where=where, found=file)
+            for chunk in chunks:
+                for prompt in prompts:
+                    yield {
+                        "name": f"{file} chunk {chunk.number}",
+                        "prompt": prompt,
+                        "terms": {"text": chunk.text},
+                        "objects": objects.get((file, chunk.number, prompt), []),
+                    }

@@ -19,7 +19,7 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.cost import Budget
-from trustgraph_prompt.documents import Chunk
+from trustgraph_prompt.documents import Chunk, Converter
 from trustgraph_prompt.errors import (
     BrokerUnavailable,
     ConfigError,
@@ -75,25 +75,18 @@ def jobs(
             raise ConfigError("it answers with text, which contains no objects", where=prompt.id)
     jobs: list[Job] = []
     unusable: list[ConfigError] = []
-    for file in files:
-        try:
-            document, chunks = splitting.read(file)
-        except ConfigError as error:
-            unusable.append(without_frames(error))
-            continue
-        for chunk in chunks:
-            for prompt in prompts:
-                id = _request_id(prompt, model, terms, chunk)
-                jobs.append(Job(len(jobs), id, prompt.id, document, chunk))
+    with Converter() as converter:
+        for file in files:
+            try:
+                document, chunks = splitting.read(file, converter)
+            except ConfigError as error:
+                unusable.append(without_frames(error))
+                continue
+            for chunk in chunks:
+                for prompt in prompts:
+                    id = _request_id(prompt, model, terms, chunk)
+                    jobs.append(Job(len(jobs), id, prompt.id, document, chunk))
     return jobs, unusable
-
-
-def began_with_first_splitter(state: Path) -> bool:
-    """Whether an earlier version wrote the state: it has answers, but not how documents were split.
-
-    Raises `BrokerError` if the state is unusable.
-    """
-    return state.exists() and asyncio.run(_has_only_answers(state))
 
 
 def recorded_splitting(state: Path) -> Splitting:
@@ -187,7 +180,7 @@ class Extraction(Generic[Q]):
     async def _record(self, kept: Broker) -> None:
         if self._owner is not None:
             await _send(kept, RECORD, OWNER, self._owner)
-        if self._splitting and not self._splitting.began_with_first_splitter:
+        if self._splitting:
             await _send(kept, SPLITTING, "splitting", self._splitting.as_json())
 
     async def _lose_hope(self) -> None:
@@ -289,12 +282,6 @@ async def _catch_up(collector: ResultCollector[Any], kept: Broker, *, earlier: b
 async def _take_kept(collector: ResultCollector[Any], state: Path) -> None:
     async with await connect(f"embedded:{state}") as kept:
         await _catch_up(collector, kept, earlier=True)
-
-
-async def _has_only_answers(state: Path) -> bool:
-    async with await connect(f"embedded:{state}") as kept:
-        answers = await kept.reader(ANSWERS)
-        return await answers.behind() and not await entries(kept, SPLITTING)
 
 
 async def _splitting_in(state: Path) -> dict[str, Any] | None:

@@ -7,28 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from trustgraph_prompt.documents import Chunk, Document, first_splitter, read
+from trustgraph_prompt.documents import Chunk, Converter, Document
 from trustgraph_prompt.documents.chunks import CHUNK_SIZE, NO_OVERLAP, Size, chunks, parse_overlap, parse_size
 
 
 @dataclass(frozen=True)
 class Splitting:
-    """The size of chunks, and of what is shown before them.
-
-    A run that began with the first splitter keeps it, unless it is asked for tokens or an overlap, which that
-    one does not know.
-    """
+    """The size of chunks, and of what is shown before them."""
 
     size: Size = CHUNK_SIZE
     overlap: Size = NO_OVERLAP
-    began_with_first_splitter: bool = False
 
-    def read(self, path: Path) -> tuple[Document, list[Chunk]]:
+    def read(self, path: Path, converter: Converter) -> tuple[Document, list[Chunk]]:
         """Read a file and split it. Raises `ConfigError` if it is not a usable document."""
-        as_before = self.began_with_first_splitter and not self.size.in_tokens and not self.overlap.length
-        if as_before and (found := first_splitter.read_and_split(path, self.size.length)):
-            return found
-        document = read(path)
+        document = converter.read(path)
         return document, list(chunks(document, self.size, self.overlap))
 
     @classmethod

@@ -20,7 +20,7 @@ MOST_CHOSEN: Final = 160
 """Classes and properties that are chosen for a text."""
 
 _SENTENCE_ENDS = re.compile(r"(?<=\w{3}[.!?;])\W?\s|\n\s*\n")
-_LOCAL_NAME = re.compile(r"[^/#:]*\Z")
+_LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]*+\Z")
 _WORD_BEGINS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 _COMMENT_WEIGHT = 0.25  # of a comment, beside a name
 _PROPERTY_WEIGHT = 0.5  # of a property, for the classes that it joins

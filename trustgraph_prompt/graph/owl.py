@@ -28,7 +28,7 @@ _FORMATS: Final = {
     ".nt": ("N_TRIPLES", "N-Triples"),
 }
 _PLACE = re.compile(r"Parser error .*?\d: ")
-_LOCAL_NAME = re.compile(r"[^/#:]+(?=[/#]?\Z)")
+_LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]++(?=[/#]?\Z)")
 _RELATIONS = (v.OBJECT_PROPERTY, v.OWL + "SymmetricProperty", v.OWL + "TransitiveProperty")
 _DATATYPES = (v.XSD, v.RDF, v.RDFS + "Literal")
 

@@ -17,7 +17,7 @@ from trustgraph_prompt.replaced_file import replaced
 
 FORMATS: Final = (".nt", ".nq", ".ttl", ".trig", ".jsonld", ".rdf")
 
-_XML_NAME_AT_END = re.compile(r"[A-Za-z_][\w.-]*\Z", re.ASCII)
+_XML_NAME_AT_END = re.compile(r"(?<![\w.-])[\d.-]*+[A-Za-z_][\w.-]*+\Z", re.ASCII)
 _NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -58,7 +58,7 @@ SELECT ?fact ?target ?ungrounded ?weak {
 
 _FOUND, _WEAK, _UNGROUNDED = range(3)
 
-_LOCAL_NAME = re.compile(r"[^/#:]+(?=[/#:]*\Z)")
+_LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]++(?=[/#:]*\Z)")
 
 
 class _Answer(NamedTuple):

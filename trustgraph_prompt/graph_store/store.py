@@ -47,7 +47,7 @@ PREFIXES: Final = {
 }
 """The prefixes that a query need not declare."""
 
-_UPDATE = re.compile(r"^\s*(insert|delete|load|clear|create|drop|copy|move|add|with)\b", re.I | re.M)
+_UPDATE = re.compile(r"^[^\S\n]*(insert|delete|load|clear|create|drop|copy|move|add|with)\b", re.I | re.M)
 _PLACE = re.compile(r"error at (\d+):(\d+): ")
 
 _CHARACTERS = re.compile(r",? *\[[^,]*\](?=,|\Z)|^expected one of *(?=\Z)", re.S)  # among what is expected

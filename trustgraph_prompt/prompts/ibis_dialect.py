@@ -188,9 +188,12 @@ class _Expression:
 
     def __init__(self, text: str, line: int) -> None:
         self._line = line
-        self._tokens = [
-            (str(match.lastgroup), match[match.lastgroup or 0]) for match in _TOKEN.finditer(text)
-        ]
+        self._tokens: list[tuple[str, str]] = []
+        for match in _TOKEN.finditer(text.rstrip()):
+            kind = str(match.lastgroup)
+            self._tokens.append((kind, match[kind]))
+            if kind == "other":  # nothing is read beyond, such as the rest of a string without its end
+                break
         self._tokens.append(("end", "the end of the tag"))
         self._at = 0
 

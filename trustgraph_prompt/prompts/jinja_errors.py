@@ -29,8 +29,8 @@ _BLANK = "-+ \t\n"
 _EXAMPLES = {"{{": "{{ text }}", "{%": "{% if text %}"}
 
 _FOUND_AND_EXPECTED = (
-    re.compile(r"expected token '(?P<expected>.+)', got '(?P<found>.+)'"),
-    re.compile(r"unexpected '(?P<found>.+)', expected '(?P<expected>.+)'"),
+    re.compile(r"expected token '(?P<expected>[^']+)', got '(?P<found>.+)'"),
+    re.compile(r"unexpected '(?P<found>.+)', expected '(?P<expected>[^']+)'"),
     re.compile(r"Expected (?P<expected>an expression), got '(?P<found>.+)'"),
     re.compile(r"unexpected '(?P<found>.+)'"),
 )

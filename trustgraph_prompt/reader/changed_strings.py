@@ -18,7 +18,7 @@ from trustgraph_prompt.reader.decode import decode, is_too_deep
 _JSON = "JSON in a string"
 _COMMAND = "a command without its backslash"
 
-_STRINGS = re.compile(grammar.STRING)
+_STRINGS = re.compile(f'"{grammar.CHARACTERS}("?)')  # one without its end is passed over
 _MOST_EDITS = 20  # each is located in the text of the value, which takes time
 
 
@@ -58,7 +58,7 @@ def restore_commands(value: Any, raw: str, start: int, contract: Contract) -> Re
     places = (
         string.start()
         for string in _STRINGS.finditer(raw)
-        if may_be_eaten(string[0]) and decode(string[0]) in changed
+        if string[1] and may_be_eaten(string[0]) and decode(string[0]) in changed
     )
     edits = tuple(Edit(start + place, _COMMAND) for place in islice(places, _MOST_EDITS))
     return RestoredCommands(made, edits or (Edit(start, _COMMAND),))  # none is found where quotes are broken

@@ -25,7 +25,9 @@ _REPAIRING = 1_000
 _STRING = r'"(?:[^"\\<`~\x00-\x1f]|\\["\\/bfnrt])*+'
 _NAME = rf'{_STRING}"[ \t]*:[ \t]*'
 #: What a truncated answer mostly ends with after clean lines: an object that ends within one of its strings.
-_CUT_OBJECT = re.compile(rf'\s*\n\s*\{{[ \t]*(?:{_NAME}{_STRING}"[ \t]*,[ \t]*)*+(?:{_NAME})?{_STRING}')
+_CUT_OBJECT = re.compile(
+    rf'[^\S\n]*+\n\s*+\{{[ \t]*(?:{_NAME}{_STRING}"[ \t]*,[ \t]*)*+(?:{_NAME})?{_STRING}'
+)
 
 
 def read(

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
 import pulsar
 
 from trustgraph_prompt.broker.pulsar.credentials import Credentials
+from trustgraph_prompt.process_memory import limit_memory
 
 LARGEST: Final = 64_000_000
 """Bytes of a decompressed message that can be received. Our own messages have 5 MB at most."""
@@ -59,7 +58,7 @@ def main() -> None:
         start_message_id_inclusive=True,
     )
     consumer.seek(pulsar.MessageId(probe.partition, *probe.first, -1))
-    _limit_memory(LARGEST + _CLIENT_BYTES)
+    limit_memory(LARGEST + _CLIENT_BYTES)
     last = tuple(probe.last or probe.first)
     while True:
         signal.alarm(probe.deadline)
@@ -68,16 +67,6 @@ def main() -> None:
         sys.stdout.flush()
         if (id.ledger_id(), id.entry_id()) >= last:
             os._exit(0)  # closing the client takes long
-
-
-def _limit_memory(more: int) -> None:
-    """Limit memory to `more` bytes than are in use. Only Linux tells how many are; others get no limit."""
-    import resource
-
-    status = Path("/proc/self/status")
-    if status.exists() and (found := re.search(r"VmData:\s+(\d+) kB", status.read_text())):
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (int(found[1]) * 1024 + more, hard))
 
 
 if __name__ == "__main__":

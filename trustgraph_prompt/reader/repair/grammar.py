@@ -61,7 +61,7 @@ _HALF_KEY = re.compile(rf"(?:{_HALF_QUOTED}|[\w$@.-]++){SPACE}\Z")
 
 COMMENT = re.compile(r"//|/\*|#(?=[\s!#])")
 ELLIPSIS = re.compile(r"\.{3,}|…")
-FENCE = re.compile(r"`{3,}(?=[^`]*\Z|[ \t]*\w*[ \t]*\r?(?:\n|\Z))")
+FENCE = re.compile(r"`{3,}+(?=[^`]*\Z|[ \t]*\w*[ \t]*\r?(?:\n|\Z))")
 _NEXT = re.compile(rf"({SPACE})((?s:.)?)")
 
 Names = frozenset[str]

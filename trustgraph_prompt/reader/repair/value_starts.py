@@ -36,7 +36,7 @@ _MORE_THAN_WORDS = re.compile(
 )
 _WORDS_ALONE = re.compile(r"\[[^][{}]*(?:,\s*+[{\[]|\][ \t]*+[,;.]?[ \t]*+(?:\r?\n|\Z|`)|\Z)")
 _ALONE_BEFORE = re.compile(r"(?:\A|[\n:=(`])[ \t]*\Z")
-_FORMAT = re.compile(r"\{\w*:(?:[<>^#,][^\s{}]{0,8}|(?=[^}]?[\d.])[ +]?\d*\.?\d*[bcdeEfFgGnosxX%])\}")
+_FORMAT = re.compile(r"\{\w*:(?:[<>^#,][^\s{}]{0,8}|(?=[^}]?[\d.])[ +]?\d*+(?:\.\d*+)?[bcdeEfFgGnosxX%])\}")
 
 
 def may_begin_value(text: str, start: int) -> bool:
