@@ -21,7 +21,10 @@ class ChildEnded(Exception):
 
 
 def continue_in_child() -> None:
-    """Fork before anything is printed, and return in the child. The parent ends as the child does, or raises `ChildEnded`."""
+    """Fork, before anything is printed, and return in the child.
+
+    The parent ends as the child does, or raises `ChildEnded`.
+    """
     child = os.fork()
     if not child:
         for number in _ENDING:
