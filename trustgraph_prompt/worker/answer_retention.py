@@ -49,21 +49,19 @@ class AnswerRetention:
         config_topic: str | None,
         *,
         clock: Callable[[], float] = time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._broker = broker
         self._producers = producers
         self._flows = [flow for flow in flows if flow.keep_answers and flow.outputs.answers]
         self._canary_topic = config_topic and config_topic + CANARY
         self._clock = clock
-        self._sleep = sleep
 
     async def run(self) -> None:
         """Look at the topics until cancelled."""
         await asyncio.gather(*map(self._look_after, self._flows))
 
     async def _look_after(self, flow: Flow) -> None:
-        await self._sleep(random.uniform(0, LONGEST_START))
+        await asyncio.sleep(random.uniform(0, LONGEST_START))
         while True:
             pause = SECONDS_BETWEEN_LOOKS
             try:
@@ -74,7 +72,7 @@ class AnswerRetention:
                 log.warning("flow %s: cannot delete old answer records now: %s", flow.name, error)
             except Exception:
                 log.exception("internal error, old answer records of flow %s are not deleted", flow.name)
-            await self._sleep(pause)
+            await asyncio.sleep(pause)
 
     async def delete_old(self, flow: Flow) -> int | None:
         """Delete the old records of a flow; returns how many.
