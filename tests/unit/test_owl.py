@@ -261,6 +261,19 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, name: str, text:
             ),
             "the contexts are too large",
         ),
+        (
+            "plants.jsonld",
+            json.dumps(
+                {
+                    "@context": {
+                        **{f"t{n}": "a:b" for n in range(1_000)},
+                        "T": {"@id": "a:T", "@context": {}},
+                    },
+                    "@graph": [{"@type": ["T"] * 100}] * 100,
+                }
+            ),
+            "the contexts are too large",
+        ),
         ("plants.nt", f"<a:a> <a:b> {'<<(<a:a> <a:b> ' * 50_000}", "too many triple terms"),
         ("plants.ttl", "#" * 5_000_000, "larger than 4,194,304 bytes"),
         ("plants.ttl", PREFIXES + "".join(f":c{n} a owl:Class .\n" for n in range(20_001)), "too large"),
