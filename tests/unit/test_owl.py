@@ -305,6 +305,12 @@ def test_json_ld_with_many_terms_of_one_prefix_is_read(tmp_path: Path) -> None:
     assert len(loaded(tmp_path, text, "plants.jsonld").classes) == 2_000
 
 
+def test_json_ld_of_many_documents_with_a_context_each_is_read(tmp_path: Path) -> None:
+    terms = {"ex": "http://plants.example/", "owl": "http://www.w3.org/2002/07/owl#", "type": "@type"}
+    herbs = [{"@context": terms, "@id": f"ex:Herb{n}", "type": "owl:Class"} for n in range(2_000)]
+    assert len(loaded(tmp_path, json.dumps(herbs), "plants.jsonld").classes) == 2_000
+
+
 def test_classes_in_a_circle_are_subclasses_of_each_other(tmp_path: Path) -> None:
     plants = turtle(tmp_path, ":A a owl:Class; rdfs:subClassOf :B . :B a owl:Class; rdfs:subClassOf :A .")
     assert (plants.is_a("A", ("B",)), plants.is_a("B", ("A",))) == (True, True)

@@ -63,9 +63,17 @@ def _check_xml(text: str, where: str) -> None:
 
 def _check_json(text: str, where: str) -> None:
     try:
-        level = [*_inner([json.loads(text, object_pairs_hook=_object, parse_int=float)])]
+        documents = _listed(json.loads(text, object_pairs_hook=_object, parse_int=float))
     except RecursionError:
         raise _too_deep("objects and lists", where) from None
+    if sum(_copied(document, where) for document in documents) > _MAX_COPIED:
+        expected = "one @context, at the beginning"
+        raise ConfigError("the contexts are too large", where=where, expected=expected)
+
+
+def _copied(document: object, where: str) -> int:
+    """Check the depth and each @context of a document; returns how many terms are copied at most."""
+    level = [*_inner([document])]
     values = terms = contexts = 0
     for _ in range(_MAX_DEPTH):
         for each in level:
@@ -76,9 +84,7 @@ def _check_json(text: str, where: str) -> None:
         level = [inner for each in level for inner in _inner(each)]
     if level:
         raise _too_deep("objects and lists", where)
-    if contexts > 1 and terms * values > _MAX_COPIED:
-        expected = "one @context, at the beginning"
-        raise ConfigError("the contexts are too large", where=where, found=f"{contexts:,}", expected=expected)
+    return terms * values if contexts > 1 else 0
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
