@@ -85,7 +85,7 @@ async def test_a_request_that_was_answered_again_keeps_its_record(shelf: Shelf) 
 
 
 class Overtaking:
-    """A broker on which records come just before and after a deletion; one of the key `fails` fails."""
+    """A broker on which records come just before and after a deletion; those of two keys fail or hang."""
 
     def __init__(self, broker: Broker, before: bytes, after: bytes = b"") -> None:
         self._broker = broker
@@ -105,6 +105,9 @@ class Overtaking:
                 return await send(data, key=key, **more)
             if key == "fails":
                 raise BrokerUnavailable("gone")
+            if key == "hangs":
+                self.deleted.set()
+                await asyncio.Event().wait()
             await send(self._before, key=key)
             id = await send(b"", key=key)
             self.deleted.set()
@@ -141,6 +144,20 @@ async def test_a_record_that_comes_while_its_key_is_deleted_stays_though_the_wor
     with pytest.raises(asyncio.CancelledError):
         await clearing
     assert await shelf.left() == {"again": LATER}
+
+
+async def test_a_worker_ends_while_a_deletion_hangs(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_retention, "SECONDS_TO_END", 0.0)
+    await shelf.put(hangs=record("hangs"))
+    await shelf.age()
+    broker = Overtaking(shelf.house.broker, LATER)
+
+    clearing = asyncio.create_task(shelf.clear(broker=broker))
+    await broker.deleted.wait()
+    clearing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await clearing
+    assert await shelf.left() == {"hangs": record("hangs")}
 
 
 async def test_a_record_that_comes_while_its_key_is_deleted_stays_though_another_deletion_fails(

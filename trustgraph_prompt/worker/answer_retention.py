@@ -37,6 +37,9 @@ MAX_OLD = 100_000
 
 AT_ONCE = 100
 
+SECONDS_TO_END = 10.0
+"""For what is being deleted when the worker ends; the broker may be away."""
+
 
 class AnswerRetention:
     """Looks after the answer topics of those flows that set `keep_answers`."""
@@ -138,8 +141,10 @@ class _OldRecords:
             try:
                 count += await asyncio.shield(deleting)
             except asyncio.CancelledError:
-                await asyncio.wait([deleting])
+                await asyncio.wait([deleting], timeout=SECONDS_TO_END)
                 raise
+            finally:
+                deleting.cancel()
         if count:
             log.info("deleted %d answer records of flow %s", count, self._flow)
         return count
