@@ -135,8 +135,9 @@ async def test_the_parts_of_an_answer_are_kept_until_the_request_is_forgotten() 
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
-        entry.parts["a"] = Entry(AskResult(PROMPT, answer("x" * 1000)))
+        entry.parts["a"] = Entry(AskResult(PROMPT, hit("x" * 1000)))
         entry.result = AskResult(PROMPT, answer())
+        assert entry.weight > journal.PARSED * 1000
         entry.forget_result()
         assert entry.weight > journal.PARSED * 1000
 

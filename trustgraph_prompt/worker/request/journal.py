@@ -106,11 +106,11 @@ class Entry:
 
     @property
     def weight(self) -> int:
-        if self.result is None:
-            return ENTRY_WEIGHT + sum(part.weight for part in self.parts.values())
+        if self.parts or self.result is None:
+            return ENTRY_WEIGHT + sum(part.weight for part in self.parts.values())  # a result is made of them
         outcome = self.result.outcome
         text = sum(len(call.text) for call in outcome.calls) or len(encode(outcome.value))  # of a cache
-        return ENTRY_WEIGHT * (1 + len(self.parts)) + PARSED * text
+        return ENTRY_WEIGHT + PARSED * text
 
 
 class Journal:
