@@ -12,6 +12,7 @@ import pytest
 from tests.support.workers import Counted, House
 from trustgraph_prompt.broker import Broker, Producer
 from trustgraph_prompt.broker.producer_pool import ProducerPool
+from trustgraph_prompt.errors import BrokerUnavailable
 from trustgraph_prompt.worker import Answer, Flow, answer_retention
 from trustgraph_prompt.worker.answer_retention import AnswerRetention
 from trustgraph_prompt.worker.canary.record import CANARY, Canary
@@ -84,11 +85,13 @@ async def test_a_request_that_was_answered_again_keeps_its_record(shelf: Shelf) 
 
 
 class Overtaking:
-    """A broker on which a record comes just before the deletion of its key."""
+    """A broker on which records come just before and after a deletion; those of two keys fail or hang."""
 
-    def __init__(self, broker: Broker, data: bytes) -> None:
+    def __init__(self, broker: Broker, before: bytes, after: bytes = b"") -> None:
         self._broker = broker
-        self._data = data
+        self._before = before
+        self._after = after
+        self.deleted = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
@@ -98,21 +101,74 @@ class Overtaking:
         send = producer.send
 
         async def overtake(data: bytes, *, key: str | None = None, **more: Any) -> str:
-            if not data:
-                await send(self._data, key=key)
-            return await send(data, key=key, **more)
+            if data:
+                return await send(data, key=key, **more)
+            if key == "fails":
+                raise BrokerUnavailable("gone")
+            if key == "hangs":
+                self.deleted.set()
+                await asyncio.Event().wait()
+            await send(self._before, key=key)
+            id = await send(b"", key=key)
+            self.deleted.set()
+            return await send(self._after, key=key) if self._after else id
 
         producer.send = overtake  # type: ignore[method-assign]
         return producer
 
 
-async def test_a_record_that_comes_while_its_key_is_deleted_stays(shelf: Shelf) -> None:
+LATER, LAST = record("again", reason="empty"), record("again", reason="unparsable")
+
+
+@pytest.mark.parametrize(("after", "stays"), [(b"", LATER), (LAST, LAST)])
+async def test_a_record_that_comes_while_its_key_is_deleted_stays(
+    shelf: Shelf, after: bytes, stays: bytes
+) -> None:
     await shelf.put(again=record("again"))
     await shelf.age()
-    later = record("again", reason="empty")
 
-    assert await shelf.clear(broker=Overtaking(shelf.house.broker, later)) == 0
-    assert await shelf.left() == {"again": later}
+    await shelf.clear(broker=Overtaking(shelf.house.broker, LATER, after))
+    assert await shelf.left() == {"again": stays}
+
+
+async def test_a_record_that_comes_while_its_key_is_deleted_stays_though_the_worker_ends(
+    shelf: Shelf,
+) -> None:
+    await shelf.put(again=record("again"))
+    await shelf.age()
+    broker = Overtaking(shelf.house.broker, LATER)
+
+    clearing = asyncio.create_task(shelf.clear(broker=broker))
+    await broker.deleted.wait()
+    clearing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await clearing
+    assert await shelf.left() == {"again": LATER}
+
+
+async def test_a_worker_ends_while_a_deletion_hangs(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_retention, "SECONDS_TO_END", 0.0)
+    await shelf.put(hangs=record("hangs"))
+    await shelf.age()
+    broker = Overtaking(shelf.house.broker, LATER)
+
+    clearing = asyncio.create_task(shelf.clear(broker=broker))
+    await broker.deleted.wait()
+    clearing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await clearing
+    assert await shelf.left() == {"hangs": record("hangs")}
+
+
+async def test_a_record_that_comes_while_its_key_is_deleted_stays_though_another_deletion_fails(
+    shelf: Shelf,
+) -> None:
+    await shelf.put(again=record("again"), fails=record("fails"))
+    await shelf.age()
+
+    with pytest.raises(BrokerUnavailable):
+        await shelf.clear(broker=Overtaking(shelf.house.broker, LATER))
+    assert await shelf.left() == {"again": LATER, "fails": record("fails")}
 
 
 async def test_records_of_other_flows_and_messages_of_other_programs_stay(shelf: Shelf) -> None:

@@ -138,11 +138,12 @@ def test_a_list_for_programs_is_narrowed_by_reason_and_prompt(services: Desk) ->
     }
 
 
-def test_a_flow_that_deletes_its_records_says_so(services: Desk) -> None:
-    (services.folder / "flows" / "chunks.yaml").write_text(CHUNKS + "keep-answers: 90d\n")
+@pytest.mark.parametrize(("keep", "after"), [("90d", "90 d"), ("36h", "36 h")])
+def test_a_flow_that_deletes_its_records_says_so(keep: str, after: str, services: Desk) -> None:
+    (services.folder / "flows" / "chunks.yaml").write_text(CHUNKS + f"keep-answers: {keep}\n")
     services.serve({"slate": "[]"})
 
-    kept = "flow chunks deletes its answer records after 90 d (`keep-answers`)\n"
+    kept = f"flow chunks deletes its answer records after {after} (`keep-answers`)\n"
     assert services.answers("--flow", "chunks").stderr.startswith(kept)
     assert services.show("nobody").stderr.startswith(f"{kept}error: there is no answer to the request nobody")
 

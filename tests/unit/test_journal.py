@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
+
+import pytest
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason
@@ -81,13 +83,19 @@ async def test_what_was_not_paid_for_or_is_forgotten_is_asked_anew() -> None:
             assert entry.result is None
 
 
-async def test_it_keeps_no_more_text_than_it_may() -> None:
+def hit(text: str = "hi") -> Outcome:
+    """An answer of the cache, which has no call."""
+    return replace(answer(text), calls=(), cached=True)
+
+
+@pytest.mark.parametrize("answered", [answer, hit])
+async def test_it_keeps_no_more_text_than_it_may(answered: Callable[[str], Outcome]) -> None:
     known = Journal()
     long = "x" * (journal.MAX_WEIGHT // journal.PARSED // 4)
 
     for n in range(10):
         async with known.entry("f", str(n), b"x") as entry:
-            entry.result = AskResult(PROMPT, answer(long))
+            entry.result = AskResult(PROMPT, answered(long))
 
     kept = 0
     for n in range(10):
@@ -99,10 +107,9 @@ async def test_it_keeps_no_more_text_than_it_may() -> None:
 
 async def test_an_answer_that_was_sent_is_known_by_the_time_of_its_message() -> None:
     known = Journal()
-    hit = Outcome("hi", Reason.SUCCESS, Contract.from_schema(None, format="text"), cached=True)
 
     async with known.entry("f", "r", b"x") as entry:
-        entry.result = AskResult(PROMPT, hit)
+        entry.result = AskResult(PROMPT, hit())
         entry.published = 1.5
         assert not entry.has_answered(1.5)
         entry.answered = True
@@ -128,8 +135,9 @@ async def test_the_parts_of_an_answer_are_kept_until_the_request_is_forgotten() 
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
-        entry.parts["a"] = Entry(AskResult(PROMPT, answer("x" * 1000)))
+        entry.parts["a"] = Entry(AskResult(PROMPT, hit("x" * 1000)))
         entry.result = AskResult(PROMPT, answer())
+        assert entry.weight > journal.PARSED * 1000
         entry.forget_result()
         assert entry.weight > journal.PARSED * 1000
 

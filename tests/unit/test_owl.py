@@ -261,6 +261,19 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, name: str, text:
             ),
             "the contexts are too large",
         ),
+        (
+            "plants.jsonld",
+            json.dumps(
+                {
+                    "@context": {
+                        **{f"t{n}": "a:b" for n in range(1_000)},
+                        "T": {"@id": "a:T", "@context": {}},
+                    },
+                    "@graph": [{"@type": ["T"] * 100}] * 100,
+                }
+            ),
+            "the contexts are too large",
+        ),
         ("plants.nt", f"<a:a> <a:b> {'<<(<a:a> <a:b> ' * 50_000}", "too many triple terms"),
         ("plants.ttl", "#" * 5_000_000, "larger than 4,194,304 bytes"),
         ("plants.ttl", PREFIXES + "".join(f":c{n} a owl:Class .\n" for n in range(20_001)), "too large"),
@@ -290,6 +303,12 @@ def test_json_ld_with_many_terms_of_one_prefix_is_read(tmp_path: Path) -> None:
         }
     )
     assert len(loaded(tmp_path, text, "plants.jsonld").classes) == 2_000
+
+
+def test_json_ld_of_many_documents_with_a_context_each_is_read(tmp_path: Path) -> None:
+    terms = {"ex": "http://plants.example/", "owl": "http://www.w3.org/2002/07/owl#", "type": "@type"}
+    herbs = [{"@context": terms, "@id": f"ex:Herb{n}", "type": "owl:Class"} for n in range(2_000)]
+    assert len(loaded(tmp_path, json.dumps(herbs), "plants.jsonld").classes) == 2_000
 
 
 def test_classes_in_a_circle_are_subclasses_of_each_other(tmp_path: Path) -> None:

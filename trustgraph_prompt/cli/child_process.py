@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from contextlib import suppress
 from types import FrameType
 
@@ -22,8 +21,10 @@ class ChildEnded(Exception):
 
 
 def continue_in_child() -> None:
-    """Fork, and return in the child. The parent ends as the child does, or raises `ChildEnded`."""
-    sys.stdout.flush()
+    """Fork, before anything is printed, and return in the child.
+
+    The parent ends as the child does, or raises `ChildEnded`.
+    """
     child = os.fork()
     if not child:
         for number in _ENDING:

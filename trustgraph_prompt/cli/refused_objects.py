@@ -44,10 +44,11 @@ async def answer_of(view: BrokerView, flow: Flow, request: str) -> tuple[float, 
 
 def when_deleted(flow: Flow) -> str | None:
     """Say when a flow deletes its answer records; None if it keeps them for ever."""
-    if flow.keep_answers is None or flow.outputs.answers is None:
+    if flow.keep_answers is None:
         return None
-    days = flow.keep_answers / 86_400
-    return f"flow {flow.name} deletes its answer records after {days:g} d (`keep-answers`)"
+    hours = flow.keep_answers / 3600
+    time = f"{hours:g} h" if hours % 24 else f"{hours / 24:g} d"
+    return f"flow {flow.name} deletes its answer records after {time} (`keep-answers`)"
 
 
 async def rules_of(

@@ -20,8 +20,8 @@ _MAX_DEPTH: Final = 200
 _MAX_TRIPLE_TERMS: Final = 1000
 """Of Turtle and N-Triples, in which they may contain each other."""
 
-_MAX_COPIED: Final = 20_000_000
-"""Terms: pyoxigraph copies those of the outer contexts for each object that has one of its own."""
+_MAX_COPIED: Final = 10_000_000
+"""Terms: pyoxigraph copies all of them for each object, type or value that has a context of its own."""
 
 
 def check_text(text: str, format: str, where: str) -> None:
@@ -63,22 +63,28 @@ def _check_xml(text: str, where: str) -> None:
 
 def _check_json(text: str, where: str) -> None:
     try:
-        level = [json.loads(text, object_pairs_hook=_object, parse_int=float)]
+        documents = _listed(json.loads(text, object_pairs_hook=_object, parse_int=float))
     except RecursionError:
         raise _too_deep("objects and lists", where) from None
-    objects = terms = contexts = 0
+    if sum(_copied(document, where) for document in documents) > _MAX_COPIED:
+        expected = "one @context, at the beginning"
+        raise ConfigError("the contexts are too large", where=where, expected=expected)
+
+
+def _copied(document: object, where: str) -> int:
+    """Check the depth and each @context of a document; returns how many terms are copied at most."""
+    level = [*_inner([document])]
+    values = terms = contexts = 0
     for _ in range(_MAX_DEPTH):
         for each in level:
+            values += len(each)
             if isinstance(each, dict):
-                objects += 1
                 contexts += "@context" in each
                 terms += sum(_check_context(context, where) for context in _listed(each.get("@context")))
         level = [inner for each in level for inner in _inner(each)]
     if level:
         raise _too_deep("objects and lists", where)
-    if contexts > 1 and terms * objects > _MAX_COPIED:
-        expected = "one @context, at the beginning"
-        raise ConfigError("the contexts are too large", where=where, found=f"{contexts:,}", expected=expected)
+    return terms * values if contexts > 1 else 0
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -116,8 +122,8 @@ def _names(term: str, meaning: object) -> set[str]:
     return {name for text in texts for name in (text, text.partition(":")[0])} - {term}
 
 
-def _inner(value: object) -> Iterator[object]:
-    inner: Iterable[object] = value.values() if isinstance(value, dict) else _listed(value)
+def _inner(value: dict[str, Any] | list[Any]) -> Iterator[dict[str, Any] | list[Any]]:
+    inner: Iterable[object] = value.values() if isinstance(value, dict) else value
     return (each for each in inner if isinstance(each, dict | list))
 
 

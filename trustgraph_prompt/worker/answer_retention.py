@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
@@ -37,6 +37,9 @@ MAX_OLD = 100_000
 
 AT_ONCE = 100
 
+SECONDS_TO_END = 10.0
+"""For what is being deleted when the worker ends; the broker may be away."""
+
 
 class AnswerRetention:
     """Looks after the answer topics of those flows that set `keep_answers`."""
@@ -49,21 +52,19 @@ class AnswerRetention:
         config_topic: str | None,
         *,
         clock: Callable[[], float] = time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._broker = broker
         self._producers = producers
         self._flows = [flow for flow in flows if flow.keep_answers and flow.outputs.answers]
         self._canary_topic = config_topic and config_topic + CANARY
         self._clock = clock
-        self._sleep = sleep
 
     async def run(self) -> None:
         """Look at the topics until cancelled."""
         await asyncio.gather(*map(self._look_after, self._flows))
 
     async def _look_after(self, flow: Flow) -> None:
-        await self._sleep(random.uniform(0, LONGEST_START))
+        await asyncio.sleep(random.uniform(0, LONGEST_START))
         while True:
             pause = SECONDS_BETWEEN_LOOKS
             try:
@@ -74,7 +75,7 @@ class AnswerRetention:
                 log.warning("flow %s: cannot delete old answer records now: %s", flow.name, error)
             except Exception:
                 log.exception("internal error, old answer records of flow %s are not deleted", flow.name)
-            await self._sleep(pause)
+            await asyncio.sleep(pause)
 
     async def delete_old(self, flow: Flow) -> int | None:
         """Delete the old records of a flow; returns how many.
@@ -136,34 +137,47 @@ class _OldRecords:
         await self._read_on()
         count = 0
         while keys := list(islice(self._keys, AT_ONCE)):
-            await self._read_on()  # a new record may have come
-            keys = [key for key in keys if key in self._keys]
-            await asyncio.gather(*(send(b"", key=key) for key in keys))
-            for record in await self._read_on(keys):
-                await send(record.data, key=record.key, properties=record.properties)
-                count -= 1
-            count += len(keys)
-            self._keys.difference_update(keys)
+            deleting = asyncio.create_task(self._delete(keys, send))
+            try:
+                count += await asyncio.shield(deleting)
+            except asyncio.CancelledError:
+                await asyncio.wait([deleting], timeout=SECONDS_TO_END)
+                raise
+            finally:
+                deleting.cancel()
         if count:
             log.info("deleted %d answer records of flow %s", count, self._flow)
         return count
 
-    async def _read_on(self, deleted: Iterable[str] = ()) -> list[Message]:
+    async def _delete(self, keys: Iterable[str], send: Callable[..., Awaitable[None]]) -> int:
+        """Delete some keys; publishes again the records that come meanwhile, also if a deletion fails."""
+        await self._read_on()  # a new record may have come
+        keys = self._keys.intersection(keys)
+        results = await asyncio.gather(*(send(b"", key=key) for key in keys), return_exceptions=True)
+        overtaken = await self._read_on(keys)
+        for record in overtaken:
+            await send(record.data, key=record.key, properties=record.properties)
+        for error in filter(None, results):
+            raise error
+        self._keys -= keys
+        return len(keys) - len(overtaken)
+
+    async def _read_on(self, deleted: Collection[str] = ()) -> Collection[Message]:
         """Read to the end of the topic; returns new records of `deleted` keys that the deletions overtook."""
-        watched = frozenset(deleted)
         new: dict[str, Message] = {}
-        overtaken: list[Message] = []
+        overtaken: dict[str, Message] = {}
         while message := await _next(self._reader):
             if (key := message.key) is None:
                 continue
             self._keys.discard(key)
             if self._is_old(message) and len(self._keys) < MAX_OLD:
                 self._keys.add(key)
-            if key in watched and message.data:
+            if key in deleted and message.data:
                 new[key] = message
+                overtaken.pop(key, None)
             elif key in new:
-                overtaken.append(new.pop(key))
-        return overtaken
+                overtaken[key] = new.pop(key)
+        return overtaken.values()
 
     def _is_old(self, message: Message) -> bool:
         if message.published >= self._before or not message.data:

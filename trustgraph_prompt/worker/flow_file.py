@@ -40,9 +40,7 @@ OF_ANSWERS = ("terms", "unusable", "allow-parameters", "keep-answers")
 log = logging.getLogger(__name__)
 
 _MOST_WARNINGS = 20  # about an ontology
-
-SECONDS = {"h": 3600.0, "d": 86_400.0}
-"""Of the units of `keep-answers`."""
+_SECONDS = {"h": 3600.0, "d": 86_400.0}  # of the units of `keep-answers`
 
 MAX_TEMPERATURE = 100
 """A sanity check; servers allow less."""
@@ -146,7 +144,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
 
 def _seconds(duration: str | None) -> float | None:
     """Parse a duration such as `90d`, which the schema has checked."""
-    return int(duration[:-1]) * SECONDS[duration[-1]] if duration else None
+    return int(duration[:-1]) * _SECONDS[duration[-1]] if duration else None
 
 
 def _with_underscores(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -137,9 +137,9 @@ class Worker:
                 following = tasks.create_task(self._follow())
                 await self._stopping.wait()
                 self.health.waiting["worker"] = "stopping"
+                deleting.cancel()  # it ends what it has begun, while the flows drain
                 await asyncio.gather(self.flow_set.drain(), self._end(following))
                 watching.cancel()
-                deleting.cancel()
         finally:
             await self._producers.close()
             log.info("stopped")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from cachetools import TTLCache
 
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
@@ -105,10 +106,11 @@ class Entry:
 
     @property
     def weight(self) -> int:
-        if self.result is None:
-            return ENTRY_WEIGHT + sum(part.weight for part in self.parts.values())
-        texts = sum(len(call.text) for call in self.result.outcome.calls)
-        return ENTRY_WEIGHT * (1 + len(self.parts)) + PARSED * texts
+        if self.parts or self.result is None:
+            return ENTRY_WEIGHT + sum(part.weight for part in self.parts.values())  # a result is made of them
+        outcome = self.result.outcome
+        text = sum(len(call.text) for call in outcome.calls) or len(encode(outcome.value))  # of a cache
+        return ENTRY_WEIGHT + PARSED * text
 
 
 class Journal:
