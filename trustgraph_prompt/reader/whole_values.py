@@ -19,6 +19,7 @@ from trustgraph_prompt.reader.scan_results import Values
 LONGEST_WRAPPER = 100  # characters of the name of a wrapper, quotes included
 
 _AT_ONCE = 4_000  # characters of objects that are decoded together
+_FIRST_AT_ONCE = 16  # objects of the length of the one before; twice as many as long as none is broken
 _SEVERAL = 3  # objects; decoding fewer together is not faster
 
 FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
@@ -81,15 +82,18 @@ class CompleteValues:
 
     def _add_several(self, run: Values, window: str, passed: int, start: int, most: int, gap: str) -> int:
         """Add objects with `gap` between them, decoded together, and return where the next begins."""
-        divider = f"}}{gap}{{"
+        divider, size = f"}}{gap}{{", _FIRST_AT_ONCE * len(run.raws[-1])
         while passed + start >= self._no_several_before:
-            end = window.rfind(divider, start, start + _AT_ONCE) + 1
-            raws = [f"{{{inner}}}" for inner in window[start + 1 : end - 1].split(divider)]
+            size = min(size, _AT_ONCE)
+            last = window.rfind(divider, start, start + size)
+            inner = window[start + 1 : last].split(divider) if last > start else []
+            raws = [f"{{{members}}}" for members in inner]
             fits = _SEVERAL <= len(raws) <= most - len(run.values)
             values = self._decode_several(raws) if fits else []
             if not values:
-                self._no_several_before = passed + min(start + _AT_ONCE, len(window))
+                self._no_several_before = passed + min(start + size, len(window))
                 break
+            size *= 2
             lengths = [len(raw) + len(gap) for raw in raws[: len(values)]]
             run.starts += accumulate(lengths[:-1], initial=passed + start)
             run.values += values
