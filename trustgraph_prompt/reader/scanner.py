@@ -232,7 +232,7 @@ class Scanner:
                     self._results.leave_draft()
                     return position
                 else:
-                    self._results.pass_landmark()
+                    self._results.pass_landmarks(1)
                     if self._results.full:
                         return None
             elif mark in "`~":
@@ -243,7 +243,7 @@ class Scanner:
             else:
                 between.append(window[passed:position])
                 passed = position = self._pass_mark(start, position)
-                self._results.pass_landmark()
+                self._results.pass_landmarks(len(roots.findall(window, start, position)))
                 if self._results.full:
                     return None
                 if self._mode is Scanner._think:
