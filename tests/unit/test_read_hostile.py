@@ -13,6 +13,7 @@ from trustgraph_prompt.reader import Outcome, StreamReader, read
 
 LONG = 1_000  # and four times that
 LIMIT = 20_000  # objects
+MARKS = 20_000  # of thinking
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -167,6 +168,17 @@ def test_what_is_beyond_the_limit_is_left_unread_and_the_outcome_says_so(layout:
     given = [found for position in range(0, len(text), 1000) for found in reader.feed(text[position:][:1000])]
     assert reader.close("stop") == outcome
     assert given == outcome.value
+
+
+@pytest.mark.parametrize("mark", ["</think> } ", "a <think> } ", "<think> } </think>\n"])
+def test_after_too_many_marks_of_thinking_nothing_is_read_in_any_chunks(mark: str) -> None:
+    text = mark * (MARKS + 1) + '\n{"a": 1}'
+    outcome = read(text, "jsonl")
+    assert (outcome.value, outcome.truncated) == ([], True)
+    reader = StreamReader("jsonl")
+    for position in range(0, len(text), 1000):
+        assert reader.feed(text[position : position + 1000]) == []
+    assert reader.close() == outcome
 
 
 RESERVED = 12  # times the text: what orjson asks the allocator for, and leaves untouched but for some of it

@@ -216,6 +216,13 @@ def test_a_cut_value_is_truncated_and_never_closed_up(text: str) -> None:
     assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
 
 
+@pytest.mark.parametrize("cut", ['{"id": 12', '{"id": 1,', '{"a": "b" '])
+def test_a_cut_value_is_not_closed_up_after_long_ones(cut: str) -> None:
+    long = json.dumps({"text": "x" * 5_000})
+    outcome = read("\n".join(["See:", *[long] * 4, cut]), "json")
+    assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
+
+
 @pytest.mark.parametrize("finish_reason", ["length", "content_filter", "error"])
 @pytest.mark.parametrize("repair", [True, False])
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -152,6 +153,15 @@ def test_a_long_object_is_read_in_any_chunks() -> None:
     said = answer("prose", [value, value])
     for size in (100, 999, 10_000):
         assert stream(pieces(said.text, size), NUMBERED) == ([value, value], read(said.text, NUMBERED))
+
+
+@pytest.mark.parametrize("size", [1, 3, 20, 100])
+def test_long_integers_after_a_broken_object_keep_their_digits_in_any_chunks(size: int) -> None:
+    long = {"id": 123456789012345678901234}
+    text = f'{{"id": {{\n "b" 2}}\n    {json.dumps(long)}\n    {{"id": 2}}\n{{"id": 3}}'
+    chunks = (text[start : start + size] for start in range(0, len(text), size))
+    _, outcome = stream(chunks, Contract.from_schema(None, format="jsonl", repair=True))
+    assert outcome.value[1:] == [long, {"id": 2}, {"id": 3}]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -316,10 +316,8 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         if any(_may_wrap(part) for part in first if isinstance(part, (list, dict))):
             return None
     depth, longest = contract.limits.depth, max(map(len, lines))
-    may_be_deep = (
-        [line for line in lines if line.count("{") + line.count("[") > depth] if longest > depth else []
-    )
-    if any(is_too_deep(orjson.loads(line), line, depth) for line in may_be_deep):
+    most = max(line.count("{") + line.count("[") for line in lines) if longest > depth else 0
+    if most > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
         return None
     return contract.take_all(values, len(content), longest)
 

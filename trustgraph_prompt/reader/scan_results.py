@@ -32,7 +32,7 @@ class MarkKind(Enum):
 
 @dataclass(slots=True)
 class Values:
-    """A run of complete objects (or arrays, if these are looked for) with nothing else between them.
+    """A run of complete objects (or arrays, if these are looked for) with only prose between them.
 
     `raws` are their texts, `starts` where these begin in the answer; `fenced` is whether they are in a code
     fence.
@@ -174,9 +174,9 @@ class ScanResults:
         self._refused += 1
         self.full = self.full or self._refused > MAX_REFUSED
 
-    def pass_landmark(self) -> None:
-        """Count a bracket of the prose, or a mark of thinking."""
-        self._landmarks += 1
+    def pass_landmarks(self, count: int) -> None:
+        """Count brackets of the prose, or marks of thinking."""
+        self._landmarks += count
         self.full = self.full or self._landmarks > _MOST_LANDMARKS
 
     def leave_draft(self) -> None:

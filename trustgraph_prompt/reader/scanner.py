@@ -150,13 +150,16 @@ class Scanner:
         if not self._window and self._mode is Scanner._search and (whole := self._complete.alone(text)):
             self._pass_alone(text, whole)
             return self._results.take()
-        self._window += text
-        self._markers = self._known.for_text(self._window)
-        self._complete.expect(self._window)
+        self._look_at(self._window + text)
         position: int | None = 0
         while position is not None and not self._results.full:
             position = self._mode(self, position)
         return self._results.take()
+
+    def _look_at(self, window: str) -> None:
+        self._window = window
+        self._markers = self._known.for_text(window)
+        self._complete.expect(window)
 
     def close(self) -> list[ScanResult]:
         """Return what only the end of the text completes."""
@@ -187,8 +190,7 @@ class Scanner:
             return position - back
         self._before = text[max(0, length - _LOOK_BACK) : length]
         self._passed -= back - position
-        self._window = text[length:] + self._window[position:]
-        self._markers = self._known.for_text(self._window)
+        self._look_at(text[length:] + self._window[position:])
         return 0
 
     def _search(self, position: int) -> int | None:
@@ -230,7 +232,7 @@ class Scanner:
                     self._results.leave_draft()
                     return position
                 else:
-                    self._results.pass_landmark()
+                    self._results.pass_landmarks(1)
                     if self._results.full:
                         return None
             elif mark in "`~":
@@ -241,7 +243,7 @@ class Scanner:
             else:
                 between.append(window[passed:position])
                 passed = position = self._pass_mark(start, position)
-                self._results.pass_landmark()
+                self._results.pass_landmarks(len(roots.findall(window, start, position)))
                 if self._results.full:
                     return None
                 if self._mode is Scanner._think:

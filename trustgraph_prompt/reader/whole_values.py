@@ -19,6 +19,7 @@ from trustgraph_prompt.reader.scan_results import Values
 LONGEST_WRAPPER = 100  # characters of the name of a wrapper, quotes included
 
 _AT_ONCE = 4_000  # characters of objects that are decoded together
+_FIRST_AT_ONCE = 16  # as many objects as long as the last one; then twice as many, while none is broken
 _SEVERAL = 3  # objects; decoding fewer together is not faster
 
 FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
@@ -81,15 +82,18 @@ class CompleteValues:
 
     def _add_several(self, run: Values, window: str, passed: int, start: int, most: int, gap: str) -> int:
         """Add objects with `gap` between them, decoded together, and return where the next begins."""
-        divider = f"}}{gap}{{"
+        divider, size = f"}}{gap}{{", _FIRST_AT_ONCE * len(run.raws[-1])
         while passed + start >= self._no_several_before:
-            end = window.rfind(divider, start, start + _AT_ONCE) + 1
-            raws = [f"{{{inner}}}" for inner in window[start + 1 : end - 1].split(divider)]
+            size = min(size, _AT_ONCE)
+            last = window.rfind(divider, start, start + size)
+            inner = window[start + 1 : last].split(divider) if last > start else []
+            raws = [f"{{{members}}}" for members in inner]
             fits = _SEVERAL <= len(raws) <= most - len(run.values)
             values = self._decode_several(raws) if fits else []
             if not values:
-                self._no_several_before = passed + min(start + _AT_ONCE, len(window))
+                self._no_several_before = passed + min(start + size, len(window))
                 break
+            size *= 2
             lengths = [len(raw) + len(gap) for raw in raws[: len(values)]]
             run.starts += accumulate(lengths[:-1], initial=passed + start)
             run.values += values
@@ -100,15 +104,15 @@ class CompleteValues:
         return start
 
     def _decode_several(self, raws: list[str]) -> list[Any]:
-        """The objects in texts that begin and end with a brace; where one is broken, those before it.
+        """The objects in texts that begin and end with a brace; if a flat one is broken, those before it.
 
-        None at all where a text is part of an object, or of several, or where one is a wrapper or too deep.
+        Returns none of them if a text is not exactly one object, or if one is a wrapper or nested too deeply.
         """
         if self._decode is not orjson.loads:
             return []
         text = ",".join(raws)
         opened, arrays = text.count("{"), text.count("[")
-        is_flat = opened == len(raws)  # then each of as many objects begins where its text does
+        is_flat = opened == len(raws)  # so if there are as many objects, each begins where its text does
         try:
             values = orjson.loads(f"[{text}]") if is_flat else [*map(orjson.loads, raws)]
         except orjson.JSONDecodeError as error:
@@ -124,12 +128,12 @@ class CompleteValues:
     def _one(self, window: str, passed: int, start: int) -> Whole | None:
         """The object that begins at `start`; no text is tried twice.
 
-        An object mostly ends with its line, or with a brace on a line of its own, in its column; else where
+        An object mostly ends with its line, or with a brace on a line with the same indentation; else where
         braces balance.
         """
         raw = ""
         if passed + start >= self._no_line_before:
-            end = _end_of_lines(window, start)
+            end = _likely_end(window, start)
             raw = window[start:end].rstrip(" \t\r,")
             if raw[-1:] == "}" and not ("[" in raw and self.wraps_at(window, start)):
                 value = self._object(raw)
@@ -199,8 +203,11 @@ class CompleteValues:
         return len(raw) > self._depth and is_too_deep(value, raw, self._depth)
 
 
-def _end_of_lines(window: str, start: int) -> int:
-    """Where an object's line ends; if its first brace ends it, where the brace in its column does; else 0."""
+def _likely_end(window: str, start: int) -> int:
+    """Where an object may end; 0 if no such place is found.
+
+    At the end of its line or, if its brace ends the line, after the next brace with the same indentation.
+    """
     if not window.startswith("\n", start + 1):
         return max(window.find("\n", start), 0)
     line = window[window.rfind("\n", 0, start) + 1 : start]
