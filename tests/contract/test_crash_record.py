@@ -154,6 +154,27 @@ async def test_the_last_of_a_group_is_processed_alone_before_it_is_blamed(
     await until_it_stands(broker, topic, [])
 
 
+async def test_suspect_that_is_processed_again_is_not_blamed_for_the_next_group(
+    broker: Broker, topic: str, worker: Begin
+) -> None:
+    dead: dict[str, int | None] = {"1": 1}
+    await died(broker, topic, dead)
+    one = await worker()
+    async with one.working_on("1", ended=lambda: False):
+        assert await stands(broker, topic) == [dead, {"1": 2}]
+    assert await stands(broker, topic) == [dead]
+
+
+async def test_suspect_that_ends_after_its_flow_is_no_suspect_any_more(
+    broker: Broker, topic: str, worker: Begin
+) -> None:
+    await died(broker, topic, {"1": 1})
+    one = await worker()
+    async with one.working_on("1"):
+        await one.close()
+    assert await stands(broker, topic) == []
+
+
 class SlowWithSuspects(ProviderWrapper):
     """Answers requests about suspects once it is told to."""
 
