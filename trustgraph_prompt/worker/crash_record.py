@@ -185,9 +185,16 @@ class CrashRecord:
         """Why a message waits for suspects and no other must be received; None if none waits."""
         return self._isolation.why if self._held else None
 
+    @property
+    def is_isolating(self) -> bool:
+        """Whether there are suspects in the process."""
+        return self._isolation.why is not None
+
     async def until_not_holding(self) -> None:
         """Wait until another message may be received."""
-        await self._isolation.until_over()
+        await asyncio.sleep(0)  # the last message starts, or is held
+        if self._held:
+            await self._isolation.until_over()
 
     async def _until_all_may_run(self) -> None:
         self._held += 1

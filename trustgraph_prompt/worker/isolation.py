@@ -76,7 +76,8 @@ class Isolation:
 
     def _look(self) -> None:
         """Begin the next group if nothing runs, after what is decided now has become a suspect."""
-        asyncio.get_running_loop().call_soon(self._begin)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
         if self._others or self._undecided or self._group:
