@@ -125,8 +125,12 @@ class SeriesRegistry(CollectorRegistry):
         return self._series(Histogram(name, help, labels, buckets=buckets, registry=self), labels)
 
     def leave(self, **labels: str) -> None:
-        """Remove all series with these labels after `SECONDS_TO_KEEP`, unless these come back."""
-        self._left.setdefault(_key(labels), self.clock())
+        """Remove all series with these labels after `SECONDS_TO_KEEP`, unless these come back.
+
+        What is called `other` stays, as its series also count the rest.
+        """
+        if OTHER not in labels.values():
+            self._left.setdefault(_key(labels), self.clock())
 
     def stay(self, **labels: str) -> None:
         """Keep the series with these labels, which are back or were never away."""
