@@ -211,7 +211,7 @@ async def test_a_flow_with_suspects_receives_one_message_more_until_they_are_don
     for n in range(6):
         await send(f"new{n}")
     async with asyncio.timeout(60):
-        while "3 of its requests are processed first" not in one.worker.health.notes().get("flow f", ""):
+        while "processed first: 3 left" not in one.worker.health.notes().get("flow f", ""):
             await asyncio.sleep(0.01)
     other = await house.broker.consumer(flow.input.topic, flow.input.subscription)
     left = [await other.receive() for _ in range(4)]

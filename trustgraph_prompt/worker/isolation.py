@@ -31,7 +31,7 @@ class Isolation:
         if self._over.is_set():
             return None
         suspects = len(self._waiting) + len(self._group)
-        return f"a worker died: {suspects} of its requests are processed first"
+        return f"requests of a worker that died are processed first: {suspects} left"
 
     async def until_over(self) -> None:
         """Wait until there are no suspects."""
