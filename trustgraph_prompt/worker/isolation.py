@@ -89,5 +89,5 @@ class Isolation:
         for began in group:
             del self._waiting[began]
             self._group.add(began)
-            if not began.done():  # cancelled
+            if not began.cancelled():
                 began.set_result(len(group))

@@ -154,8 +154,10 @@ class SeriesRegistry(CollectorRegistry):
 
     def _flow_label(self, flow: str) -> str:
         """The same for all metrics, as some alerts compare these by flow."""
-        if flow in self._flows or len(self._flows) >= MAX_SERIES:
-            return flow if flow in self._flows else OTHER
+        if flow in self._flows:
+            return flow
+        if len(self._flows) >= MAX_SERIES:
+            return OTHER
         self._flows.add(flow)
         if len(self._flows) == MAX_SERIES:
             for series in self._all:
