@@ -154,6 +154,27 @@ async def test_the_last_of_a_group_is_processed_alone_before_it_is_blamed(
     await until_it_stands(broker, topic, [])
 
 
+async def test_suspect_that_is_processed_again_is_not_blamed_for_the_next_group(
+    broker: Broker, topic: str, worker: Begin
+) -> None:
+    dead: dict[str, int | None] = {"1": 1}
+    await died(broker, topic, dead)
+    one = await worker()
+    async with one.working_on("1", ended=lambda: False):
+        assert await stands(broker, topic) == [dead, {"1": 2}]
+    assert await stands(broker, topic) == [dead]
+
+
+async def test_suspect_that_ends_after_its_flow_is_no_suspect_any_more(
+    broker: Broker, topic: str, worker: Begin
+) -> None:
+    await died(broker, topic, {"1": 1})
+    one = await worker()
+    async with one.working_on("1"):
+        await one.close()
+    assert await stands(broker, topic) == []
+
+
 class SlowWithSuspects(ProviderWrapper):
     """Answers requests about suspects once it is told to."""
 
@@ -190,7 +211,7 @@ async def test_a_flow_with_suspects_receives_one_message_more_until_they_are_don
     for n in range(6):
         await send(f"new{n}")
     async with asyncio.timeout(60):
-        while "3 of its requests are processed first" not in one.worker.health.notes().get("flow f", ""):
+        while "processed first: 3 left" not in one.worker.health.notes().get("flow f", ""):
             await asyncio.sleep(0.01)
     other = await house.broker.consumer(flow.input.topic, flow.input.subscription)
     left = [await other.receive() for _ in range(4)]

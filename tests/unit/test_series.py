@@ -64,6 +64,15 @@ def test_other_takes_over_no_count_of_a_series_that_ends() -> None:
     assert counted.value("other") == 1
 
 
+def test_deleted_prompt_that_is_called_other_ends_no_count_of_the_rest() -> None:
+    counted = Counted()
+    counted.ask([*FULL, "late", "other"])
+
+    counted.gone(["other"])
+
+    assert counted.value("other") == 2
+
+
 def test_prompt_gets_a_series_of_its_own_from_0_when_there_is_room() -> None:
     counted = Counted()
     counted.ask([*FULL, "late"])

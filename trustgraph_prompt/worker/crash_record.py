@@ -178,15 +178,23 @@ class CrashRecord:
                 yield crashes
             if ended():
                 self._absolve(id)
+            await self._write()  # else the next group's crash would count against this message, too
 
     @property
     def why_holding(self) -> str | None:
         """Why a message waits for suspects and no other must be received; None if none waits."""
         return self._isolation.why if self._held else None
 
+    @property
+    def is_isolating(self) -> bool:
+        """Whether there are suspects in the process."""
+        return self._isolation.why is not None
+
     async def until_not_holding(self) -> None:
         """Wait until another message may be received."""
-        await self._isolation.until_over()
+        await asyncio.sleep(0)  # the last message starts, or is held
+        if self._held:
+            await self._isolation.until_over()
 
     async def _until_all_may_run(self) -> None:
         self._held += 1
@@ -212,18 +220,24 @@ class CrashRecord:
         """Record a message in this worker's entry; the block starts once that is durable."""
         self._processing[ticket := object()] = id, crashes
         try:
-            if self._tasks:
-                written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._unwritten.append(written)
-                self._begun.set()
-                self._changed.set()
-                await written
+            await self._write()
             yield
         finally:
             del self._processing[ticket]
             self._published.discard(ticket)
             self._disowned.discard(ticket)
             self._changed.set()
+
+    async def _write(self) -> None:
+        """Have this worker's entry written now, and wait until that is durable. After `close` it has none."""
+        if self._closed:
+            await self._rewrite()
+        elif self._tasks:
+            written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._unwritten.append(written)
+            self._begun.set()
+            self._changed.set()
+            await written
 
     async def _keep_written(self) -> None:
         """Publish this worker's entry when it changes."""

@@ -31,7 +31,7 @@ class Isolation:
         if self._over.is_set():
             return None
         suspects = len(self._waiting) + len(self._group)
-        return f"a worker died: {suspects} of its requests are processed first"
+        return f"requests of a worker that died are processed first: {suspects} left"
 
     async def until_over(self) -> None:
         """Wait until there are no suspects."""
@@ -76,7 +76,8 @@ class Isolation:
 
     def _look(self) -> None:
         """Begin the next group if nothing runs, after what is decided now has become a suspect."""
-        asyncio.get_running_loop().call_soon(self._begin)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
         if self._others or self._undecided or self._group:
@@ -88,5 +89,5 @@ class Isolation:
         for began in group:
             del self._waiting[began]
             self._group.add(began)
-            if not began.done():  # cancelled
+            if not began.cancelled():
                 began.set_result(len(group))

@@ -127,10 +127,8 @@ class FlowLoop:
                 await cancel_when_stopped(self._until_prompt(), self._stopping)
             if self._flow.input.persistent and self._services.circuits.is_blocked(self._flow):
                 await cancel_when_stopped(self._services.circuits.until_unblocked(self._flow), self._stopping)
-            if (record := self._services.crash_record) is not None:
-                await asyncio.sleep(0)  # the last message starts, or is held
-                if record.why_holding:
-                    await cancel_when_stopped(record.until_not_holding(), self._stopping)
+            if (record := self._services.crash_record) is not None and record.is_isolating:
+                await cancel_when_stopped(record.until_not_holding(), self._stopping)
             message = await consumer.receive()
             if message is not None:
                 self._services.metrics.received(self._flow.name)

@@ -125,8 +125,12 @@ class SeriesRegistry(CollectorRegistry):
         return self._series(Histogram(name, help, labels, buckets=buckets, registry=self), labels)
 
     def leave(self, **labels: str) -> None:
-        """Remove all series with these labels after `SECONDS_TO_KEEP`, unless these come back."""
-        self._left.setdefault(_key(labels), self.clock())
+        """Remove all series with these labels after `SECONDS_TO_KEEP`, unless these come back.
+
+        What is called `other` stays, as its series also count the rest.
+        """
+        if OTHER not in labels.values():
+            self._left.setdefault(_key(labels), self.clock())
 
     def stay(self, **labels: str) -> None:
         """Keep the series with these labels, which are back or were never away."""
@@ -150,8 +154,10 @@ class SeriesRegistry(CollectorRegistry):
 
     def _flow_label(self, flow: str) -> str:
         """The same for all metrics, as some alerts compare these by flow."""
-        if flow in self._flows or len(self._flows) >= MAX_SERIES:
-            return flow if flow in self._flows else OTHER
+        if flow in self._flows:
+            return flow
+        if len(self._flows) >= MAX_SERIES:
+            return OTHER
         self._flows.add(flow)
         if len(self._flows) == MAX_SERIES:
             for series in self._all:
