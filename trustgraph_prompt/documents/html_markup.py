@@ -122,7 +122,7 @@ def _is_unseen(element: Any) -> bool:
 
 
 def _is_aside(element: Any) -> bool:
-    """Whether people see an element that adds nothing: an icon, a dialog, or what is there for the ear, too."""
+    """Whether an element that only the eye meets adds nothing: an icon, a dialog, or what is said twice."""
     if element.get("aria-hidden") != "true":
         return False
     beside = (element.getprevious(), element.getnext())

@@ -27,7 +27,7 @@ _MONTHS = {name: number for number, names in enumerate(_NAMES, 1) for name in na
 
 _LONGEST = 40  # characters of a date
 
-_DATE = re.compile(r"\d\D{1,20}\d|[^\W\d_]{3}\D{0,9}\d{4}")  # what each date has, and few other values
+_DATE = re.compile(r"\d(?:\D{1,20}\d|\d{3})")  # what each date has, and few other values
 _YEAR = re.compile(r"\d\d")
 _FIRST = r"(?<![\da-z])(?<!\d[.,/-])"  # else a part of a version or a longer number
 _LAST = r"(?!\d|[./-]\d|[a-su-y])"  # T and Z belong to a time
@@ -88,8 +88,7 @@ class Date(NamedTuple):
 
 def readings(value: str) -> list[Date]:
     """The dates that a value may stand for; none if it is no date."""
-    value = value.strip()
-    if len(value) > _LONGEST or not _DATE.search(value):  # saves time
+    if not _DATE.search(value) or len(value := value.strip()) > _LONGEST:  # saves time
         return []
     return [read for orders, pattern in _FORMS for read in _read(orders, pattern.fullmatch(value))]
 

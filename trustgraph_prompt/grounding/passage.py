@@ -87,9 +87,12 @@ class Passage:
 
     def _as_date(self, value: str) -> Match | None:
         """The same date in another form; in part if a year has only two digits in one of them."""
+        meanings = readings(value)
+        if not meanings:
+            return None
         found = [
             (len(said.year) != len(meant.year), span)
-            for meant in readings(value)
+            for meant in meanings
             for said, span in self._dates.get(meant.key, ())
             if meant.is_in(said)
         ]
