@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple, Self
 
@@ -36,22 +36,31 @@ _MARK = r"\s?([-\u2010\u2011./])\s?"
 _NAME = rf"(?<![^\W\d_])({'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?![^\W\d_])"
 _DAY = r"(\d{1,2})(?:st|nd|rd|th|er|º|°|\.)?"
 _DAYS = rf"{_DAY}\s?(?:[-\u2010-\u2015]|(?:and|to|und|bis|et|au)\b)\s?{_DAY}"
-_FORMS = [
-    (orders, re.compile(f"{_FIRST}{pattern}{_LAST}", re.IGNORECASE))
-    for orders, pattern in (
-        (["d m y"], rf"{_DAY}{_GAP}{_NAME}{_GAP}(\d{{4}}|\d\d)"),
-        (["m d y"], rf"{_NAME}{_GAP}{_DAY}[\s,.-]{{1,3}}(\d{{4}})"),
-        (["d - m y", "- d m y"], rf"{_DAYS}{_GAP}{_NAME}{_GAP}(\d{{4}})"),
-        (["m d - y", "m - d y"], rf"{_NAME}{_GAP}{_DAYS}[\s,.-]{{1,3}}(\d{{4}})"),
-        (["m y"], rf"(?!(?-i:Mars)){_NAME}{_GAP}(\d{{4}})"),  # the planet: only French has a month mars
-        (["y m d"], rf"(\d{{4}})[\s,-]{{1,2}}{_NAME}[\s-]?{_DAY}"),  # no point: it may end a sentence
-        (["y - m d"], rf"(\d{{4}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{1,2}})"),
-        (["y m"], r"(\d{4})-(\d\d)"),
-        (["y m d"], r"(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월](?:\s?(\d{1,2})\s?[日일])?"),
-        (["d - m y", "m - d y"], rf"(\d{{1,2}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{4}}|\d\d)"),
-    )
-]
-"""The order of the parts in each form. 03/05/2021 may be read in two ways; 3-5 May has two days."""
+_FORMS = (
+    (["d m y"], rf"{_DAY}{_GAP}{_NAME}{_GAP}(\d{{4}}|\d\d)"),
+    (["m d y"], rf"{_NAME}{_GAP}{_DAY}[\s,.-]{{1,3}}(\d{{4}})"),
+    (["m y"], rf"(?!(?-i:Mars)){_NAME}{_GAP}(\d{{4}})"),  # Mars 2020 is a rover, mars 2020 is French
+    (["y m d"], rf"(\d{{4}})[\s,-]{{1,2}}{_NAME}[\s-]?{_DAY}"),  # no point: it may end a sentence
+    (["y - m d"], rf"(\d{{4}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{1,2}})"),
+    (["y m"], r"(\d{4})-(\d\d)"),
+    (["y m d"], r"(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월](?:\s?(\d{1,2})\s?[日일])?"),
+    (["d - m y", "m - d y"], rf"(\d{{1,2}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{4}}|\d\d)"),
+)
+"""Each form, with the order of its parts. 03/05/2021 may be read in two ways."""
+
+_RANGES = (
+    (["d - m y", "- d m y"], rf"{_DAYS}{_GAP}{_NAME}{_GAP}(\d{{4}})"),
+    (["m d - y", "m - d y"], rf"{_NAME}{_GAP}{_DAYS}[\s,.-]{{1,3}}(\d{{4}})"),
+)
+"""Forms of two dates, which a text may have: 3-5 May 2021."""
+
+
+def _compiled(forms: Iterable[tuple[list[str], str]]) -> list[tuple[list[str], re.Pattern[str]]]:
+    return [(orders, re.compile(f"{_FIRST}{form}{_LAST}", re.IGNORECASE)) for orders, form in forms]
+
+
+_OF_VALUES = _compiled(_FORMS)
+_OF_TEXTS = [*_OF_VALUES, *_compiled(_RANGES)]
 
 
 class Date(NamedTuple):
@@ -90,13 +99,13 @@ def readings(value: str) -> list[Date]:
     """The dates that a value may stand for; none if it is no date."""
     if not _DATE.search(value) or len(value := value.strip()) > _LONGEST:  # saves time
         return []
-    return [read for orders, pattern in _FORMS for read in _read(orders, pattern.fullmatch(value))]
+    return [read for orders, pattern in _OF_VALUES for read in _read(orders, pattern.fullmatch(value))]
 
 
 def dates_in(text: str) -> Iterator[tuple[Date, tuple[int, int]]]:
     """The dates of a text in all their readings, each with its start and end."""
     for start, end in _near_numbers(text):
-        for orders, pattern in _FORMS:
+        for orders, pattern in _OF_TEXTS:
             for found in pattern.finditer(text, start, end):
                 for read in _read(orders, found):
                     yield read, found.span()
@@ -114,7 +123,9 @@ def _near_numbers(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _read(orders: Sequence[str], found: re.Match[str] | None) -> Iterator[Date]:
-    for order in orders if found else ():
+    if found is None:
+        return
+    for order in orders:
         parts = dict(zip(order.split(), found.groups(), strict=True))
         if read := Date.of(parts["y"], parts["m"], parts.get("d")):
             yield read
