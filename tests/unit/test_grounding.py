@@ -349,6 +349,7 @@ def test_date_that_is_wrong_is_found_by_its_year_at_most() -> None:
     assert found("Signed on 3 May 2021.", "2021-06-03") == (MatchKind.PART, ["2021"])
     assert found("Signed on 31.02.2021.", "2021-02-31") is None
     assert found("It ended in 2021. May 3 was hot.", "2021-05-03") == (MatchKind.PART, ["2021"])
+    assert found("# Part 3\n\nMay 2021 was hot.", "2021-05-03") == (MatchKind.PART, ["2021"])
 
 
 def test_a_value_without_words_is_found_only_as_it_is() -> None:

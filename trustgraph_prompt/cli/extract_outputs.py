@@ -118,7 +118,8 @@ class RunOutputs:
         """What a graph of this run lacks, for people; "" if every question has an answer."""
         lacking = len(plan.jobs) - len(self._positions)
         questions = output.counted(len(plan.jobs), "question")
-        return f"Incomplete: {lacking:,} of {questions} of the run have no answer." if lacking else ""
+        have = "has" if lacking == 1 else "have"
+        return f"Incomplete: {lacking:,} of {questions} of the run {have} no answer." if lacking else ""
 
     @property
     def _positions(self) -> set[int]:

@@ -30,11 +30,21 @@ _MARKUP: Final = re.compile(
     r"|display\s{0,9}:\s{0,9}none",
     re.IGNORECASE,
 )
-_UNSEEN: Final = re.compile(r"display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden", re.IGNORECASE)
+_UNSEEN: Final = re.compile(
+    r"(?<![\w-])(?:display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden)\b", re.IGNORECASE
+)
+_VISIBLE: Final = re.compile(r"(?<![\w-])visibility\s{0,9}:\s{0,9}visible\b", re.IGNORECASE)
+_ICON: Final = re.compile(r"icon|symbol|glyph|\bfa[a-z]?\b", re.IGNORECASE)
+_ONLY_HEARD: Final = re.compile(r"sr-?only|screen-?reader|visually-?hidden|off-?screen", re.IGNORECASE)
+"""In the classes of text for programs that read aloud."""
+
 _NO_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that a page may have, and that lxml refuses in a changed text."""
 
 _MATH: Final = ("math", "m:math", "mml:math")
+_CONTROLS: Final = "//@*[name() = 'aria-controls' or name() = 'href' or contains(name(), 'target')]"
+"""The attributes that name what a click shows."""
+
 _SCRIPTS: Final = {"sup": 1, "sub": -1}
 _WRITTEN: Final = "written"
 """The tag of elements that became text, until it is stripped."""
@@ -83,18 +93,47 @@ def with_plain_markup(page: str) -> str:
 
 
 def _drop_hidden(tree: Any) -> None:
-    """Drop what readers do not see, and what is there only for the eye, such as an icon's name.
+    """Drop what readers of a page never see, icons, and what is there twice.
 
-    An open dialog hides the whole page from screen readers: what has headings is no such repetition.
+    A script may show the whole page when it is loaded, and controls show tabs and answers: these are read.
     """
     from lxml import etree
 
+    shown = _with_ancestors(tree.iter("h1", "main", "article"))
+    shown |= _with_ancestors(each for each in tree.xpath("//*[@style]") if _VISIBLE.search(each.get("style")))
+    controlled = {id.lstrip("#") for ids in tree.xpath(_CONTROLS) for id in ids.split()}
     for element in tree.xpath("/html/body//*[@hidden or @style or @aria-hidden]"):
-        is_unseen = element.get("hidden", "until-found") != "until-found"
-        is_aside = element.get("aria-hidden") == "true" and next(element.iter(*LEVELS), None) is None
-        if is_unseen or is_aside or _UNSEEN.search(element.get("style", "")):
+        is_shown = element in shown or element.get("role") == "tabpanel" or element.get("id") in controlled
+        if not is_shown and (_is_unseen(element) or _is_aside(element)):
             element.tag = _DROPPED
     etree.strip_elements(tree, _DROPPED, with_tail=False)
+
+
+def _with_ancestors(elements: Iterable[Any]) -> set[Any]:
+    found: set[Any] = set()
+    for element in elements:
+        while element is not None and element not in found:
+            found.add(element)
+            element = element.getparent()
+    return found
+
+
+def _is_unseen(element: Any) -> bool:
+    is_hidden = element.get("hidden", "until-found").lower() != "until-found"
+    return is_hidden or _UNSEEN.search(element.get("style", "")) is not None
+
+
+def _is_aside(element: Any) -> bool:
+    """Whether an element that only the eye meets adds nothing: an icon, a dialog, or what is said twice."""
+    if element.get("aria-hidden") != "true":
+        return False
+    beside = (element.getprevious(), element.getnext())
+    return (
+        element.tag in ("i", "a", "button")
+        or element.get("role") in ("dialog", "alertdialog", "tooltip")
+        or _ICON.search(element.get("class", "")) is not None
+        or any(each is not None and _ONLY_HEARD.search(each.get("class", "")) for each in beside)
+    )
 
 
 def _replace_formula(formula: Any) -> None:

@@ -86,7 +86,12 @@ async def _count_all(questions: Sequence[PlannedQuestion], tokenizer: Tokenizer)
         async with slots:
             return await tokenizer.count(question.call)
 
-    return await asyncio.gather(*map(count, questions))
+    counts = [asyncio.ensure_future(count(question)) for question in questions]
+    try:
+        return await asyncio.gather(*counts)
+    finally:
+        for each in counts:  # no more requests to a server that is too busy for one
+            each.cancel()
 
 
 def _planned(question: Question, prompts: PromptSet, terms: Mapping[str, object]) -> PlannedQuestion:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple, Self
 
 _NAMES = (
-    "january januar jänner janvier enero gennaio janeiro januari jan",
-    "february februar février fevrier febrero febbraio fevereiro februari feb fév",
+    "january januar jänner janvier enero gennaio janeiro januari janv jan",
+    "february februar février fevrier febrero febbraio fevereiro februari feb févr fév",
     "march märz maerz mars marzo março marco maart mar mär",
-    "april avril abril aprile apr",
+    "april avril abril aprile apr avr",
     "may mai mayo maggio maio mei",
     "june juni juin junio giugno junho jun",
-    "july juli juillet julio luglio julho jul",
+    "july juli juillet julio luglio julho juil jul",
     "august août aout agosto augustus aug",
     "september septembre septiembre settembre setembro sept sep",
     "october oktober octobre octubre ottobre outubro oct okt",
     "november novembre noviembre novembro nov",
-    "december dezember décembre decembre diciembre dicembre dezembro dec dez",
+    "december dezember décembre decembre diciembre dicembre dezembro dec dez déc",
 )
 """The months in English, German, French, Spanish, Italian, Portuguese and Dutch."""
 
@@ -27,28 +27,40 @@ _MONTHS = {name: number for number, names in enumerate(_NAMES, 1) for name in na
 
 _LONGEST = 40  # characters of a date
 
+_DATE = re.compile(r"\d(?:\D{1,20}\d|\d{3})")  # what each date has, and few other values
 _YEAR = re.compile(r"\d\d")
-_FIRST = r"(?<!\d)(?<!\d[.,/-])"
-_LAST = r"(?!\d|[./-]\d)"
-_GAP = r"[\s,.-]{0,3}(?:(?:of|de|di|del)\s)?"
+_FIRST = r"(?<![\da-z])(?<!\d[.,/-])"  # else a part of a version or a longer number
+_LAST = r"(?!\d|[./-]\d|[a-su-y])"  # T and Z belong to a time
+_GAP = r"(?!\n\n)[\s,.-]{0,3}(?:(?:of|de|di|del)\s)?"
 _MARK = r"\s?([-\u2010\u2011./])\s?"
 _NAME = rf"(?<![^\W\d_])({'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?![^\W\d_])"
-_DAY = r"(\d{1,2})(?:st|nd|rd|th|er|º|°)?"
-_FORMS = [
-    (order, re.compile(f"{_FIRST}{pattern}{_LAST}", re.IGNORECASE))
-    for order, pattern in (
-        ("d m y", rf"{_DAY}{_GAP}{_NAME}{_GAP}(\d{{4}}|\d\d)"),
-        ("m d y", rf"{_NAME}{_GAP}{_DAY}[\s,.-]{{1,3}}(\d{{4}})"),
-        ("m y", rf"{_NAME}{_GAP}(\d{{4}})"),
-        ("y m d", rf"(\d{{4}})[\s,-]{{1,2}}{_NAME}[\s-]?{_DAY}"),  # no point: it may end a sentence
-        ("y - m d", rf"(\d{{4}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{1,2}})"),
-        ("y - m", r"(\d{4})(-)(\d\d)"),
-        ("y m d", r"(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]"),
-        ("d - m y", rf"(\d{{1,2}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{4}}|\d\d)"),
-        ("m - d y", rf"(\d{{1,2}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{4}}|\d\d)"),
-    )
-]
-"""The order of the parts in each form. 03/05/2021 has two forms, and so two readings."""
+_DAY = r"(\d{1,2})(?:st|nd|rd|th|er|º|°|\.)?"
+_DAYS = rf"{_DAY}\s?(?:[-\u2010-\u2015]|(?:and|to|und|bis|et|au)\b)\s?{_DAY}"
+_FORMS = (
+    (["d m y"], rf"{_DAY}{_GAP}{_NAME}{_GAP}(\d{{4}}|\d\d)"),
+    (["m d y"], rf"{_NAME}{_GAP}{_DAY}[\s,.-]{{1,3}}(\d{{4}})"),
+    (["m y"], rf"(?!(?-i:Mars)){_NAME}{_GAP}(\d{{4}})"),  # Mars 2020 is a rover, mars 2020 is French
+    (["y m d"], rf"(\d{{4}})[\s,-]{{1,2}}{_NAME}[\s-]?{_DAY}"),  # no point: it may end a sentence
+    (["y - m d"], rf"(\d{{4}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{1,2}})"),
+    (["y m"], r"(\d{4})-(\d\d)"),
+    (["y m d"], r"(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월](?:\s?(\d{1,2})\s?[日일])?"),
+    (["d - m y", "m - d y"], rf"(\d{{1,2}}){_MARK}(\d{{1,2}})\s?\2\s?(\d{{4}}|\d\d)"),
+)
+"""Each form, with the order of its parts. 03/05/2021 may be read in two ways."""
+
+_RANGES = (
+    (["d - m y", "- d m y"], rf"{_DAYS}{_GAP}{_NAME}{_GAP}(\d{{4}})"),
+    (["m d - y", "m - d y"], rf"{_NAME}{_GAP}{_DAYS}[\s,.-]{{1,3}}(\d{{4}})"),
+)
+"""Forms of two dates, which a text may have: 3-5 May 2021."""
+
+
+def _compiled(forms: Iterable[tuple[list[str], str]]) -> list[tuple[list[str], re.Pattern[str]]]:
+    return [(orders, re.compile(f"{_FIRST}{form}{_LAST}", re.IGNORECASE)) for orders, form in forms]
+
+
+_OF_VALUES = _compiled(_FORMS)
+_OF_TEXTS = [*_OF_VALUES, *_compiled(_RANGES)]
 
 
 class Date(NamedTuple):
@@ -85,19 +97,17 @@ class Date(NamedTuple):
 
 def readings(value: str) -> list[Date]:
     """The dates that a value may stand for; none if it is no date."""
-    value = value.strip()
-    if len(value) > _LONGEST or not _YEAR.search(value):  # saves time
+    if not _DATE.search(value) or len(value := value.strip()) > _LONGEST:  # saves time
         return []
-    matches = ((order, pattern.fullmatch(value)) for order, pattern in _FORMS)
-    return [read for order, found in matches if found and (read := _read(order, found))]
+    return [read for orders, pattern in _OF_VALUES for read in _read(orders, pattern.fullmatch(value))]
 
 
 def dates_in(text: str) -> Iterator[tuple[Date, tuple[int, int]]]:
     """The dates of a text in all their readings, each with its start and end."""
     for start, end in _near_numbers(text):
-        for order, pattern in _FORMS:
+        for orders, pattern in _OF_TEXTS:
             for found in pattern.finditer(text, start, end):
-                if read := _read(order, found):
+                for read in _read(orders, found):
                     yield read, found.span()
 
 
@@ -112,6 +122,10 @@ def _near_numbers(text: str) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def _read(order: str, found: re.Match[str]) -> Date | None:
-    parts = dict(zip(order.split(), found.groups(), strict=True))
-    return Date.of(parts["y"], parts["m"], parts.get("d"))
+def _read(orders: Sequence[str], found: re.Match[str] | None) -> Iterator[Date]:
+    if found is None:
+        return
+    for order in orders:
+        parts = dict(zip(order.split(), found.groups(), strict=True))
+        if read := Date.of(parts["y"], parts["m"], parts.get("d")):
+            yield read

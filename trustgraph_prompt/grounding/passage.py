@@ -87,9 +87,12 @@ class Passage:
 
     def _as_date(self, value: str) -> Match | None:
         """The same date in another form; in part if a year has only two digits in one of them."""
+        meanings = readings(value)
+        if not meanings:
+            return None
         found = [
             (len(said.year) != len(meant.year), span)
-            for meant in readings(value)
+            for meant in meanings
             for said, span in self._dates.get(meant.key, ())
             if meant.is_in(said)
         ]
@@ -104,12 +107,14 @@ class Passage:
     def _in_other_letters(self, value: str) -> Match | None:
         said = words(value)
         found = _Search(self._index, value, said).best()
-        has_readings = said.readings or (self._words.readings and any(w[0] == NUMBER for w in said.folded))
-        if not has_readings or (found and found.kind is MatchKind.FOLDED):
+        has_number = said.readings or any(word[0] == NUMBER for word in said.folded)
+        if not has_number or (found and found.kind is MatchKind.FOLDED):
             return found
-        read = product((self._index, self._reread), (said, said.reread()))
+        indexes = (self._index, self._reread) if self._words.readings else (self._index,)
+        sayings = (said, said.reread()) if said.readings else (said,)
+        _, *read = product(indexes, sayings)
         others = (_Search(index, value, each).best() for index, each in read)
-        return min(filter(None, others), key=lambda each: RANK[each.kind], default=None)
+        return min(filter(None, (found, *others)), key=lambda each: RANK[each.kind], default=None)
 
     @cached_property
     def _dates(self) -> Mapping[tuple[int, str], list[tuple[Date, tuple[int, int]]]]:

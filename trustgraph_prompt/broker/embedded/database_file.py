@@ -22,17 +22,20 @@ SECONDS_BETWEEN_LOOKS: Final = 0.1
 
 _FILES_BESIDE: Final = {
     "-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83"),
-    "-shm": (b"\x18\xe2\x2d\x00", b"\x00\x2d\xe2\x18", b"\0\0\0\0"),
-    "-journal": (b"\xd9\xd5\x05\xf9", b"\0\0\0\0"),
+    "-shm": (b"\x18\xe2\x2d\x00", b"\x00\x2d\xe2\x18"),
+    "-journal": (b"\xd9\xd5\x05\xf9",),
 }
-"""How the files begin that SQLite keeps beside a database: it replaces what has another beginning."""
+"""How the files begin that SQLite keeps beside a database: it replaces what has another beginning.
+
+After a power cut, and at the end of a transaction, they may be empty or begin with zeros.
+"""
 
 
 def check_beside(path: str) -> None:
     """Raise `ValueError` if SQLite would replace a file beside a database that it has not written."""
     for ending, beginnings in _FILES_BESIDE.items():
         with contextlib.suppress(OSError), open(path + ending, "rb") as file:
-            if file.read(4) not in (b"", *beginnings):
+            if file.read(4) not in (b"", bytes(4), *beginnings):
                 raise ValueError(f"it would replace {path}{ending}, which is not SQLite's; move it away")
 
 

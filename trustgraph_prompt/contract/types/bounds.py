@@ -74,10 +74,21 @@ def from_text(cls: Any, properties: Mapping[str, Any]) -> dict[str, Any]:
     Choices, booleans, UUIDs, bytes and other classes are not. Raises `ContractError` for a mark that would
     have no effect: a misspelt one, or a field that is true by default.
     """
+    _check_mark(cls, properties)
+    if getattr(cls, _MARK, None) is not True:
+        return dict(properties)
+    return {
+        name: {FROM: "text", **schema} if _may_be_in_text(schema) else schema
+        for name, schema in properties.items()
+    }
+
+
+def _check_mark(cls: Any, properties: Mapping[str, Any]) -> None:
     attributes = {name: value for each in cls.__mro__ for name, value in vars(each).items()}
     defaults = {name: schema.get("default") for name, schema in properties.items()}
     for name, value in {**attributes, **defaults}.items():
-        if value is True and similar(name, [_MARK]) and (name != _MARK or name in properties):
+        is_meant = similar(name, [_MARK]) and abs(len(name) - len(_MARK)) < 3  # not `from_context`
+        if value is True and is_meant and (name != _MARK or name in properties):
             raise ContractError(
                 "does not mark the fields of the class" + ("" if name == _MARK else ", as it is misspelt"),
                 where=f"{cls.__qualname__}.{name}",
@@ -85,12 +96,6 @@ def from_text(cls: Any, properties: Mapping[str, Any]) -> dict[str, Any]:
                 expected=f"`{_MARK} = True` without a type, `{_MARK}: ClassVar[bool] = True` in Pydantic, or "
                 "another name",
             )
-    if getattr(cls, _MARK, None) is not True:
-        return dict(properties)
-    return {
-        name: {FROM: "text", **schema} if _may_be_in_text(schema) else schema
-        for name, schema in properties.items()
-    }
 
 
 def _may_be_in_text(schema: Mapping[str, Any]) -> bool:
