@@ -46,18 +46,15 @@ class TopicAnswer:
         self._is_away = is_away
         self._sendings: dict[str, _Sending] = {}
         self._leader: _Sending | None = None
-        self._heard = 0.0
 
     def sent(self, id: str) -> None:
         if self._sendings:
             log.info("no response, the request is sent again: %s", self._identity.place)
         else:
             self._lost.sent()
-        self._heard = self._lost.now()
-        self._sendings[id] = _Sending(self._heard, is_first=not self._sendings)
+        self._sendings[id] = _Sending(self._lost.now(), is_first=not self._sendings)
 
     def wait(self, silent: float) -> float | None:
-        silent = min(silent, self._lost.now() - self._heard)
         if self.failure is not None:
             left = self._lost.patience - silent
             return left if left > 0 else None
@@ -76,7 +73,6 @@ class TopicAnswer:
         if self._leader not in (None, sending):
             self._discard(delta)
             return Delta()
-        self._heard = self._lost.now()
         if sending.error is None:
             self._leader, self.has_ended = sending, sending.has_ended
             return delta
