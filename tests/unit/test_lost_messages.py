@@ -30,42 +30,44 @@ class Clock:
         return self.time
 
 
-def experienced(clock: Clock, *seconds: float, latest: float = 240.0) -> LostMessages:
-    """What knows these answers, many times over."""
-    lost = LostMessages(latest=latest, clock=clock)
-    for number in range(1000):
-        lost.answered(seconds[number % len(seconds)])
+def answered(lost: LostMessages, *seconds: float) -> None:
+    """Answers arrive now, after so many seconds each."""
+    for each in seconds:
+        lost.answered(lost.now() - each)
+
+
+def experienced(clock: Clock, seconds: float) -> LostMessages:
+    """What knows many such answers; the newest is to a request of just now."""
+    lost = LostMessages(latest=240, clock=clock)
+    answered(lost, *[seconds] * 1000, 0)
     return lost
 
 
 def resent(lost: LostMessages, silent: float, *, of: int = 1) -> int:
     """How many of so many silent requests are sent again now."""
-    return sum(lost.wait(silent, is_away=lambda: False) == 0 for _ in range(of))
+    return sum(lost.wait(silent, lambda: False) == 0 for _ in range(of))
 
 
 def test_request_waits_for_the_latest_time_without_experience() -> None:
     lost = LostMessages(latest=240, clock=Clock())
-    for _ in range(19):
-        lost.answered(1)
+    answered(lost, *[1] * 19)
 
     assert lost.patience == 240
     assert resent(lost, 239) == 0
     assert resent(lost, 240, of=9) == 9
 
-    lost.answered(1)
+    answered(lost, 1)
     assert lost.patience == 5
 
 
 def test_patience_is_one_and_a_half_times_the_99th_percentile() -> None:
     lost = LostMessages(latest=240, clock=Clock())
-    for number in range(1000):
-        lost.answered(20 if number < 10 else 10)
+    answered(lost, *[20] * 10, *[10] * 990)
     assert lost.patience == 15  # ten of a thousand are slower than that percentile
 
-    lost.answered(20)
+    answered(lost, 20)
     assert lost.patience == 15  # the first slow one is forgotten
-    for _ in range(10):
-        lost.answered(20)
+    answered(lost, *[20] * 10)
     assert lost.patience == 30
 
 
@@ -75,12 +77,12 @@ def test_patience_is_never_below_five_seconds_nor_above_the_latest(seconds: floa
 
 
 def test_topics_that_lose_nothing_have_no_early_sending() -> None:
-    lost = LostMessages(early=False, clock=Clock())
-    for _ in range(100):
-        lost.answered(1)
+    lost = LostMessages(least=inf, clock=Clock())
+    answered(lost, *[1] * 100)
 
     assert lost.patience == inf
-    assert resent(lost, 10_000) == 0
+    assert lost.wait(10_000, lambda: False) == inf
+    assert LostMessages(latest=240, least=inf).wait(200, lambda: False) == 40
 
 
 @pytest.mark.parametrize(("requests", "early"), [(0, 1), (1, 1), (99, 1), (149, 2), (1000, 20)])
@@ -92,6 +94,7 @@ def test_two_percent_of_a_minutes_requests_are_sent_again_early_and_one_at_least
     for _ in range(requests):
         clock.time += 59 / 1000
         lost.sent()
+    answered(lost, 4)
 
     assert resent(lost, 5.9, of=100) == 0
     assert resent(lost, 6, of=100) == early
@@ -106,6 +109,7 @@ def test_share_is_that_of_the_last_minute_at_any_time() -> None:
     for _ in range(20_000):  # 50 requests a second, every one of them silent
         clock.time += 0.02
         lost.sent()
+        answered(lost, 4)
         times += [clock.time] * resent(lost, 6)
 
     for time in times:
@@ -138,15 +142,29 @@ def test_nothing_is_sent_again_early_within_a_minute_after_a_rate_limit() -> Non
 def test_nothing_is_sent_again_early_while_the_model_is_away() -> None:
     lost = experienced(Clock(), 4)
 
-    assert lost.wait(100, is_away=lambda: True) > 0
-    assert lost.wait(240, is_away=lambda: True) == 0
+    assert lost.wait(100, lambda: True) > 0
+    assert lost.wait(240, lambda: True) == 0
 
 
-@pytest.mark.parametrize(("silent", "wait"), [(0, 5), (13, 2), (17, 5), (238, 2)])
-def test_silent_request_is_looked_at_every_five_seconds_and_when_it_is_due(
+@pytest.mark.parametrize(("silent", "wait"), [(0, 5), (5, 10), (13, 2), (17, 5), (238, 2)])
+def test_silent_request_is_looked_at_when_it_is_due_and_every_five_seconds_from_then(
     silent: float, wait: float
 ) -> None:
-    assert experienced(Clock(), 10).wait(silent, is_away=lambda: True) == wait
+    assert experienced(Clock(), 10).wait(silent, lambda: True) == wait
+
+
+def test_only_one_request_is_sent_again_early_where_no_newer_one_was_answered() -> None:
+    clock = Clock()
+    lost = experienced(clock, 4)
+    for _ in range(1000):
+        lost.sent()
+    clock.time += 7
+
+    assert resent(lost, 6.5, of=100) == 1
+    answered(lost, 7)
+    assert resent(lost, 6.5, of=100) == 0
+    answered(lost, 6)
+    assert resent(lost, 6.5, of=100) == 19
 
 
 @dataclass
@@ -224,12 +242,13 @@ def asking(service: Service, *, is_away: bool = False) -> TopicProvider:
     return TopicProvider(caller, timeout=540, lost=lost, is_away=lambda place, model: is_away)
 
 
-async def hear(provider: TopicProvider, call: Call = WHOLE) -> tuple[str, float]:
-    """The answer, and how long it took."""
+async def hear(provider: TopicProvider, call: Call = WHOLE, *, pause: float = 0.0) -> tuple[str, float]:
+    """The answer, and how long it took, with so many seconds for each piece."""
     began, deltas = now(), list[Delta]()
     async with aclosing(provider.stream(call)) as stream:
         async for delta in stream:
             deltas.append(delta)
+            await asyncio.sleep(pause)
     return text_of(deltas), now() - began
 
 
@@ -384,66 +403,108 @@ def test_model_that_is_away_gets_no_early_sendings() -> None:
     run(main())
 
 
-def test_lost_end_of_a_stream_comes_with_the_next_answer() -> None:
+def test_lost_end_of_a_stream_is_an_error_when_it_is_late() -> None:
     async def main() -> None:
-        cut = Said(1.0, "Hello, world.", lost=True, pieces=4)
-        provider = asking(after_learning(cut, Said(1.0, "Hello, world.", pieces=2)))
-        await learn(provider)
-
-        assert await hear(provider, CALL) == ("Hello, world.", 3 + 5 + 2)
-
-    run(main())
-
-
-def test_slow_stream_goes_on_beside_its_second_sending() -> None:
-    async def main() -> None:
-        slow = Said(6.0, "Hello, world.", pieces=2)
-        provider = asking(after_learning(slow, *[Said(60.0, "Hello, world.", pieces=2)] * 2))
-        await learn(provider)
-
-        assert await hear(provider, CALL) == ("Hello, world.", 12)
-
-    run(main())
-
-
-def test_lost_end_of_a_stream_is_an_error_if_the_next_answer_is_another() -> None:
-    async def main() -> None:
-        cut = Said(1.0, "Hello, world.", lost=True, pieces=4)
-        provider = asking(after_learning(cut, Said(1.0, "Goodbye.")))
-        await learn(provider)
-
-        with pytest.raises(ProviderUnavailable, match="a part of the answer was lost"):
-            await hear(provider, CALL)
-
-    run(main())
-
-
-def test_request_that_is_lost_twice_is_sent_a_third_time_and_no_more() -> None:
-    async def main() -> None:
-        service = after_learning(*[Said(lost=True)] * 2, Said(2.0, "found"), *[Said(lost=True)] * 3)
+        service = after_learning(Said(1.0, "Hello, world.", lost=True, pieces=4))
         provider = asking(service)
-        await learn(provider, 100)
+        await learn(provider)
 
-        assert await hear(provider) == ("found", 12)
+        began = now()
+        with pytest.raises(ProviderUnavailable, match="the end of the answer was lost: nothing came for 5 s"):
+            await hear(provider, CALL)
+        assert now() - began == 3 + 5
+        assert len(service.asked) == 101
+
+    run(main())
+
+
+def test_stream_whose_pieces_are_used_slowly_has_lost_nothing() -> None:
+    async def main() -> None:
+        provider = asking(after_learning(Said(1.0, "Hello, world.", pieces=4)))
+        await learn(provider)
+
+        assert await hear(provider, CALL, pause=10) == ("Hello, world.", 41)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "second", [Said(60.0, "Goodbye."), Said(3.0, "Goodbye."), Said(3.0, error="llm-error")]
+)
+def test_stream_that_began_is_not_mixed_with_its_second_sending(second: Said) -> None:
+    async def main() -> None:
+        discarded: list[Usage] = []
+        provider = asking(after_learning(Said(6.0, "Hello, world.", pieces=2), second))
+        await learn(provider)
+        call = replace(CALL, discarded=lambda usage, model: discarded.append(usage))
+
+        assert await hear(provider, call) == ("Hello, world.", 12)
 
         await asyncio.sleep(60)
-        for _ in range(10):
-            provider.lost.answered(2.0)
-        provider.lost.sent()
-        with pytest.raises(ProviderUnavailable, match="no response"):
-            await hear(provider)
-        assert len(service.asked) == 106
+        assert discarded == [Usage(10, 5, 15)] * (second.error is None)
 
     run(main())
 
 
-def test_without_experience_a_request_is_sent_twice_at_most() -> None:
+def test_end_of_a_stream_that_comes_after_it_was_given_up_counts_as_paid() -> None:
     async def main() -> None:
-        provider = asking(service := Service(lambda number: Said(lost=True)))
+        discarded: list[Usage] = []
+        provider = asking(after_learning(Said(70.0, pieces=2), Said(lost=True)))
+        await learn(provider)
+
+        with pytest.raises(ProviderUnavailable, match="the end of the answer was lost"):
+            await hear(provider, replace(CALL, discarded=lambda usage, model: discarded.append(usage)))
+        await asyncio.sleep(100)
+
+        assert discarded == [Usage(10, 5, 15)]
+
+    run(main())
+
+
+def test_answer_that_comes_after_the_timeout_counts_as_paid() -> None:
+    async def main() -> None:
+        discarded: list[Usage] = []
+        service = Service(lambda number: Said(60.0))
+        provider = TopicProvider(TopicCaller(service, service, "virtual:"), timeout=50)
 
         with pytest.raises(ProviderUnavailable, match="no response"):
+            await hear(provider, replace(WHOLE, discarded=lambda usage, model: discarded.append(usage)))
+        await asyncio.sleep(20)
+
+        assert discarded == [Usage(10, 5, 15)]
+
+    run(main())
+
+
+@pytest.mark.parametrize(("learned", "second"), [(0, 240), (100, 5)])
+def test_request_is_sent_twice_at_most(learned: int, second: float) -> None:
+    async def main() -> None:
+        service = after_learning(*[Said(lost=True)] * 3, calls=learned)
+        provider = asking(service)
+        await learn(provider, learned)
+
+        began = now()
+        with pytest.raises(ProviderUnavailable, match="no response"):
             await hear(provider)
-        assert service.asked == [0, 240]
+        assert [time - began for time in service.asked[learned:]] == [0, second]
+
+    run(main())
+
+
+def test_model_that_slows_down_ten_times_is_asked_twice_for_few_requests() -> None:
+    async def main() -> None:
+        service = Service(lambda number: Said(2.0 if now() < 60 else 20.0 + number % 5))
+        provider = asking(service)
+        answers = count()
+
+        async def work() -> None:
+            while now() < 100:
+                await hear(provider)
+                next(answers)
+
+        await asyncio.gather(*(work() for _ in range(60)))
+
+        assert len(service.asked) - next(answers) < 5  # 2 % of a minute's requests are 36
 
     run(main())
 

@@ -70,6 +70,7 @@ class TopicCaller:
         clock = asyncio.get_running_loop().time
         responses = _Mailbox()
         ids: list[str] = []
+        timed_out = False
 
         async def send() -> None:
             ids.append(id := self._register(responses))
@@ -89,6 +90,7 @@ class TopicCaller:
                 elif response := await responses.next(min(wait, left)):
                     yield response
                     heard = clock()
+            timed_out = True
             raise CallTimeout(
                 f"{self._address}: no response from {self._producer.topic} in {timeout:g} s; "
                 "check /readyz of the worker that should answer"
@@ -96,7 +98,7 @@ class TopicCaller:
         finally:
             for id in ids:
                 del self._calls[id]
-            if resending is not None and len(ids) > 1:
+            if resending is not None and (timed_out or len(ids) > 1):
                 self._take_late(ids, resending, timeout)
 
     def _take_late(self, ids: Sequence[str], resending: Resending, seconds: float) -> None:

@@ -200,9 +200,9 @@ class Caller(Protocol):
         """Send `data` with a new property `id`; yields the responses with the same `id`, in order.
 
         The caller decides which response is the last and leaves the iteration (`aclosing`). `resending` may
-        have the request sent again, each time under another id; the responses to all of them are yielded, and
-        those to the others are still taken for `timeout` seconds after the call. Raises `CallTimeout` after
-        `timeout` seconds without a response.
+        have the request sent again, each time under another id; the responses to all of them are yielded. If
+        it was sent again or no response came, it takes those of the next `timeout` seconds, too. Raises
+        `CallTimeout` after `timeout` seconds without a response.
         """
 
     async def close(self) -> None:

@@ -11,14 +11,11 @@ from math import inf
 #: Recent answers that are remembered, and how many of them make the experience to judge from.
 ANSWERS, EXPERIENCE = 1000, 20
 
-#: How many times the 99th percentile of the recent answers a request waits.
-FACTOR = 1.5
+#: How many times the 99th percentile of the recent answers a request waits, and how many seconds at least.
+FACTOR, LEAST = 1.5, 5.0
 
 #: The part of a minute's requests that is sent again early; one may always be.
 SHARE = 0.02
-
-#: How often a request is sent.
-SENDINGS = 3
 
 MINUTE = 60.0
 
@@ -28,21 +25,19 @@ class LostMessages:
 
     That is early after `patience`, within a share of the requests of the last minute. It is never early while
     the model is away, or within a minute after a rate limit. What may not be early happens after `latest`
-    seconds. `early=False` is for topics that lose nothing. `least` is the shortest patience in seconds, and
-    how often a request that waits longer is looked at. docs/decisions/0054 has the reasons.
+    seconds. `least` is the shortest patience in seconds; `inf` is for topics that lose nothing.
+    docs/decisions/0054 has the reasons.
     """
 
     def __init__(
         self,
         *,
         latest: float = inf,
-        early: bool = True,
-        least: float = 5.0,
+        least: float = LEAST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.now = clock
         self._latest = latest
-        self._early = early
         self._least = least
         self._recent: deque[float] = deque()
         self._ordered: list[float] = []
@@ -50,6 +45,7 @@ class LostMessages:
         self._seconds: deque[tuple[int, int]] = deque()  # those of the last minute: requests sent before each
         self._resent: deque[float] = deque()
         self._rate_limited = -inf
+        self._newest_answered = -inf
 
     @property
     def patience(self) -> float:
@@ -59,7 +55,7 @@ class LostMessages:
     @property
     def _early_patience(self) -> float:
         answers = len(self._ordered)
-        if not self._early or answers < EXPERIENCE:
+        if answers < EXPERIENCE:
             return inf
         return max(self._least, FACTOR * self._ordered[(99 * answers - 1) // 100])
 
@@ -71,8 +67,10 @@ class LostMessages:
             self._seconds.append((second, self._sent))
         self._sent += 1
 
-    def answered(self, seconds: float) -> None:
-        """Note that the whole answer to a first sending came after so many seconds."""
+    def answered(self, sent: float) -> None:
+        """Note that the whole answer to a first sending came, which was sent at this time."""
+        self._newest_answered = max(self._newest_answered, sent)
+        seconds = self.now() - sent
         self._recent.append(seconds)
         insort(self._ordered, seconds)
         if len(self._recent) > ANSWERS:
@@ -82,27 +80,27 @@ class LostMessages:
         """Note that a request was rejected because of a rate limit."""
         self._rate_limited = self.now()
 
-    def wait(self, silent: float, *, sendings: int = 1, is_away: Callable[[], bool]) -> float:
-        """Seconds to go on waiting after so many without a response; 0 if the request is sent again now.
+    def wait(self, silent: float, is_away: Callable[[], bool]) -> float:
+        """Seconds to go on waiting after so many without a response; 0 if the request is sent again now."""
+        left = self._latest - silent
+        if left <= 0:
+            return 0.0
+        early = (self._least if silent < self._least else self._early_patience) - silent
+        if 0 < early < inf:
+            return min(left, early)
+        # other requests may bring the experience, and time the permission
+        return 0.0 if early <= 0 and self._may_be_early(silent, is_away) else min(left, self._least)
 
-        `sendings` have been made. Those after the second are always early.
-        """
-        latest = self._latest if sendings == 1 else inf
-        patience = min(latest, self._early_patience) if sendings < SENDINGS else inf
-        if silent < patience:
-            return min(self._least, patience - silent)
-        if silent < latest and not self._may_be_early(is_away):
-            return min(self._least, latest - silent)
-        return 0.0
-
-    def _may_be_early(self, is_away: Callable[[], bool]) -> bool:
+    def _may_be_early(self, silent: float, is_away: Callable[[], bool]) -> bool:
         """Whether one more request may be sent again early; counts it if so."""
         now = self.now()
         if now < self._rate_limited + MINUTE or is_away():
             return False
         self._forget()
         requests = self._sent - self._seconds[0][1] if self._seconds else 0
-        if len(self._resent) >= max(1, int(SHARE * requests)):
+        # if no newer request was answered either, the model may be slow as a whole
+        share = SHARE if now - silent <= self._newest_answered else 0
+        if len(self._resent) >= max(1, int(share * requests)):
             return False
         self._resent.append(now)
         return True

@@ -1,10 +1,11 @@
-"""The answer to a request over topics, put together from the responses to all sendings of it."""
+"""The answer to a request over topics, which may be sent twice."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.errors import (
@@ -26,12 +27,11 @@ log = logging.getLogger(__name__)
 
 
 class TopicAnswer:
-    """Sends a request again if a message seems lost (`broker.protocol.Resending`), and joins the responses.
+    """Sends a request again if a message seems lost (`broker.protocol.Resending`), and takes the answer.
 
-    The sending that is answered first leads: its pieces are the answer. The whole answer to another takes its
-    place if the leader fails or falls silent, and what was already given is the beginning of that answer.
-    An answer that is not used is reported to the call as discarded. `failure` is the error of a sending,
-    `error` is set once none is awaited any more.
+    That is the answer to the sending that is answered first, which leads. An answer that is not used is
+    reported to the call as discarded. `failure` is the error of a sending, `error` is set once no other is
+    awaited.
     """
 
     def __init__(
@@ -46,39 +46,42 @@ class TopicAnswer:
         self._is_away = is_away
         self._sendings: dict[str, _Sending] = {}
         self._leader: _Sending | None = None
-        self._last_sent = 0.0
 
     def sent(self, id: str) -> None:
         if self._sendings:
             log.info("no response, the request is sent again: %s", self._identity.place)
         else:
             self._lost.sent()
-        self._last_sent = self._lost.now()
-        self._sendings[id] = _Sending(self._last_sent, is_first=not self._sendings)
+        self._sendings[id] = _Sending(self._lost.now(), is_first=not self._sendings)
 
     def wait(self, silent: float) -> float | None:
         if self.failure is not None:
             left = self._lost.patience - silent
             return left if left > 0 else None
-        silent = min(silent, self._lost.now() - self._last_sent)
-        return self._lost.wait(silent, sendings=len(self._sendings), is_away=self._is_away)
+        if self._leader is None and len(self._sendings) > 1:
+            return inf
+        wait = self._lost.wait(silent, self._is_away)
+        if self._leader is None or wait > 0:
+            return wait
+        self.failure = ProviderUnavailable(f"the end of the answer was lost: nothing came for {silent:.0f} s")
+        return None
 
     def take(self, message: Message) -> Delta:
         """Take a response; returns what is new of the answer."""
         sending = self._sendings[message.properties["id"]]
         delta = self._read(sending, message)
-        if sending.error is None and sending is not (leader := self._leader or sending):
-            delta = sending.rest(delta, leader.text.whole) if sending.has_ended else Delta()
+        if self._leader not in (None, sending):
+            self._discard(delta)
+            return Delta()
         if sending.error is None:
-            self._leader = self._leader or sending
-            self.has_ended = sending.has_ended
+            self._leader, self.has_ended = sending, sending.has_ended
             return delta
         self.failure = sending.error
-        if all(each.error is not None for each in self._sendings.values()):
-            self.error = sending.error
-            return delta
-        self._discard(delta)
-        return Delta()
+        if self._leader is None and any(each.error is None for each in self._sendings.values()):
+            self._discard(delta)
+            return Delta()
+        self.error = sending.error
+        return delta
 
     def late(self, response: Message) -> None:
         sending = self._sendings[response.properties["id"]]
@@ -91,7 +94,7 @@ class TopicAnswer:
         if isinstance(sending.error, ProviderRateLimit):
             self._lost.rate_limited()
         elif sending.error is None and sending.has_ended and sending.is_first:
-            self._lost.answered(self._lost.now() - sending.since)
+            self._lost.answered(sending.since)
         return delta
 
     def _discard(self, delta: Delta) -> None:
@@ -106,16 +109,11 @@ class _ResponseText:
         self._pieces: list[str] = []
         self.length = 0
 
-    @property
-    def whole(self) -> str:
-        """The text so far."""
-        return "".join(self._pieces)
-
     def take(self, response: TextCompletionResponse) -> str:
         """Return the new text of a response. Raises `ProviderUnavailable` if text before it is missing."""
         piece, at = response.response or "", response.at
         if at is not None and at != self.length:
-            repeated = self.whole[at : at + len(piece)]
+            repeated = "".join(self._pieces)[at : at + len(piece)]
             if at > self.length or not piece.startswith(repeated):
                 raise ProviderUnavailable(
                     "a part of the answer was lost, or the worker began another: "
@@ -158,10 +156,3 @@ class _Sending:
     def _fail(self, error: ProviderError) -> Delta:
         self.has_ended, self.error = True, error
         return Delta()
-
-    def rest(self, last: Delta, given: str) -> Delta:
-        """The last delta with all text after what was given; an answer that begins otherwise is an error."""
-        text = self.text.whole
-        if not text.startswith(given):
-            self.error = ProviderUnavailable("a part of the answer was lost, and the next answer is another")
-        return replace(last, text=text[len(given) :], thinking="")

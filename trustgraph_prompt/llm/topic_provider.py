@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cost import Usage
@@ -52,7 +53,7 @@ class TopicProvider(Completer):
         thinking: Notation | None = None,
     ) -> None:
         self.identity = Identity("topic", model or "", place)
-        self.lost = lost or LostMessages(early=False)
+        self.lost = lost or LostMessages(least=inf)
         self._caller = caller
         self._timeout = timeout
         self._is_away = is_away
@@ -94,24 +95,21 @@ class TopicProvider(Completer):
         """Do nothing: the caller is not ours."""
 
 
-class WholeAnswers(ProviderWrapper):
-    """A provider wrapper that switches streaming off.
+class OverTopics(ProviderWrapper):
+    """A provider wrapper that completes calls for a `TopicProvider`.
 
-    A broker may drop some pieces of a streamed answer, and TrustGraph's workers do not number theirs.
+    `discarded` is called with the usage and model of answers that are not used. `whole` switches streaming
+    off: a broker may drop some pieces of a streamed answer, and TrustGraph's workers do not number theirs.
     """
 
-    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """Stream the answer of the wrapped provider."""
-        return self.provider.stream(replace(call, stream=False))
-
-
-class CountingDiscarded(ProviderWrapper):
-    """A provider wrapper that calls `discarded` with the usage and model of answers that are not used."""
-
-    def __init__(self, provider: Provider, discarded: Callable[[Usage, str], None]) -> None:
+    def __init__(
+        self, provider: Provider, discarded: Callable[[Usage, str], None], *, whole: bool = False
+    ) -> None:
         super().__init__(provider)
         self._discarded = discarded
+        self._whole = whole
 
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer of the wrapped provider."""
-        return self.provider.stream(replace(call, discarded=self._discarded))
+        stream = call.stream and not self._whole
+        return self.provider.stream(replace(call, stream=stream, discarded=self._discarded))

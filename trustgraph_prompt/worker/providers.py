@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.llm import LostMessages, Provider, TopicProvider, api_key
 from trustgraph_prompt.llm.api_key import ApiKey
+from trustgraph_prompt.llm.lost_messages import LEAST
 from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
 
 Choice = tuple[ProviderChoice | TopicChoice | None, str | None]
@@ -84,7 +86,7 @@ class Providers:
                     model=choice.model,
                     place=f"{self._broker} {choice.request}".strip(),
                     timeout=choice.timeout,
-                    lost=LostMessages(latest=choice.again, early=not keeps_all),
+                    lost=LostMessages(latest=choice.again, least=inf if keeps_all else LEAST),
                     is_away=self._is_away,
                     thinking=choice.thinking,
                 )

@@ -9,7 +9,7 @@ from functools import partial
 
 from trustgraph_prompt.ask import Listen, ask
 from trustgraph_prompt.llm import Provider, RetryPolicy
-from trustgraph_prompt.llm.topic_provider import CountingDiscarded
+from trustgraph_prompt.llm.topic_provider import OverTopics
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.config.source import VERSION_CHARACTERS
@@ -48,7 +48,9 @@ async def ask_into_journal(
     if published is not None and budget.seconds is not None:
         published -= min(SECONDS_TO_ANSWER, budget.seconds / 10)
     if isinstance(flow.provider, TopicChoice):
-        provider = CountingDiscarded(provider, partial(services.metrics.discarded, flow, prompt.id))
+        discarded = partial(services.metrics.discarded, flow, prompt.id)
+        whole = not (flow.provider.counts or request.streaming)
+        provider = OverTopics(provider, discarded, whole=whole)
     with logs.about(prompt=prompt.id), services.tracing.asking(prompt) as record_result:
         outcome = await ask(
             prompt,

@@ -8,11 +8,9 @@ from functools import partial
 
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.errors import RenderTooLong, RequestError
-from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.llm.topic_provider import WholeAnswers
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.flow import Flow, TopicChoice
+from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.request.ask_and_journal import ask_into_journal
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
@@ -62,7 +60,7 @@ class PromptWork:
         return await ask_into_journal(
             prompt,
             question,
-            self._provider(),
+            self._services.provider,
             self._request,
             self._flow,
             self._services,
@@ -79,9 +77,3 @@ class PromptWork:
             await self._publisher.respond(outcome)
         else:
             await self._publisher.finish(prompt, outcome)
-
-    def _provider(self) -> Provider:
-        """The provider, without streaming if nobody needs it and lost pieces would go unnoticed."""
-        provider, choice = self._services.provider, self._flow.provider
-        uncounted = isinstance(choice, TopicChoice) and not choice.counts
-        return WholeAnswers(provider) if uncounted and not self._request.streaming else provider
