@@ -427,6 +427,12 @@ class TestConfig:
         told = push("c.yaml", "c\naliases: [b]")
         assert "warning: workers will refuse template.c /aliases: the alias `b` is that of another" in told
 
+    def test_a_canary_makes_no_broker(self, tmp_path: Path, broker: list[str]) -> None:
+        result = run("config", "push", ROOT / "templates", "--canary", "10%", *broker)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "no such broker file" in result.stderr
+        assert not Path(broker[1].removeprefix("embedded:")).exists()
+
     def test_nothing_is_pushed_where_one_prompt_is_wrong(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "prompts").mkdir()
         (tmp_path / "prompts" / "a.yaml").write_text("dialect: jinja\nprompt: a\n")
