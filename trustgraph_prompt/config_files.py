@@ -96,12 +96,12 @@ _PlainLoader.yaml_implicit_resolvers = {
 def read_bytes(path: Path, limit: int, error: type[ConfigError] = ConfigError) -> bytes:
     """Read a file of at most `limit` bytes, or a pipe such as `<(…)`. Raises `error` with the file name."""
     try:
-        # Opening a named pipe would wait for somebody to write into it.
+        # O_NONBLOCK: opening a named pipe would wait for somebody to write into it.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             os.set_blocking(file.fileno(), True)
             data = file.read(limit + 1)
             if not data and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
-                raise error("a pipe that nobody writes to", where=str(path), expected="a file")
+                raise error("a pipe that nobody writes to", where=str(path))
     except OSError as cause:
         raise error(cause.strerror or str(cause), where=str(path)) from None
     if len(data) > limit:

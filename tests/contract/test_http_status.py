@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from tests.contract.test_http import ASKED, descriptors_below, ended, opened
+from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.telemetry import http, status_page
@@ -192,6 +193,13 @@ async def test_status_is_only_for_known_hosts(address: str, host: str, is_known:
             assert is_known or b"--http-host NAME" in body
         for path, expected in (("/livez", 200), ("/readyz", 503), ("/metrics", 200)):
             assert (await got(port, path, host))[0] == expected
+
+
+@pytest.mark.parametrize("host", ["https://prompts.example/", "*.example", "", "[::1"])
+async def test_a_host_that_no_request_can_name_is_refused(host: str) -> None:
+    with pytest.raises(ConfigError, match="--http-host: not a host name"):
+        async with served(hosts=["prompts.example:8080", host]):
+            pass
 
 
 async def test_status_is_served_under_the_name_that_it_is_bound_to() -> None:

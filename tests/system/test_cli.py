@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -189,6 +190,13 @@ class TestCheck:
         assert run("check", file).stdout == f"OK     {file} (recording, 1 answer)\n"
         file.write_text('{"tems": {"text": "x"}, "objects": []}\n')
         assert "/tems: unknown key, did you mean 'terms'?" in run("check", file).stderr
+
+    def test_a_named_pipe_that_nobody_writes_to_is_refused_at_once(self, tmp_path: Path) -> None:
+        for name in ("greet.prompt", "flow.yaml", "export.json", "lines.jsonl"):
+            os.mkfifo(tmp_path / name)
+            result = run("check", tmp_path / name)
+            assert result.returncode == 2
+            assert f"{tmp_path / name}: a pipe that nobody writes to" in result.stderr
 
     def test_finds_two_flows_of_one_name(self, tmp_path: Path) -> None:
         flow = "name: f\ninput: {topic: 'persistent://a/b/c'}\noutputs: {response: 'persistent://a/b/d'}\n"
@@ -418,6 +426,12 @@ class TestConfig:
         assert push("a.yaml", "a\naliases: [b]").startswith("warning: system needs")
         told = push("c.yaml", "c\naliases: [b]")
         assert "warning: workers will refuse template.c /aliases: the alias `b` is that of another" in told
+
+    def test_a_canary_makes_no_broker(self, tmp_path: Path, broker: list[str]) -> None:
+        result = run("config", "push", ROOT / "templates", "--canary", "10%", *broker)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "no such broker file" in result.stderr
+        assert not Path(broker[1].removeprefix("embedded:")).exists()
 
     def test_nothing_is_pushed_where_one_prompt_is_wrong(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "prompts").mkdir()

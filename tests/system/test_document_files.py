@@ -78,6 +78,28 @@ class TestListed:
             )
         assert names(listed(["papers/up.txt"])) == ["papers/up.txt"]
 
+    def test_what_a_pattern_finds_outside_of_its_folder_is_skipped_with_a_note(
+        self, papers: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "secrets").mkdir()
+        (tmp_path / "secrets" / "keys.txt").write_text("secret")
+        (papers / "up.txt").symlink_to("../secrets/keys.txt")
+        (papers / "all").symlink_to(tmp_path / "secrets")
+        (papers / "same.txt").symlink_to("b.txt")
+        for pattern in ("papers/*", "papers/**/*.txt", "papers/*/*.txt"):
+            listing = listed([pattern, "papers/a.md"])
+            assert not any("secrets" in os.path.realpath(file) for file in listing.files)
+            assert f"{pattern}: skipped" in listing.notes[0]
+        assert names(listed(["papers/all/*.txt"])) == ["papers/all/keys.txt"]
+        assert names(listed(["papers/s*.txt"])) == ["papers/same.txt"]
+        with pytest.raises(ConfigError, match="holds no document") as error:
+            listed(["papers/up*.txt"])
+        assert error.value.__notes__ == ["papers/up*.txt: skipped 1 outside of the folder (links)"]
+
+    def test_a_named_pipe_in_a_folder_holds_nothing_up(self, papers: Path) -> None:
+        os.mkfifo(papers / "pipe.html")
+        assert "papers/pipe.html" in names(listed(["papers"]))
+
     @pytest.mark.parametrize(
         ("pattern", "found"),
         [

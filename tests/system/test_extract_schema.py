@@ -103,7 +103,9 @@ def test_table_that_a_person_changed_is_refused(folder: Path) -> None:
     ("schema", "question", "options", "told"),
     [
         ("none.json", QUESTION, (), "none.json: cannot be read: No such file"),
+        ("none.yaml", QUESTION, (), "none.yaml: cannot be read: No such file"),
         ("machines.py", QUESTION, (), "--schema: names no class, did you mean machines:CLASS?"),
+        ("./machines.py", QUESTION, (), "--schema: names no class, did you mean machines:CLASS?"),
         ("machines.Machine", QUESTION, (), "--schema: names no class, did you mean machines:Machine?"),
         ("schema.json", QUESTION, ("--graph", "g.html"), "--schema: makes no graph: write a prompt file"),
         ("machines:None_", QUESTION, (), "cannot be imported: AttributeError"),

@@ -23,12 +23,12 @@ def change(push: str, text: str, key: str = KEY, action: str = PUSH, system: str
     return Change(key, push, action, text, version_of(key, text, system) if text else None, by="ann")
 
 
+def message(data: bytes, published: float) -> Message:
+    return Message(data, topic="", id="", published=published)
+
+
 def history(*records: tuple[Change, float], **present: tuple[str, float]) -> History:
     """The history of these records and entries, each with its time; `say` stands for `template.say`."""
-
-    def message(data: bytes, published: float) -> Message:
-        return Message(data, topic="", id="", published=published)
-
     kept = {f"{each.key}@{each.push}": message(each.encode(), time) for each, time in records}
     keys = {"say": KEY, "other": OTHER, "system": SYSTEM}
     now = {keys[name]: message(text.encode(), time) for name, (text, time) in present.items()}
@@ -53,6 +53,14 @@ def test_what_was_found_stands_at_its_time_with_the_version_of_that_time() -> No
     versions = [each.version_of(KEY) for each in found.of_entry(KEY)]
     assert versions == [version_of(KEY, A, DEFAULT_SYSTEM), version_of(KEY, A, BRIEF)]
     assert (found.text(KEY).system, found.previous(KEY).system) == (BRIEF, DEFAULT_SYSTEM)
+
+
+def test_a_new_prompt_replaces_nothing_where_workers_have_files_of_their_own() -> None:
+    present = {KEY: message(A.encode(), 1), OTHER: message(B.encode(), 2)}
+    new = change("1", B, OTHER)
+    found, pushed = History.of({f"{OTHER}@1": message(new.encode(), 2)}, present, {SYSTEM: BRIEF}).changes
+    assert (found.action, found.version) == (FOUND, version_of(KEY, A, BRIEF))
+    assert (pushed.version, pushed.replaced) == (version_of(OTHER, B, BRIEF), None)
 
 
 def test_a_second_rollback_goes_further_back_and_never_to_what_was_rolled_back() -> None:

@@ -251,6 +251,8 @@ def _check_lines(path: Path) -> Verdict:
 def _keys_of_lines(path: Path) -> list[str]:
     """The keys of the objects in the first lines."""
     keys: dict[str, None] = {}
+    if not path.is_file():  # opening a named pipe would wait for somebody to write into it
+        return []
     with suppress(OSError), path.open("rb") as file:
         for line in file.readlines(MAX_BYTES_COMPARED):
             with suppress(ValueError):

@@ -87,6 +87,8 @@ def push(
 
         return await push_prompts.acknowledged(send, connected, topic, workspace, wait)
 
+    if share is not None:
+        options.existing(broker)  # a new one has nothing to compare with
     if not push_prompts.publishes(broker, publish):
         raise typer.Exit(1)
 

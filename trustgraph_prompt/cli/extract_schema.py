@@ -66,7 +66,7 @@ def _wanted(schema: str) -> Any:
 def _class_meant(name: str) -> str | None:
     """The MODULE:CLASS that a name without a colon may stand for, such as models.py or models.Building."""
     module, _, last = name.rpartition(".")
-    if last == "py":
-        return f"{module.replace(os.sep, '.')}:CLASS"
-    is_class = module and last != "json" and name.replace(".", "").isidentifier() and not os.path.exists(name)
-    return f"{module}:{last}" if is_class else None
+    if module and last == "py":
+        return f"{os.path.relpath(module).replace(os.sep, '.').lstrip('.')}:CLASS"
+    is_dotted = module and name.replace(".", "").isidentifier() and not os.path.exists(name)
+    return f"{module}:{last}" if is_dotted and last[0].isupper() else None

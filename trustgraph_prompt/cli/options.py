@@ -20,6 +20,7 @@ from trustgraph_prompt.errors import (
     ProviderError,
     TopicInvalid,
     TrustgraphPromptError,
+    excerpt,
 )
 
 if TYPE_CHECKING:
@@ -444,7 +445,8 @@ def chosen_model(script: str | None, base_url: str | None, model: str | None) ->
     if len(models) == 1:
         output.note(f"asking {models[0]}, the only model of the server")
         return models[0]
-    names = ", ".join(models[:_MODELS_NAMED]) + (", …" if len(models) > _MODELS_NAMED else "")
+    named = [excerpt(name, 80) for name in models[:_MODELS_NAMED]]
+    names = ", ".join(named) + (", …" if len(models) > _MODELS_NAMED else "")
     raise ConfigError(f"no model is chosen; the server has {names or 'none'}", where="--model")
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ _WRITTEN_TOGETHER: Final = (
     {"nodes.csv", "relationships.csv"},  # for Neo4j
 )
 _TEXTS: Final = (".jsonl.texts", ".csv.texts", ".parquet.texts")  # of documents, beside the objects of a run
+_SIGNS: Final = "*?["  # of a pattern
 _OUTSIDE: Final = "outside of the folder (links)"
 _GENERATOR: Final = b'<meta name="generator" content="trustgraph-prompt'
 
@@ -35,7 +37,7 @@ def listed(names: Sequence[str]) -> Listing:
     """Return the files that names stand for: files, folders with all below them, patterns, `-`.
 
     A pattern may have `*`, `?`, `[…]` and `**`. In a folder, hidden files, unknown formats, and
-    links that lead out of it are skipped.
+    links that lead out of it are skipped; a pattern follows no links out of the folder that it begins with.
     Raises `ConfigError` for a name that matches nothing.
     """
     once: dict[str, Path] = {}
@@ -43,11 +45,14 @@ def listed(names: Sequence[str]) -> Listing:
     for name in names:
         files = [
             file
-            for path in _matches(name)
+            for path in _matches(name, notes)
             for file in (_in_folder(path, notes) if path.is_dir() else (path,))
         ]
         if not files:
-            raise ConfigError("holds no document of a format that is read", where=name)
+            error = ConfigError("holds no document of a format that is read", where=name)
+            for note in notes:
+                error.add_note(note)
+            raise error
         for file in files:
             once.setdefault("-" if file == STANDARD_INPUT else os.path.realpath(file), file)
     return Listing(list(once.values()), notes)
@@ -71,12 +76,12 @@ def content(file: Path) -> bytes:
     return data
 
 
-def _matches(name: str) -> Iterable[Path]:
-    """The files and folders of a name or a pattern, sorted."""
+def _matches(name: str, notes: list[str]) -> Iterable[Path]:
+    """The files and folders of a name or a pattern, sorted; a note counts the links that lead out."""
     path = Path(name)
     if path == STANDARD_INPUT or (name and os.path.lexists(path)):
         return (path,)
-    if not any(sign in name for sign in "*?["):
+    if not any(sign in name for sign in _SIGNS):
         raise ConfigError("does not exist", where=name)
     try:
         pattern = str(path.relative_to(path.anchor))
@@ -89,11 +94,17 @@ def _matches(name: str) -> Iterable[Path]:
         raise ConfigError(f"is not a pattern: {error}", where=name) from error
     if not found:
         raise ConfigError("matches no file", where=name)
-    return found
+    folder = Path(*takewhile(lambda part: not any(sign in part for sign in _SIGNS), path.parts))
+    inside = [each for each in found if not _leads_out(each, folder)]
+    if len(inside) < len(found):
+        notes.append(f"{name}: skipped {len(found) - len(inside):,} {_OUTSIDE}")
+    return inside
 
 
 def is_page_of_ours(file: Path) -> bool:
     """Whether a file is a page that this program wrote."""
+    if not file.is_file():  # opening a named pipe would wait for somebody to write into it
+        return False
     try:
         with file.open("rb") as stream:
             return _GENERATOR in stream.read(4_096)
@@ -106,8 +117,8 @@ def _is_hidden(name: str) -> bool:
 
 
 def _leads_out(path: Path, folder: Path) -> bool:
-    """Whether a path is a link to what is not in the folder."""
-    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    """Whether a path below the folder leads to what is not in it, by links."""
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _in_folder(folder: Path, notes: list[str]) -> Iterator[Path]:

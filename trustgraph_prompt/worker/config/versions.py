@@ -303,7 +303,8 @@ def _as_served(changes: Iterable[Change], system: str) -> list[Change]:
         is_right = is_known or bool(in_force)
         if (change.action == FOUND and not change.push) or not (is_right or key == SYSTEM_KEY):
             version = version_of(key, change.entry, in_force or system) if change.entry else None
-            served[change.version] = version
+            if change.version:  # what was found has none
+                served[change.version] = version
             change = replace(change, version=version, replaced=served.get(change.replaced, change.replaced))
         elif not is_right:  # the system message was deleted
             new = {

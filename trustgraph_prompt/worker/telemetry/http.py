@@ -232,13 +232,13 @@ async def serve(
     Port 0 is any free one, and no host all interfaces, of IPv4 and IPv6.
 
     Without `status` there is no page. It is served to IP addresses, `localhost`, HOST and `hosts`.
-    Raises `ConfigError` if the address is invalid or in use.
+    Raises `ConfigError` if the address is invalid or in use, or if one of `hosts` is no host name.
     """
+    names = _known_names(address, hosts)
     listeners = await _bind(address)
     async with AsyncExitStack() as closing:
         for listener in listeners:
             closing.enter_context(listener)
-        names = {*map(_host_name, (address, "localhost", *hosts))} - {""}
         server = _Server(_endpoints(health, metrics, status, names), access_log=None)
         closing.push_async_callback(server.end)
         if status is not None:
@@ -253,6 +253,14 @@ async def serve(
             for task in accepting:
                 task.cancel()
             await asyncio.wait(accepting)
+
+
+def _known_names(address: str, hosts: Collection[str]) -> set[str]:
+    for host in hosts:
+        if not _host_name(host) or not {*"/*"}.isdisjoint(host):
+            expected = "a name such as prompts.example.com, without https://"
+            raise ConfigError("not a host name", where="--http-host", found=host, expected=expected)
+    return {*map(_host_name, (address, "localhost", *hosts))} - {""}
 
 
 def _host_name(authority: str) -> str:
