@@ -24,7 +24,7 @@ from trustgraph_prompt.reader import StreamReader, read
 MEGABYTE = 1_000_000
 BAR = 0.2  # seconds for a megabyte, on a quiet machine
 TIMES = 3  # times what the standard library takes to decode a megabyte of small objects, one by one
-TIMES_REPAIRED = 4  # the same with repair, whose budget allows 3,000 small values whatever the text's length
+TIMES_REPAIRED = 4  # the same with repair, whose budget allows 2,500 small values whatever the text's length
 AGAIN = 3  # times that a text is measured again which seems to take too long, or to grow too fast
 LEAST = 1e-3  # seconds; what takes less for a tenth is cheap enough, and depends on caches
 PLAIN = ['{"a": 1}'] * (MEGABYTE // 8)

@@ -94,7 +94,8 @@ class BrokenValue:
             self._last = window[position:start].rstrip()[-1:] or self._last
             position = end
             if kind == "opens":
-                self._stack.extend(_ALL_ELSE.sub("", _PAIRS.sub("", _STRINGS.sub("", token[kind]))))
+                brackets = _PAIRS.sub("", _STRINGS.sub("", token[kind])).replace("\n", "")
+                self._stack.extend(_ALL_ELSE.sub("", brackets))
                 self._last = token[kind].rstrip()[-1]
             elif kind == "closes":
                 self.is_closed = end - start >= len(self._stack)

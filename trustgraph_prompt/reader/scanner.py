@@ -307,6 +307,9 @@ class Scanner:
         )
         if not run.values:
             return None
+        if len(run.raws) == 1:
+            self._take(self._window[passed:start], run.raws[0], run.starts[0], run.values[0])
+            return start + len(run.raws[0])
         mark = "{\n}" if any("\n" in raw for raw in run.raws) else "{}"
         self._between += (self._window[passed:start], mark.join(("", *gaps[: len(run.raws) - 1], "")))
         self._results.run(run)

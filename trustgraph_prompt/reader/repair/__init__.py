@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _NO_NAMES: frozenset[str] = frozenset()
-_STEPS_A_VALUE = 4  # however short
+_STEPS_A_VALUE = 5  # however short
 _CHARACTERS_A_STEP = 100  # of text that is read in runs
 _REWRITTEN_A_STEP = 20
 _SEGMENT = 4096  # characters of another notation that are rewritten first, to find where the value ends
