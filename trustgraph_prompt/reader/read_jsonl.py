@@ -154,6 +154,14 @@ class JsonlReader:
                 fresh += self._take_run(result)
                 continue
             match result.kind:
+                case MarkKind.WRAPPER:
+                    self._wrapper = self._found
+                case MarkKind.WRAPPER_OR_OBJECT if whole := as_object(self._contract, result.value):
+                    self._retract(*self._wrapper)
+                    self.accepted.append(whole)
+                    fresh.append(whole)
+                case MarkKind.WRAPPER_OR_OBJECT if self._shapes.is_nothing(result.value):
+                    self._is_empty = True
                 case MarkKind.BROKEN:
                     self._hold(self._shapes.wrapped(result.raw, result.start))
                     error = result.value or decode_error(result.raw, self._limits.depth)
@@ -171,14 +179,6 @@ class JsonlReader:
                     self._retract(*self._aside)
                 case MarkKind.CUT:
                     self._hold(self._shapes.wrapped(result.raw, result.start))
-                case MarkKind.WRAPPER:
-                    self._wrapper = self._found
-                case MarkKind.WRAPPER_OR_OBJECT if whole := as_object(self._contract, result.value):
-                    self._retract(*self._wrapper)
-                    self.accepted.append(whole)
-                    fresh.append(whole)
-                case MarkKind.WRAPPER_OR_OBJECT if self._shapes.is_nothing(result.value):
-                    self._is_empty = True
                 case MarkKind.NOTHING:
                     self._is_empty = True
         return fresh

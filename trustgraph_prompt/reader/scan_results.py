@@ -12,7 +12,7 @@ from trustgraph_prompt.reader.decode import NotJson
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair.accepted import Reading
 
-_MOST_LANDMARKS = 20_000  # brackets and marks of thinking in prose
+_MOST_LANDMARKS = 15_000  # brackets and marks of thinking in prose
 MAX_REFUSED = 1_000  # broken or rejected values, which take longest
 
 

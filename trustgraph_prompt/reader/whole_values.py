@@ -185,11 +185,11 @@ class CompleteValues:
 
     def wraps(self, *keys: str) -> bool:
         """Whether an object with these keys, as in `names_wrapper`, is a wrapper."""
+        if (is_wrapper := self._wraps.get(keys)) is not None:
+            return is_wrapper
         if max(map(len, keys)) > LONGEST_WRAPPER:
             return False
-        if keys not in self._wraps:
-            self._wraps[keys] = self._names_wrapper(keys)
-        return self._wraps[keys]
+        return self._wraps.setdefault(keys, self._names_wrapper(keys))
 
     def _object(self, raw: str) -> Any:
         """The object that a text says; None if it is not JSON, or nested too deeply."""
