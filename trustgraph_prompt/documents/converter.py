@@ -86,12 +86,17 @@ class Converter:
         limits = (str(self._max_seconds), str(self._max_memory))
         paths = os.pathsep.join(map(os.path.abspath, sys.path))  # of a script's folder, too
         environment = {**os.environ, "PYTHONPATH": paths}
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", _PROGRAM, *limits],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))  # else it begins with a traceback
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", _PROGRAM, *limits],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None if sys.stderr else subprocess.DEVNULL,  # it may be closed
+                env=environment,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _why_it_ended(self, code: int) -> str:
         if code == -signal.SIGPROF:
