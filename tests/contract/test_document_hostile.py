@@ -154,6 +154,9 @@ class TestLimits:
         with Converter() as converter:
             assert converter.convert(b"# Rhine", "a.md").format == "markdown"
             assert converter.convert(b"Rhine", "a.txt").format == "text"
+            assert refusal(converter, made.word(), "a.docx") == (
+                "a.docx: cannot be read: the process that reads it does not start: No such file or directory"
+            )
 
 
 class TestLargePages:

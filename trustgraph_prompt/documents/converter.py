@@ -69,7 +69,11 @@ class Converter:
         return converted
 
     def _exchange(self, asked: tuple[bytes, str]) -> tuple[Document | ConfigError, bool]:
-        process = self._process = self._process or self._started()
+        try:
+            process = self._process = self._process or self._started()
+        except OSError as error:
+            message = f"cannot be read: the process that reads it does not start: {error.strerror}"
+            raise ConfigError(message, where=asked[1]) from error
         assert process.stdin is not None
         assert process.stdout is not None
         try:
