@@ -16,9 +16,13 @@ def data_in_use() -> int | None:
 
 
 def limit_memory(more: int) -> None:
-    """Limit memory to `more` bytes than are in use: whatever needs more fails, or ends the process."""
+    """Limit memory to `more` bytes than are in use: whatever needs more fails, or ends the process.
+
+    A lower limit that the system already sets stays.
+    """
     import resource
 
     if (in_use := data_in_use()) is not None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (in_use + more, hard))
+        limit = in_use + more
+        resource.setrlimit(resource.RLIMIT_DATA, (limit if hard < 0 else min(limit, hard), hard))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,8 +21,22 @@ from trustgraph_prompt.documents import Converter, convert
 from trustgraph_prompt.errors import ConfigError
 
 MEBIBYTE = 1024 * 1024
-SLOW = hostile.page_of(hostile.attributes(200_000))
+SLOW = hostile.page_of(hostile.attributes(19_000) * 100)
 """Takes minutes in native code."""
+
+
+READING = """
+import sys
+from pathlib import Path
+from trustgraph_prompt.documents import Converter
+with Converter(max_seconds=float(sys.argv[1])) as converter:
+    for name in sys.argv[2:]:
+        try:
+            print(converter.read(Path(name)).format, flush=True)
+        except Exception as error:
+            print(error, flush=True)
+"""
+"""A command that reads files, with a limit of seconds."""
 
 
 @pytest.fixture
@@ -34,9 +51,31 @@ def refusal(converter: Converter, data: bytes, name: str) -> str:
     return str(caught.value)
 
 
-def child() -> int:
-    """The process that this process has started last."""
-    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+@contextmanager
+def reading(folder: Path, seconds: float, circumstance: str = "true") -> Iterator[subprocess.Popen[bytes]]:
+    """A command that reads two files, in a circumstance of the shell; it has read the first one."""
+    (folder / "a.docx").write_bytes(made.word())
+    (folder / "a.html").write_bytes(SLOW)
+    command = [sys.executable, "-c", READING, str(seconds), "a.docx", "a.html"]
+    shell = ["sh", "-c", f'{circumstance}; exec "$@"', "sh", *command]
+    with subprocess.Popen(shell, cwd=folder, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"docx\n"
+        yield process
+
+
+def ticks(process: int) -> int:
+    """The CPU time of a process; 0 if it has ended."""
+    with suppress(FileNotFoundError):
+        state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return 0 if state == "Z" else int(fields[10])
+    return 0
+
+
+def child(parent: int | None = None) -> int:
+    """The process that this process, or another one, has started last."""
+    parent = parent or os.getpid()
+    children = Path(f"/proc/{parent}/task/{parent}/children")
     while not (found := children.read_text().split()):
         time.sleep(0.01)
     return int(found[-1])
@@ -86,11 +125,79 @@ class TestLimits:
             assert str(caught.value).startswith(said)
             assert SENTENCE in converter.convert(made.word(), "a.docx").text
 
+    def test_libxml2_without_memory_is_no_damaged_file(self) -> None:
+        with Converter(max_memory=48 * MEBIBYTE) as converter:
+            assert refusal(converter, hostile.page_of("<p>a <i>b</i>" * 400_000), "a.html") == (
+                "a.html: needs more than 48 MiB of memory to read; split it"
+            )
+
+    def test_the_process_does_not_outlive_a_command_that_is_killed(self, tmp_path: Path) -> None:
+        with reading(tmp_path, 900) as command:
+            process = child(command.pid)
+            before = ticks(process)
+            while ticks(process) < before + 50:  # amid the second file
+                time.sleep(0.01)
+            command.kill()
+        while ticks(process):
+            time.sleep(0.01)
+
+    @pytest.mark.parametrize("circumstance", ["exec 2>&-", "ulimit -d 1000000", "trap '' INT"])
+    def test_a_command_reads_whatever_its_shell_withholds(self, circumstance: str, tmp_path: Path) -> None:
+        with reading(tmp_path, 3, circumstance) as command:
+            if "INT" in circumstance:
+                os.kill(child(command.pid), signal.SIGINT)
+            assert command.stdout is not None
+            assert b"takes more than 3 seconds of CPU" in command.stdout.read()
+
     def test_plain_text_starts_no_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.executable", "/no/python")
         with Converter() as converter:
             assert converter.convert(b"# Rhine", "a.md").format == "markdown"
             assert converter.convert(b"Rhine", "a.txt").format == "text"
+            assert refusal(converter, made.word(), "a.docx") == (
+                "a.docx: cannot be read: the process that reads it does not start: No such file or directory"
+            )
+
+
+class TestLargePages:
+    """What libxml2 would drop without an error."""
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "<div>x" * 1_500 + "</div>" * 1_500,
+            f"<p>{'word ' * 2_200_000}</p>",
+            f"<img src='data:{'x' * 11_000_000}'>",
+            f"<script>{'x = 1;' * 2_000_000}</script>",
+        ],
+        ids=["nested", "text", "picture", "script"],
+    )
+    def test_what_follows_is_read(self, body: str) -> None:
+        page = f"<h1>Rivers</h1><p>{SENTENCE}</p>{body}<p>The end.</p>"
+        for data, name in ((hostile.page_of(page), "a.html"), (made.epub({"a.xhtml": page}), "a.epub")):
+            assert convert(data, name).text.endswith("The end.")
+
+    def test_deeper_pages_are_refused(self) -> None:
+        for data, name in (
+            (hostile.page_of("<div>" * 2_100), "a.html"),
+            (hostile.book_of("<b>" * 2_100), "a.epub"),
+        ):
+            with pytest.raises(ConfigError, match="are nested more than 2,048 levels deep"):
+                convert(data, name)
+
+    @pytest.mark.parametrize("attributes", [" a=1", " a", "/a", "a='>'", ' a = "<!--"'])
+    def test_tags_with_too_many_attributes_are_refused(self, attributes: str) -> None:
+        for page in (
+            f"<p {attributes * 20_001}>",
+            f"<script></script><!-- <p> --><script {attributes * 20_001}>",
+        ):
+            with pytest.raises(ConfigError, match="has a tag with more than 20,000 attributes"):
+                convert(hostile.page_of(page), "a.html")
+
+    def test_what_only_looks_like_attributes_is_read(self) -> None:
+        numbers = "1, 2, " * 20_000
+        page = f"<script>while (i <n.length) x = [{numbers}]</script><!-- a <b {numbers}--><p>The end."
+        assert convert(hostile.page_of(page), "a.html").text == "The end."
 
 
 class TestRepeatedText:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import signal
 import sys
+from threading import Thread
 from typing import BinaryIO, Final
 
 from trustgraph_prompt.documents.converter import OUT_OF_MEMORY
@@ -20,8 +22,13 @@ _MOST_KEPT: Final = 256 * 1024 * 1024
 
 def main() -> None:
     """Convert the files that come on standard input, until it is closed."""
-    for ends_at_once in (signal.SIGINT, signal.SIGPIPE):  # even in native code
-        signal.signal(ends_at_once, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if (
+        signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    ):  # as for a command in the background of a script
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends even native code
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+    Thread(target=_end_with_parent, daemon=True).start()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries may print
     max_seconds, max_memory = float(sys.argv[1]), int(sys.argv[2])
@@ -29,10 +36,18 @@ def main() -> None:
     try:
         while _convert_one(answers, max_seconds):
             pass
-    except EOFError:
+    except (EOFError, pickle.UnpicklingError):  # the command has ended
         return
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
+
+
+def _end_with_parent() -> None:
+    """End this process, even amid a file, when the other end of its standard input is closed."""
+    closing = select.poll()
+    closing.register(sys.stdin, 0)
+    closing.poll()
+    os._exit(0)
 
 
 def _convert_one(answers: BinaryIO, max_seconds: float) -> bool:

@@ -69,7 +69,11 @@ class Converter:
         return converted
 
     def _exchange(self, asked: tuple[bytes, str]) -> tuple[Document | ConfigError, bool]:
-        process = self._process = self._process or self._started()
+        try:
+            process = self._process = self._process or self._started()
+        except OSError as error:
+            message = f"cannot be read: the process that reads it does not start: {error.strerror}"
+            raise ConfigError(message, where=asked[1]) from error
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -86,12 +90,17 @@ class Converter:
         limits = (str(self._max_seconds), str(self._max_memory))
         paths = os.pathsep.join(map(os.path.abspath, sys.path))  # of a script's folder, too
         environment = {**os.environ, "PYTHONPATH": paths}
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", _PROGRAM, *limits],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))  # else it begins with a traceback
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", _PROGRAM, *limits],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None if sys.stderr else subprocess.DEVNULL,  # it may be closed
+                env=environment,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _why_it_ended(self, code: int) -> str:
         if code == -signal.SIGPROF:

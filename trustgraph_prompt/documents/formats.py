@@ -66,6 +66,9 @@ _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,99}(?:<\?xml[^>]{0,200}>\s{0,99})?<(?:!doctype\s+html|html)\b", re.IGNORECASE
 )
 _ARCHIVE: Final = b"PK\3\4"
+_NO_MEMORY: Final = 2
+"""The code of libxml2's error."""
+
 _PDF: Final = b"%PDF-"
 _PDF_WITHIN: Final = 1024
 """First bytes of a file in which a PDF begins."""
@@ -100,6 +103,8 @@ def convert(data: bytes, file: str) -> Document:
         message = f"{label} files need {error.name}: pip install 'trustgraph-prompt[documents]'"
         raise ConfigError(message, where=file) from None
     except Exception as error:  # a damaged file leads to any error in a library
+        if getattr(error, "code", None) == _NO_MEMORY:
+            raise MemoryError from error
         reason = excerpt(" ".join(str(error).split())) or type(error).__name__
         raise ConfigError(f"cannot be read as {label}, it is damaged: {reason}", where=file) from None
     if not document.text.strip():

@@ -12,7 +12,15 @@ from zipfile import ZipFile
 
 from trustgraph_prompt.documents.document import Document
 from trustgraph_prompt.documents.elements import outermost
-from trustgraph_prompt.documents.html_markup import BLOCKS, LEVELS, SKIPPED, parsed, with_plain_markup, words
+from trustgraph_prompt.documents.html_markup import (
+    BLOCKS,
+    LEVELS,
+    SKIPPED,
+    is_nested_deeply,
+    parsed,
+    with_plain_markup,
+    words,
+)
 from trustgraph_prompt.documents.text import decode_page
 from trustgraph_prompt.documents.writer import TextWriter, not_read
 from trustgraph_prompt.errors import ConfigError
@@ -35,7 +43,8 @@ _LINE_BREAK: Final = "\N{LINE SEPARATOR}"
 def read_html(data: bytes, file: str) -> Document:
     """Read the article of a page, or all of the page if no article with its headings is found."""
     page = with_plain_markup(decode_page(data))
-    article = _article(page) if len(page) <= MAX_ARTICLE else None
+    is_searched = len(page) <= MAX_ARTICLE and not is_nested_deeply(page)
+    article = _article(page) if is_searched else None
     writer = TextWriter()
     if _has_headings(article) or not _has_headings(_body(page)):
         asides = _asides(page, "" if article is None else "".join(article.itertext()))

@@ -30,6 +30,16 @@ _MARKUP: Final = re.compile(
     r"|display\s{0,9}:\s{0,9}none",
     re.IGNORECASE,
 )
+_TAG: Final = re.compile(
+    r"""<!--.*?(?:-->|\Z)
+    | <(?:(?P<raw>script|style|textarea|title)\b|[a-z])[^\s/>]*+
+      (?:[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>]*+))?+){0,20000}+
+      (?P<more>[\s/]*+[^\s/>])?
+      (?(raw)[^<]*+(?:<(?!/(?P=raw)\b)[^<]*+)*+)""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+"""A tag with its first 20,000 attributes, the beginning of one more, and what is no markup."""
+
 _UNSEEN: Final = re.compile(
     r"(?<![\w-])(?:display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden)\b", re.IGNORECASE
 )
@@ -57,11 +67,28 @@ _MAX_ROWS: Final = 65_534
 
 
 def parsed(page: str) -> Any:
-    """Return the tree of a page that is not blank."""
+    """Return the tree of a page that is not blank. Raises `ConfigError` if its end would be lost."""
+    tree, is_whole = _tree(page, huge=True)
+    if not is_whole:
+        raise ConfigError("its elements are nested more than 2,048 levels deep")
+    return tree
+
+
+def is_nested_deeply(page: str) -> bool:
+    """Whether a parser with its usual limits would lose the end of a page."""
+    return bool(page.strip()) and not _tree(page, huge=False)[1]
+
+
+def _tree(page: str, *, huge: bool) -> tuple[Any, bool]:
+    """The tree of a page, and whether all of the page is in it.
+
+    libxml2 ends at 256 levels and at 10 MB in one text or attribute; if it may be `huge`, at 2,048 and 1 GB.
+    """
     from lxml import html  # type: ignore[import-untyped]
 
-    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-    return html.document_fromstring(page.encode("utf-8", "replace"), parser=parser)
+    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=huge)
+    tree = html.document_fromstring(page.encode("utf-8", "replace"), parser=parser)
+    return tree, not parser.error_log.filter_from_fatals()
 
 
 def words(element: Any) -> str:
@@ -73,7 +100,12 @@ def words(element: Any) -> str:
 
 
 def with_plain_markup(page: str) -> str:
-    """Return a page whose text alone says what the page says; the same page if it has no such markup."""
+    """Return a page whose text alone says what the page says; the same page if it has no such markup.
+
+    Raises `ConfigError` if a tag has so many attributes that it takes minutes to parse.
+    """
+    if any(tag["more"] for tag in _TAG.finditer(page)):
+        raise ConfigError("has a tag with more than 20,000 attributes")
     if not _MARKUP.search(page):
         return page
     from lxml import etree, html
