@@ -14,7 +14,7 @@ from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.validator import Validator, readable, surrogate_safe
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import follow, pointer
-from trustgraph_prompt.language.scalars import PATTERNS_IN_WORDS
+from trustgraph_prompt.json_text.values_in_strings import PATTERNS_IN_WORDS
 
 MAX_ISSUES = 20
 MAX_ERRORS = 200  # of one value that are examined

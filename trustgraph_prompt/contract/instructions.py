@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from trustgraph_prompt.contract.coerce_scalars import type_of
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import excerpt
-from trustgraph_prompt.language.scalars import PATTERNS_IN_WORDS
+from trustgraph_prompt.json_text.values_in_strings import PATTERNS_IN_WORDS
 
 MAX_TEXT = 6_000
 """Characters that describe a schema."""

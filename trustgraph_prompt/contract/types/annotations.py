@@ -24,7 +24,7 @@ from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field, f
 from trustgraph_prompt.contract.types.build import Build
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, excerpt
-from trustgraph_prompt.language.scalars import BYTES, DECIMAL
+from trustgraph_prompt.json_text.values_in_strings import BYTES, DECIMAL
 
 _JSON_TYPES: Mapping[type, str] = {
     str: "string",

@@ -22,7 +22,7 @@ from trustgraph_prompt.contract.types.build import Build, Refused
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import pointer
-from trustgraph_prompt.language.scalars import DECIMAL, LOCAL_DATE_TIME
+from trustgraph_prompt.json_text.values_in_strings import DECIMAL, LOCAL_DATE_TIME
 
 _VALIDATORS = ("value_error", "assertion_error")  # the types of errors that the author's own validators raise
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
 
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
 from trustgraph_prompt.errors import ConfigError, excerpt
+from trustgraph_prompt.json_text.values_in_strings import BYTES
 from trustgraph_prompt.language.inheritance import Schemas
 from trustgraph_prompt.language.nodes import File, Optional, Scalar, SchemaDef, SchemaField
-from trustgraph_prompt.language.scalars import BYTES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
