@@ -107,8 +107,8 @@ class Passage:
     def _in_other_letters(self, value: str) -> Match | None:
         said = words(value)
         found = _Search(self._index, value, said).best()
-        has_number = said.readings or any(word[0] == NUMBER for word in said.folded)
-        if not has_number or (found and found.kind is MatchKind.FOLDED):
+        has_readings = said.readings or (self._words.readings and any(w[0] == NUMBER for w in said.folded))
+        if not has_readings or (found and found.kind is MatchKind.FOLDED):
             return found
         indexes = (self._index, self._reread) if self._words.readings else (self._index,)
         sayings = (said, said.reread()) if said.readings else (said,)
