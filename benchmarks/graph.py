@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from multiprocessing.connection import Connection
@@ -34,8 +34,8 @@ from uuid import uuid4
 import orjson
 import pulsar
 
-from benchmarks.worker import LeftOut, machine, run, spawned
-from tests.support import prompt_load, pulsar_server, trustgraph_extractors
+from benchmarks.worker import LeftOut, machine, real_pulsar, run, spawned
+from tests.support import prompt_load, trustgraph_extractors
 from tests.support.graph_cases import DEFINITION, RELATIONSHIP
 from tests.support.prompt_load import Topics, Usage
 from tests.support.trustgraph_extractors import trustgraph_processor
@@ -384,21 +384,12 @@ def main(arguments: list[str]) -> None:
     names = arguments or ["upstream", "ours"]
     if not SYSTEMS.keys() >= set(names):
         sys.exit(__doc__)
-    try:
-        server = pulsar_server.find(threading.Event())
-    except pulsar_server.Unavailable as reason:
-        print(f"left out: {reason}")
-        return
-    try:
-        with suppress(RuntimeError):  # it is there already
-            server.create_space("tg")
+    with real_pulsar() as server:
         print(f"{machine()}\n{IN_WORK} chunks in work, measured for {SECONDS:.0f} s after {WARM:.0f} s")
         if chunks is not None:
             look_at_memory(server.url, "grounded" if "grounded" in names else "ours", chunks)
         elif not compare(server.url, names):
             sys.exit(1)
-    finally:
-        server.end()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
 from typing import Final
@@ -27,8 +26,8 @@ from uuid import uuid4
 import orjson
 
 from benchmarks.graph import ANSWERS, EXTRACTORS, TEXT, Place, configured
-from benchmarks.worker import machine, spawned
-from tests.support import prompt_load, pulsar_server
+from benchmarks.worker import machine, real_pulsar, spawned
+from tests.support import prompt_load
 from trustgraph_prompt.broker import Broker, Consumer, Message, connect
 from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.llm import Limits, Provider
@@ -159,19 +158,10 @@ def summary(seconds: Sequence[float]) -> list[float]:
 
 
 def main(completions: int = COMPLETIONS, lost: int = LOST) -> None:
-    try:
-        server = pulsar_server.find(threading.Event())
-    except pulsar_server.Unavailable as reason:
-        print(f"left out: {reason}")
-        return
-    try:
-        with suppress(RuntimeError):  # it is there already
-            server.create_space("tg")
+    with real_pulsar() as server:
         print(f"{machine()}\n  lost          requests   p50 [s]   p99 [s]   slowest")
         usual = measure(server.url, completions, 0)
         disturbed = measure(server.url, completions, lost)
-    finally:
-        server.end()
     ratio = disturbed[-1] / summary(usual)[1]
     print(f"  the slowest took {ratio:.2f} times the 99th percentile of the undisturbed")
     sys.exit(ratio > SLOWEST)

@@ -352,18 +352,27 @@ def machine() -> str:
     return f"Python {sys.version.split()[0]}, {versions}; {os.cpu_count()} cores, load {load} before"
 
 
+@contextmanager
+def real_pulsar() -> Iterator[PulsarServer]:
+    """A Pulsar with the space of TrustGraph; where there is none, the program says so and ends."""
+    try:
+        server = pulsar_server.find(threading.Event())
+    except pulsar_server.Unavailable as reason:
+        print(f"left out: {reason}")
+        sys.exit()
+    try:
+        with suppress(RuntimeError):  # it is there already
+            server.create_space("tg")
+        yield server
+    finally:
+        server.end()
+
+
 def main(arguments: list[str]) -> None:
     names = [name for name in arguments if name != "--long"] or ["plain", "ours", "watched", "persistent"]
     if not SERVICES.keys() >= set(names):
         sys.exit(__doc__)
-    try:
-        server: PulsarServer = pulsar_server.find(threading.Event())
-    except pulsar_server.Unavailable as reason:
-        print(f"left out: {reason}")
-        return
-    try:
-        with suppress(RuntimeError):  # it is there already
-            server.create_space("tg")
+    with real_pulsar() as server:
         print(f"{machine()}\nanswers of {OBJECTS} objects, measured for {SECONDS:.0f} s after {WARM:.0f} s")
         if "--long" in arguments:
             look_at_memory(server.url)
@@ -371,8 +380,6 @@ def main(arguments: list[str]) -> None:
             compare(server.url, names)
             if "upstream" not in names:
                 print("\n  TrustGraph's service was left out; name it: plain ours persistent upstream")
-    finally:
-        server.end()
 
 
 if __name__ == "__main__":

@@ -131,18 +131,21 @@ async def test_a_record_that_comes_while_its_key_is_deleted_stays(
     assert await shelf.left() == {"again": stays}
 
 
-async def test_a_record_that_comes_while_its_key_is_deleted_stays_though_the_worker_ends(
-    shelf: Shelf,
-) -> None:
-    await shelf.put(again=record("again"))
-    await shelf.age()
+async def end_while_deleting(shelf: Shelf) -> None:
     broker = Overtaking(shelf.house.broker, LATER)
-
     clearing = asyncio.create_task(shelf.clear(broker=broker))
     await broker.deleted.wait()
     clearing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await clearing
+
+
+async def test_a_record_that_comes_while_its_key_is_deleted_stays_though_the_worker_ends(
+    shelf: Shelf,
+) -> None:
+    await shelf.put(again=record("again"))
+    await shelf.age()
+    await end_while_deleting(shelf)
     assert await shelf.left() == {"again": LATER}
 
 
@@ -150,13 +153,7 @@ async def test_a_worker_ends_while_a_deletion_hangs(shelf: Shelf, monkeypatch: p
     monkeypatch.setattr(answer_retention, "SECONDS_TO_END", 0.0)
     await shelf.put(hangs=record("hangs"))
     await shelf.age()
-    broker = Overtaking(shelf.house.broker, LATER)
-
-    clearing = asyncio.create_task(shelf.clear(broker=broker))
-    await broker.deleted.wait()
-    clearing.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await clearing
+    await end_while_deleting(shelf)
     assert await shelf.left() == {"hangs": record("hangs")}
 
 
