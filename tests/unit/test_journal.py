@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from trustgraph_prompt.broker import Message
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.outcome import CallReport
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.request import journal
-from trustgraph_prompt.worker.request.journal import AskResult, Entry, Journal
+from trustgraph_prompt.worker.request.journal import AskResult, Entry, Journal, identity_of
 
 PROMPT = PromptDefinition.from_entry("p", {"prompt": "x"})
 
@@ -105,20 +106,22 @@ async def test_it_keeps_no_more_text_than_it_may(answered: Callable[[str], Outco
     assert 1 <= kept < 4
 
 
-async def test_an_answer_that_was_sent_is_known_by_the_time_of_its_message() -> None:
+async def test_an_answer_that_was_sent_is_known_by_time_and_properties_of_its_message() -> None:
     known = Journal()
+    message = Message(b"x", "t", "1", {"id": "r", "traceparent": "\udc80"}, published=1.5)
 
     async with known.entry("f", "r", b"x") as entry:
         entry.result = AskResult(PROMPT, hit())
-        entry.published = 1.5
-        assert not entry.has_answered(1.5)
+        entry.identity = identity_of(message)
+        assert not entry.has_answered(message)
         entry.answered = True
 
     async with known.entry("f", "r", b"x") as entry:
-        assert entry.has_answered(1.5)
-        assert not entry.has_answered(1.501)
+        assert entry.has_answered(replace(message, id="2", receipt=7, deliveries=3))  # sent again by the client
+        assert not entry.has_answered(replace(message, published=1.501))
+        assert not entry.has_answered(replace(message, properties={"id": "r"}))  # in the same millisecond
         entry.forget()
-        assert not entry.has_answered(1.5)
+        assert not entry.has_answered(message)
 
 
 async def test_an_answer_too_long_to_keep_is_let_go() -> None:

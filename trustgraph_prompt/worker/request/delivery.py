@@ -39,7 +39,7 @@ from trustgraph_prompt.worker.request.disposition import (
     decide,
     loggable,
 )
-from trustgraph_prompt.worker.request.journal import AskResult, Entry
+from trustgraph_prompt.worker.request.journal import AskResult, Entry, identity_of
 from trustgraph_prompt.worker.request.ontology import OntologyWork
 from trustgraph_prompt.worker.request.prompt import PromptWork
 from trustgraph_prompt.worker.request.rows import RowsWork
@@ -73,6 +73,7 @@ class Work(Protocol):
 class _Job:
     """A request being processed; each try has a new `work`. `sent` as in `Situation`."""
 
+    message: Message
     request: Request
     entry: Entry
     begin: Callable[[], Work]
@@ -89,7 +90,7 @@ class _Job:
     async def send(self) -> Outcome:
         await self.work.send(*self._result)
         self.entry.answered = self.sent = True
-        self.entry.published = self.request.published
+        self.entry.identity = identity_of(self.message)
         return self._result.outcome
 
 
@@ -154,8 +155,8 @@ class Delivery:
         with _about(request):
             async with services.journal.entry(flow.name, request.id, message.data) as entry:
                 work = partial(_kind_of_work(request, flow), request, flow, services, entry)
-                sent = flow.outputs.response_stays and entry.has_answered(request.published)
-                self._job = _Job(request, entry, work, sent)
+                sent = flow.outputs.response_stays and entry.has_answered(message)
+                self._job = _Job(message, request, entry, work, sent)
                 if sent:
                     log.info("redelivered after it was answered in full; only settled")
                 # Otherwise there is no time left, or a duplicate has got an outcome meanwhile.

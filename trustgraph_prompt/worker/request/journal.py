@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from cachetools import TTLCache
 
+from trustgraph_prompt.broker import Message
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition
@@ -46,8 +47,8 @@ class Entry:
 
     `prompt` is the version that it began with, and ends with. `result` is what was paid for, `seconds` how
     long that took. `streamed`: the requester has a part of the answer, which is then never restarted;
-    `streamed_characters` counts its text. `answered`: everything was sent, for the message that was first
-    published at `published`. `parts` has an entry for each question of a request that asks several, by what
+    `streamed_characters` counts its text. `answered`: everything was sent, for the message with this
+    `identity`. `parts` has an entry for each question of a request that asks several, by what
     it is about.
     """
 
@@ -55,7 +56,7 @@ class Entry:
     streamed: bool = False
     streamed_characters: int = 0
     answered: bool = False
-    published: float | None = None
+    identity: bytes = b""
     parts: dict[Hashable, Entry] = field(default_factory=dict)
     prompt: PromptDefinition | None = None
     seconds: float = 0.0
@@ -67,12 +68,9 @@ class Entry:
         """How much of the answer was sent."""
         return AnswerSent.ALL if self.answered else AnswerSent.SOME if self.streamed else AnswerSent.NOTHING
 
-    def has_answered(self, published: float | None) -> bool:
-        """Whether everything was sent for this very message, not for a second one with its id and content.
-
-        The client keeps the time when it sends a message once more after a lost connection.
-        """
-        return self.answered and self.published == published
+    def has_answered(self, message: Message) -> bool:
+        """Whether everything was sent for this very message, not for a second one with its id and content."""
+        return self.answered and self.identity == identity_of(message)
 
     async def stream(self, sending: Awaitable[None], characters: int = 0) -> None:
         """Await the sending of a part of the answer. If this is cancelled, the part may have arrived."""
@@ -111,6 +109,16 @@ class Entry:
         outcome = self.result.outcome
         text = sum(len(call.text) for call in outcome.calls) or len(encode(outcome.value))  # of a cache
         return ENTRY_WEIGHT + PARSED * text
+
+
+def identity_of(message: Message) -> bytes:
+    """What tells a message from a second one with its id and content: time of publication and properties.
+
+    Pulsar's client keeps both when it sends a message once more after a lost connection. The time alone is not
+    enough, as it has milliseconds.
+    """
+    identity = (message.published, sorted(message.properties.items()))
+    return blake2b(repr(identity).encode(errors="backslashreplace"), digest_size=16).digest()
 
 
 class Journal:
