@@ -107,8 +107,9 @@ class Passage:
     def _in_other_letters(self, value: str) -> Match | None:
         said = words(value)
         found = _Search(self._index, value, said).best()
-        has_readings = said.readings or (self._words.readings and any(w[0] == NUMBER for w in said.folded))
-        if not has_readings or (found and found.kind is MatchKind.FOLDED):
+        if found and found.kind is MatchKind.FOLDED:
+            return found
+        if not (said.readings or (self._words.readings and any(w[0] == NUMBER for w in said.folded))):
             return found
         indexes = (self._index, self._reread) if self._words.readings else (self._index,)
         sayings = (said, said.reread()) if said.readings else (said,)
@@ -273,12 +274,12 @@ def _words_of_value(value: str, said: Words) -> tuple[list[str], list[str]]:
     A stop word in capitals among small letters is a name: vitamin A, World War I, the IT department.
     """
     folded, spans, _ = said
-    in_capitals = value.isupper()
-    telling = []
-    for place, (word, (start, end)) in enumerate(zip(folded, spans, strict=True)):
-        is_name = value[start:end].isupper() and (place > 0 if end - start == 1 else not in_capitals)
-        if is_name or word not in STOP_WORDS:
-            telling.append(place)
+
+    def is_name(place: int) -> bool:
+        start, end = spans[place]
+        return value[start:end].isupper() and (place > 0 if end - start == 1 else not value.isupper())
+
+    telling = [place for place, word in enumerate(folded) if word not in STOP_WORDS or is_name(place)]
     if not telling:
         return folded, []
     return folded[telling[0] : telling[-1] + 1], [folded[place] for place in telling]
