@@ -117,7 +117,7 @@ async def test_an_answer_that_was_sent_is_known_by_time_and_properties_of_its_me
         entry.answered = True
 
     async with known.entry("f", "r", b"x") as entry:
-        assert entry.has_answered(replace(message, id="2", receipt=7, deliveries=3))  # sent again by the client
+        assert entry.has_answered(replace(message, id="2", receipt=7))  # sent again by the client
         assert not entry.has_answered(replace(message, published=1.501))
         assert not entry.has_answered(replace(message, properties={"id": "r"}))  # in the same millisecond
         entry.forget()

@@ -114,8 +114,8 @@ class Entry:
 def identity_of(message: Message) -> bytes:
     """What tells a message from a second one with its id and content: time of publication and properties.
 
-    Pulsar's client keeps both when it sends a message once more after a lost connection. The time alone is not
-    enough, as it has milliseconds.
+    Pulsar's client keeps both when it sends a message once more after a lost connection. The time alone does
+    not suffice: it has milliseconds.
     """
     identity = (message.published, sorted(message.properties.items()))
     return blake2b(repr(identity).encode(errors="backslashreplace"), digest_size=16).digest()
