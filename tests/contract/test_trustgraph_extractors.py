@@ -16,10 +16,10 @@ from tests.support.trustgraph_place import AtWork, Place, template, until
 from tests.support.trustgraph_services import Completion, CompletionWorker, extractor_topics
 from tests.support.workers import Heard, listening
 from trustgraph_prompt.broker.topics import resolve
+from trustgraph_prompt.trustgraph.extractors import extractors
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker.config import trustgraph_client
-from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
 DEFINITIONS, RELATIONSHIPS, AGENT, ROWS, ONTOLOGY = (

@@ -13,9 +13,9 @@ from tests.support.trustgraph_place import Place, template, until
 from trustgraph_prompt.broker import Broker, Caller, Consumer, Producer
 from trustgraph_prompt.errors import BrokerClosed, ConfigError, ProviderUnavailable
 from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.config import trustgraph_client
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.telemetry.series import SECONDS_TO_KEEP
 
 

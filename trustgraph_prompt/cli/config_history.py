@@ -198,7 +198,7 @@ def look(
 
 async def _of_trustgraph(broker: Broker, workspace: str, space: str, templates: Path | None) -> History:
     from trustgraph_prompt.broker import Message
-    from trustgraph_prompt.worker.config.trustgraph_client import ConfigClient
+    from trustgraph_prompt.trustgraph.config_client import ConfigClient
     from trustgraph_prompt.worker.config.versions import History
 
     client = ConfigClient(broker, space)

@@ -13,7 +13,7 @@ from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.ontology_config import merged, read_ontology
 from trustgraph_prompt.graph.tables import read_table
 from trustgraph_prompt.prompts import files
-from trustgraph_prompt.worker.config.trustgraph_flows import (
+from trustgraph_prompt.trustgraph.flow_definitions import (
     NO_VALUES,
     REQUEST,
     RESPONSE,

@@ -36,11 +36,11 @@ from trustgraph_prompt.errors import (
     without_frames,
 )
 from trustgraph_prompt.retrying import error_of, retrying
+from trustgraph_prompt.trustgraph.config_client import ConfigClient, Values, is_reserved
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.wire import ConfigPush
 from trustgraph_prompt.worker.config.recent_changes import RecentChanges
 from trustgraph_prompt.worker.config.source import Pending, Prompts, RefusedEntries, log_changes, watched
-from trustgraph_prompt.worker.config.trustgraph_client import ConfigClient, Values, is_reserved
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.watch import Watch
