@@ -65,6 +65,7 @@ SERVICE, NOTICES = "config service", "notices of changed config"
 """The parts that `/readyz` and the metrics name: the service, and the subscription to its notifications."""
 
 
+@dataclass(eq=False, repr=False)
 class ConfigService:
     """The config service as a `ConfigSource`; `serve` gets all flows whenever one has changed.
 
@@ -73,32 +74,22 @@ class ConfigService:
     something cannot be fetched, `fetched` each fetched version.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        prompts: Prompts,
-        processors: Sequence[Processor],
-        serve: Callable[[Iterable[Flow]], None],
-        metrics: Metrics,
-        notes: MutableMapping[str, str],
-        watch: Watch,
-        changes: RecentChanges,
-        fetched: Callable[[int], None] = lambda version: None,
-    ) -> None:
+    broker: Broker
+    prompts: Prompts
+    processors: Sequence[Processor]
+    serve: Callable[[Iterable[Flow]], None]
+    metrics: Metrics
+    notes: MutableMapping[str, str]
+    watch: Watch
+    changes: RecentChanges
+    fetched: Callable[[int], None]
+
+    def __post_init__(self) -> None:
         self.refused = RefusedEntries()
-        self._broker = broker
-        self._prompts = prompts
-        self._processors = processors
-        self._needs = [*dict.fromkeys(type for processor in processors for type in processor.needs)]
-        if any(processor.kind == "prompt-request" for processor in processors):
+        self._needs = [*dict.fromkeys(type for processor in self.processors for type in processor.needs)]
+        if any(processor.kind == "prompt-request" for processor in self.processors):
             self._needs.append(PROMPTS)
-        self._types = [*(processor.type for processor in processors), *self._needs]
-        self._serve = serve
-        self._metrics = metrics
-        self._notes = notes
-        self._watch = watch
-        self._changes = changes
-        self._fetched = fetched
+        self._types = [*(processor.type for processor in self.processors), *self._needs]
         self._workspaces: dict[str, _Workspace] = {}
         self._notifications: Consumer | None = None
         self._client: ConfigClient | None = None
@@ -117,10 +108,10 @@ class ConfigService:
         await self.close()
         self._notified, self._failing = None, {}
         self._stale, self._missed = Pending(_Stale), Pending(_Stale)
-        space = self._processors[0].space
+        space = self.processors[0].space
         topic = f"non-persistent://{space}/notify/config"
-        self._notifications = await self._broker.consumer(topic, str(uuid4()), type="exclusive")
-        self._client = ConfigClient(self._broker, space)
+        self._notifications = await self.broker.consumer(topic, str(uuid4()), type="exclusive")
+        self._client = ConfigClient(self.broker, space)
         if self._loaded:
             self._stale.add(EVERYTHING)
         else:
@@ -147,7 +138,7 @@ class ConfigService:
                 log.exception("internal error, the config is loaded again")
                 await lose()
 
-        with watched(self._watch, NOTICES, notifications.topic, check, notifications.close) as lose:
+        with watched(self.watch, NOTICES, notifications.topic, check, notifications.close) as lose:
             fetching = asyncio.create_task(fetch(lose))
             try:
                 while message := await notifications.receive():
@@ -159,11 +150,11 @@ class ConfigService:
 
     async def close(self) -> None:
         """End `follow`. Idempotent."""
-        open, self._notifications, self._client = (self._notifications, self._client), None, None
-        for resource in open:
-            if resource is not None:
-                with suppress(BrokerError):
-                    await resource.close()
+        notifications, self._notifications = self._notifications, None
+        client, self._client = self._client, None
+        for each in filter(None, (notifications, client)):
+            with suppress(BrokerError):
+                await each.close()
 
     def _note_stale(self, message: Message) -> None:
         """Note what a notification reports as changed, or everything if notifications were lost."""
@@ -286,20 +277,20 @@ class ConfigService:
                 fetched.add(name)
         for name in fetched:
             await self._set_flows(name)
-        self._notes.pop(SERVICE, None)
+        self.notes.pop(SERVICE, None)
         if client.version < self._version:  # the service's database was reset
             self._stale.add(EVERYTHING)
         self._version = client.version
-        self._fetched(client.version)
+        self.fetched(client.version)
         ready = (workspace for workspace in self._workspaces.values() if workspace.ready)
-        self._serve(flow for workspace in ready for flow in workspace.flows.values())
+        self.serve(flow for workspace in ready for flow in workspace.flows.values())
         return missing
 
     async def _definitions(
         self, client: ConfigClient, stale: _Stale, skip: Collection[str]
     ) -> dict[str, dict[str, Values | BrokerError]]:
         """Fetch the flow definitions of the stale workspaces, by type of config and workspace."""
-        types = [processor.type for processor in self._processors]
+        types = [processor.type for processor in self.processors]
         if not stale.everything:
             return {
                 type: await client.each(
@@ -313,11 +304,11 @@ class ConfigService:
         for name in self._failing.keys() - named:
             del self._failing[name]
             for type in self._types:
-                self._notes.pop(self._what(type, name), None)
-        for name in self._prompts.keys() - self._workspaces.keys():  # without flows since the last fetch
-            self._prompts.forget(name)
+                self.notes.pop(self._what(type, name), None)
+        for name in self.prompts.keys() - self._workspaces.keys():  # without flows since the last fetch
+            self.prompts.forget(name)
             self._refuse(PROMPTS, name, {})
-            self._metrics.forgotten(name)
+            self.metrics.forgotten(name)
         fetched: dict[str, dict[str, Values | BrokerError]] = {}
         for type, found in everywhere.items():
             fetched[type] = {name: Values() for name in self._workspaces if name not in found}
@@ -335,30 +326,30 @@ class ConfigService:
                 self._note_failure(what, values)
                 missing.add(name)
             else:
-                self._notes.pop(what, None)
+                self.notes.pop(what, None)
                 fetched[name] = values
         return fetched
 
     def _what(self, type: str, workspace: str) -> str:
         """What the notes call the values of a type in a workspace."""
-        alone = len(self._processors) == 1 and type == self._processors[0].type
+        alone = len(self.processors) == 1 and type == self.processors[0].type
         return f"{'prompts' if type == PROMPTS else 'flows' if alone else type} of workspace {workspace}"
 
     def _note_failure(self, what: str, error: BrokerError) -> None:
-        if self._notes.get(what) != str(error):
+        if self.notes.get(what) != str(error):
             log.error("%s: %s", what, error)
-        self._notes[what] = str(error)
+        self.notes[what] = str(error)
 
     def _forget_empty(self, names: Iterable[str]) -> None:
         """Forget the workspaces in which no flow is defined any more."""
         for name in names:
             values = self._workspaces[name].values
-            if not any(values.get(processor.type) for processor in self._processors):
+            if not any(values.get(processor.type) for processor in self.processors):
                 del self._workspaces[name]
-                for processor in self._processors:
+                for processor in self.processors:
                     self._refuse(processor.type, name, {})
                 for type in self._types:
-                    self._notes.pop(self._what(type, name), None)
+                    self.notes.pop(self._what(type, name), None)
 
     async def _set_flows(self, name: str) -> None:
         """Make the flows of a workspace anew; a rejected one keeps its last good version."""
@@ -370,7 +361,7 @@ class ConfigService:
         if self._workspaces.get(name) is not workspace:  # its last flow was removed meanwhile
             return
         flows: dict[tuple[str, str], Flow] = {}
-        refused: dict[str, dict[str, ConfigError]] = {processor.type: {} for processor in self._processors}
+        refused: dict[str, dict[str, ConfigError]] = {processor.type: {} for processor in self.processors}
         for key, flow in made:
             type, variant = key
             if isinstance(flow, Flow):
@@ -388,7 +379,7 @@ class ConfigService:
         self, name: str, config: Mapping[str, Values]
     ) -> Iterator[tuple[tuple[str, str], Flow | ConfigError]]:
         """Each flow of a workspace by type and variant, or why it is rejected."""
-        for processor in self._processors:
+        for processor in self.processors:
             if config.keys() >= set(processor.needs):
                 for variant, text in config.get(processor.type, {}).items():
                     try:
@@ -401,10 +392,10 @@ class ConfigService:
         workspace = self._workspaces.get(name)
         if workspace is None or values == workspace.values.get(PROMPTS):
             return
-        before = self._prompts.get(name)
-        snapshot = await self._prompts.replace(name, values)
+        before = self.prompts.get(name)
+        snapshot = await self.prompts.replace(name, values)
         if self._workspaces.get(name) is not workspace:  # its last flow was removed meanwhile
-            self._prompts.forget(name)
+            self.prompts.forget(name)
             return
         self._refuse(
             PROMPTS,
@@ -412,8 +403,8 @@ class ConfigService:
             {entry: error.at(f"{PROMPTS} {name}/{entry}") for entry, error in snapshot.refused.items()},
         )
         workspace.values[PROMPTS], workspace.ready = values, True
-        self._metrics.configured(name, snapshot)
-        self._changes.replaced(name, before, snapshot)
+        self.metrics.configured(name, snapshot)
+        self.changes.replaced(name, before, snapshot)
         log_changes(name, before, snapshot)
 
     def _refuse(self, type: str, workspace: str, errors: Mapping[str, ConfigError]) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from math import inf
 from time import time
 
 from trustgraph_prompt.broker import Broker, Message, Reader, topics
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError, RequestError, SubscriptionBusy
 from trustgraph_prompt.worker.canary.record import CANARY
+from trustgraph_prompt.worker.config.config_topic import messages
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
@@ -41,27 +43,20 @@ SECONDS_TO_END = 10.0
 """For what is being deleted when the worker ends; the broker may be away."""
 
 
+@dataclass(eq=False, repr=False)
 class AnswerRetention:
     """Looks after the answer topics of those flows that set `keep_answers`."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        producers: ProducerPool,
-        flows: Iterable[Flow],
-        config_topic: str | None,
-        *,
-        clock: Callable[[], float] = time,
-    ) -> None:
-        self._broker = broker
-        self._producers = producers
-        self._flows = [flow for flow in flows if flow.keep_answers and flow.outputs.answers]
-        self._canary_topic = config_topic and config_topic + CANARY
-        self._clock = clock
+    broker: Broker
+    producers: ProducerPool
+    flows: Iterable[Flow]
+    config_topic: str | None
+    clock: Callable[[], float] = time
 
     async def run(self) -> None:
         """Look at the topics until cancelled."""
-        await asyncio.gather(*map(self._look_after, self._flows))
+        kept = [flow for flow in self.flows if flow.keep_answers and flow.outputs.answers]
+        await asyncio.gather(*map(self._look_after, kept))
 
     async def _look_after(self, flow: Flow) -> None:
         await asyncio.sleep(random.uniform(0, LONGEST_START))
@@ -86,41 +81,29 @@ class AnswerRetention:
         topic, keep = flow.outputs.answers, flow.keep_answers
         assert topic
         assert keep
-        oldest = self._clock() - keep
-        async with self._reader(topic) as reader:
+        oldest = self.clock() - keep
+        async with opened(self.broker.reader(topic)) as reader:
             first = await _next(reader)
             if first is None or first.published > oldest - SLACK * keep:
                 return None
+        # Only the consumer of this topic, which holds no messages, may delete.
+        lock = topics.resolve(f"non-{topics.resolve(topic)}-keep-answers")
         try:
-            lock = await self._broker.consumer(_lock_topic(topic), "keep-answers", type="exclusive")
+            async with opened(self.broker.consumer(lock, "keep-answers", type="exclusive")):
+                await self.broker.compact(topic)
+                before = min(oldest, await self._canaries_began(flow.workspace))
+                async with opened(self.broker.reader(topic)) as reader:
+                    send = partial(self.producers.send, topic)
+                    return await _OldRecords(reader, flow.name, before).delete(send)
         except SubscriptionBusy:
             return None
-        try:
-            await self._broker.compact(topic)
-            before = min(oldest, await self._canaries_began(flow.workspace))
-            async with self._reader(topic) as reader:
-                return await _OldRecords(reader, flow.name, before).delete(
-                    partial(self._producers.send, topic)
-                )
-        finally:
-            await lock.close()
-
-    @asynccontextmanager
-    async def _reader(self, topic: str) -> AsyncIterator[Reader]:
-        reader = await self._broker.reader(topic)
-        try:
-            yield reader
-        finally:
-            await reader.close()
 
     async def _canaries_began(self, workspace: str) -> float:
         """When the first of the running canaries began, whose answers are compared from then on."""
-        if self._canary_topic is None:
+        if self.config_topic is None:
             return inf
-        table = await self._broker.table(self._canary_topic)
-        await table.close()
-        began = (m.published for key, m in table.entries.items() if key.partition("/")[0] == workspace)
-        return min(began, default=inf)
+        canaries = await messages(self.broker, workspace, topic=self.config_topic + CANARY)
+        return min((canary.published for canary in canaries.values()), default=inf)
 
 
 class _OldRecords:
@@ -191,8 +174,3 @@ class _OldRecords:
 async def _next(reader: Reader) -> Message | None:
     """The next message, None at the end of the topic."""
     return await reader.receive() if await reader.behind() else None
-
-
-def _lock_topic(topic: str) -> str:
-    """The topic whose only consumer deletes; it holds no messages."""
-    return topics.resolve(f"non-{topics.resolve(topic)}-keep-answers")

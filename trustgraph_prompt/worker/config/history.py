@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from trustgraph_prompt import package_data, wire
 from trustgraph_prompt.broker import Broker, Message
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.prompts import PromptSet, files
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
@@ -161,12 +162,9 @@ async def record_canaries(
 
 
 async def _record(broker: Broker, workspace: str, changes: Iterable[Change], topic: str) -> None:
-    producer = await broker.producer(topic + HISTORY)
-    try:
+    async with opened(broker.producer(topic + HISTORY)) as producer:
         for change in changes:
             await producer.send(change.encode(), key=f"{workspace}/{change.key}@{change.push}")
-    finally:
-        await producer.close()
 
 
 def _changes(

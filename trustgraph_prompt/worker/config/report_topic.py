@@ -22,6 +22,7 @@ import orjson
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Table
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError, ConfigError
 
@@ -249,8 +250,5 @@ def system_of_files(reports: Mapping[str, Message], workspace: str) -> str | Non
 
 async def refused_keys(broker: Broker, config_topic: str) -> set[str]:
     """The keys of the entries that workers have rejected. Raises `BrokerError`."""
-    table = await broker.table(config_topic + REPORT)
-    try:
+    async with opened(broker.table(config_topic + REPORT)) as table:
         return {key for key in table.entries if not key.startswith(WORKER)}
-    finally:
-        await table.close()

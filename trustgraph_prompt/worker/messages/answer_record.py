@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import Issue, Reason, RequestError
 from trustgraph_prompt.reader import Outcome, Rejected
@@ -314,12 +315,9 @@ async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple
 
 
 async def _records(broker: Broker, topic: str) -> AsyncGenerator[Message, None]:
-    reader = await broker.reader(topic)
-    try:
+    async with opened(broker.reader(topic)) as reader:
         while await reader.behind() and (message := await reader.receive()):
             yield message
-    finally:
-        await reader.close()
 
 
 def _decoded(message: Message) -> Answer | None:
