@@ -150,11 +150,12 @@ class ConfigService:
 
     async def close(self) -> None:
         """End `follow`. Idempotent."""
-        notifications, self._notifications = self._notifications, None
-        client, self._client = self._client, None
-        for each in filter(None, (notifications, client)):
-            with suppress(BrokerError):
-                await each.close()
+        following = self._notifications, self._client
+        self._notifications = self._client = None
+        for each in following:
+            if each is not None:
+                with suppress(BrokerError):
+                    await each.close()
 
     def _note_stale(self, message: Message) -> None:
         """Note what a notification reports as changed, or everything if notifications were lost."""

@@ -25,7 +25,7 @@ class TrustGraph:
         self._processors = processors
         self._metrics = metrics
         theirs = TrustGraphMetrics({each.id: each.facts for each in processors}, metrics.registry)
-        self.broker, self.calls, self.released = theirs.broker, theirs.calls, theirs.forget
+        self.broker, self.calls, self.forget = theirs.broker, theirs.calls, theirs.forget
         self._fetched = theirs.configured
 
     def source(

@@ -37,5 +37,5 @@ class FlowOrigin(Protocol):
     def calls(self, flow: Flow, provider: Provider) -> Ended:
         """What is to hear of the end of each call of a flow that starts."""
 
-    def released(self, flow: Flow) -> None:
+    def forget(self, flow: Flow) -> None:
         """Forget a flow that has ended."""

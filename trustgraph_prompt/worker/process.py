@@ -157,7 +157,7 @@ class Service:
         self.circuits.released(flow)
         await self._providers.released(flow)
         if self.origin is not None:
-            self.origin.released(flow)
+            self.origin.forget(flow)
 
 
 def run(service: Service, id: str, *, http: str | None = None, hosts: Collection[str] = ()) -> None:

@@ -39,7 +39,7 @@ Read = Callable[[str, str | None], Awaitable[Mapping[str, Message]]]
 """Reads the messages of one workspace on a topic, by entry, or of all, in the order of the topic."""
 
 
-async def read(read: Read, workspace: str, files: Mapping[str, str] | None, *, topic: str) -> History:
+async def read(read: Read, workspace: str, files: Mapping[str, str] | None, *, topic: str) -> EntryVersions:
     """Read the history of a workspace.
 
     `files` are those of its workers; None stands for the bundled ones with the system message that workers
@@ -49,7 +49,7 @@ async def read(read: Read, workspace: str, files: Mapping[str, str] | None, *, t
     if files is None:
         system = system_of_files(await read(topic + REPORT, None), workspace)
         files = {**prompt_files.load(package_data.templates()), **({SYSTEM_KEY: system} if system else {})}
-    return History.of(await read(topic + HISTORY, workspace), present, files)
+    return EntryVersions.of(await read(topic + HISTORY, workspace), present, files)
 
 
 def version_of(key: str, entry: str, system: str) -> str | None:
@@ -75,7 +75,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class History:
+class EntryVersions:
     """The changes of a workspace, oldest first, with its `present` entries and the `files` of its workers.
 
     `skipped` has the reason for each record that is not valid, by key. `files` has a system message.
@@ -89,7 +89,7 @@ class History:
     @classmethod
     def of(
         cls, records: Mapping[str, Message], present: Mapping[str, Message], files: Mapping[str, str]
-    ) -> History:
+    ) -> EntryVersions:
         """Combine the records with the present entries; those without a record count as found."""
         changes: list[Change] = []
         skipped: dict[str, str] = {}
