@@ -12,7 +12,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
-from trustgraph_prompt.worker.flow_file import check_distinct, temperature
+from trustgraph_prompt.worker.flow_file import check_distinct, invalid, temperature
 
 REQUESTER_TIMEOUT = 600.0
 """Seconds that TrustGraph's clients wait by default."""
@@ -146,11 +146,11 @@ class Definition:
             path, queue = f"/topics/{spec}", self.queues.get(spec)
             if not isinstance(queue, str):
                 wrong = "is missing" if queue is None else "is not valid: it is not a string"
-                raise FlowError(f"the topic {wrong}", path=path, found=queue, expected="the name of a queue")
+                raise invalid(path, f"the topic {wrong}", queue, "the name of a queue")
             try:
                 topic_of[spec] = topics.resolve(queue)
             except TopicInvalid as error:
-                raise FlowError(str(error), path=path) from None
+                raise invalid(path, str(error)) from None
             check_distinct(topic_of[spec], path, taken, found=queue)
         return topic_of
 
@@ -158,17 +158,13 @@ class Definition:
         """The text of a parameter, None if it is empty."""
         value = self.parameters.get(parameter)
         if value is not None and not isinstance(value, str):
-            raise FlowError(
-                f"the {parameter} is not valid: it is not a string",
-                path=f"/parameters/{parameter}",
-                found=value,
-                expected="a name",
-            )
+            wrong = f"the {parameter} is not valid: it is not a string"
+            raise invalid(f"/parameters/{parameter}", wrong, value, "a name")
         return value or None
 
 
 def _member(definition: dict[str, Any], key: str) -> dict[str, Any]:
     value = definition.get(key)
     if not isinstance(value, dict | None):
-        raise FlowError("not an object", path=f"/{key}", found=value, expected="an object")
+        raise invalid(f"/{key}", "not an object", value, "an object")
     return value or {}

@@ -94,6 +94,11 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     return flow
 
 
+def invalid(path: str, wrong: str, found: object = None, expected: str | None = None) -> FlowError:
+    """What is wrong at a JSON Pointer into a flow; who reads the file adds its name."""
+    return FlowError(wrong, path=path, found=found, expected=expected)
+
+
 _AS_THEY_ARE = ("workspace", "prompt", "terms", "concurrency", "deliveries", "crashes", "unusable", "extras")
 """Keys that are fields of a flow, with the same defaults."""
 
@@ -125,12 +130,8 @@ def _flow(document: Mapping[str, Any], folder: Path, processor: str) -> Flow:
         **{key: document[key] for key in _AS_THEY_ARE if key in document},
     )
     if flow.budget.money is not None and flow.price is None:
-        raise FlowError(
-            "cost cannot be computed without a price",
-            path="/budget/money",
-            found=flow.budget.money,
-            expected="a `price` beside the budget",
-        )
+        wrong = "cost cannot be computed without a price"
+        raise invalid("/budget/money", wrong, flow.budget.money, "a `price` beside the budget")
     return flow
 
 
@@ -164,7 +165,7 @@ def _check_kind(document: Any) -> None:
     kind, outputs = document["input"].get("kind", "prompt-request"), document["outputs"]
     if kind != "chunk" and "response" not in outputs:
         expected = "`response` for requests of this kind"
-        raise FlowError("the response topic is missing", path="/outputs", found=outputs, expected=expected)
+        raise invalid("/outputs", "the response topic is missing", outputs, expected)
     if kind == COMPLETION:
         foreign = [f"/outputs/{key}" for key in outputs if key != "response"]
         foreign += [f"/{key}" for key in OF_ANSWERS if key in document]
@@ -174,7 +175,7 @@ def _check_kind(document: Any) -> None:
         foreign += [f"/outputs/{key}" for key in OF_CHUNKS if key in outputs]
         foreign += [f"/{key}" for key in ("graph", "ontology", "tables") if key in document]
     if foreign:
-        raise FlowError(f"does not apply to messages of the kind {kind}", path=foreign[0])
+        raise invalid(foreign[0], f"does not apply to messages of the kind {kind}")
 
 
 _USELESS = (
@@ -192,25 +193,18 @@ def _check_together(document: Any) -> None:
         *inside, key = path.split("/")[1:]
         place = document.get(inside[0], {}) if inside else document
         if beside in document and key in place:
-            raise FlowError(f"has no effect beside `{beside}`", path=path)
+            raise invalid(path, f"has no effect beside `{beside}`")
 
 
 def _tables(document: Any) -> dict[str, Table]:
     tables, outputs = document.get("tables", {}), document["outputs"]
     if tables and "rows" not in outputs:
-        raise FlowError(
-            "the topic for the rows of the tables is missing",
-            path="/outputs",
-            found=", ".join(outputs) or "no keys",
-            expected="`rows`, a topic",
-        )
+        wrong, found = "the topic for the rows of the tables is missing", ", ".join(outputs) or "no keys"
+        raise invalid("/outputs", wrong, found, "`rows`, a topic")
     if "rows" in outputs and not tables:
-        raise FlowError(
-            "there are no tables that rows could be of",
-            path="/outputs/rows",
-            found=outputs["rows"],
-            expected="`tables` beside `outputs`: the fields of each table",
-        )
+        wrong = "there are no tables that rows could be of"
+        expected = "`tables` beside `outputs`: the fields of each table"
+        raise invalid("/outputs/rows", wrong, outputs["rows"], expected)
     return {key: _table(key, definition) for key, definition in tables.items()}
 
 
@@ -256,12 +250,8 @@ def temperature(value: object) -> float | None:
     if 0 <= number <= MAX_TEMPERATURE:
         return number
     wrong = "it is below 0" if number < 0 else f"it is above {MAX_TEMPERATURE}"
-    raise FlowError(
-        f"the temperature is not valid: {'it is not a number' if isnan(number) else wrong}",
-        path="/parameters/temperature",
-        found=value,
-        expected=f"a number from 0 to {MAX_TEMPERATURE}",
-    )
+    wrong = f"the temperature is not valid: {'it is not a number' if isnan(number) else wrong}"
+    raise invalid("/parameters/temperature", wrong, value, f"a number from 0 to {MAX_TEMPERATURE}")
 
 
 def _check_topics(flow: Flow) -> None:
@@ -274,29 +264,17 @@ def _check_topics(flow: Flow) -> None:
         _check_provider(flow, flow.provider)
     for path, topic in outputs.items():
         if topic == flow.input.topic:
-            raise FlowError(
-                "the flow would receive its own output as requests",
-                path=path,
-                found=topic,
-                expected="another topic than /input/topic",
-            )
+            wrong = "the flow would receive its own output as requests"
+            raise invalid(path, wrong, topic, "another topic than /input/topic")
         if topic is not None and path != "/outputs/response" and not topics.is_persistent(topic):
-            raise FlowError(
-                "outputs must be durable before a request is acknowledged",
-                path=path,
-                found=topic,
-                expected="a persistent topic",
-            )
+            wrong = "outputs must be durable before a request is acknowledged"
+            raise invalid(path, wrong, topic, "a persistent topic")
 
 
 def _check_provider(flow: Flow, provider: TopicChoice) -> None:
     if flow.model is not None:
-        raise FlowError(
-            "the provider is a worker with a model of its own",
-            path="/parameters/model",
-            found=flow.model,
-            expected="none, or its name in /provider/model",
-        )
+        wrong = "the provider is a worker with a model of its own"
+        raise invalid("/parameters/model", wrong, flow.model, "none, or its name in /provider/model")
     taken = {"/input/topic": flow.input.topic, **_outputs(flow)}
     check_distinct(provider.request, "/provider/request", taken)
     check_distinct(provider.response, "/provider/response", taken)
@@ -311,12 +289,8 @@ def check_distinct(
     """
     other = next((other for other, used in taken.items() if topic is not None and topic == used), None)
     if other is not None:
-        raise FlowError(
-            "two topics of the flow are the same",
-            path=path,
-            found=found or topic,
-            expected=f"another topic than {other}",
-        )
+        wrong = "two topics of the flow are the same"
+        raise invalid(path, wrong, found or topic, f"another topic than {other}")
     taken[path] = topic
 
 
