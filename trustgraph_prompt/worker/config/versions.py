@@ -282,7 +282,6 @@ def _with_found(changes: Sequence[Change], found: Sequence[Change], system: str)
 
     Recorded changes stay in the order of the topic: the clocks of those who publish may differ.
     """
-
     by_time = attrgetter("published")
     return _as_served([*heapq.merge(changes, sorted(found, key=by_time), key=by_time)], system)
 

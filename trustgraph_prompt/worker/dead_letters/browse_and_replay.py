@@ -55,23 +55,13 @@ class DeadLetterFilter:
         )
 
 
-async def browse(
-    broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter = DeadLetterFilter()
-) -> AsyncGenerator[DeadLetter, None]:
-    """List the dead letters of some subscriptions, oldest first, without acknowledging them.
-
-    Raises `SubscriptionBusy` if another client browses or replays the same ones, or another `BrokerError`.
-    """
-    for source in sources:
-        async with aclosing(browse_topic(broker, source.dead_letter_topic, filter)) as letters:
-            async for letter in letters:
-                yield DeadLetter(source, letter.message)
-
-
 async def browse_topic(
     broker: Broker, topic: str, filter: DeadLetterFilter = DeadLetterFilter()
 ) -> AsyncGenerator[DeadLetter, None]:
-    """Like `browse`, for one dead-letter topic; the letters name their subscription."""
+    """List the dead letters of a topic, oldest first, without acknowledging them.
+
+    Raises `SubscriptionBusy` if another client browses or replays the same ones, or another `BrokerError`.
+    """
     async with (
         opened(_exclusive_consumer(broker, topic)) as consumer,
         aclosing(_letters(broker, consumer, filter)) as letters,
@@ -81,7 +71,7 @@ async def browse_topic(
 
 
 async def discard(broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter) -> int:
-    """Remove dead letters for good, and return how many. Raises as `browse`."""
+    """Remove dead letters for good, and return how many. Raises as `browse_topic`."""
     count = 0
     for source in sources:
         async with (

@@ -15,7 +15,7 @@ from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import Issue, Reason, RequestError
-from trustgraph_prompt.reader import Outcome, Rejected
+from trustgraph_prompt.reader import CallReport, Outcome, Rejected
 from trustgraph_prompt.reader.decode import has_long_number
 from trustgraph_prompt.worker.flow import Unusable
 from trustgraph_prompt.worker.messages.request import Request
@@ -176,18 +176,8 @@ class Answer:
                 {"index": r.index, "raw": r.raw[:MAX_RAW], "issues": [_issue(issue) for issue in r.issues]}
                 for r in outcome.rejected[:MAX_REJECTED]
             ),
-            issues=tuple(_issue(issue) for issue in outcome.issues),
-            calls=tuple(
-                {
-                    "why": call.why,
-                    "finish_reason": call.finish_reason,
-                    "model": call.model,
-                    "error": call.error,
-                    "usage": asdict(call.usage),
-                    "cost": call.cost,
-                }
-                for call in outcome.calls
-            ),
+            issues=tuple(map(_issue, outcome.issues)),
+            calls=tuple(map(_call, outcome.calls)),
             usage=asdict(outcome.usage),
             cost=outcome.cost,
             source=request.source,
@@ -256,6 +246,11 @@ def _bounded(
     sizes = accumulate(len(wire.encode(found)) for found in bounded.values())
     pairs = zip(bounded.items(), sizes, strict=True)
     return {id: found for (id, found), size in pairs if found and size <= MAX_GROUNDINGS}
+
+
+def _call(call: CallReport) -> dict[str, Any]:
+    names = ("why", "finish_reason", "model", "error", "usage", "cost")
+    return {name: getattr(call, name) for name in names} | {"usage": asdict(call.usage)}
 
 
 def _issue(issue: Issue) -> dict[str, str]:
