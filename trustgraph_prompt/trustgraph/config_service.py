@@ -40,7 +40,7 @@ from trustgraph_prompt.trustgraph.config_client import ConfigClient, Values, is_
 from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.wire import ConfigPush
 from trustgraph_prompt.worker.config.recent_changes import RecentChanges
-from trustgraph_prompt.worker.config.source import Pending, Prompts, RefusedEntries, log_changes, watched
+from trustgraph_prompt.worker.config.source import Prompts, RefusedEntries, log_changes, watched
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.watch import Watch
@@ -96,7 +96,7 @@ class ConfigService:
         self._notified: int | None = None
         self._version = 0
         self._loaded = False
-        self._stale, self._missed = Pending(_Stale), Pending(_Stale)
+        self._stale, self._missed = _Due(), _Due()
         self._turn = asyncio.Lock()
         self._failing: dict[str, _Failing] = {}
 
@@ -107,7 +107,7 @@ class ConfigService:
         """
         await self.close()
         self._notified, self._failing = None, {}
-        self._stale, self._missed = Pending(_Stale), Pending(_Stale)
+        self._stale, self._missed = _Due(), _Due()
         space = self.processors[0].space
         topic = f"non-persistent://{space}/notify/config"
         self._notifications = await self.broker.consumer(topic, str(uuid4()), type="exclusive")
@@ -188,7 +188,8 @@ class ConfigService:
             while True:
                 try:
                     async with asyncio.timeout(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25)):
-                        stale = await self._stale.take()
+                        await self._stale.wait()
+                    stale = self._stale.take()
                 except TimeoutError:
                     stale = EVERYTHING
                 try:
@@ -200,7 +201,7 @@ class ConfigService:
         """Repeat the fetches that the service did not answer, concurrently with new ones."""
 
         async def fetch() -> None:
-            fetch_again(await self._fetch_in_turn(client, self._missed.take_now()))
+            fetch_again(await self._fetch_in_turn(client, self._missed.take()))
 
         while True:
             await self._missed.wait()
@@ -453,6 +454,28 @@ class _Stale:
 
 
 EVERYTHING = _Stale(everything=True)
+
+
+class _Due:
+    """What is to be fetched, merged until it is taken."""
+
+    def __init__(self) -> None:
+        self._stale = _Stale()
+        self._available = asyncio.Event()
+
+    def add(self, stale: _Stale) -> None:
+        self._stale.merge(stale)
+        if self._stale:
+            self._available.set()
+
+    async def wait(self) -> None:
+        """Wait until there is something."""
+        await self._available.wait()
+
+    def take(self) -> _Stale:
+        self._available.clear()
+        stale, self._stale = self._stale, _Stale()
+        return stale
 
 
 @dataclass(slots=True)

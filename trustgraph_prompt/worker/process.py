@@ -21,9 +21,8 @@ from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.llm.parameters import FlowParameters
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC
-from trustgraph_prompt.worker.config.source import Prompts
+from trustgraph_prompt.worker.config.source import FlowOrigin, Prompts
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.flow_origin import FlowOrigin
 from trustgraph_prompt.worker.providers import Providers
 from trustgraph_prompt.worker.retry_broker import retry_until_stopped
 from trustgraph_prompt.worker.telemetry import logs, tracing_setup

@@ -17,10 +17,9 @@ from trustgraph_prompt.worker.canary.record import Canaries
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic
 from trustgraph_prompt.worker.config.recent_changes import RecentChanges
-from trustgraph_prompt.worker.config.source import ConfigSource, Prompts
+from trustgraph_prompt.worker.config.source import ConfigSource, FlowOrigin, Prompts
 from trustgraph_prompt.worker.consumer_keeper import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.flow_origin import FlowOrigin
 from trustgraph_prompt.worker.flow_set import FlowSet
 from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.retry_broker import retry_until_stopped

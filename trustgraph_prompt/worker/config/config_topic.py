@@ -27,7 +27,6 @@ from trustgraph_prompt.worker.config.report_topic import SECONDS_FOR_A_REPORT, R
 from trustgraph_prompt.worker.config.source import (
     MORE,
     PUSH,
-    Pending,
     Prompts,
     RefusedEntries,
     log_changes,
@@ -84,12 +83,18 @@ class ConfigTopic:
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
         self._push_of: dict[str, str] = {}  # by the key of a waiting entry
-        self._pending = Pending(_Changes)
+        self._begin_pending()
+
+    def _begin_pending(self) -> None:
+        self._entries: dict[str, bytes] = {}
+        self._complete_pushes: dict[str, Collection[str]] = {}
+        self._is_due = asyncio.Event()
+        self._ended = False
 
     async def load(self) -> None:
         """Read the whole topic and apply it. Raises `BrokerError`."""
         await self._close_table()
-        self._pending = Pending(_Changes)
+        self._begin_pending()
         self._table = await self.broker.table(self.topic)
         gone = dict.fromkeys(self.prompts.on_topic, b"")
         unfinished = _unfinished(self._table.entries.values())
@@ -144,7 +149,8 @@ class ConfigTopic:
                 push.stop_waiting()
             self._pushes.clear()
             self._push_of.clear()
-            self._pending.end()
+            self._ended = True
+            self._is_due.set()
             canaries.cancel()
             await asyncio.wait([canaries])
             await applying
@@ -168,7 +174,7 @@ class ConfigTopic:
             del self._pushes[former].changes[key]
         id = message.properties.get(PUSH)
         if id is None:
-            self._pending.add(_Changes({key: message.data}))
+            self._add({key: message.data}, {})
             return
         push = self._pushes.setdefault(id, _Push())
         push.changes[key] = message.data
@@ -182,11 +188,22 @@ class ConfigTopic:
         push.stop_waiting()
         for key in push.changes:
             del self._push_of[key]
-        self._pending.add(_Changes(push.changes, {id: push.changes.keys()}))
+        self._add(push.changes, {id: push.changes.keys()})
+
+    def _add(self, entries: Mapping[str, bytes], pushes: Mapping[str, Collection[str]]) -> None:
+        """Add changed entries by key, and the keys of each push among them; of one key the last counts."""
+        self._entries.update(entries)
+        self._complete_pushes.update(pushes)
+        if self._entries:
+            self._is_due.set()
 
     async def _apply_pending(self) -> None:
-        while changes := await self._pending.take():
-            await self._apply(changes.entries, changes.pushes)
+        while await self._is_due.wait() and self._entries:
+            entries, pushes = self._entries, self._complete_pushes
+            self._entries, self._complete_pushes = {}, {}
+            if not self._ended:
+                self._is_due.clear()
+            await self._apply(entries, pushes)
             await asyncio.sleep(SECONDS_BETWEEN_SWAPS)
 
     async def _apply(self, changes: Mapping[str, bytes], pushes: Mapping[str, Collection[str]]) -> None:
@@ -253,21 +270,6 @@ class _Push:
     def stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """Changed entries by key, and the keys of each push among them."""
-
-    entries: dict[str, bytes] = field(default_factory=dict)
-    pushes: dict[str, Collection[str]] = field(default_factory=dict)
-
-    def merge(self, later: _Changes) -> None:
-        self.entries.update(later.entries)
-        self.pushes.update(later.pushes)
-
-    def __bool__(self) -> bool:
-        return bool(self.entries)
 
 
 def _split(key: str) -> tuple[str, str] | None:
