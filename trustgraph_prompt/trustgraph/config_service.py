@@ -28,13 +28,7 @@ from uuid import uuid4
 from tenacity import wait_exponential, wait_random
 
 from trustgraph_prompt.broker import Broker, Consumer, Message
-from trustgraph_prompt.errors import (
-    BrokerClosed,
-    BrokerError,
-    ConfigError,
-    RequestError,
-    without_frames,
-)
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError, RequestError, without_frames
 from trustgraph_prompt.retrying import error_of, retrying
 from trustgraph_prompt.trustgraph.config_client import ConfigClient, Values, is_reserved
 from trustgraph_prompt.trustgraph.flow_definitions import Processor

@@ -112,11 +112,7 @@ class Processor:
 def completions(topic: Mapping[str, str]) -> TopicChoice:
     """The text-completion service of a flow, by the topics of its specs."""
     return TopicChoice(
-        topic[REQUEST],
-        topic[RESPONSE],
-        timeout=SECONDS_FOR_A_REQUEST,
-        again=SECONDS_TO_ANOTHER,
-        counts=False,
+        topic[REQUEST], topic[RESPONSE], timeout=SECONDS_FOR_A_REQUEST, again=SECONDS_TO_ANOTHER, counts=False
     )
 
 

@@ -24,14 +24,7 @@ from trustgraph_prompt.worker.canary.record import Canaries
 from trustgraph_prompt.worker.config.canary_topic import CanaryTopic
 from trustgraph_prompt.worker.config.recent_changes import RecentChanges, author_properties
 from trustgraph_prompt.worker.config.report_topic import SECONDS_FOR_A_REPORT, Reports, refused_keys
-from trustgraph_prompt.worker.config.source import (
-    MORE,
-    PUSH,
-    Prompts,
-    RefusedEntries,
-    log_changes,
-    watched,
-)
+from trustgraph_prompt.worker.config.source import MORE, PUSH, Prompts, RefusedEntries, log_changes, watched
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.watch import Watch

@@ -168,11 +168,7 @@ async def _record(broker: Broker, workspace: str, changes: Iterable[Change], top
 
 
 def _changes(
-    push: str,
-    present: Mapping[str, Message],
-    changes: Mapping[str, str],
-    author: Author,
-    action: str | None,
+    push: str, present: Mapping[str, Message], changes: Mapping[str, str], author: Author, action: str | None
 ) -> Iterator[Change]:
     """What a push records: the present entries that have no record yet, then each entry that it changes.
 

@@ -139,8 +139,7 @@ class Metrics:
             "last_published_timestamp_seconds", "Time of the last message published, since the epoch"
         )
         self._publishing = gauge(
-            "publish_waiting_seconds",
-            "Longest time that a message being published has waited for the broker",
+            "publish_waiting_seconds", "Longest time that a message being published has waited for the broker"
         )
         self._prompts = gauge("prompts", "Prompts served", "workspace")
         self._refused = gauge("config_refused", "Config entries rejected", "workspace")
