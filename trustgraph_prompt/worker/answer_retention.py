@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from math import inf
@@ -94,7 +94,7 @@ class AnswerRetention:
                 before = min(oldest, await self._canaries_began(flow.workspace))
                 async with opened(self.broker.reader(topic)) as reader:
                     send = partial(self.producers.send, topic)
-                    return await _OldRecords(reader, flow.name, before).delete(send)
+                    return await _OldRecords(reader, send, flow.name, before).delete()
         except SubscriptionBusy:
             return None
 
@@ -106,21 +106,22 @@ class AnswerRetention:
         return min((canary.published for canary in canaries.values()), default=inf)
 
 
+@dataclass(eq=False, repr=False)
 class _OldRecords:
     """The keys whose last record, as far as the topic was read, is an old one of the flow."""
 
-    def __init__(self, reader: Reader, flow: str, before: float) -> None:
-        self._reader = reader
-        self._flow = flow
-        self._before = before
-        self._keys: set[str] = set()
+    reader: Reader
+    send: Callable[..., Awaitable[None]]
+    flow: str
+    before: float
+    keys: set[str] = field(default_factory=set)
 
-    async def delete(self, send: Callable[..., Awaitable[None]]) -> int:
+    async def delete(self) -> int:
         """Delete them, once the topic was read to its end. Returns how many."""
         await self._read_on()
         count = 0
-        while keys := list(islice(self._keys, AT_ONCE)):
-            deleting = asyncio.create_task(self._delete(keys, send))
+        while keys := list(islice(self.keys, AT_ONCE)):
+            deleting = asyncio.create_task(self._delete(keys))
             try:
                 count += await asyncio.shield(deleting)
             except asyncio.CancelledError:
@@ -129,32 +130,32 @@ class _OldRecords:
             finally:
                 deleting.cancel()
         if count:
-            log.info("deleted %d answer records of flow %s", count, self._flow)
+            log.info("deleted %d answer records of flow %s", count, self.flow)
         return count
 
-    async def _delete(self, keys: Iterable[str], send: Callable[..., Awaitable[None]]) -> int:
+    async def _delete(self, keys: Iterable[str]) -> int:
         """Delete some keys; publishes again the records that come meanwhile, also if a deletion fails."""
         await self._read_on()  # a new record may have come
-        keys = self._keys.intersection(keys)
-        results = await asyncio.gather(*(send(b"", key=key) for key in keys), return_exceptions=True)
+        keys = self.keys.intersection(keys)
+        results = await asyncio.gather(*(self.send(b"", key=key) for key in keys), return_exceptions=True)
         overtaken = await self._read_on(keys)
         for record in overtaken:
-            await send(record.data, key=record.key, properties=record.properties)
+            await self.send(record.data, key=record.key, properties=record.properties)
         for error in filter(None, results):
             raise error
-        self._keys -= keys
+        self.keys -= keys
         return len(keys) - len(overtaken)
 
     async def _read_on(self, deleted: Collection[str] = ()) -> Collection[Message]:
         """Read to the end of the topic; returns new records of `deleted` keys that the deletions overtook."""
         new: dict[str, Message] = {}
         overtaken: dict[str, Message] = {}
-        while message := await _next(self._reader):
+        while message := await _next(self.reader):
             if (key := message.key) is None:
                 continue
-            self._keys.discard(key)
-            if self._is_old(message) and len(self._keys) < MAX_OLD:
-                self._keys.add(key)
+            self.keys.discard(key)
+            if self._is_old(message) and len(self.keys) < MAX_OLD:
+                self.keys.add(key)
             if key in deleted and message.data:
                 new[key] = message
                 overtaken.pop(key, None)
@@ -163,10 +164,10 @@ class _OldRecords:
         return overtaken.values()
 
     def _is_old(self, message: Message) -> bool:
-        if message.published >= self._before or not message.data:
+        if message.published >= self.before or not message.data:
             return False
         try:
-            return Answer.decode(message.data).flow == self._flow
+            return Answer.decode(message.data).flow == self.flow
         except RequestError:
             return False
 

@@ -255,7 +255,7 @@ def temperature(value: object) -> float | None:
 
 
 def _check_topics(flow: Flow) -> None:
-    outputs = _outputs(flow)
+    outputs = flow.outputs.by_path
     # Each topic of a graph, and each that is asked, has messages of one type only.
     taken = {path: topic for path, topic in outputs.items() if path not in _OUTPUTS_OF_CHUNKS}
     for path in _OUTPUTS_OF_CHUNKS:
@@ -275,7 +275,7 @@ def _check_provider(flow: Flow, provider: TopicChoice) -> None:
     if flow.model is not None:
         wrong = "the provider is a worker with a model of its own"
         raise invalid("/parameters/model", wrong, flow.model, "none, or its name in /provider/model")
-    taken = {"/input/topic": flow.input.topic, **_outputs(flow)}
+    taken = {"/input/topic": flow.input.topic, **flow.outputs.by_path}
     check_distinct(provider.request, "/provider/request", taken)
     check_distinct(provider.response, "/provider/response", taken)
 
@@ -292,15 +292,6 @@ def check_distinct(
         wrong = "two topics of the flow are the same"
         raise invalid(path, wrong, found or topic, f"another topic than {other}")
     taken[path] = topic
-
-
-def _outputs(flow: Flow) -> dict[str, str | None]:
-    """The topics of the outputs, by their path in the file."""
-    single = ("answers", "response", *OF_CHUNKS)
-    return {
-        **{f"/outputs/{key}": getattr(flow.outputs, key.replace("-", "_")) for key in single},
-        **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
-    }
 
 
 @cache

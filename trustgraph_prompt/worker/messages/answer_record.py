@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, count
 from typing import Any, Self
@@ -285,12 +284,7 @@ async def find(broker: Broker, topic: str, request: str) -> tuple[float, Answer]
 
     Raises `BrokerError`.
     """
-    found = None
-    async with aclosing(_records(broker, topic)) as records:
-        async for message in records:
-            if message.key == request:
-                found = (message.published, answer) if (answer := _decoded(message)) else None
-    return found
+    return (await _last_records(broker, topic, lambda key: key == request)).get(request)
 
 
 async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple[float, Answer]]:
@@ -298,21 +292,23 @@ async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple
 
     Keeps only these in memory: a topic has a record for each request. Raises `BrokerError`.
     """
+    return [*(await _last_records(broker, topic, lambda key: True, filter.matches)).values()]
+
+
+async def _last_records(
+    broker: Broker,
+    topic: str,
+    concerns: Callable[[str], bool],
+    matches: Callable[[Answer], bool] = lambda answer: True,
+) -> dict[str, tuple[float, Answer]]:
     found: dict[str, tuple[float, Answer]] = {}
-    async with aclosing(_records(broker, topic)) as records:
-        async for message in records:
-            if message.key is None:
-                continue
-            found.pop(message.key, None)
-            if (answer := _decoded(message)) is not None and filter.matches(answer):
-                found[message.key] = message.published, answer
-    return list(found.values())
-
-
-async def _records(broker: Broker, topic: str) -> AsyncGenerator[Message, None]:
     async with opened(broker.reader(topic)) as reader:
         while await reader.behind() and (message := await reader.receive()):
-            yield message
+            if (key := message.key) is not None and concerns(key):
+                found.pop(key, None)
+                if (answer := _decoded(message)) is not None and matches(answer):
+                    found[key] = message.published, answer
+    return found
 
 
 def _decoded(message: Message) -> Answer | None:
