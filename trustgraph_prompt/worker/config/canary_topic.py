@@ -33,7 +33,7 @@ MAX_CANARIES: Final = 50
 SECONDS_TO_READ = 5.0
 """Timeout for reading the topic. A worker serves without canaries if it cannot be read."""
 
-SECONDS_BEFORE_ANOTHER = 5.0
+SECONDS_BETWEEN_READINGS = 5.0
 """Before a topic that could not be read or followed is read again."""
 
 _Served = tuple[Canary, PromptDefinition]
@@ -88,7 +88,7 @@ class CanaryTopic:
                             await self._receive(message)
             except BrokerError as error:
                 log.warning("%s: lost the connection, it is read again: %s", self._topic, error)
-            await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
+            await asyncio.sleep(SECONDS_BETWEEN_READINGS)
             await self.load()
 
     async def close(self) -> None:

@@ -49,8 +49,8 @@ MAX_LISTENERS = 50
 SECONDS_FOR_AN_EVENT = 10.0
 """How long a listener may take to receive an event."""
 
-SECONDS_BEFORE_ANOTHER = 0.1
-"""Pause after a failed accept."""
+SECONDS_AFTER_A_FAILURE = 0.1
+"""Pause after an `accept` that failed."""
 
 SECONDS_TO_END = 1.0
 """How long shutdown waits for answers in progress."""
@@ -140,7 +140,7 @@ class _Server(web.Server):
                 self._close_listener()
                 self._close_one()
                 self._give_reserve()
-            await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
+            await asyncio.sleep(SECONDS_AFTER_A_FAILURE)
 
     def _accept_some(self, listener: socket.socket, failed: asyncio.Future[OSError]) -> None:
         """Accept waiting connections; `failed` gets the error if that is not possible."""
