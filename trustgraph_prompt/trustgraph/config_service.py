@@ -90,8 +90,7 @@ class ConfigService:
         self._notified: int | None = None
         self._version = 0
         self._loaded = False
-        self._stale, self._missed = _Due(), _Due()
-        self._turn = asyncio.Lock()
+        self._stale, self._is_stale = _Stale(), asyncio.Event()
         self._failing: dict[str, _Failing] = {}
 
     async def load(self) -> None:
@@ -101,13 +100,13 @@ class ConfigService:
         """
         await self.close()
         self._notified, self._failing = None, {}
-        self._stale, self._missed = _Due(), _Due()
+        self._stale, self._is_stale = _Stale(), asyncio.Event()
         space = self.processors[0].space
         topic = f"non-persistent://{space}/notify/config"
         self._notifications = await self.broker.consumer(topic, str(uuid4()), type="exclusive")
         self._client = ConfigClient(self.broker, space)
         if self._loaded:
-            self._stale.add(EVERYTHING)
+            self._add_stale(EVERYTHING)
         else:
             self._failing = {name: _Failing() for name in await self._fetch(self._client, EVERYTHING)}
             self._loaded = True
@@ -157,19 +156,23 @@ class ConfigService:
             push = ConfigPush.decode(message.data)
         except RequestError as error:
             log.warning("cannot read a notification of changed config, everything is fetched: %s", error)
-            self._stale.add(EVERYTHING)
+            self._add_stale(EVERYTHING)
             return
         missed = self._notified is not None and push.version != self._notified + 1
         self._notified = push.version
         lifecycle = push.workspace_changes
         touched = {*lifecycle.created, *lifecycle.deleted} if lifecycle else set()
         if missed or not (push.changes or touched):
-            self._stale.add(EVERYTHING)
+            self._add_stale(EVERYTHING)
         else:
-            self._stale.add(_Stale({type: touched | {*push.changes.get(type, ())} for type in self._types}))
+            self._add_stale(_Stale({type: touched | {*push.changes.get(type, ())} for type in self._types}))
 
     async def _fetch_stale(self, client: ConfigClient) -> None:
-        permits = asyncio.Semaphore(FAILING_AT_ONCE)
+        """Fetch what is stale until cancelled: everything from time to time, and soon after a failure.
+
+        Workspaces that failed in part are repeated beside that, by `_fetch_workspace`.
+        """
+        permits, time, failures = asyncio.Semaphore(FAILING_AT_ONCE), asyncio.get_running_loop().time, 0
         async with asyncio.TaskGroup() as tasks:
 
             def fetch_again(names: Iterable[str]) -> None:
@@ -178,44 +181,39 @@ class ConfigService:
                     tasks.create_task(self._fetch_workspace(client, name, permits))
 
             fetch_again(list(self._failing))
-            tasks.create_task(self._fetch_missed(client, fetch_again))
+            due = time() + _seconds_to_fetch()
             while True:
+                stale = await self._take_stale(due)
+                changed = self._failing.keys() if stale.everything else stale.workspaces
+                for name in self._failing.keys() & changed:
+                    self._failing[name].stale = True
                 try:
-                    async with asyncio.timeout(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25)):
-                        await self._stale.wait()
-                    stale = self._stale.take()
-                except TimeoutError:
-                    stale = EVERYTHING
-                try:
-                    fetch_again(await self._fetch_in_turn(client, stale))
+                    fetch_again(await self._fetch(client, stale, skip=self._failing.keys()))
                 except Exception as error:
                     self._log_failure(error)
+                    due = time() + _seconds_to_repeat(failures)
+                    failures += 1
+                    continue
+                if stale.everything:  # nothing else makes up for a fetch that has failed
+                    failures = 0
+                if not failures:
+                    due = time() + _seconds_to_fetch()
 
-    async def _fetch_missed(self, client: ConfigClient, fetch_again: Callable[[set[str]], None]) -> None:
-        """Repeat the fetches that the service did not answer, concurrently with new ones."""
+    async def _take_stale(self, due: float) -> _Stale:
+        """What is stale, as soon as there is something; everything when it is `due`."""
+        try:
+            async with asyncio.timeout_at(due):
+                await self._is_stale.wait()
+        except TimeoutError:
+            return EVERYTHING
+        stale, self._stale = self._stale, _Stale()
+        self._is_stale.clear()
+        return stale
 
-        async def fetch() -> None:
-            fetch_again(await self._fetch_in_turn(client, self._missed.take()))
-
-        while True:
-            await self._missed.wait()
-            await asyncio.sleep(FIRST_PAUSE)
-            await self._retry(fetch)
-
-    async def _fetch_in_turn(self, client: ConfigClient, stale: _Stale) -> set[str]:
-        """Like `_fetch`, but one call at a time, and without the workspaces in `_failing`.
-
-        A failed fetch is added to `_missed`.
-        """
-        async with self._turn:
-            changed = self._failing.keys() if stale.everything else stale.workspaces
-            for name in self._failing.keys() & changed:
-                self._failing[name].stale = True
-            try:
-                return await self._fetch(client, stale, skip=self._failing.keys())
-            except Exception:
-                self._missed.add(stale)
-                raise
+    def _add_stale(self, stale: _Stale) -> None:
+        self._stale.merge(stale)
+        if self._stale.everything or self._stale.workspaces:
+            self._is_stale.set()
 
     async def _fetch_workspace(self, client: ConfigClient, name: str, permits: asyncio.Semaphore) -> None:
         """Repeat the fetch of a workspace that failed in part, concurrently with the others."""
@@ -232,10 +230,6 @@ class ConfigService:
             self._failing.pop(name, None)
 
         await asyncio.sleep(FIRST_PAUSE)
-        await self._retry(fetch)
-
-    async def _retry(self, fetch: Callable[[], Awaitable[None]]) -> None:
-        """Call `fetch` until it succeeds."""
         await retrying(fetch, wait=BACKOFF, before_sleep=lambda state: self._log_failure(error_of(state)))
 
     def _log_failure(self, error: BaseException | None) -> None:
@@ -275,7 +269,7 @@ class ConfigService:
             await self._set_flows(name)
         self.notes.pop(SERVICE, None)
         if client.version < self._version:  # the service's database was reset
-            self._stale.add(EVERYTHING)
+            self._add_stale(EVERYTHING)
         self._version = client.version
         self.fetched(client.version)
         ready = (workspace for workspace in self._workspaces.values() if workspace.ready)
@@ -438,9 +432,6 @@ class _Stale:
     def workspaces(self) -> set[str]:
         return {name for names in self.of.values() for name in names}
 
-    def __bool__(self) -> bool:
-        return self.everything or bool(self.workspaces)
-
     def merge(self, later: _Stale) -> None:
         for type, names in later.of.items():
             self.of[type] = self.of.get(type, set()) | names
@@ -448,28 +439,6 @@ class _Stale:
 
 
 EVERYTHING = _Stale(everything=True)
-
-
-class _Due:
-    """What is to be fetched, merged until it is taken."""
-
-    def __init__(self) -> None:
-        self._stale = _Stale()
-        self._available = asyncio.Event()
-
-    def add(self, stale: _Stale) -> None:
-        self._stale.merge(stale)
-        if self._stale:
-            self._available.set()
-
-    async def wait(self) -> None:
-        """Wait until there is something."""
-        await self._available.wait()
-
-    def take(self) -> _Stale:
-        self._available.clear()
-        stale, self._stale = self._stale, _Stale()
-        return stale
 
 
 @dataclass(slots=True)
@@ -481,3 +450,13 @@ class _Failing:
 
 class _Incomplete(Exception):
     """Something of a workspace could not be fetched, or has changed meanwhile."""
+
+
+def _seconds_to_fetch() -> float:
+    """Until everything is fetched again, so that workers that start together do not all fetch at once."""
+    return SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25)
+
+
+def _seconds_to_repeat(failures: int) -> float:
+    """Until a fetch is repeated after so many earlier failures; no overflow after hours of them."""
+    return min(FIRST_PAUSE * 2.0 ** min(failures, 10), LONGEST_PAUSE) + random.uniform(0, FIRST_PAUSE)
