@@ -183,8 +183,9 @@ def _changes(
     for key in keys:
         old = present.get(key)
         if old is not None and config_topic.RECORDED not in old.properties:
-            text = old.data.decode(errors="replace")
-            yield Change(key, _id_of_found(old), FOUND, text, before.get(key))
+            # The same id for all who find this message, and another one when its text is published again.
+            id = state(f"{old.id} {old.published}")[:32]
+            yield Change(key, id, FOUND, old.data.decode(errors="replace"), before.get(key))
     changed = [key for key in keys if state(changes[key]) != state(now.get(key))]
     for key in changed:
         new = changes[key]
@@ -199,11 +200,6 @@ def _changes(
             author.why,
             _given_versions(changed, before, after) if key == SYSTEM_KEY else {},
         )
-
-
-def _id_of_found(message: Message) -> str:
-    """The same id for all who find this message, and another one when its text is published again."""
-    return state(f"{message.id} {message.published}")[:32]
 
 
 def _given_versions(

@@ -105,8 +105,10 @@ class EntryVersions:
             for key, text in texts.items()
             if (key, state(text)) not in recorded
         ]
-        files = {SYSTEM_KEY: DEFAULT_SYSTEM, **files}
-        return cls(_with_found(changes, found, files[SYSTEM_KEY]), texts, files, skipped)
+        files, by_time = {SYSTEM_KEY: DEFAULT_SYSTEM, **files}, attrgetter("published")
+        # Recorded changes stay in the order of the topic: the clocks of those who publish may differ.
+        merged = heapq.merge(changes, sorted(found, key=by_time), key=by_time)
+        return cls(_as_served(merged, files[SYSTEM_KEY]), texts, files, skipped)
 
     @property
     def system(self) -> str:
@@ -155,7 +157,8 @@ class EntryVersions:
             raise ConfigError(f"it is deleted; its versions are {self._named(key)}", where=key)
         version = version_of(key, self.present[key], self.system)
         computed = _text(key, version or "", self.present[key], self.system)
-        return next((text for text in reversed(self._steps(key)) if text and text.same(computed)), computed)
+        had = [text for change, text in self._made(key) if text and not change.is_canary]
+        return next((text for text in reversed(had) if text.same(computed)), computed)
 
     def previous(self, key: str) -> Text:
         """The text of the version before the present one, or before the entry was deleted.
@@ -206,10 +209,6 @@ class EntryVersions:
         yield from (text for _, text in self._made(key) if text)
         if key in self.present:
             yield self.text(key)
-
-    def _steps(self, key: str) -> list[Text | None]:
-        """The recorded versions that an entry has had, oldest first; None where it was deleted."""
-        return [text for change, text in self._made(key) if not change.is_canary]
 
     def _line(self, key: str) -> list[Text]:
         """The versions that led to the newest one, oldest first.
@@ -275,15 +274,6 @@ class EntryVersions:
     def _texts(self, key: str) -> Iterable[str]:
         known = [change.entry for change in self.changes if change.key == key]
         return filter(None, dict.fromkeys([*known, self.files.get(key, "")]))
-
-
-def _with_found(changes: Sequence[Change], found: Sequence[Change], system: str) -> list[Change]:
-    """Put what was found among the recorded changes, by its time and with its version of that time.
-
-    Recorded changes stay in the order of the topic: the clocks of those who publish may differ.
-    """
-    by_time = attrgetter("published")
-    return _as_served([*heapq.merge(changes, sorted(found, key=by_time), key=by_time)], system)
 
 
 def _as_served(changes: Iterable[Change], system: str) -> list[Change]:
