@@ -347,22 +347,17 @@ class ConfigService:
         if workspace is None or not workspace.changed:
             return
         # Flows may be made of large values, too large for the event loop.
-        made = await asyncio.to_thread(lambda: [*self._make_flows(name, workspace.values)])
+        made = await asyncio.to_thread(lambda: dict(self._make_flows(name, workspace.values)))
         if self._workspaces.get(name) is not workspace:  # its last flow was removed meanwhile
             return
-        flows: dict[tuple[str, str], Flow] = {}
-        refused: dict[str, dict[str, ConfigError]] = {processor.type: {} for processor in self.processors}
-        for key, flow in made:
-            type, variant = key
-            if isinstance(flow, Flow):
-                flows[key] = flow
-                continue
-            refused[type][variant] = flow
-            if key in workspace.flows:
-                flows[key] = workspace.flows[key]
-        for type, errors in refused.items():
-            self._refuse(type, name, errors)
-        workspace.flows, workspace.changed = flows, False
+        errors = {key: error for key, error in made.items() if isinstance(error, ConfigError)}
+        for processor in self.processors:
+            type = processor.type
+            self._refuse(type, name, {key[1]: error for key, error in errors.items() if key[0] == type})
+        before = workspace.flows
+        good = ((key, before.get(key) if key in errors else flow) for key, flow in made.items())
+        workspace.flows = {key: flow for key, flow in good if isinstance(flow, Flow)}
+        workspace.changed = False
         workspace.ready = workspace.ready or PROMPTS not in self._needs
 
     def _make_flows(
@@ -387,11 +382,8 @@ class ConfigService:
         if self._workspaces.get(name) is not workspace:  # its last flow was removed meanwhile
             self.prompts.forget(name)
             return
-        self._refuse(
-            PROMPTS,
-            name,
-            {entry: error.at(f"{PROMPTS} {name}/{entry}") for entry, error in snapshot.refused.items()},
-        )
+        refused = snapshot.refused.items()
+        self._refuse(PROMPTS, name, {key: error.at(f"{PROMPTS} {name}/{key}") for key, error in refused})
         workspace.values[PROMPTS], workspace.ready = values, True
         self.metrics.configured(name, snapshot)
         self.changes.replaced(name, before, snapshot)

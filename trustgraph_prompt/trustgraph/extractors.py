@@ -139,27 +139,23 @@ def extractors(ids: Iterable[str], service: Processor, into: str | None = None) 
 
     Each has the clause of the bundled prompt of its job.
     """
-    found = []
-    for id in dict.fromkeys(ids):
+    ids = list(dict.fromkeys(ids))
+    for id in ids:
         if id not in JOBS:
-            raise ConfigError(
-                f"there is no such extractor{suggestion(id, JOBS)}",
-                where="--extractor",
-                found=id,
-                expected=f"one of {', '.join(JOBS)}",
-            )
-        found.append(
-            Extractor(
-                id,
-                concurrency=service.concurrency,
-                asks_topics=service.asks_topics,
-                space=service.space,
-                clause=_bundled_clause(JOBS[id].prompt),
-                prompt_service=service.type,
-                into=into,
-            )
+            wrong, expected = f"there is no such extractor{suggestion(id, JOBS)}", f"one of {', '.join(JOBS)}"
+            raise ConfigError(wrong, where="--extractor", found=id, expected=expected)
+    return [
+        Extractor(
+            id,
+            concurrency=service.concurrency,
+            asks_topics=service.asks_topics,
+            space=service.space,
+            clause=_bundled_clause(JOBS[id].prompt),
+            prompt_service=service.type,
+            into=into,
         )
-    return found
+        for id in ids
+    ]
 
 
 def _bundled_clause(prompt: str) -> GraphClause | None:
