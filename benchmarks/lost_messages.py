@@ -31,9 +31,11 @@ from tests.support import prompt_load
 from trustgraph_prompt.broker import Broker, Consumer, Message, connect
 from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.llm import Limits, Provider
+from trustgraph_prompt.trustgraph.extractors import extractors
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
+from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
 from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 COMPLETIONS, LOST = 6000, 200
 IN_PROGRESS: Final = 64
@@ -81,13 +83,15 @@ def work(url: str, chunks: int, done: Connection) -> None:
         async with await connect(url) as broker:
             timed = Timed(broker, chunks)
             prompt_service = Processor(concurrency=IN_PROGRESS)
+            metrics = Metrics()
             service = Service(
                 timed,
                 [],
                 Prompts(None, ()),
                 nobody,
                 limits=Limits(in_flight=2 * IN_PROGRESS),
-                processors=extractors(EXTRACTORS, prompt_service, None),
+                metrics=metrics,
+                origin=TrustGraph(extractors(EXTRACTORS, prompt_service, None), metrics),
             )
             running = asyncio.create_task(service.run())
             await timed.all_done.wait()

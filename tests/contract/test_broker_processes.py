@@ -292,11 +292,11 @@ class TestOneFile:
     async def test_a_table_that_is_opened_again_and_again_stays_small(
         self, broker_url: str, topic: str, tmp_path: Path
     ) -> None:
-        for round in range(20):
+        for turn in range(20):
             async with await connect(broker_url) as broker:
                 producer = await broker.producer(topic)
                 for number in range(10):
-                    await producer.send(b"%d" % round * 5000, key=str(number))
+                    await producer.send(b"%d" % turn * 5000, key=str(number))
                 assert len((await broker.table(topic)).entries) == 10
         assert (tmp_path / "broker.db").stat().st_size < 800_000
 
@@ -397,11 +397,11 @@ class TestOneFile:
         other.close()
 
 
-async def patient(open: Callable[[], Awaitable[T]]) -> T:
+async def patient(connecting: Callable[[], Awaitable[T]]) -> T:
     """What is opened, however often it must be tried."""
     while True:
         try:
-            return await open()
+            return await connecting()
         except BrokerUnavailable:
             await asyncio.sleep(0.05)
 

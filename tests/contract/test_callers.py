@@ -148,8 +148,8 @@ async def test_what_cannot_be_heard_on_leaves_nothing_open(broker: Broker, space
             return opened
 
     class Closing:
-        def __init__(self, open: list[Closing], topic: str) -> None:
-            self._open, self.topic = open, topic
+        def __init__(self, others: list[Closing], topic: str) -> None:
+            self._open, self.topic = others, topic
 
         async def close(self) -> None:
             self._open.remove(self)

@@ -196,7 +196,7 @@ class BrokerWithoutATopic(BrokerWrapper):
 async def test_a_worker_that_cannot_read_the_canaries_serves_without_them_until_it_can(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(canary_topic, "SECONDS_BEFORE_ANOTHER", 0.05)
+    monkeypatch.setattr(canary_topic, "SECONDS_BETWEEN_READINGS", 0.05)
     new, _ = sides(canary())
     await push(house, **{SAY: entry("Say A")})
     await begin(house, canary())
@@ -242,7 +242,7 @@ class BrokerThatForgetsAReader(BrokerWrapper):
 async def test_a_worker_whose_subscription_to_the_canaries_is_lost_finds_out(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(canary_topic, "SECONDS_BEFORE_ANOTHER", 0.05)
+    monkeypatch.setattr(canary_topic, "SECONDS_BETWEEN_READINGS", 0.05)
     await push(house, **{SAY: entry("Say A")})
     house.broker = BrokerThatForgetsAReader(house.broker, house.topic("config") + CANARY)
     working = await house.work(house.flow(), echo, config=True)

@@ -19,7 +19,12 @@ from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderAuthentication, SubscriptionBusy
 from trustgraph_prompt.llm import Call, ScriptedAnswer
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, browse, discard, replay
+from trustgraph_prompt.worker.dead_letters.browse_and_replay import (
+    DeadLetterFilter,
+    browse_topic,
+    discard,
+    replay,
+)
 from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
 broker_kind = every_broker
@@ -52,7 +57,12 @@ async def received(consumer: Consumer) -> Message:
 
 async def seen(broker: Broker, *places: LetterSource, **choice: object) -> list[DeadLetter]:
     async with asyncio.timeout(90):
-        return [letter async for letter in browse(broker, places, DeadLetterFilter(**choice))]  # type: ignore[arg-type]
+        chosen = DeadLetterFilter(**choice)  # type: ignore[arg-type]
+        return [
+            DeadLetter(place, letter.message)
+            for place in places
+            async for letter in browse_topic(broker, place.dead_letter_topic, chosen)
+        ]
 
 
 async def replayed(broker: Broker, *places: LetterSource, **choice: object) -> list[tuple[bytes, str | None]]:
@@ -201,7 +211,7 @@ async def test_who_comes_second_is_told_and_who_buries_meanwhile_is_not_stopped(
 ) -> None:
     monkeypatch.setattr("trustgraph_prompt.worker.dead_letters.browse_and_replay.SECONDS_TO_WAIT", 0.2)
     await bury(broker, place, [b"1", b"2"])
-    async with aclosing(browse(broker, [place])) as letters:
+    async with aclosing(browse_topic(broker, place.dead_letter_topic)) as letters:
         assert (await anext(letters)).message.data == b"1"
         with pytest.raises(SubscriptionBusy, match="another client is reading or replaying"):
             await replayed(broker, place)

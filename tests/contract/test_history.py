@@ -18,7 +18,7 @@ from trustgraph_prompt.prompts.prompt_set import SYSTEM_KEY
 from trustgraph_prompt.worker import Answer
 from trustgraph_prompt.worker.config import apply, config_topic, history, versions
 from trustgraph_prompt.worker.config.history import Author
-from trustgraph_prompt.worker.config.versions import History, Text
+from trustgraph_prompt.worker.config.versions import EntryVersions, Text
 
 A, B, C = entry("A {{ text }}"), entry("B {{ text }}"), entry("C {{ text }}")
 ANN, BOB = Author("ann", "better"), Author("bob", "shorter")
@@ -32,7 +32,7 @@ async def push(
     return await history.push(broker or house.broker, "default", changes, author, topic=topic)
 
 
-async def kept(house: House, files: Mapping[str, str] | None = None) -> History:
+async def kept(house: House, files: Mapping[str, str] | None = None) -> EntryVersions:
     async def read(topic: str, workspace: str | None) -> Any:
         return await config_topic.messages(house.broker, workspace, topic=topic)
 

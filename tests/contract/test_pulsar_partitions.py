@@ -115,8 +115,8 @@ async def test_a_partitioned_table_is_read_through_and_followed(
 ) -> None:
     topic = partition(pulsar, f"persistent://{space}/config/parted")
     producer = await broker.producer(topic)
-    for round in (b"old", b"new"):
-        await asyncio.gather(*(producer.send(round, key=f"k{number}") for number in range(20)))
+    for data in (b"old", b"new"):
+        await asyncio.gather(*(producer.send(data, key=f"k{number}") for number in range(20)))
     await producer.send(b"", key="k3")
     table = await broker.table(topic)
     assert {key: message.data for key, message in table.entries.items()} == {

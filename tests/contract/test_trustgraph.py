@@ -14,7 +14,7 @@ from tests.support.trustgraph_services import Completion
 from trustgraph_prompt.broker.topics import resolve
 from trustgraph_prompt.llm import Limits
 
-ANSWER = "trustgraph_prompt.worker.config.trustgraph_client.SECONDS_FOR_AN_ANSWER"
+ANSWER = "trustgraph_prompt.trustgraph.config_client.SECONDS_FOR_AN_ANSWER"
 
 
 async def test_flows_and_prompts_of_the_config_service_are_served(place: Place) -> None:
@@ -153,7 +153,7 @@ async def test_a_poke_that_was_lost_is_noticed_by_the_next(place: Place) -> None
 
 
 async def test_pokes_are_not_needed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.config.trustgraph_service.SECONDS_BETWEEN_FETCHES", 0.2)
+    monkeypatch.setattr("trustgraph_prompt.trustgraph.config_service.SECONDS_BETWEEN_FETCHES", 0.2)
     working = await place.work()
 
     place.config.values = {
@@ -243,7 +243,7 @@ async def test_a_service_of_before_is_asked_for_all_values_at_once(place: Place)
 async def test_a_service_that_does_not_answer_is_waited_for(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.config.trustgraph_client.SECONDS_FOR_AN_ANSWER", 0.2)
+    monkeypatch.setattr("trustgraph_prompt.trustgraph.config_client.SECONDS_FOR_AN_ANSWER", 0.2)
     place.config.silent = True
     working = await place.work(ready=False)
     no_response = (
@@ -344,7 +344,7 @@ async def test_what_was_received_before_the_worker_stops_is_answered(
 async def test_a_slow_completion_counts_although_the_second_asking_meets_a_rate_limit(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.config.trustgraph_flows.SECONDS_TO_ANOTHER", 1.0)
+    monkeypatch.setattr("trustgraph_prompt.trustgraph.flow_definitions.SECONDS_TO_ANOTHER", 1.0)
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
     await place.config.start_flow("f", place.topics())
     slow = asyncio.Event()
@@ -367,7 +367,7 @@ async def test_a_slow_completion_counts_although_the_second_asking_meets_a_rate_
 async def test_a_completion_that_was_lost_is_asked_for_once_more(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.config.trustgraph_flows.SECONDS_TO_ANOTHER", 0.2)
+    monkeypatch.setattr("trustgraph_prompt.trustgraph.flow_definitions.SECONDS_TO_ANOTHER", 0.2)
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
     await place.config.start_flow("f", place.topics())
     worker = await place.answer(
@@ -384,7 +384,7 @@ async def test_a_completion_that_was_lost_is_asked_for_once_more(
 async def test_tokens_of_an_answer_that_came_second_are_counted(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.config.trustgraph_flows.SECONDS_TO_ANOTHER", 0.2)
+    monkeypatch.setattr("trustgraph_prompt.trustgraph.flow_definitions.SECONDS_TO_ANOTHER", 0.2)
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
     await place.config.start_flow("f", place.topics())
     slow = asyncio.Event()

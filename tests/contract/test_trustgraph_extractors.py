@@ -16,10 +16,10 @@ from tests.support.trustgraph_place import AtWork, Place, template, until
 from tests.support.trustgraph_services import Completion, CompletionWorker, extractor_topics
 from tests.support.workers import Heard, listening
 from trustgraph_prompt.broker.topics import resolve
+from trustgraph_prompt.trustgraph import config_client
+from trustgraph_prompt.trustgraph.extractors import extractors
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.wire import Chunk, Metadata
-from trustgraph_prompt.worker.config import trustgraph_client
-from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
 DEFINITIONS, RELATIONSHIPS, AGENT, ROWS, ONTOLOGY = (
@@ -347,7 +347,7 @@ async def test_each_type_of_config_is_fetched_once_for_a_workspace(trial: Trial)
 async def test_a_type_that_cannot_be_fetched_holds_up_its_workspace_only(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trustgraph_client, "SECONDS_FOR_AN_ANSWER", 0.3)
+    monkeypatch.setattr(config_client, "SECONDS_FOR_AN_ANSWER", 0.3)
     for workspace in ("bad", "good"):
         await trial.open(DEFINITIONS, RELATIONSHIPS, workspace=workspace)
     held = trial.place.config.held

@@ -17,11 +17,11 @@ from tests.support.workers import House
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.errors import ProviderAuthentication, ProviderRateLimit, ProviderUnavailable
 from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider, TopicProvider
+from trustgraph_prompt.trustgraph.tg_metrics import TrustGraphMetrics
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.series import SECONDS_TO_KEEP
-from trustgraph_prompt.worker.telemetry.trustgraph_metrics import TrustGraphMetrics
 
 #: Name in the exposition, type, labels: as the classes of release 2.11.1 declare them.
 THEIRS = {

@@ -13,9 +13,9 @@ from tests.support.trustgraph_place import Place, template, until
 from trustgraph_prompt.broker import Broker, Caller, Consumer, Producer
 from trustgraph_prompt.errors import BrokerClosed, ConfigError, ProviderUnavailable
 from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.trustgraph import config_client
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.worker import Flow
-from trustgraph_prompt.worker.config import trustgraph_client
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.telemetry.series import SECONDS_TO_KEEP
 
 
@@ -101,7 +101,7 @@ async def test_changes_are_heard_of_though_the_place_for_the_services_answers_wa
 async def test_what_is_known_is_served_while_the_service_is_away_and_no_notice_would_be_heard(
     place: Place, forgetful: Forgetful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trustgraph_client, "SECONDS_FOR_AN_ANSWER", 0.2)
+    monkeypatch.setattr(config_client, "SECONDS_FOR_AN_ANSWER", 0.2)
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
     await place.config.start_flow("f", place.topics())
     await place.answer()
@@ -204,7 +204,7 @@ async def test_a_workspace_may_lose_its_flows_while_its_prompts_are_fetched(
     working = await place.work()
     await working.serves({"w/f": place.topics("f", "w")["request"]})
     with monkeypatch.context() as patch:
-        patch.setattr(trustgraph_client, "SECONDS_FOR_AN_ANSWER", 0.2)
+        patch.setattr(config_client, "SECONDS_FOR_AN_ANSWER", 0.2)
         config.mute.add("w")
         await config.put("w", say)
         await until(lambda: "prompts of workspace w" in working.worker.health.notes())

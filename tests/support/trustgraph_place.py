@@ -20,9 +20,11 @@ from tests.support.workers import Heard, Working
 from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.broker.topics import resolve
 from trustgraph_prompt.llm import Provider
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
+from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 
 def template(prompt: str, **settings: object) -> str:
@@ -90,15 +92,18 @@ class Place:
         def nobody(model: str | None) -> Provider:
             raise AssertionError("every flow has topics to ask")
 
+        processors = [
+            replace(processor, space=self.space, concurrency=concurrency) for processor in processors
+        ]
+        metrics = Metrics()
         working = AtWork(
             Service(
                 self.broker,
                 [],
                 Prompts(None, ()),
                 provider or nobody,
-                processors=[
-                    replace(processor, space=self.space, concurrency=concurrency) for processor in processors
-                ],
+                metrics=metrics,
+                origin=TrustGraph(processors, metrics),
                 drain_timeout=drain_timeout,
                 **settings,
             )

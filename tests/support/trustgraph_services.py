@@ -307,12 +307,12 @@ async def _flow_set(
         await answer(message)
         await consumer.acknowledge(message)
 
-    async def all() -> None:
+    async def each() -> None:
         async with asyncio.TaskGroup() as tasks:
             while message := await consumer.receive():
                 tasks.create_task(one(message))
 
-    flow_set = asyncio.create_task(all())
+    flow_set = asyncio.create_task(each())
     try:
         yield
     finally:

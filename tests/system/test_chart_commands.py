@@ -34,8 +34,8 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.cli.lazy_commands import LazyCommand
 from trustgraph_prompt.prompts import files
+from trustgraph_prompt.trustgraph.extractors import JOBS
 from trustgraph_prompt.worker import flow_file
-from trustgraph_prompt.worker.config.trustgraph_extractors import JOBS
 from trustgraph_prompt.worker.flow import Flow
 
 pytestmark = pytest.mark.xdist_group("chart")  # one process renders each once

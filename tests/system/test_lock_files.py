@@ -84,11 +84,11 @@ def test_all_that_the_image_needs_has_a_wheel(name: str, platform: str) -> None:
     wheels: dict[str, list[tuple[str, bool]]] = {}
     for line in WHEELS.read_text().splitlines():
         if line.startswith(platform):
-            _, file, hash = line.split()
+            _, file, sha = line.split()
             project, of_version, _, tags = parse_wheel_filename(file)
             fitting = any(fits(tag.platform, machine) for tag in tags)
-            wheels.setdefault(f"{project}=={of_version}", []).append((hash, fitting))
+            wheels.setdefault(f"{project}=={of_version}", []).append((sha, fitting))
     for requirement, hashes in locked(name):
         if requirement.marker is None or requirement.marker.evaluate(environment):
             found = wheels.get(f"{canonicalize_name(requirement.name)}{requirement.specifier}", [])
-            assert any(hash in hashes and fitting for hash, fitting in found), (requirement, platform, found)
+            assert any(sha in hashes and fitting for sha, fitting in found), (requirement, platform, found)

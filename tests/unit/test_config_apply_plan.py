@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from trustgraph_prompt.worker.config import apply_plan
-from trustgraph_prompt.worker.config.apply_plan import ABSENT, Plan, Record, plan
+from trustgraph_prompt.worker.config.apply_plan import ABSENT, Proposal, Record, plan
 
 A, B, C = '"a"', '"b"', '"c"'
 DELETED = "another client deleted it since it was last applied"
@@ -31,7 +31,7 @@ def plan_of(
     theirs: Applied = None,
     *,
     force: bool = False,
-) -> Plan:
+) -> Proposal:
     """The plan for one entry, `k`; '' is no entry."""
     records: dict[str, Record] = {}
     if applied is not None:
@@ -74,7 +74,7 @@ TABLE: dict[str, tuple[tuple[str, Applied, str], str, str, Applied]] = {
 }
 
 
-def applied_after(plan: Plan, before: Applied) -> Applied:
+def applied_after(plan: Proposal, before: Applied) -> Applied:
     if plan.after is None:
         return None if before is None else states(*before)
     return tuple(plan.after["k"]) if "k" in plan.after else None
@@ -135,7 +135,7 @@ def test_an_entry_with_two_owners(
     assert applied_after(forced, ours) == (states(wanted) if wanted else None)
 
 
-def stopped_after(steps: int, planned: Plan, record: Record) -> tuple[dict[str, bytes], Record]:
+def stopped_after(steps: int, planned: Proposal, record: Record) -> tuple[dict[str, bytes], Record]:
     """The topic and the record when the first `steps` messages of a plan are published."""
     there = dict(planned.present)
     messages = [planned.before, *planned.changes.items(), planned.after]

@@ -112,7 +112,7 @@ def test_a_reference_that_leads_back_to_itself_is_refused(schema: Any) -> None:
 @pytest.mark.parametrize("ring", ["y", "yz", "yzw"])
 def test_a_ring_of_definitions_that_nothing_uses_is_passed_by(keyword: str, ring: str) -> None:
     after = dict(zip(ring, ring[1:] + ring[0], strict=True))
-    rings = {name: {"allOf": [{"$ref": f"#/$defs/{next}"}]} for name, next in after.items()}
+    rings = {name: {"allOf": [{"$ref": f"#/$defs/{following}"}]} for name, following in after.items()}
     into = {keyword: [{"$ref": "#/$defs/y"}, {"allOf": [{"$ref": "#/$defs/y"}]}]}
     contract = Contract.from_schema({"type": "object", "$defs": {**rings, "x": into}}, coerce=True)
     assert contract.accepts({})

@@ -10,7 +10,7 @@ import pytest
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.language.format import format
 from trustgraph_prompt.prompts.definition import PromptDefinition
-from trustgraph_prompt.prompts.prompt_file import compile
+from trustgraph_prompt.prompts.prompt_file import compile_file
 from trustgraph_prompt.prompts.prompt_set import PromptSet
 
 SCHEMA = {
@@ -104,12 +104,12 @@ prompt volcanoes expecting Volcano[] as jsonl:
 
 
 def test_the_clause_of_a_prompt_file_becomes_that_of_its_entry_and_survives_formatting() -> None:
-    compiled = compile(SOURCE, "volcanoes.prompt")
+    compiled = compile_file(SOURCE, "volcanoes.prompt")
     entry = compiled.entries["template.volcanoes"]
     assert entry["match"] == {"name": {"fuzzy": 0.8}, "height": "exact"}
 
     formatted = format(SOURCE)
-    assert compile(formatted, "volcanoes.prompt").entries == compiled.entries
+    assert compile_file(formatted, "volcanoes.prompt").entries == compiled.entries
     assert format(formatted) == formatted
 
     pushed = PromptSet.build({"template.volcanoes": json.dumps(entry)})
@@ -118,6 +118,6 @@ def test_the_clause_of_a_prompt_file_becomes_that_of_its_entry_and_survives_form
 
 def test_an_error_in_a_prompt_file_has_its_line_and_column() -> None:
     with pytest.raises(ConfigError) as error:
-        compile(SOURCE.replace('height: "exact"', 'hight: "exact"'), "volcanoes.prompt")
+        compile_file(SOURCE.replace('height: "exact"', 'hight: "exact"'), "volcanoes.prompt")
     assert str(error.value).startswith("volcanoes.prompt:7:")
     assert "did you mean 'height'?" in str(error.value)

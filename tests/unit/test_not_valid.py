@@ -20,12 +20,12 @@ NEITHER = "it begins with neither http:// nor https://"
 
 GIVEN: dict[str, tuple[Callable[[], object], str]] = {
     "a temperature in words": (
-        lambda: flow_file.temperature("hot", "f.yaml"),
+        lambda: flow_file.temperature("hot"),
         "the temperature is not valid: it is not a number (found 'hot', expected a number from 0 to 100)",
     ),
-    "a temperature below zero": (lambda: flow_file.temperature(-1, "f"), "it is below 0"),
-    "a temperature of a furnace": (lambda: flow_file.temperature("1e400", "f"), "it is above 100"),
-    "a temperature of nothing": (lambda: flow_file.temperature("nan", "f"), "it is not a number"),
+    "a temperature below zero": (lambda: flow_file.temperature(-1), "it is below 0"),
+    "a temperature of a furnace": (lambda: flow_file.temperature("1e400"), "it is above 100"),
+    "a temperature of nothing": (lambda: flow_file.temperature("nan"), "it is not a number"),
     "a base URL without http": (
         lambda: OpenAIProvider("localhost:99", "m"),
         f"the base URL is not valid: {NEITHER} (found 'localhost:99', expected http://host:port/v1",

@@ -355,7 +355,7 @@ def test_a_datatype_is_described_by_its_iri_and_a_choice_of_domains_not_at_all()
 
 
 @pytest.mark.parametrize(
-    ("range", "iris"),
+    ("datatype", "iris"),
     [
         ("xsd:int", ["http://www.w3.org/2001/XMLSchema#int"]),
         ("rdf:langString", ["http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"]),
@@ -364,8 +364,8 @@ def test_a_datatype_is_described_by_its_iri_and_a_choice_of_domains_not_at_all()
         ("mass", []),
     ],
 )
-def test_a_datatype_without_a_known_iri_is_not_described(range: str, iris: list[str]) -> None:
-    known = ontology({"datatypeProperties": {"p": {"rdfs:range": range}}})
+def test_a_datatype_without_a_known_iri_is_not_described(datatype: str, iris: list[str]) -> None:
+    known = ontology({"datatypeProperties": {"p": {"rdfs:range": datatype}}})
     assert [each.object for each in description(known) if each.predicate == RANGE] == iris
 
 

@@ -12,7 +12,7 @@ from trustgraph_prompt.broker import Message
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.worker.config.history import CANARY, DELETE, FOUND, PUSH, ROLLBACK, Change
 from trustgraph_prompt.worker.config.source import DEFAULT_SYSTEM
-from trustgraph_prompt.worker.config.versions import History, version_of
+from trustgraph_prompt.worker.config.versions import EntryVersions, version_of
 
 A, B, C = entry("A {{ text }}"), entry("B {{ text }}"), entry("C {{ text }}")
 KEY, OTHER, SYSTEM = "template.say", "template.other", "system"
@@ -27,12 +27,12 @@ def message(data: bytes, published: float) -> Message:
     return Message(data, topic="", id="", published=published)
 
 
-def history(*records: tuple[Change, float], **present: tuple[str, float]) -> History:
+def history(*records: tuple[Change, float], **present: tuple[str, float]) -> EntryVersions:
     """The history of these records and entries, each with its time; `say` stands for `template.say`."""
     kept = {f"{each.key}@{each.push}": message(each.encode(), time) for each, time in records}
     keys = {"say": KEY, "other": OTHER, "system": SYSTEM}
     now = {keys[name]: message(text.encode(), time) for name, (text, time) in present.items()}
-    return History.of(kept, now, {})
+    return EntryVersions.of(kept, now, {})
 
 
 def test_changes_are_in_the_order_of_the_topic_whatever_the_clocks_of_their_authors_say() -> None:
@@ -58,7 +58,9 @@ def test_what_was_found_stands_at_its_time_with_the_version_of_that_time() -> No
 def test_a_new_prompt_replaces_nothing_where_workers_have_files_of_their_own() -> None:
     present = {KEY: message(A.encode(), 1), OTHER: message(B.encode(), 2)}
     new = change("1", B, OTHER)
-    found, pushed = History.of({f"{OTHER}@1": message(new.encode(), 2)}, present, {SYSTEM: BRIEF}).changes
+    found, pushed = EntryVersions.of(
+        {f"{OTHER}@1": message(new.encode(), 2)}, present, {SYSTEM: BRIEF}
+    ).changes
     assert (found.action, found.version) == (FOUND, version_of(KEY, A, BRIEF))
     assert (pushed.version, pushed.replaced) == (version_of(OTHER, B, BRIEF), None)
 

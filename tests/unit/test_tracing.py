@@ -230,7 +230,7 @@ class TestTheSpanOfACall:
         assert within == ["True", "True"]
 
     async def test_contents_are_there_only_where_they_are_asked_for(self) -> None:
-        quiet, open = Traces(), Traces(content=True)
+        quiet, showing = Traces(), Traces(content=True)
         call = Call(
             [
                 Message("system", "Be brief."),
@@ -239,11 +239,11 @@ class TestTheSpanOfACall:
                 Message("tool", "a stone", tool_call_id="1"),
             ]
         )
-        for traces in (quiet, open):
+        for traces in (quiet, showing):
             await drain(traces.tracing.provider(ScriptedProvider(lambda _: "Chalk.")), call)
 
         assert not [name for name in attributes(quiet.spans[0]) if "messages" in name]
-        told = attributes(open.spans[0])
+        told = attributes(showing.spans[0])
         assert json.loads(told["gen_ai.output.messages"]) == [
             {"role": "assistant", "parts": [{"type": "text", "content": "Chalk."}], "finish_reason": "stop"}
         ]

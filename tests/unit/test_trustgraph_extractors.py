@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from trustgraph_prompt.errors import ConfigError, FlowError
-from trustgraph_prompt.worker.config.trustgraph_extractors import JOBS, Extractor, extractors
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor, Values
+from trustgraph_prompt.trustgraph.extractors import JOBS, Extractor, extractors
+from trustgraph_prompt.trustgraph.flow_definitions import Processor, Values
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
 TOPICS = {

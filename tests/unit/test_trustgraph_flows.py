@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.errors import FlowError
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.worker.flow import TopicChoice
 
 TOPICS = {

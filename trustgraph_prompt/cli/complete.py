@@ -44,19 +44,22 @@ def command(
     """
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
+    from trustgraph_prompt.trustgraph.flow_definitions import CONCURRENCY, Processor
+    from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
     from trustgraph_prompt.worker import Prompts, Service, flow_file, process
-    from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
     from trustgraph_prompt.worker.telemetry.activity import Activity
+    from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
     options.check_trustgraph(flows, trustgraph=trustgraph)
 
     def provider(named: str | None) -> Provider:
         return options.provider(script, base_url, named or model, prefill, native_schema)
 
-    processors = []
+    metrics, origin = Metrics(), None
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
-        processors = [Processor(id, "text-completion", concurrency, asks_topics=False, space=space)]
+        replaced = Processor(id, "text-completion", concurrency, asks_topics=False, space=space)
+        origin = TrustGraph([replaced], metrics)
         provider(model or "each flow's")  # reject bad options before the worker starts
         served = []
     else:
@@ -77,7 +80,8 @@ def command(
         provider,
         Limits(concurrency, requests_per_minute, tokens_per_minute),
         config_topic=None,
-        processors=processors,
+        origin=origin,
+        metrics=metrics,
         drain_timeout=drain_timeout,
         activity=Activity(shows_content=show_content),
         ready_without_model=ready_without_model,

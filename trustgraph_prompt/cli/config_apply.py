@@ -14,7 +14,7 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.worker.config.apply_plan import Plan
+    from trustgraph_prompt.worker.config.apply_plan import Proposal
 
 EXAMPLE = "Example:  trustgraph-prompt config apply prompts/ --owner me --broker embedded:broker.db"
 
@@ -76,7 +76,7 @@ def command(
         error.add_note("nothing was published")
         raise
 
-    async def propose(read: apply.Read) -> Plan:
+    async def propose(read: apply.Read) -> Proposal:
         plan, ignored = await apply.propose(read, owner, wanted, topic=topic, force=force)
         if any(plan.changes.values()):
             after = {**plan.present, **plan.changes}
@@ -114,7 +114,7 @@ def _is_empty(path: Path) -> bool:
     return path.is_dir() and all(file.name.startswith(".") for file in path.iterdir())
 
 
-def _print(workspace: str, plan: Plan, *, dry_run: bool = False) -> None:
+def _print(workspace: str, plan: Proposal, *, dry_run: bool = False) -> None:
     published = [key for key, data in plan.changes.items() if data]
     deleted = [key for key, data in plan.changes.items() if not data]
     if published:

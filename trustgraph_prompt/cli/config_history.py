@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker.config.history import Change
-    from trustgraph_prompt.worker.config.versions import History, Text
+    from trustgraph_prompt.worker.config.versions import EntryVersions, Text
 
 VERSION = re.compile("[0-9a-f]+")
 PLAIN_KEY = re.compile("[a-z]+(-[a-z]+)*")
@@ -182,11 +182,11 @@ def look(
     *,
     trustgraph: bool = False,
     space: str = "tg",
-) -> History:
+) -> EntryVersions:
     """Read the history of a workspace; of TrustGraph's config service, the present entries."""
     from trustgraph_prompt.worker.config import versions
 
-    async def read(view: BrokerView) -> History:
+    async def read(view: BrokerView) -> EntryVersions:
         if trustgraph:
             return await _of_trustgraph(view.broker, workspace, space, templates)
         return await versions.read(view.messages, workspace, files(templates), topic=topic)
@@ -196,10 +196,10 @@ def look(
     return found
 
 
-async def _of_trustgraph(broker: Broker, workspace: str, space: str, templates: Path | None) -> History:
+async def _of_trustgraph(broker: Broker, workspace: str, space: str, templates: Path | None) -> EntryVersions:
     from trustgraph_prompt.broker import Message
-    from trustgraph_prompt.worker.config.trustgraph_client import ConfigClient
-    from trustgraph_prompt.worker.config.versions import History
+    from trustgraph_prompt.trustgraph.config_client import ConfigClient
+    from trustgraph_prompt.worker.config.versions import EntryVersions
 
     client = ConfigClient(broker, space)
     try:
@@ -212,10 +212,10 @@ async def _of_trustgraph(broker: Broker, workspace: str, space: str, templates: 
         for key, value in values.items()
         if key == "system" or key.startswith("template.")
     }
-    return History.of({}, present, files(templates) or {})
+    return EntryVersions.of({}, present, files(templates) or {})
 
 
-def warn_of_skipped(found: History) -> None:
+def warn_of_skipped(found: EntryVersions) -> None:
     """Warn of records that are not valid."""
     if found.skipped:
         key, why = next(iter(found.skipped.items()))

@@ -18,7 +18,7 @@ from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.worker.config.versions import History, Text
+    from trustgraph_prompt.worker.config.versions import EntryVersions, Text
 
 EXAMPLE = "Example:  trustgraph-prompt config rollback extract-definitions -m 'it loses dates' --wait 10"
 
@@ -82,7 +82,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _check_another(found: History, key: str, text: Text) -> None:
+def _check_another(found: EntryVersions, key: str, text: Text) -> None:
     """Raise `ConfigError` if the text of an entry is what the config topic has."""
     if key not in found.present or not text.same_entry(now := found.text(key)):
         return

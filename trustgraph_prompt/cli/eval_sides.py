@@ -16,7 +16,7 @@ from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
-    from trustgraph_prompt.worker.config.versions import History
+    from trustgraph_prompt.worker.config.versions import EntryVersions
 
 _VERSION = re.compile("[0-9a-f]{4,64}")
 
@@ -72,7 +72,7 @@ class Side:
         return list({definition.id: definition for definition in found}.values())
 
     def against(
-        self, other: str, state: Path, broker: str, history: Callable[[], History]
+        self, other: str, state: Path, broker: str, history: Callable[[], EntryVersions]
     ) -> tuple[Side, Side]:
         """Return both sides: of the other, prompts of a path or a version, or the model, differ.
 
@@ -102,7 +102,7 @@ class Side:
         return self, replace(self, script=None, model=other)
 
     def _against_version(
-        self, version: str, state: Path, broker: str, history: Callable[[], History]
+        self, version: str, state: Path, broker: str, history: Callable[[], EntryVersions]
     ) -> tuple[Side, Side]:
         """A measured version keeps its system message; with one of the history both sides get the present."""
         from trustgraph_prompt.evaluation import measured_prompts

@@ -129,8 +129,8 @@ class RunOutputs:
     def _answered(self, plan: Plan) -> dict[str, str]:
         """The hashes of the documents of which all questions are answered, by file."""
         positions = self._positions
-        open = {job.document.file for job in plan.jobs if job.position not in positions}
-        return {each.file: each.sha256 for each in plan.documents if each.file not in open}
+        unanswered = {job.document.file for job in plan.jobs if job.position not in positions}
+        return {each.file: each.sha256 for each in plan.documents if each.file not in unanswered}
 
     def _earlier_texts(self, store: Path, hashes: Mapping[str, str]) -> dict[str, str]:
         """The hashes of the other texts that these files had when the store got them.
@@ -139,8 +139,8 @@ class RunOutputs:
         """
         known = {file: self.record.text_in(store, file) for file in hashes}
         before = {} if all(known.values()) else hashes_in(self.out)
-        earlier = {file: hash or before.get(file) for file, hash in known.items()}
-        return {file: hash for file, hash in earlier.items() if hash and hash != hashes[file]}
+        earlier = {file: digest or before.get(file) for file, digest in known.items()}
+        return {file: digest for file, digest in earlier.items() if digest and digest != hashes[file]}
 
     def _write_report(self, file: Path, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> None:
         from trustgraph_prompt.extraction.report import Report

@@ -23,7 +23,7 @@ _EXAMPLES, _MOST_LISTED, _LONGEST = 3, 10, 150  # pairs of each reason, open pai
 
 def command(
     store: options.StoreOption,
-    open: Annotated[
+    open: Annotated[  # noqa: A002 - the name of the option
         Path | None,
         typer.Option(
             "--open", metavar="FILE.csv", help="Write the pairs to this file, to decide what is open."

@@ -59,10 +59,12 @@ def command(
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
+    from trustgraph_prompt.trustgraph.extractors import extractors
+    from trustgraph_prompt.trustgraph.flow_definitions import CONCURRENCY, Processor
+    from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
     from trustgraph_prompt.worker import Prompts, Service, flow_file, process
-    from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
-    from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
     from trustgraph_prompt.worker.telemetry.activity import Activity
+    from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
     options.check_trustgraph(flows, trustgraph=trustgraph)
     options.check_extractors(extractor, trustgraph=trustgraph)
@@ -73,14 +75,17 @@ def command(
     if templates is None and not trustgraph:
         templates = package_data.templates()
     entries = files.load(templates) if templates else {}
-    processors: Sequence[Processor] = ()
+    metrics, origin = Metrics(), None
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         answered_here = script is not None or base_url is not None
         if answered_here:
             provider(None)  # reject bad options before the worker starts
         prompt_service = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
-        processors = extractors(extractor, prompt_service, into) if extractor else [prompt_service]
+        replaced: Sequence[Processor] = [prompt_service]
+        if extractor:
+            replaced = extractors(extractor, prompt_service, into)
+        origin = TrustGraph(replaced, metrics)
         served = []
     else:
         served = flow_file.load(flows or package_data.flows(), processor=id)
@@ -94,7 +99,8 @@ def command(
         Limits(concurrency, requests_per_minute, tokens_per_minute),
         cache=options.cache(cache),
         config_topic=topic,
-        processors=processors,
+        origin=origin,
+        metrics=metrics,
         drain_timeout=drain_timeout,
         activity=Activity(shows_content=show_content),
         ready_without_model=ready_without_model,

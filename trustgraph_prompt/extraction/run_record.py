@@ -66,8 +66,8 @@ class RunRecord:
 
     def note_texts(self, store: Path, hashes: Mapping[str, str]) -> None:
         """Record which texts of files were put into a store."""
-        changed = {file: hash for file, hash in hashes.items() if self.text_in(store, file) != hash}
-        self._note({self._key_of_text(store, file): {"sha256": hash} for file, hash in changed.items()})
+        changed = {file: digest for file, digest in hashes.items() if self.text_in(store, file) != digest}
+        self._note({self._key_of_text(store, file): {"sha256": digest} for file, digest in changed.items()})
 
     def _key(self, path: Path | str) -> str:
         relative = os.path.relpath(os.path.realpath(path), os.path.realpath(self._state.parent))

@@ -93,8 +93,8 @@ def _renamed(elements: Elements, ontology: Ontology) -> Iterator[Element]:
         return tuple(f"{ontology.id}:{id}" if id in ontology.classes else id for id in ids)
 
     for id, each in elements.items():
-        parents, domain, range = map(new, (each.parents, each.domain, each.range))
-        yield each._replace(id=f"{ontology.id}:{id}", parents=parents, domain=domain, range=range)
+        parents, domain, ranges = map(new, (each.parents, each.domain, each.range))
+        yield each._replace(id=f"{ontology.id}:{id}", parents=parents, domain=domain, range=ranges)
 
 
 class _Reader:
@@ -108,7 +108,7 @@ class _Reader:
 
     def element(self, section: str, id: str, entry: Mapping[str, Any]) -> Element:
         path = pointer((section, id))
-        parents, domain, range = (_list(entry, f"rdfs:{key}") for key in ("subClassOf", "domain", "range"))
+        parents, domain, ranges = (_list(entry, f"rdfs:{key}") for key in ("subClassOf", "domain", "range"))
         comments = _texts(entry, "rdfs:comment")
         return Element(
             id,
@@ -117,9 +117,9 @@ class _Reader:
             comment=comments[0] if comments else "",
             parents=self._known(parents, f"{path}/rdfs:subClassOf"),
             domain=self._constraint(domain, f"{path}/rdfs:domain"),
-            range=tuple(range)
+            range=tuple(ranges)
             if section == "datatypeProperties"
-            else self._constraint(range, f"{path}/rdfs:range"),
+            else self._constraint(ranges, f"{path}/rdfs:range"),
             entry=entry,
         )
 

@@ -102,9 +102,9 @@ def _file(path: Path) -> PromptFiles:
             PromptDefinition.from_entry(path.stem, document, where=str(path))
         key = SYSTEM_KEY if is_system else PREFIX + path.stem
         return PromptFiles({key: _json(document, path)}, places={key: SourceMap(str(path))})
-    from trustgraph_prompt.prompts.prompt_file import compile
+    from trustgraph_prompt.prompts.prompt_file import compile_file
 
-    compiled = compile(read_text(path, PromptError), str(path))
+    compiled = compile_file(read_text(path, PromptError), str(path))
     entries = {key: _json(entry, path) for key, entry in compiled.entries.items()}
     return PromptFiles(entries, compiled.examples, compiled.places)
 

@@ -62,7 +62,7 @@ class CompiledFile:
     examples: tuple[Example, ...]
 
 
-def compile(source: str, where: str) -> CompiledFile:
+def compile_file(source: str, where: str) -> CompiledFile:
     """Compile a text in the schema language; `where` is the name of its file.
 
     Raises `ConfigError` with file, line and column for the first error; its `others` are the remaining ones.
@@ -101,7 +101,7 @@ def definition_of(
     """Compile one prompt of a file; `where` is the name of the file.
 
     `types` are schemas by name, in addition to the language's own types, as in `parse`. `defaults` are values
-    of keys that the prompt does not set, unless it expects a text. Raises `ConfigError` as `compile`.
+    of keys that the prompt does not set, unless it expects a text. Raises `ConfigError` as `compile_file`.
     """
     declared = _Prompt(prompt, file, where, types=types, defaults=defaults)
     raise_first(list(declared.problems_of_clauses()))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from math import inf
 from time import time
 
 from trustgraph_prompt.broker import Broker, Message, Reader, topics
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError, RequestError, SubscriptionBusy
 from trustgraph_prompt.worker.canary.record import CANARY
+from trustgraph_prompt.worker.config.config_topic import messages
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
@@ -41,27 +43,20 @@ SECONDS_TO_END = 10.0
 """For what is being deleted when the worker ends; the broker may be away."""
 
 
+@dataclass(eq=False, repr=False)
 class AnswerRetention:
     """Looks after the answer topics of those flows that set `keep_answers`."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        producers: ProducerPool,
-        flows: Iterable[Flow],
-        config_topic: str | None,
-        *,
-        clock: Callable[[], float] = time,
-    ) -> None:
-        self._broker = broker
-        self._producers = producers
-        self._flows = [flow for flow in flows if flow.keep_answers and flow.outputs.answers]
-        self._canary_topic = config_topic and config_topic + CANARY
-        self._clock = clock
+    broker: Broker
+    producers: ProducerPool
+    flows: Iterable[Flow]
+    config_topic: str | None
+    clock: Callable[[], float] = time
 
     async def run(self) -> None:
         """Look at the topics until cancelled."""
-        await asyncio.gather(*map(self._look_after, self._flows))
+        kept = [flow for flow in self.flows if flow.keep_answers and flow.outputs.answers]
+        await asyncio.gather(*map(self._look_after, kept))
 
     async def _look_after(self, flow: Flow) -> None:
         await asyncio.sleep(random.uniform(0, LONGEST_START))
@@ -86,58 +81,47 @@ class AnswerRetention:
         topic, keep = flow.outputs.answers, flow.keep_answers
         assert topic
         assert keep
-        oldest = self._clock() - keep
-        async with self._reader(topic) as reader:
+        oldest = self.clock() - keep
+        async with opened(self.broker.reader(topic)) as reader:
             first = await _next(reader)
             if first is None or first.published > oldest - SLACK * keep:
                 return None
+        # Only the consumer of this topic, which holds no messages, may delete.
+        lock = topics.resolve(f"non-{topics.resolve(topic)}-keep-answers")
         try:
-            lock = await self._broker.consumer(_lock_topic(topic), "keep-answers", type="exclusive")
+            async with opened(self.broker.consumer(lock, "keep-answers", type="exclusive")):
+                await self.broker.compact(topic)
+                before = min(oldest, await self._canaries_began(flow.workspace))
+                async with opened(self.broker.reader(topic)) as reader:
+                    send = partial(self.producers.send, topic)
+                    return await _OldRecords(reader, send, flow.name, before).delete()
         except SubscriptionBusy:
             return None
-        try:
-            await self._broker.compact(topic)
-            before = min(oldest, await self._canaries_began(flow.workspace))
-            async with self._reader(topic) as reader:
-                return await _OldRecords(reader, flow.name, before).delete(
-                    partial(self._producers.send, topic)
-                )
-        finally:
-            await lock.close()
-
-    @asynccontextmanager
-    async def _reader(self, topic: str) -> AsyncIterator[Reader]:
-        reader = await self._broker.reader(topic)
-        try:
-            yield reader
-        finally:
-            await reader.close()
 
     async def _canaries_began(self, workspace: str) -> float:
         """When the first of the running canaries began, whose answers are compared from then on."""
-        if self._canary_topic is None:
+        if self.config_topic is None:
             return inf
-        table = await self._broker.table(self._canary_topic)
-        await table.close()
-        began = (m.published for key, m in table.entries.items() if key.partition("/")[0] == workspace)
-        return min(began, default=inf)
+        canaries = await messages(self.broker, workspace, topic=self.config_topic + CANARY)
+        return min((canary.published for canary in canaries.values()), default=inf)
 
 
+@dataclass(eq=False, repr=False)
 class _OldRecords:
     """The keys whose last record, as far as the topic was read, is an old one of the flow."""
 
-    def __init__(self, reader: Reader, flow: str, before: float) -> None:
-        self._reader = reader
-        self._flow = flow
-        self._before = before
-        self._keys: set[str] = set()
+    reader: Reader
+    send: Callable[..., Awaitable[None]]
+    flow: str
+    before: float
+    keys: set[str] = field(default_factory=set)
 
-    async def delete(self, send: Callable[..., Awaitable[None]]) -> int:
+    async def delete(self) -> int:
         """Delete them, once the topic was read to its end. Returns how many."""
         await self._read_on()
         count = 0
-        while keys := list(islice(self._keys, AT_ONCE)):
-            deleting = asyncio.create_task(self._delete(keys, send))
+        while keys := list(islice(self.keys, AT_ONCE)):
+            deleting = asyncio.create_task(self._delete(keys))
             try:
                 count += await asyncio.shield(deleting)
             except asyncio.CancelledError:
@@ -146,32 +130,32 @@ class _OldRecords:
             finally:
                 deleting.cancel()
         if count:
-            log.info("deleted %d answer records of flow %s", count, self._flow)
+            log.info("deleted %d answer records of flow %s", count, self.flow)
         return count
 
-    async def _delete(self, keys: Iterable[str], send: Callable[..., Awaitable[None]]) -> int:
+    async def _delete(self, keys: Iterable[str]) -> int:
         """Delete some keys; publishes again the records that come meanwhile, also if a deletion fails."""
         await self._read_on()  # a new record may have come
-        keys = self._keys.intersection(keys)
-        results = await asyncio.gather(*(send(b"", key=key) for key in keys), return_exceptions=True)
+        keys = self.keys.intersection(keys)
+        results = await asyncio.gather(*(self.send(b"", key=key) for key in keys), return_exceptions=True)
         overtaken = await self._read_on(keys)
         for record in overtaken:
-            await send(record.data, key=record.key, properties=record.properties)
+            await self.send(record.data, key=record.key, properties=record.properties)
         for error in filter(None, results):
             raise error
-        self._keys -= keys
+        self.keys -= keys
         return len(keys) - len(overtaken)
 
     async def _read_on(self, deleted: Collection[str] = ()) -> Collection[Message]:
         """Read to the end of the topic; returns new records of `deleted` keys that the deletions overtook."""
         new: dict[str, Message] = {}
         overtaken: dict[str, Message] = {}
-        while message := await _next(self._reader):
+        while message := await _next(self.reader):
             if (key := message.key) is None:
                 continue
-            self._keys.discard(key)
-            if self._is_old(message) and len(self._keys) < MAX_OLD:
-                self._keys.add(key)
+            self.keys.discard(key)
+            if self._is_old(message) and len(self.keys) < MAX_OLD:
+                self.keys.add(key)
             if key in deleted and message.data:
                 new[key] = message
                 overtaken.pop(key, None)
@@ -180,10 +164,10 @@ class _OldRecords:
         return overtaken.values()
 
     def _is_old(self, message: Message) -> bool:
-        if message.published >= self._before or not message.data:
+        if message.published >= self.before or not message.data:
             return False
         try:
-            return Answer.decode(message.data).flow == self._flow
+            return Answer.decode(message.data).flow == self.flow
         except RequestError:
             return False
 
@@ -191,8 +175,3 @@ class _OldRecords:
 async def _next(reader: Reader) -> Message | None:
     """The next message, None at the end of the topic."""
     return await reader.receive() if await reader.behind() else None
-
-
-def _lock_topic(topic: str) -> str:
-    """The topic whose only consumer deletes; it holds no messages."""
-    return topics.resolve(f"non-{topics.resolve(topic)}-keep-answers")

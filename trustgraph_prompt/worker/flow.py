@@ -62,8 +62,19 @@ class Outputs:
     @property
     def topics(self) -> frozenset[str]:
         """All topics that the flow publishes to."""
-        single = (self.answers, self.response, self.triples, self.entity_contexts, self.rows)
-        return frozenset(filter(None, (*single, *self.objects.values())))
+        return frozenset(filter(None, self.by_path.values()))
+
+    @property
+    def by_path(self) -> dict[str, str | None]:
+        """The topics by their path in a flow file."""
+        return {
+            "/outputs/answers": self.answers,
+            "/outputs/response": self.response,
+            "/outputs/triples": self.triples,
+            "/outputs/entity-contexts": self.entity_contexts,
+            "/outputs/rows": self.rows,
+            **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in self.objects.items()},
+        }
 
     @property
     def response_stays(self) -> bool:

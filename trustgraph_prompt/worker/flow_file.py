@@ -34,6 +34,10 @@ from trustgraph_prompt.worker.flow import (
 OF_CHUNKS = ("triples", "entity-contexts", "rows")
 """The outputs that only a chunk can have."""
 
+_OUTPUTS_OF_CHUNKS = tuple(f"/outputs/{key}" for key in OF_CHUNKS)
+
+COMPLETION = "text-completion"
+
 OF_ANSWERS = ("terms", "unusable", "allow-parameters", "keep-answers")
 """Keys that do not apply to text completions."""
 
@@ -78,68 +82,73 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     The path of an ontology is relative to the file `where`.
     """
     check(document, schema(), where, FlowError)
-    _check_together(document, where)
-    name, workspace = document["name"], document.get("workspace", "default")
-    source, outputs, parameters = document["input"], document["outputs"], document.get("parameters", {})
-    kind = source.get("kind", "prompt-request")
-    limits = {"work-seconds": WORK_SECONDS, **document.get("budget", {})}
-    _check_kind(document, kind, where)
-    objects = outputs.get("objects", {})
-    by_type = {"": objects} if isinstance(objects, str) else dict(objects.get("by-type", {}))
-    if isinstance(objects, dict) and "default" in objects:
-        by_type[""] = objects["default"]
     try:
-        input_topic = topics.resolve(source["topic"])
-        answers = f"persistent://{topics.namespace_of(input_topic)}/{name}-answers"
-        flow = Flow(
-            name=name,
-            workspace=workspace,
-            input=Input(
-                topic=input_topic,
-                subscription=source.get("subscription", f"{processor}--{workspace}--{name}--request"),
-                kind=kind,
-                buffer=source.get("buffer", 1000),
-            ),
-            outputs=Outputs(
-                answers=None
-                if kind == "text-completion"
-                else topics.resolve(outputs.get("answers", answers)),
-                response=_optional_topic(outputs, "response"),
-                objects={value: topics.resolve(topic) for value, topic in by_type.items()},
-                triples=_optional_topic(outputs, "triples"),
-                entity_contexts=_optional_topic(outputs, "entity-contexts"),
-                rows=_optional_topic(outputs, "rows"),
-            ),
-            prompt=document.get("prompt"),
-            terms=document.get("terms", {}),
-            ontology=_ontology(document.get("ontology"), where),
-            graph=GraphOptions(**_with_underscores(document.get("graph", {}))),
-            tables=_tables(document, where),
-            concurrency=document.get("concurrency", 8),
-            deliveries=document.get("deliveries", 5),
-            crashes=document.get("crashes", 3),
-            unusable=document.get("unusable", "dead-letter"),
-            budget=Budget(**_with_underscores(limits)),
-            price=Price(**document["price"]) if "price" in document else None,
-            provider=_provider(document.get("provider")),
-            model=parameters.get("model"),
-            temperature=temperature(parameters.get("temperature"), where),
-            extras=document.get("extras", {}),
-            allow_parameters=frozenset(document.get("allow-parameters", ())),
-            keep_answers=_seconds(document.get("keep-answers")),
-        )
+        _check_kind(document)
+        _check_together(document)
+        flow = _flow(document, Path(where).parent, processor)
+        _check_topics(flow)
     except TopicInvalid as error:
         raise FlowError(str(error), where=where) from None
-    if flow.budget.money is not None and flow.price is None:
-        raise FlowError(
-            "cost cannot be computed without a price",
-            where=where,
-            path="/budget/money",
-            found=flow.budget.money,
-            expected="a `price` beside the budget",
-        )
-    _check_topics(flow, where)
+    except FlowError as error:
+        raise error.at(where) from None
     return flow
+
+
+def invalid(path: str, wrong: str, found: object = None, expected: str | None = None) -> FlowError:
+    """What is wrong at a JSON Pointer into a flow; who reads the file adds its name."""
+    return FlowError(wrong, path=path, found=found, expected=expected)
+
+
+_AS_THEY_ARE = ("workspace", "prompt", "terms", "concurrency", "deliveries", "crashes", "unusable", "extras")
+"""Keys that are fields of a flow, with the same defaults."""
+
+
+def _flow(document: Mapping[str, Any], folder: Path, processor: str) -> Flow:
+    """Make the flow of a document that is as the schema says; `folder` is that of its file."""
+    name, workspace = document["name"], document.get("workspace", "default")
+    source, parameters = document["input"], document.get("parameters", {})
+    input = Input(
+        topics.resolve(source["topic"]),
+        source.get("subscription", f"{processor}--{workspace}--{name}--request"),
+        **{key: source[key] for key in ("kind", "buffer") if key in source},
+    )
+    answers = f"persistent://{topics.namespace_of(input.topic)}/{name}-answers"
+    flow = Flow(
+        name=name,
+        input=input,
+        outputs=_topics_of_outputs(document["outputs"], None if input.kind == COMPLETION else answers),
+        ontology=_ontology(folder, document["ontology"]) if "ontology" in document else None,
+        graph=GraphOptions(**_with_underscores(document.get("graph", {}))),
+        tables=_tables(document),
+        budget=Budget(**{"work_seconds": WORK_SECONDS} | _with_underscores(document.get("budget", {}))),
+        price=Price(**document["price"]) if "price" in document else None,
+        provider=_provider(document["provider"]) if "provider" in document else None,
+        model=parameters.get("model"),
+        temperature=temperature(parameters.get("temperature")),
+        allow_parameters=frozenset(document.get("allow-parameters", ())),
+        keep_answers=_seconds(document.get("keep-answers")),
+        **{key: document[key] for key in _AS_THEY_ARE if key in document},
+    )
+    if flow.budget.money is not None and flow.price is None:
+        wrong = "cost cannot be computed without a price"
+        raise invalid("/budget/money", wrong, flow.budget.money, "a `price` beside the budget")
+    return flow
+
+
+def _topics_of_outputs(outputs: Mapping[str, Any], answers: str | None) -> Outputs:
+    """The outputs with the full names of their topics; `answers` is the topic of records by default."""
+    objects = outputs.get("objects", {})
+    if isinstance(objects, str):
+        objects = {"default": objects}
+    by_type = dict(objects.get("by-type", {}))
+    if "default" in objects:
+        by_type[""] = objects["default"]
+    single = {"answers": answers, **outputs}
+    single.pop("objects", None)
+    return Outputs(
+        objects={value: topics.resolve(topic) for value, topic in by_type.items()},
+        **_with_underscores({key: topic and topics.resolve(topic) for key, topic in single.items()}),
+    )
 
 
 def _seconds(duration: str | None) -> float | None:
@@ -151,17 +160,13 @@ def _with_underscores(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name.replace("-", "_"): value for name, value in options.items()}
 
 
-def _check_kind(document: Any, kind: str, where: str) -> None:
-    outputs = document["outputs"]
+def _check_kind(document: Any) -> None:
+    """Refuse what does not apply to the kind of messages."""
+    kind, outputs = document["input"].get("kind", "prompt-request"), document["outputs"]
     if kind != "chunk" and "response" not in outputs:
-        raise FlowError(
-            "the response topic is missing",
-            where=where,
-            path="/outputs",
-            found=outputs,
-            expected="`response` for requests of this kind",
-        )
-    if kind == "text-completion":
+        expected = "`response` for requests of this kind"
+        raise invalid("/outputs", "the response topic is missing", outputs, expected)
+    if kind == COMPLETION:
         foreign = [f"/outputs/{key}" for key in outputs if key != "response"]
         foreign += [f"/{key}" for key in OF_ANSWERS if key in document]
     else:
@@ -170,60 +175,48 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         foreign += [f"/outputs/{key}" for key in OF_CHUNKS if key in outputs]
         foreign += [f"/{key}" for key in ("graph", "ontology", "tables") if key in document]
     if foreign:
-        raise FlowError(f"does not apply to messages of the kind {kind}", where=where, path=foreign[0])
+        raise invalid(foreign[0], f"does not apply to messages of the kind {kind}")
 
 
-def _check_together(document: Any, where: str) -> None:
+_USELESS = (
+    ("/ontology", "tables"),
+    ("/outputs/triples", "tables"),
+    ("/outputs/entity-contexts", "tables"),
+    ("/graph/base", "ontology"),
+)
+"""Keys that have no effect beside another."""
+
+
+def _check_together(document: Any) -> None:
     """Refuse what another key makes useless."""
-    graph, outputs = document.get("graph", {}), document["outputs"]
-    useless = {
-        "/ontology": "tables" in document and "ontology" in document,
-        "/outputs/triples": "tables" in document and "triples" in outputs,
-        "/outputs/entity-contexts": "tables" in document and "entity-contexts" in outputs,
-        "/graph/base": "ontology" in document and "base" in graph,
-    }
-    for path, is_useless in useless.items():
-        if is_useless:
-            beside = "tables" if "tables" in document else "ontology"
-            raise FlowError(f"has no effect beside `{beside}`", where=where, path=path)
+    for path, beside in _USELESS:
+        *inside, key = path.split("/")[1:]
+        place = document.get(inside[0], {}) if inside else document
+        if beside in document and key in place:
+            raise invalid(path, f"has no effect beside `{beside}`")
 
 
-def _optional_topic(outputs: Mapping[str, str], key: str) -> str | None:
-    return topics.resolve(outputs[key]) if key in outputs else None
-
-
-def _tables(document: Any, where: str) -> dict[str, Table]:
+def _tables(document: Any) -> dict[str, Table]:
     tables, outputs = document.get("tables", {}), document["outputs"]
     if tables and "rows" not in outputs:
-        raise FlowError(
-            "the topic for the rows of the tables is missing",
-            where=where,
-            path="/outputs",
-            found=", ".join(outputs) or "no keys",
-            expected="`rows`, a topic",
-        )
+        wrong, found = "the topic for the rows of the tables is missing", ", ".join(outputs) or "no keys"
+        raise invalid("/outputs", wrong, found, "`rows`, a topic")
     if "rows" in outputs and not tables:
-        raise FlowError(
-            "there are no tables that rows could be of",
-            where=where,
-            path="/outputs/rows",
-            found=outputs["rows"],
-            expected="`tables` beside `outputs`: the fields of each table",
-        )
-    return {key: _table(key, definition, where) for key, definition in tables.items()}
+        wrong = "there are no tables that rows could be of"
+        expected = "`tables` beside `outputs`: the fields of each table"
+        raise invalid("/outputs/rows", wrong, outputs["rows"], expected)
+    return {key: _table(key, definition) for key, definition in tables.items()}
 
 
-def _table(key: str, definition: Any, where: str) -> Table:
+def _table(key: str, definition: Any) -> Table:
     try:
-        return Table.of(key, definition, where, FlowError)
+        return Table.of(key, definition, "", FlowError)
     except FlowError as error:
-        raise error.at(where, pointer(("tables", key))) from None
+        raise error.at("", pointer(("tables", key))) from None
 
 
-def _ontology(file: str | None, where: str) -> OntologyIndex | None:
-    if file is None:
-        return None
-    path = Path(where).parent / file
+def _ontology(folder: Path, file: str) -> OntologyIndex:
+    path = folder / file
     ontology = parse_ontology(path, read_text(path, FlowError))
     if not ontology.classes:
         raise FlowError("the ontology has no class", where=str(path), path="/classes")
@@ -237,26 +230,16 @@ def index_of(ontology: Ontology, where: str) -> OntologyIndex:
     return OntologyIndex(ontology)
 
 
-def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
-    if choice is None:
-        return None
-    thinking = (choice["thinking"][0], choice["thinking"][1]) if "thinking" in choice else None
-    if "request" in choice:
-        request, response = topics.resolve(choice["request"]), topics.resolve(choice["response"])
-        seconds = choice.get("timeout", 600.0)
-        return TopicChoice(request, response, choice.get("model"), seconds, thinking=thinking)
-    return ProviderChoice(
-        choice["base-url"],
-        choice["model"],
-        choice.get("key-env"),
-        prefill=choice.get("prefill"),
-        native_schema=choice.get("native-schema"),
-        images=choice.get("images"),
-        thinking=thinking,
-    )
+def _provider(choice: Mapping[str, Any]) -> ProviderChoice | TopicChoice:
+    options = _with_underscores(choice)
+    if "thinking" in options:
+        options["thinking"] = tuple(options["thinking"])
+    if "request" not in options:
+        return ProviderChoice(**options)
+    return TopicChoice(**options | {key: topics.resolve(options[key]) for key in ("request", "response")})
 
 
-def temperature(value: object, where: str) -> float | None:
+def temperature(value: object) -> float | None:
     """Parse a temperature, a number or (from TrustGraph) a string; None if empty. Raises `FlowError`."""
     if value is None or value == "":
         return None
@@ -266,90 +249,49 @@ def temperature(value: object, where: str) -> float | None:
             number = float(str(value))
     if 0 <= number <= MAX_TEMPERATURE:
         return number
-    if isnan(number):
-        wrong = "it is not a number"
-    else:
-        wrong = "it is below 0" if number < 0 else f"it is above {MAX_TEMPERATURE}"
-    raise FlowError(
-        f"the temperature is not valid: {wrong}",
-        where=where,
-        path="/parameters/temperature",
-        found=value,
-        expected=f"a number from 0 to {MAX_TEMPERATURE}",
-    )
+    wrong = "it is below 0" if number < 0 else f"it is above {MAX_TEMPERATURE}"
+    wrong = f"the temperature is not valid: {'it is not a number' if isnan(number) else wrong}"
+    raise invalid("/parameters/temperature", wrong, value, f"a number from 0 to {MAX_TEMPERATURE}")
 
 
-def _check_topics(flow: Flow, where: str) -> None:
-    _check_graph(flow, where)
+def _check_topics(flow: Flow) -> None:
+    outputs = flow.outputs.by_path
+    # Each topic of a graph, and each that is asked, has messages of one type only.
+    taken = {path: topic for path, topic in outputs.items() if path not in _OUTPUTS_OF_CHUNKS}
+    for path in _OUTPUTS_OF_CHUNKS:
+        check_distinct(outputs[path], path, taken)
     if isinstance(flow.provider, TopicChoice):
-        _check_provider(flow, flow.provider, where)
-    for path, topic in _outputs(flow).items():
+        _check_provider(flow, flow.provider)
+    for path, topic in outputs.items():
         if topic == flow.input.topic:
-            raise FlowError(
-                "the flow would receive its own output as requests",
-                where=where,
-                path=path,
-                found=topic,
-                expected="another topic than /input/topic",
-            )
+            wrong = "the flow would receive its own output as requests"
+            raise invalid(path, wrong, topic, "another topic than /input/topic")
         if topic is not None and path != "/outputs/response" and not topics.is_persistent(topic):
-            raise FlowError(
-                "outputs must be durable before a request is acknowledged",
-                where=where,
-                path=path,
-                found=topic,
-                expected="a persistent topic",
-            )
+            wrong = "outputs must be durable before a request is acknowledged"
+            raise invalid(path, wrong, topic, "a persistent topic")
 
 
-def _check_graph(flow: Flow, where: str) -> None:
-    """Each topic of a graph has messages of one type only."""
-    topics = _outputs(flow)
-    graph = {path: topics.pop(path) for path in [f"/outputs/{key}" for key in OF_CHUNKS]}
-    for path, topic in graph.items():
-        if topic is not None:
-            check_distinct(topic, path, topics, where, found=topic)
-            topics[path] = topic
-
-
-def _check_provider(flow: Flow, provider: TopicChoice, where: str) -> None:
+def _check_provider(flow: Flow, provider: TopicChoice) -> None:
     if flow.model is not None:
-        raise FlowError(
-            "the provider is a worker with a model of its own",
-            where=where,
-            path="/parameters/model",
-            found=flow.model,
-            expected="none, or its name in /provider/model",
-        )
-    taken = {"/input/topic": flow.input.topic, **_outputs(flow)}
-    for path, topic in (("/provider/request", provider.request), ("/provider/response", provider.response)):
-        check_distinct(topic, path, taken, where, found=topic)
-        taken[path] = topic
+        wrong = "the provider is a worker with a model of its own"
+        raise invalid("/parameters/model", wrong, flow.model, "none, or its name in /provider/model")
+    taken = {"/input/topic": flow.input.topic, **flow.outputs.by_path}
+    check_distinct(provider.request, "/provider/request", taken)
+    check_distinct(provider.response, "/provider/response", taken)
 
 
-def check_distinct(topic: str, path: str, taken: Mapping[str, str | None], where: str, *, found: str) -> None:
-    """Check that a topic, found as `found` at `path`, is not among those taken. Raises `FlowError`."""
-    for other, used in taken.items():
-        if topic == used:
-            raise FlowError(
-                "two topics of the flow are the same",
-                where=where,
-                path=path,
-                found=found,
-                expected=f"another topic than {other}",
-            )
+def check_distinct(
+    topic: str | None, path: str, taken: dict[str, str | None], *, found: str | None = None
+) -> None:
+    """Add a topic to those that are taken, by path. Raises `FlowError` if it is taken; None never is.
 
-
-def _outputs(flow: Flow) -> dict[str, str | None]:
-    """The topics of the outputs, by their path in the file."""
-    return {
-        "/outputs/answers": flow.outputs.answers,
-        "/outputs/response": flow.outputs.response,
-        "/outputs/triples": flow.outputs.triples,
-        "/outputs/entity-contexts": flow.outputs.entity_contexts,
-        "/outputs/rows": flow.outputs.rows,
-        **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
-    }
+    `found` is how the topic is written at `path`, if that is not its full name.
+    """
+    other = next((other for other, used in taken.items() if topic is not None and topic == used), None)
+    if other is not None:
+        wrong = "two topics of the flow are the same"
+        raise invalid(path, wrong, found or topic, f"another topic than {other}")
+    taken[path] = topic
 
 
 @cache

@@ -21,8 +21,7 @@ from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.llm.parameters import FlowParameters
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC
-from trustgraph_prompt.worker.config.source import Prompts
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
+from trustgraph_prompt.worker.config.source import FlowOrigin, Prompts
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.providers import Providers
 from trustgraph_prompt.worker.retry_broker import retry_until_stopped
@@ -32,7 +31,6 @@ from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
 from trustgraph_prompt.worker.telemetry.health import Health, reason_since
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing
-from trustgraph_prompt.worker.telemetry.trustgraph_metrics import TrustGraphMetrics
 from trustgraph_prompt.worker.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -50,7 +48,7 @@ class Service:
     `broker` is a URL or a connected broker. `connect` is called with a URL until the broker answers; that
     broker is closed at the end, as are providers and cache. A connected broker stays open. `provider(model)`
     is the provider of flows that choose none; `model` is that of the flow, or None. `flows` is empty
-    with `processors`, whose flows come from TrustGraph's config service. Requests in progress when `stop` is
+    with an `origin`, from which they come instead. Requests in progress when `stop` is
     called may take another `drain_timeout` seconds. With `ready_without_model`, an unavailable model that
     blocks whole flows does not affect readiness. Prompts may set `allow_parameters` in all flows.
 
@@ -64,7 +62,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     cache: Cache | None = None
     config_topic: str | None = TOPIC
-    processors: Sequence[Processor] = ()
+    origin: FlowOrigin | None = None
     drain_timeout: float = 30.0
     ready_without_model: bool = False
     allow_parameters: Sequence[str] = ()
@@ -72,17 +70,13 @@ class Service:
     activity: Activity = field(default_factory=Activity)
     tracing: Tracing = field(default_factory=Tracing)
     connect: Callable[[str], Awaitable[Broker]] = connect
+    metrics: Metrics = field(default_factory=Metrics)
     health: Health = field(default_factory=Health, init=False)
-    metrics: Metrics = field(default_factory=Metrics, init=False)
     stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     worker: Worker = field(init=False)
 
     def __post_init__(self) -> None:
         self.metrics.calls.watch(self.limits)
-        self._trustgraph_metrics: TrustGraphMetrics | None = None
-        if self.processors:
-            facts = {processor.id: processor.facts for processor in self.processors}
-            self._trustgraph_metrics = TrustGraphMetrics(facts, self.metrics.registry)
         self.circuits.changed = self._show_model
         self._callers = CallerPool()
         place = address(self.broker) if isinstance(self.broker, str) else ""
@@ -106,8 +100,8 @@ class Service:
             if broker is None:
                 return
             broker = self.tracing.broker(broker)
-            if self._trustgraph_metrics:
-                broker = self._trustgraph_metrics.broker(broker)
+            if self.origin is not None:
+                broker = self.origin.broker(broker)
             self._callers.broker = broker
             closing.push_async_callback(self._callers.close)
             closing.callback(self.circuits.close)
@@ -118,10 +112,7 @@ class Service:
                 self._providers.of,
                 released=self._released,
                 config_topic=self.config_topic,
-                processors=self.processors,
-                fetched=self._trustgraph_metrics.configured
-                if self._trustgraph_metrics
-                else lambda version: None,
+                origin=self.origin,
                 drain_timeout=self.drain_timeout,
                 cache=self.cache,
                 circuits=self.circuits,
@@ -143,7 +134,7 @@ class Service:
 
     def _wrap(self, flow: Flow, provider: Provider) -> Provider:
         """Wrap a provider, from the outside: parameters, limits, circuit breaker, metrics, traces."""
-        ended = self._trustgraph_metrics.calls(flow, provider) if self._trustgraph_metrics else None
+        ended = self.origin.calls(flow, provider) if self.origin is not None else None
         metered = CountedProvider(self.tracing.provider(provider), self.metrics.calls, ended=ended)
         limited = Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
         completes = flow.input.kind == "text-completion"
@@ -164,8 +155,8 @@ class Service:
     async def _released(self, flow: Flow) -> None:
         self.circuits.released(flow)
         await self._providers.released(flow)
-        if self._trustgraph_metrics is not None:
-            self._trustgraph_metrics.forget(flow)
+        if self.origin is not None:
+            self.origin.forget(flow)
 
 
 def run(service: Service, id: str, *, http: str | None = None, hosts: Collection[str] = ()) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
 from trustgraph_prompt import file_descriptors
 from trustgraph_prompt.ask import Cache
@@ -17,9 +17,7 @@ from trustgraph_prompt.worker.canary.record import Canaries
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic
 from trustgraph_prompt.worker.config.recent_changes import RecentChanges
-from trustgraph_prompt.worker.config.source import ConfigSource, Prompts
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
-from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
+from trustgraph_prompt.worker.config.source import ConfigSource, FlowOrigin, Prompts
 from trustgraph_prompt.worker.consumer_keeper import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.flow_set import FlowSet
@@ -40,10 +38,9 @@ SECONDS_TO_END = 5.0
 class Worker:
     """Serves flows of a broker. Call `run` once. The arguments are not closed.
 
-    With `processors`, flows and prompts come from TrustGraph's config service and `flows` is empty;
-    `fetched` is called with each config version. `provider(flow)` is called when a flow starts,
-    `released(flow)` when it has ended. `stop()` sets `stopping`; requests in progress may then take
-    `drain_timeout` seconds.
+    With an `origin`, flows and prompts come from there and `flows` is empty. `provider(flow)` is called when
+    a flow starts, `released(flow)` when it has ended. `stop()` sets `stopping`; requests in progress may then
+    take `drain_timeout` seconds.
     """
 
     def __init__(
@@ -55,8 +52,7 @@ class Worker:
         *,
         released: Callable[[Flow], Awaitable[None]] | None = None,
         config_topic: str | None = TOPIC,
-        processors: Sequence[Processor] = (),
-        fetched: Callable[[int], None] = lambda version: None,
+        origin: FlowOrigin | None = None,
         drain_timeout: float = 30.0,
         cache: Cache | None = None,
         circuits: Circuits | None = None,
@@ -69,11 +65,11 @@ class Worker:
         self.prompts = prompts
         self.health = health or Health()
         self.metrics = metrics or Metrics()
-        self._flows = None if processors else list(flows)
+        self._flows = None if origin else list(flows)
         self._producers = ProducerPool(broker)
         self._unserved: dict[str, str] = {}
         # Flows of files must all be served. One flow of TrustGraph that is not does not affect readiness.
-        waiting: MutableMapping[str, str] = self._unserved if processors else self.health.waiting
+        waiting: MutableMapping[str, str] = self._unserved if origin else self.health.waiting
         self._watch = Watch(self.health, self.metrics, notes=waiting)
         self.canaries = Canaries()
         self.changes = RecentChanges()
@@ -93,17 +89,9 @@ class Worker:
         )
         self._retention = AnswerRetention(broker, self._producers, self._flows or (), config_topic)
         self._config: ConfigSource | None = None
-        if processors:
-            self._config = ConfigService(
-                broker,
-                prompts,
-                processors,
-                self.flow_set.change,
-                self.metrics,
-                self._unserved,
-                self._watch,
-                self.changes,
-                fetched,
+        if origin:
+            self._config = origin.source(
+                broker, prompts, self.flow_set.change, self._unserved, self._watch, self.changes
             )
         elif config_topic:
             self._config = ConfigTopic(

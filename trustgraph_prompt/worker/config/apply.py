@@ -11,7 +11,7 @@ from typing import Final
 
 from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.worker.config import apply_plan, history
-from trustgraph_prompt.worker.config.apply_plan import Plan, Record
+from trustgraph_prompt.worker.config.apply_plan import Proposal, Record
 from trustgraph_prompt.worker.config.config_topic import push
 from trustgraph_prompt.worker.config.history import Author
 
@@ -24,7 +24,7 @@ Read = Callable[[str], Awaitable[Mapping[str, bytes]]]
 
 async def propose(
     read: Read, owner: str, wanted: Mapping[str, str], *, topic: str, force: bool = False
-) -> tuple[Plan, dict[str, str]]:
+) -> tuple[Proposal, dict[str, str]]:
     """Plan what to publish on the config topic; also returns why the records of some owners are ignored.
 
     Raises what `read` raises.
@@ -42,7 +42,7 @@ async def propose(
 
 
 async def carry_out(
-    broker: Broker, workspace: str, owner: str, plan: Plan, *, topic: str, author: Author = history.NOBODY
+    broker: Broker, workspace: str, owner: str, plan: Proposal, *, topic: str, author: Author = history.NOBODY
 ) -> str | None:
     """Publish a plan. Returns the id of the push, if entries change. Raises `BrokerError`.
 

@@ -27,7 +27,7 @@ ABSENT: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Proposal:
     """What to publish for an owner, in this order: the record `before`, the `changes`, the record `after`.
 
     An empty change deletes; a record that is None need not be published. `left` are entries that are not the
@@ -48,7 +48,7 @@ def plan(
     records: Mapping[str, Record],
     *,
     force: bool = False,
-) -> Plan:
+) -> Proposal:
     """Plan how the entries of a workspace become what `owner` wants, given the records of all owners.
 
     An entry that is present as wanted and belongs to nobody becomes the owner's. An entry that another client
@@ -73,7 +73,7 @@ def plan(
                 before[key] = tuple(dict.fromkeys([*record.get(key, (ABSENT,)), want]))
             after[key] = (want,)
     after = {key: states for key, states in after.items() if tuple(states) != (ABSENT,)}
-    return Plan(
+    return Proposal(
         changes,
         left,
         before if before != record else None,

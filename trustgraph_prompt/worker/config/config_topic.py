@@ -16,6 +16,7 @@ from functools import partial
 from time import time
 
 from trustgraph_prompt.broker import Broker, Message, Table
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS, PREFIX
@@ -23,15 +24,7 @@ from trustgraph_prompt.worker.canary.record import Canaries
 from trustgraph_prompt.worker.config.canary_topic import CanaryTopic
 from trustgraph_prompt.worker.config.recent_changes import RecentChanges, author_properties
 from trustgraph_prompt.worker.config.report_topic import SECONDS_FOR_A_REPORT, Reports, refused_keys
-from trustgraph_prompt.worker.config.source import (
-    MORE,
-    PUSH,
-    Pending,
-    Prompts,
-    RefusedEntries,
-    log_changes,
-    watched,
-)
+from trustgraph_prompt.worker.config.source import MORE, PUSH, Prompts, RefusedEntries, log_changes, watched
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.watch import Watch
@@ -50,48 +43,53 @@ RECORDED = "recorded"
 """Property of an entry: the history has it."""
 
 
+@dataclass(eq=False, repr=False)
 class ConfigTopic:
     """The config topic as a `ConfigSource`, with the `canaries` of its prompts.
 
     Reports applied and rejected entries on `<topic>-report`.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        prompts: Prompts,
-        producers: ProducerPool,
-        metrics: Metrics,
-        watch: Watch,
-        *,
-        topic: str = TOPIC,
-        flows: Sequence[Flow] = (),
-        canaries: Canaries | None = None,
-        changes: RecentChanges | None = None,
-    ) -> None:
-        self.refused = RefusedEntries()
-        self._broker = broker
-        self._prompts = prompts
-        self._reports = Reports(producers, topic, prompts)
-        self._metrics = metrics
-        self._watch = watch
-        self._topic = topic
-        self._changes = changes or RecentChanges()
+    broker: Broker
+    prompts: Prompts
+    producers: ProducerPool
+    metrics: Metrics
+    watch: Watch
+    topic: str = TOPIC
+    flows: Sequence[Flow] = ()
+    canaries: Canaries = field(default_factory=Canaries)
+    changes: RecentChanges = field(default_factory=RecentChanges)
+    refused: RefusedEntries = field(default_factory=RefusedEntries, init=False)
+
+    def __post_init__(self) -> None:
+        self._reports = Reports(self.producers, self.topic, self.prompts)
+        self._canary_topic = CanaryTopic(
+            self.broker,
+            self.topic,
+            self.prompts,
+            self.flows,
+            self.canaries,
+            self._reports,
+            self.refused,
+            self.watch,
+        )
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
         self._push_of: dict[str, str] = {}  # by the key of a waiting entry
-        self._pending = Pending(_Changes)
-        canaries = canaries or Canaries()
-        self._canaries = CanaryTopic(
-            broker, prompts, flows, canaries, self._reports, self.refused, watch, topic=topic
-        )
+        self._begin_pending()
+
+    def _begin_pending(self) -> None:
+        self._entries: dict[str, bytes] = {}
+        self._complete_pushes: dict[str, Collection[str]] = {}
+        self._is_due = asyncio.Event()
+        self._ended = False
 
     async def load(self) -> None:
         """Read the whole topic and apply it. Raises `BrokerError`."""
         await self._close_table()
-        self._pending = Pending(_Changes)
-        self._table = await self._broker.table(self._topic)
-        gone = dict.fromkeys(self._prompts.on_topic, b"")
+        self._begin_pending()
+        self._table = await self.broker.table(self.topic)
+        gone = dict.fromkeys(self.prompts.on_topic, b"")
         unfinished = _unfinished(self._table.entries.values())
         for message in unfinished:
             self._receive(message)
@@ -99,7 +97,7 @@ class ConfigTopic:
         there = {key: message for key, message in self._table.entries.items() if key not in waiting}
         pushes: dict[str, list[str]] = {}
         for key, message in sorted(there.items(), key=lambda item: item[1].published):
-            self._changes.received(message)
+            self.changes.received(message)
             if id := message.properties.get(PUSH):
                 pushes.setdefault(id, []).append(key)
         refused = await self._refused_before(there)
@@ -109,8 +107,8 @@ class ConfigTopic:
             | {key: message.data for key, message in in_order},
             pushes,
         )
-        await self._canaries.load()
-        self._reports.files(self._prompts.file_system)
+        await self._canary_topic.load()
+        self._reports.files(self.prompts.file_system)
         self._reports.announce({})
 
     async def _refused_before(self, keys: Collection[str]) -> Collection[str]:
@@ -118,14 +116,14 @@ class ConfigTopic:
 
         With these last, the prompts that were served before the restart are served again.
         """
-        if len(keys) + len(self._prompts.base.prompts) <= MAX_PROMPTS:
+        if len(keys) + len(self.prompts.base.prompts) <= MAX_PROMPTS:
             return ()
         try:
             async with asyncio.timeout(SECONDS_FOR_A_REPORT):
-                return await refused_keys(self._broker, self._topic)
+                return await refused_keys(self.broker, self.topic)
         except (BrokerError, TimeoutError) as error:
             why = error or "no answer"
-            log.warning("%s: cannot read which entries were rejected before: %s", self._topic, why)
+            log.warning("%s: cannot read which entries were rejected before: %s", self.topic, why)
             return ()
 
     async def follow(self) -> None:
@@ -134,9 +132,9 @@ class ConfigTopic:
         if table is None:
             raise BrokerClosed("the config topic was not loaded")
         applying = asyncio.create_task(self._apply_pending())
-        canaries = asyncio.create_task(self._canaries.follow())
+        canaries = asyncio.create_task(self._canary_topic.follow())
         try:
-            with watched(self._watch, "config topic", self._topic, table.check, table.close):
+            with watched(self.watch, "config topic", self.topic, table.check, table.close):
                 async for message in table.changes():
                     self._receive(message)
         finally:
@@ -144,7 +142,8 @@ class ConfigTopic:
                 push.stop_waiting()
             self._pushes.clear()
             self._push_of.clear()
-            self._pending.end()
+            self._ended = True
+            self._is_due.set()
             canaries.cancel()
             await asyncio.wait([canaries])
             await applying
@@ -152,7 +151,7 @@ class ConfigTopic:
     async def close(self) -> None:
         """End `follow`; pending reports are sent if that takes no longer than a moment. Idempotent."""
         await self._close_table()
-        await self._canaries.close()
+        await self._canary_topic.close()
         await self._reports.close()
 
     async def _close_table(self) -> None:
@@ -162,13 +161,13 @@ class ConfigTopic:
     def _receive(self, message: Message) -> None:
         """Add an entry to the pending changes, or keep it until its push is complete."""
         key = message.key or ""
-        self._changes.received(message)
+        self.changes.received(message)
         if (former := self._push_of.pop(key, None)) is not None:
             # the entry published last counts, in whatever order the pushes end
             del self._pushes[former].changes[key]
         id = message.properties.get(PUSH)
         if id is None:
-            self._pending.add(_Changes({key: message.data}))
+            self._add({key: message.data}, {})
             return
         push = self._pushes.setdefault(id, _Push())
         push.changes[key] = message.data
@@ -182,11 +181,22 @@ class ConfigTopic:
         push.stop_waiting()
         for key in push.changes:
             del self._push_of[key]
-        self._pending.add(_Changes(push.changes, {id: push.changes.keys()}))
+        self._add(push.changes, {id: push.changes.keys()})
+
+    def _add(self, entries: Mapping[str, bytes], pushes: Mapping[str, Collection[str]]) -> None:
+        """Add changed entries by key, and the keys of each push among them; of one key the last counts."""
+        self._entries.update(entries)
+        self._complete_pushes.update(pushes)
+        if self._entries:
+            self._is_due.set()
 
     async def _apply_pending(self) -> None:
-        while changes := await self._pending.take():
-            await self._apply(changes.entries, changes.pushes)
+        while await self._is_due.wait() and self._entries:
+            entries, pushes = self._entries, self._complete_pushes
+            self._entries, self._complete_pushes = {}, {}
+            if not self._ended:
+                self._is_due.clear()
+            await self._apply(entries, pushes)
             await asyncio.sleep(SECONDS_BETWEEN_SWAPS)
 
     async def _apply(self, changes: Mapping[str, bytes], pushes: Mapping[str, Collection[str]]) -> None:
@@ -196,11 +206,11 @@ class ConfigTopic:
         except Exception:
             log.exception("internal error, the prompts stay unchanged")
             return
-        self._changes.applied(changes, self.refused, self._prompts)
+        self.changes.applied(changes, self.refused, self.prompts)
         served = {
             id: [key for key in keys if key in self.refused]
             for id, keys in pushes.items()
-            if any((parts := _split(key)) and parts[0] in self._prompts for key in keys)
+            if any((parts := _split(key)) and parts[0] in self.prompts for key in keys)
         }
         if served:
             self._reports.announce(served)
@@ -211,26 +221,26 @@ class ConfigTopic:
         served: dict[tuple[str, str], bytes] = {}
         for key, data in changes.items():
             if parts := _split(key):
-                if parts[0] in self._prompts:  # other workspaces are not served here, and cost nothing
+                if parts[0] in self.prompts:  # other workspaces are not served here, and cost nothing
                     served[parts] = data
             elif data:
                 refused[key] = ConfigError(
                     "the key names no entry of a prompt config",
-                    where=self._topic,
+                    where=self.topic,
                     found=key,
                     expected="<workspace>/system or <workspace>/template.<id>",
                 )
-        before = dict(self._prompts)
-        snapshots = await self._prompts.change(served)
+        before = dict(self.prompts)
+        snapshots = await self.prompts.change(served)
         for workspace, snapshot in snapshots.items():
             refused |= {
-                f"{workspace}/{entry}": error.at(f"{self._topic} {workspace}/{entry}")
+                f"{workspace}/{entry}": error.at(f"{self.topic} {workspace}/{entry}")
                 for entry, error in snapshot.refused.items()
             }
-            self._metrics.configured(workspace, snapshot)
+            self.metrics.configured(workspace, snapshot)
             log_changes(workspace, before[workspace], snapshot)
         if snapshots:
-            await self._canaries.apply()
+            await self._canary_topic.apply()
 
         def in_scope(key: str) -> bool:
             parts = _split(key)
@@ -253,21 +263,6 @@ class _Push:
     def stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """Changed entries by key, and the keys of each push among them."""
-
-    entries: dict[str, bytes] = field(default_factory=dict)
-    pushes: dict[str, Collection[str]] = field(default_factory=dict)
-
-    def merge(self, later: _Changes) -> None:
-        self.entries.update(later.entries)
-        self.pushes.update(later.pushes)
-
-    def __bool__(self) -> bool:
-        return bool(self.entries)
 
 
 def _split(key: str) -> tuple[str, str] | None:
@@ -302,15 +297,9 @@ async def entries(broker: Broker, workspace: str | None = None, *, topic: str = 
 async def messages(broker: Broker, workspace: str | None = None, *, topic: str = TOPIC) -> dict[str, Message]:
     """As `entries`, with the messages that carry them, in the order of the topic. Raises `BrokerError`."""
     prefix = "" if workspace is None else f"{workspace}/"
-    table = await broker.table(topic)
-    try:
-        return {
-            key.removeprefix(prefix): message
-            for key, message in table.entries.items()
-            if key.startswith(prefix)
-        }
-    finally:
-        await table.close()
+    async with opened(broker.table(topic)) as table:
+        there = table.entries.items()
+        return {key.removeprefix(prefix): message for key, message in there if key.startswith(prefix)}
 
 
 def check_room(workspace: str, keys: Collection[str]) -> None:
@@ -343,16 +332,13 @@ async def push(
     the history, None if it is not there (`history.push` records it). Workers show `by` and `why`. Returns the
     id of the push, under which workers report. Raises `BrokerError`.
     """
-    producer = await broker.producer(topic)
     id = recorded_as or uuid.uuid4().hex
     always = {PUSH: id, **author_properties(by, why)}
     if recorded_as:
         always[RECORDED] = "true"
-    try:
-        for remaining, (entry, data) in zip(range(len(changes) - 1, -1, -1), changes.items(), strict=True):
-            properties = {**always, MORE: "true"} if remaining else always
+    async with opened(broker.producer(topic)) as producer:
+        for number, (entry, data) in enumerate(changes.items(), 1):
+            properties = {**always, MORE: "true"} if number < len(changes) else always
             text = data.encode() if isinstance(data, str) else data
             await producer.send(text, key=f"{workspace}/{entry}", properties=properties)
-    finally:
-        await producer.close()
     return id

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from trustgraph_prompt import package_data, wire
 from trustgraph_prompt.broker import Broker, Message
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.prompts import PromptSet, files
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
@@ -161,20 +162,13 @@ async def record_canaries(
 
 
 async def _record(broker: Broker, workspace: str, changes: Iterable[Change], topic: str) -> None:
-    producer = await broker.producer(topic + HISTORY)
-    try:
+    async with opened(broker.producer(topic + HISTORY)) as producer:
         for change in changes:
             await producer.send(change.encode(), key=f"{workspace}/{change.key}@{change.push}")
-    finally:
-        await producer.close()
 
 
 def _changes(
-    push: str,
-    present: Mapping[str, Message],
-    changes: Mapping[str, str],
-    author: Author,
-    action: str | None,
+    push: str, present: Mapping[str, Message], changes: Mapping[str, str], author: Author, action: str | None
 ) -> Iterator[Change]:
     """What a push records: the present entries that have no record yet, then each entry that it changes.
 
@@ -189,8 +183,9 @@ def _changes(
     for key in keys:
         old = present.get(key)
         if old is not None and config_topic.RECORDED not in old.properties:
-            text = old.data.decode(errors="replace")
-            yield Change(key, _id_of_found(old), FOUND, text, before.get(key))
+            # The same id for all who find this message, and another one when its text is published again.
+            id = state(f"{old.id} {old.published}")[:32]
+            yield Change(key, id, FOUND, old.data.decode(errors="replace"), before.get(key))
     changed = [key for key in keys if state(changes[key]) != state(now.get(key))]
     for key in changed:
         new = changes[key]
@@ -205,11 +200,6 @@ def _changes(
             author.why,
             _given_versions(changed, before, after) if key == SYSTEM_KEY else {},
         )
-
-
-def _id_of_found(message: Message) -> str:
-    """The same id for all who find this message, and another one when its text is published again."""
-    return state(f"{message.id} {message.published}")[:32]
 
 
 def _given_versions(

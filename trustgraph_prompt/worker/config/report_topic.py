@@ -22,6 +22,7 @@ import orjson
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Table
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError, ConfigError
 
@@ -63,12 +64,8 @@ class Announcement:
     pushes: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        return wire.encode(
-            {
-                "workspaces": list(self.workspaces),
-                "pushes": {id: list(refused) for id, refused in self.pushes.items()},
-            }
-        )
+        pushes = {id: list(refused) for id, refused in self.pushes.items()}
+        return wire.encode({"workspaces": list(self.workspaces), "pushes": pushes})
 
     @classmethod
     def decode(cls, message: Message) -> Announcement | None:
@@ -121,15 +118,9 @@ class Reports:
         for key in repaired:
             self._report(key, b"")
         for key, error in refused.items():
-            record = {
-                "key": key,
-                "where": error.where,
-                "path": error.path,
-                "message": error.message,
-                "found": None if error.found is None else str(error.found)[:200],
-                "expected": error.expected,
-            }
-            self._report(key, wire.encode(record))
+            found = None if error.found is None else str(error.found)[:200]
+            record = {"key": key, "where": error.where, "path": error.path, "message": error.message}
+            self._report(key, wire.encode(record | {"found": found, "expected": error.expected}))
 
     async def close(self) -> None:
         """Report that the worker has stopped, and end. Idempotent."""
@@ -223,19 +214,20 @@ class ReportListener:
         return {name: answers.get(name) for name in sorted(self.workers.keys() | answers.keys())}
 
     async def close(self) -> None:
+        """End the subscription."""
         await self._table.close()
 
     def _receive(self, message: Message) -> Announcement | None:
-        announcement = Announcement.decode(message)
-        if announcement is None or message.key is None:
-            self.refusals[message.key or ""] = message.data
+        key, announcement = message.key or "", Announcement.decode(message)
+        if announcement is None:
+            self.refusals[key] = message.data
             return None
-        self.workers.pop(message.key, None)
-        self.others.pop(message.key, None)
+        self.workers.pop(key, None)
+        self.others.pop(key, None)
         if self._workspace in announcement.workspaces:
-            self.workers[message.key] = message.published
+            self.workers[key] = message.published
         elif announcement.workspaces:
-            self.others[message.key] = announcement.workspaces
+            self.others[key] = announcement.workspaces
         return announcement
 
 
@@ -249,8 +241,5 @@ def system_of_files(reports: Mapping[str, Message], workspace: str) -> str | Non
 
 async def refused_keys(broker: Broker, config_topic: str) -> set[str]:
     """The keys of the entries that workers have rejected. Raises `BrokerError`."""
-    table = await broker.table(config_topic + REPORT)
-    try:
+    async with opened(broker.table(config_topic + REPORT)) as table:
         return {key for key in table.entries if not key.startswith(WORKER)}
-    finally:
-        await table.close()

@@ -1,19 +1,24 @@
-"""What the two sources of config share: the protocol, the prompts in force, changes, rejections."""
+"""What the two sources of config share: the protocols, the prompts in force, changes, rejections."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from time import time
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Final, Protocol
 
+from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.errors import BrokerClosed, ConfigError
+from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.prompts.definition import SYSTEM
 from trustgraph_prompt.prompts.prompt_set import SYSTEM_KEY
+from trustgraph_prompt.worker.config.recent_changes import RecentChanges
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.telemetry.call_metrics import Ended
 from trustgraph_prompt.worker.telemetry.watch import Action, Watch
 
 log = logging.getLogger(__name__)
@@ -46,6 +51,33 @@ class ConfigSource(Protocol):
 
     async def close(self) -> None:
         """End `follow`. Idempotent."""
+
+
+class FlowOrigin(Protocol):
+    """Another system, in whose place the worker stands. `trustgraph.TrustGraph` is one, in a room above."""
+
+    def source(
+        self,
+        broker: Broker,
+        prompts: Prompts,
+        serve: Callable[[Iterable[Flow]], None],
+        notes: MutableMapping[str, str],
+        watch: Watch,
+        changes: RecentChanges,
+    ) -> ConfigSource:
+        """What keeps prompts up to date, and calls `serve` with all flows whenever one has changed.
+
+        `notes` gets the reasons why something cannot be fetched.
+        """
+
+    def broker(self, broker: Broker) -> Broker:
+        """Wrap the broker of the process, around traces."""
+
+    def calls(self, flow: Flow, provider: Provider) -> Ended:
+        """What is to hear of the end of each call of a flow that starts."""
+
+    def forget(self, flow: Flow) -> None:
+        """Forget a flow that has ended."""
 
 
 class Prompts(Mapping[str, PromptSet]):
@@ -163,51 +195,6 @@ class RefusedEntries(dict[str, ConfigError]):
             log.error("config entry rejected, its last good version (if any) stays in use: %s", error)
         self.update(refused)
         return repaired, new
-
-
-class Mergeable(Protocol):
-    """Changes, false where there are none; of two changes to the same thing `merge` keeps the later one."""
-
-    def merge(self, later: Self) -> None: ...
-
-
-C = TypeVar("C", bound=Mergeable)
-
-
-class Pending(Generic[C]):
-    """Merges changes until they are taken. `empty()` is no change."""
-
-    def __init__(self, empty: Callable[[], C]) -> None:
-        self._empty = empty
-        self._changes = empty()
-        self._available = asyncio.Event()
-        self._ended = False
-
-    def add(self, changes: C) -> None:
-        self._changes.merge(changes)
-        if self._changes:
-            self._available.set()
-
-    def end(self) -> None:
-        """`take` no longer waits."""
-        self._ended = True
-        self._available.set()
-
-    async def wait(self) -> None:
-        """Wait until there are changes."""
-        await self._available.wait()
-
-    async def take(self) -> C:
-        """The merged changes, as soon as there are any; empty only after `end`."""
-        await self.wait()
-        return self.take_now()
-
-    def take_now(self) -> C:
-        """The merged changes, which may be empty."""
-        if not self._ended:
-            self._available.clear()
-        changes, self._changes = self._changes, self._empty()
-        return changes
 
 
 @contextmanager

@@ -39,7 +39,7 @@ Read = Callable[[str, str | None], Awaitable[Mapping[str, Message]]]
 """Reads the messages of one workspace on a topic, by entry, or of all, in the order of the topic."""
 
 
-async def read(read: Read, workspace: str, files: Mapping[str, str] | None, *, topic: str) -> History:
+async def read(read: Read, workspace: str, files: Mapping[str, str] | None, *, topic: str) -> EntryVersions:
     """Read the history of a workspace.
 
     `files` are those of its workers; None stands for the bundled ones with the system message that workers
@@ -49,7 +49,7 @@ async def read(read: Read, workspace: str, files: Mapping[str, str] | None, *, t
     if files is None:
         system = system_of_files(await read(topic + REPORT, None), workspace)
         files = {**prompt_files.load(package_data.templates()), **({SYSTEM_KEY: system} if system else {})}
-    return History.of(await read(topic + HISTORY, workspace), present, files)
+    return EntryVersions.of(await read(topic + HISTORY, workspace), present, files)
 
 
 def version_of(key: str, entry: str, system: str) -> str | None:
@@ -75,7 +75,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class History:
+class EntryVersions:
     """The changes of a workspace, oldest first, with its `present` entries and the `files` of its workers.
 
     `skipped` has the reason for each record that is not valid, by key. `files` has a system message.
@@ -89,7 +89,7 @@ class History:
     @classmethod
     def of(
         cls, records: Mapping[str, Message], present: Mapping[str, Message], files: Mapping[str, str]
-    ) -> History:
+    ) -> EntryVersions:
         """Combine the records with the present entries; those without a record count as found."""
         changes: list[Change] = []
         skipped: dict[str, str] = {}
@@ -105,8 +105,10 @@ class History:
             for key, text in texts.items()
             if (key, state(text)) not in recorded
         ]
-        files = {SYSTEM_KEY: DEFAULT_SYSTEM, **files}
-        return cls(_with_found(changes, found, files[SYSTEM_KEY]), texts, files, skipped)
+        files, by_time = {SYSTEM_KEY: DEFAULT_SYSTEM, **files}, attrgetter("published")
+        # Recorded changes stay in the order of the topic: the clocks of those who publish may differ.
+        merged = heapq.merge(changes, sorted(found, key=by_time), key=by_time)
+        return cls(_as_served(merged, files[SYSTEM_KEY]), texts, files, skipped)
 
     @property
     def system(self) -> str:
@@ -155,7 +157,8 @@ class History:
             raise ConfigError(f"it is deleted; its versions are {self._named(key)}", where=key)
         version = version_of(key, self.present[key], self.system)
         computed = _text(key, version or "", self.present[key], self.system)
-        return next((text for text in reversed(self._steps(key)) if text and text.same(computed)), computed)
+        had = [text for change, text in self._made(key) if text and not change.is_canary]
+        return next((text for text in reversed(had) if text.same(computed)), computed)
 
     def previous(self, key: str) -> Text:
         """The text of the version before the present one, or before the entry was deleted.
@@ -206,10 +209,6 @@ class History:
         yield from (text for _, text in self._made(key) if text)
         if key in self.present:
             yield self.text(key)
-
-    def _steps(self, key: str) -> list[Text | None]:
-        """The recorded versions that an entry has had, oldest first; None where it was deleted."""
-        return [text for change, text in self._made(key) if not change.is_canary]
 
     def _line(self, key: str) -> list[Text]:
         """The versions that led to the newest one, oldest first.
@@ -275,16 +274,6 @@ class History:
     def _texts(self, key: str) -> Iterable[str]:
         known = [change.entry for change in self.changes if change.key == key]
         return filter(None, dict.fromkeys([*known, self.files.get(key, "")]))
-
-
-def _with_found(changes: Sequence[Change], found: Sequence[Change], system: str) -> list[Change]:
-    """Put what was found among the recorded changes, by its time and with its version of that time.
-
-    Recorded changes stay in the order of the topic: the clocks of those who publish may differ.
-    """
-
-    by_time = attrgetter("published")
-    return _as_served([*heapq.merge(changes, sorted(found, key=by_time), key=by_time)], system)
 
 
 def _as_served(changes: Iterable[Change], system: str) -> list[Change]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -12,7 +12,8 @@ from uuid import uuid4
 
 import tenacity
 
-from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, retry_and_dead_letters, topics
+from trustgraph_prompt.broker import Broker, Consumer, Producer, retry_and_dead_letters, topics
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.errors import (
     BrokerError,
     BrokerUnavailable,
@@ -54,45 +55,32 @@ class DeadLetterFilter:
         )
 
 
-async def browse(
-    broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter = DeadLetterFilter()
-) -> AsyncGenerator[DeadLetter, None]:
-    """List the dead letters of some subscriptions, oldest first, without acknowledging them.
-
-    Raises `SubscriptionBusy` if another client browses or replays the same ones, or another `BrokerError`.
-    """
-    for source in sources:
-        async with aclosing(browse_topic(broker, source.dead_letter_topic, filter)) as letters:
-            async for letter in letters:
-                yield DeadLetter(source, letter.message)
-
-
 async def browse_topic(
     broker: Broker, topic: str, filter: DeadLetterFilter = DeadLetterFilter()
 ) -> AsyncGenerator[DeadLetter, None]:
-    """Like `browse`, for one dead-letter topic; the letters name their subscription."""
+    """List the dead letters of a topic, oldest first, without acknowledging them.
+
+    Raises `SubscriptionBusy` if another client browses or replays the same ones, or another `BrokerError`.
+    """
     async with (
-        _exclusive_consumer(broker, topic) as consumer,
-        aclosing(_letters(broker, consumer)) as messages,
+        opened(_exclusive_consumer(broker, topic)) as consumer,
+        aclosing(_letters(broker, consumer, filter)) as letters,
     ):
-        async for message in messages:
-            source = LetterSource(message.topic, message.properties.get("subscription", ""))
-            if filter.matches(letter := DeadLetter(source, message)):
-                yield letter
+        async for letter in letters:
+            yield letter
 
 
 async def discard(broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter) -> int:
-    """Remove dead letters for good, and return how many. Raises as `browse`."""
+    """Remove dead letters for good, and return how many. Raises as `browse_topic`."""
     count = 0
     for source in sources:
         async with (
-            _exclusive_consumer(broker, source.dead_letter_topic) as consumer,
-            aclosing(_letters(broker, consumer)) as messages,
+            opened(_exclusive_consumer(broker, source.dead_letter_topic)) as consumer,
+            aclosing(_letters(broker, consumer, filter)) as letters,
         ):
-            async for message in messages:
-                if filter.matches(DeadLetter(source, message)):
-                    await consumer.acknowledge(message)
-                    count += 1
+            async for letter in letters:
+                await consumer.acknowledge(letter.message)
+                count += 1
     return count
 
 
@@ -135,22 +123,20 @@ async def _replay_at(
     broker: Broker, source: LetterSource, filter: DeadLetterFilter, terms: Mapping[str, object]
 ) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
     async with (
-        _exclusive_consumer(broker, source.dead_letter_topic) as consumer,
-        _replay_producer(broker, source) as producer,
-        aclosing(_letters(broker, consumer)) as messages,
+        opened(_exclusive_consumer(broker, source.dead_letter_topic)) as consumer,
+        opened(broker.producer(retry_and_dead_letters.replay_topic(source))) as producer,
+        aclosing(_letters(broker, consumer, filter)) as letters,
     ):
         chosen: list[DeadLetter] = []
         deliverable = True if topics.is_persistent(source.topic) else None
         undeliverable = 0
-        async for message in messages:
-            if not filter.matches(letter := DeadLetter(source, message)):
-                continue
+        async for letter in letters:
             if deliverable is None:
                 deliverable = await _has_consumer(broker, source)
             if not deliverable:
                 undeliverable += 1
                 continue
-            chosen.append(letter)
+            chosen.append(DeadLetter(source, letter.message))
             if len(chosen) == AT_ONCE:
                 for replayed in await _republish(chosen, terms, consumer, producer):
                     yield replayed
@@ -165,8 +151,7 @@ async def _replay_at(
         )
 
 
-@asynccontextmanager
-async def _exclusive_consumer(broker: Broker, topic: str) -> AsyncIterator[Consumer]:
+async def _exclusive_consumer(broker: Broker, topic: str) -> Consumer:
     """A consumer of a dead-letter topic; messages that it does not acknowledge stay.
 
     Exclusive for three reasons: of two people who replay the same letters, one gets an error; the order is
@@ -174,7 +159,7 @@ async def _exclusive_consumer(broker: Broker, topic: str) -> AsyncIterator[Consu
     messages that are acknowledged but not deleted yet.
     """
     try:
-        consumer = await retrying(
+        return await retrying(
             lambda: broker.consumer(topic, topics.DEAD_LETTER_SUBSCRIPTION, type="exclusive"),
             retry=tenacity.retry_if_exception_type(SubscriptionBusy),
             stop=tenacity.stop_after_delay(SECONDS_TO_WAIT),
@@ -184,45 +169,33 @@ async def _exclusive_consumer(broker: Broker, topic: str) -> AsyncIterator[Consu
         raise SubscriptionBusy(
             f"{topic}: another client is reading or replaying these dead letters, try again later"
         ) from error
-    try:
-        yield consumer
-    finally:
-        await consumer.close()
-
-
-@asynccontextmanager
-async def _replay_producer(broker: Broker, source: LetterSource) -> AsyncIterator[Producer]:
-    producer = await broker.producer(retry_and_dead_letters.replay_topic(source))
-    try:
-        yield producer
-    finally:
-        await producer.close()
 
 
 async def _has_consumer(broker: Broker, source: LetterSource) -> bool:
     """Whether the subscription has a consumer: an exclusive one is rejected then."""
     try:
-        exclusive = await broker.consumer(source.topic, source.subscription, type="exclusive")
+        async with opened(broker.consumer(source.topic, source.subscription, type="exclusive")):
+            return False
     except SubscriptionBusy:
         return True
-    await exclusive.close()
-    return False
 
 
-async def _letters(broker: Broker, consumer: Consumer) -> AsyncGenerator[Message, None]:
+async def _letters(
+    broker: Broker, consumer: Consumer, filter: DeadLetterFilter
+) -> AsyncGenerator[DeadLetter, None]:
     """The dead letters that exist at the start, up to an end marker that is published and removed again.
 
     No broker reports the end of a subscription, and new letters may arrive faster than they are read.
     """
     mark = uuid4().hex
-    producer = await broker.producer(consumer.topic)
-    await producer.send(b"", key=_END, properties={"mark": mark})
-    await producer.close()
+    async with opened(broker.producer(consumer.topic)) as producer:
+        await producer.send(b"", key=_END, properties={"mark": mark})
     while message := await consumer.receive():
-        if (
-            message.data or message.key != _END or "reason" in message.properties
-        ):  # a property of every dead letter
-            yield message
+        # Every dead letter has a reason.
+        if message.data or message.key != _END or "reason" in message.properties:
+            source = LetterSource(message.topic, message.properties.get("subscription", ""))
+            if filter.matches(letter := DeadLetter(source, message)):
+                yield letter
             continue
         await consumer.acknowledge(message)  # or the marker of a client that was killed
         if message.properties.get("mark") == mark:

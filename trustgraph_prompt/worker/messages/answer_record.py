@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, count
 from typing import Any, Self
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message
+from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import Issue, Reason, RequestError
-from trustgraph_prompt.reader import Outcome, Rejected
+from trustgraph_prompt.reader import CallReport, Outcome, Rejected
 from trustgraph_prompt.reader.decode import has_long_number
 from trustgraph_prompt.worker.flow import Unusable
 from trustgraph_prompt.worker.messages.request import Request
@@ -175,18 +175,8 @@ class Answer:
                 {"index": r.index, "raw": r.raw[:MAX_RAW], "issues": [_issue(issue) for issue in r.issues]}
                 for r in outcome.rejected[:MAX_REJECTED]
             ),
-            issues=tuple(_issue(issue) for issue in outcome.issues),
-            calls=tuple(
-                {
-                    "why": call.why,
-                    "finish_reason": call.finish_reason,
-                    "model": call.model,
-                    "error": call.error,
-                    "usage": asdict(call.usage),
-                    "cost": call.cost,
-                }
-                for call in outcome.calls
-            ),
+            issues=tuple(map(_issue, outcome.issues)),
+            calls=tuple(map(_call, outcome.calls)),
             usage=asdict(outcome.usage),
             cost=outcome.cost,
             source=request.source,
@@ -257,6 +247,11 @@ def _bounded(
     return {id: found for (id, found), size in pairs if found and size <= MAX_GROUNDINGS}
 
 
+def _call(call: CallReport) -> dict[str, Any]:
+    names = ("why", "finish_reason", "model", "error", "usage", "cost")
+    return {name: getattr(call, name) for name in names} | {"usage": asdict(call.usage)}
+
+
 def _issue(issue: Issue) -> dict[str, str]:
     keyword = {"keyword": issue.keyword} if issue.keyword else {}
     return {"reason": issue.reason.value, "path": issue.path, "message": issue.message, **keyword}
@@ -289,12 +284,7 @@ async def find(broker: Broker, topic: str, request: str) -> tuple[float, Answer]
 
     Raises `BrokerError`.
     """
-    found = None
-    async with aclosing(_records(broker, topic)) as records:
-        async for message in records:
-            if message.key == request:
-                found = (message.published, answer) if (answer := _decoded(message)) else None
-    return found
+    return (await _last_records(broker, topic, lambda key: key == request)).get(request)
 
 
 async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple[float, Answer]]:
@@ -302,24 +292,23 @@ async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple
 
     Keeps only these in memory: a topic has a record for each request. Raises `BrokerError`.
     """
+    return [*(await _last_records(broker, topic, lambda key: True, filter.matches)).values()]
+
+
+async def _last_records(
+    broker: Broker,
+    topic: str,
+    concerns: Callable[[str], bool],
+    matches: Callable[[Answer], bool] = lambda answer: True,
+) -> dict[str, tuple[float, Answer]]:
     found: dict[str, tuple[float, Answer]] = {}
-    async with aclosing(_records(broker, topic)) as records:
-        async for message in records:
-            if message.key is None:
-                continue
-            found.pop(message.key, None)
-            if (answer := _decoded(message)) is not None and filter.matches(answer):
-                found[message.key] = message.published, answer
-    return list(found.values())
-
-
-async def _records(broker: Broker, topic: str) -> AsyncGenerator[Message, None]:
-    reader = await broker.reader(topic)
-    try:
+    async with opened(broker.reader(topic)) as reader:
         while await reader.behind() and (message := await reader.receive()):
-            yield message
-    finally:
-        await reader.close()
+            if (key := message.key) is not None and concerns(key):
+                found.pop(key, None)
+                if (answer := _decoded(message)) is not None and matches(answer):
+                    found[key] = message.published, answer
+    return found
 
 
 def _decoded(message: Message) -> Answer | None:

@@ -87,21 +87,17 @@ class FlowActivity:
         return spent * 3600 / max(seconds, MINUTE)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Activity:
     """Collects the outcomes of a worker. With `shows_content` it keeps parts of questions and answers."""
 
-    def __init__(
-        self,
-        *,
-        shows_content: bool = False,
-        clock: Callable[[], float] = monotonic,
-        now: Callable[[], float] = time,
-    ) -> None:
-        self.shows_content = shows_content
-        self.clock = clock
+    shows_content: bool = False
+    clock: Callable[[], float] = monotonic
+    now: Callable[[], float] = time
+
+    def __post_init__(self) -> None:
         self.flows: dict[str, FlowActivity] = {}
         self.outcomes: collections.deque[dict[str, Any]] = collections.deque(maxlen=OUTCOMES)
-        self._now = now
 
     def asked(
         self,
@@ -118,7 +114,7 @@ class Activity:
             self.flows[flow] = FlowActivity(now)
         self.flows[flow].add(now, seconds, cost := outcome.cost)
         answered = {
-            "at": iso(self._now()),
+            "at": iso(self.now()),
             "request": excerpt(request, MAX_NAME),
             "flow": flow,
             "prompt": prompt.id,

@@ -16,9 +16,9 @@ import ipaddress
 import os
 import select
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -49,11 +49,13 @@ MAX_LISTENERS = 50
 SECONDS_FOR_AN_EVENT = 10.0
 """How long a listener may take to receive an event."""
 
-SECONDS_BEFORE_ANOTHER = 0.1
-"""Pause after a failed accept."""
+SECONDS_AFTER_A_FAILURE = 0.1
+"""Pause after an `accept` that failed."""
 
 SECONDS_TO_END = 1.0
 """How long shutdown waits for answers in progress."""
+
+_PATHS, _STATUS_PATHS = ("/livez", "/readyz", "/metrics"), ("/", "/status.json", "/events")
 
 UNKNOWN_HOST = """\
 This worker does not know the host name of this request.
@@ -66,13 +68,13 @@ async def _bind(address: str) -> list[socket.socket]:
     host = host.strip("[]")
     if not colon or not port.isdecimal() or int(port) > 65535:
         wrong = "its port is not a number up to 65535" if colon else "it has no port"
-        raise ConfigError(
-            f"the address is not valid: {wrong}", where="--http", found=address, expected="HOST:PORT"
-        )
+        wrong = f"the address is not valid: {wrong}"
+        raise ConfigError(wrong, where="--http", found=address, expected="HOST:PORT")
     loop = asyncio.get_running_loop()
     try:
         if not host:
             return [_bind_all_interfaces(int(port))]
+        # Binds a host of several addresses to all of them.
         bound = await loop.create_server(asyncio.Protocol, host, int(port), start_serving=False)
         listeners = [listener.dup() for listener in bound.sockets]
         bound.close()
@@ -110,12 +112,12 @@ class _Server(web.Server):
     One file descriptor is kept in reserve, so that a probe is answered when all others are in use.
     """
 
-    def __init__(self, answer: Answer, **settings: Any) -> None:
-        async def answering(request: web.BaseRequest) -> web.StreamResponse:
+    def __init__(self, endpoints: _Endpoints) -> None:
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
             self._asked.add(request.protocol)
-            return await answer(request, self)
+            return await endpoints.answer(request, self)
 
-        super().__init__(answering, **settings)
+        super().__init__(answer, access_log=None)
         self._connecting: set[asyncio.Task[None]] = set()
         self._asked: set[web.RequestHandler] = set()
         self._open: dict[web.RequestHandler, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
@@ -138,7 +140,7 @@ class _Server(web.Server):
                 self._close_listener()
                 self._close_one()
                 self._give_reserve()
-            await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
+            await asyncio.sleep(SECONDS_AFTER_A_FAILURE)
 
     def _accept_some(self, listener: socket.socket, failed: asyncio.Future[OSError]) -> None:
         """Accept waiting connections; `failed` gets the error if that is not possible."""
@@ -215,9 +217,6 @@ class _Server(web.Server):
             self._reserve = None
 
 
-Answer = Callable[[web.BaseRequest, "_Server"], Awaitable[web.StreamResponse]]
-
-
 @asynccontextmanager
 async def serve(
     address: str,
@@ -239,7 +238,7 @@ async def serve(
     async with AsyncExitStack() as closing:
         for listener in listeners:
             closing.enter_context(listener)
-        server = _Server(_endpoints(health, metrics, status, names), access_log=None)
+        server = _Server(_Endpoints(health, metrics, status, names))
         closing.push_async_callback(server.end)
         if status is not None:
             closing.callback(status.end)
@@ -283,63 +282,56 @@ def _is_known(host: str, names: Collection[str]) -> bool:
         return host in names
 
 
-def _endpoints(health: Health, metrics: Metrics, status: StatusPage | None, names: Collection[str]) -> Answer:
-    """The request handler; it closes every connection after its answer."""
+@dataclass
+class _Endpoints:
+    """Answers requests; each connection is closed after its answer. Without `status` there is no page."""
 
-    async def livez(request: web.BaseRequest, server: _Server) -> web.Response:
-        return web.json_response({"alive": True})
+    health: Health
+    metrics: Metrics
+    status: StatusPage | None
+    names: Collection[str]
 
-    async def readyz(request: web.BaseRequest, server: _Server) -> web.Response:
-        body = {"ready": health.ready, "waiting": brief(health.waiting), "notes": brief(health.notes())}
-        return web.json_response(body, status=200 if health.ready else 503)
-
-    async def exposition(request: web.BaseRequest, server: _Server) -> web.Response:
-        return web.Response(
-            body=await metrics.exposition(),
-            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
-        )
-
-    pages: dict[str, Answer] = {"/livez": livez, "/readyz": readyz, "/metrics": exposition}
-    if status is not None:
-        pages |= _status_endpoints(status, names)
-
-    async def answer(request: web.BaseRequest, server: _Server) -> web.StreamResponse:
-        page = pages.get(request.path)
-        if page is None or request.method not in ("GET", "HEAD"):
-            response: web.StreamResponse = web.Response(status=405 if page else 404)
-        else:
-            response = await page(request, server)
+    async def answer(self, request: web.BaseRequest, server: _Server) -> web.StreamResponse:
+        response = await self._answer(request, server)
         response.force_close()
         return response
 
-    return answer
-
-
-def _status_endpoints(status: StatusPage, names: Collection[str]) -> dict[str, Answer]:
-    def of_known_host(answer: Answer) -> Answer:
-        async def checked(request: web.BaseRequest, server: _Server) -> web.StreamResponse:
-            if _is_known(_host_name(request.headers.get("Host", "")), names):
-                return await answer(request, server)
+    async def _answer(self, request: web.BaseRequest, server: _Server) -> web.StreamResponse:
+        exists = request.path in _PATHS or (self.status is not None and request.path in _STATUS_PATHS)
+        if not exists or request.method not in ("GET", "HEAD"):
+            return web.Response(status=405 if exists else 404)
+        match request.path:
+            case "/livez":
+                return web.json_response({"alive": True})
+            case "/readyz":
+                return self._readiness()
+            case "/metrics":
+                headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+                return web.Response(body=await self.metrics.exposition(), headers=headers)
+        assert self.status is not None
+        if not _is_known(_host_name(request.headers.get("Host", "")), self.names):
             return web.Response(status=421, text=UNKNOWN_HOST, headers=status_page.PLAIN_HEADERS)
+        match request.path:
+            case "/":
+                headers, body = status_page.headers(), await self.status.html()
+                return web.Response(body=body, content_type="text/html", charset="utf-8", headers=headers)
+            case "/status.json":
+                headers, body = status_page.PLAIN_HEADERS, await self.status.document()
+                return web.Response(body=body, content_type="application/json", headers=headers)
+        return await self._events(self.status, request, server)
 
-        return checked
+    def _readiness(self) -> web.Response:
+        ready, notes = self.health.ready, brief(self.health.notes())
+        body = {"ready": ready, "waiting": brief(self.health.waiting), "notes": notes}
+        return web.json_response(body, status=200 if ready else 503)
 
-    async def page(request: web.BaseRequest, server: _Server) -> web.Response:
-        body = await status.html()
-        return web.Response(
-            body=body, content_type="text/html", charset="utf-8", headers=status_page.headers()
-        )
-
-    async def document(request: web.BaseRequest, server: _Server) -> web.Response:
-        headers = status_page.PLAIN_HEADERS
-        return web.Response(body=await status.document(), content_type="application/json", headers=headers)
-
-    async def events(request: web.BaseRequest, server: _Server) -> web.StreamResponse:
+    async def _events(
+        self, status: StatusPage, request: web.BaseRequest, server: _Server
+    ) -> web.StreamResponse:
         if request.method == "HEAD" or not server.listen(request):
             return web.Response(status=200 if request.method == "HEAD" else 503)
-        response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream", **status_page.PLAIN_HEADERS}
-        )
+        headers = {"Content-Type": "text/event-stream", **status_page.PLAIN_HEADERS}
+        response = web.StreamResponse(headers=headers)
         response.force_close()
         await response.prepare(request)
         with suppress(ConnectionError, TimeoutError):
@@ -350,6 +342,3 @@ def _status_endpoints(status: StatusPage, names: Collection[str]) -> dict[str, A
         if request.transport is not None:
             request.transport.abort()
         return response
-
-    answers: dict[str, Answer] = {"/": page, "/status.json": document, "/events": events}
-    return {path: of_known_host(answer) for path, answer in answers.items()}

@@ -28,29 +28,6 @@ if TYPE_CHECKING:
     from trustgraph_prompt.broker.producer_pool import ProducerPool
 
 
-class ServedPrompts:
-    """Tells the series of prompts whether any workspace still has them."""
-
-    def __init__(self, registry: SeriesRegistry) -> None:
-        self._registry = registry
-        self._served: dict[str, frozenset[str]] = {}
-        self._workspaces: collections.Counter[str] = collections.Counter()
-
-    def serves(self, workspace: str, prompts: frozenset[str]) -> None:
-        """Set the prompts of a workspace."""
-        before = self._served.pop(workspace, frozenset())
-        if prompts:
-            self._served[workspace] = prompts
-        for prompt in prompts - before:
-            self._workspaces[prompt] += 1
-            self._registry.stay(prompt=prompt)
-        for prompt in before - prompts:
-            self._workspaces[prompt] -= 1
-            if not self._workspaces[prompt]:
-                del self._workspaces[prompt]
-                self._registry.leave(prompt=prompt)
-
-
 MAX_MODELS, MAX_MODEL = 100, 100
 """Distinct models in labels, and characters of each: servers choose the names."""
 
@@ -76,7 +53,8 @@ class Metrics:
         self.registry = registry = SeriesRegistry(clock)
         self._shown: list[tuple[Gauge, Callable[[], float]]] = []
         self._rendering: asyncio.Future[bytes] | None = None
-        self._served = ServedPrompts(registry)
+        self._served: dict[str, frozenset[str]] = {}
+        self._workspaces_with: collections.Counter[str] = collections.Counter()
         prefix = "trustgraph_prompt_"
 
         def gauge(name: str, help: str, *labels: str) -> Gauge:
@@ -139,8 +117,7 @@ class Metrics:
             "last_published_timestamp_seconds", "Time of the last message published, since the epoch"
         )
         self._publishing = gauge(
-            "publish_waiting_seconds",
-            "Longest time that a message being published has waited for the broker",
+            "publish_waiting_seconds", "Longest time that a message being published has waited for the broker"
         )
         self._prompts = gauge("prompts", "Prompts served", "workspace")
         self._refused = gauge("config_refused", "Config entries rejected", "workspace")
@@ -273,14 +250,28 @@ class Metrics:
         """Show the new snapshot of a workspace."""
         self._prompts.labels(workspace).set(len(snapshot.prompts))
         self._refused.labels(workspace).set(len(snapshot.refused))
-        self._served.serves(workspace, frozenset(snapshot.prompts))
+        self._serves(workspace, frozenset(snapshot.prompts))
         self.registry.remove_left()
 
     def forgotten(self, workspace: str) -> None:
         """Remove the metrics of a workspace."""
         self._prompts.remove(workspace)
         self._refused.remove(workspace)
-        self._served.serves(workspace, frozenset())
+        self._serves(workspace, frozenset())
+
+    def _serves(self, workspace: str, prompts: frozenset[str]) -> None:
+        """Keep the series of a workspace's prompts, and let those go that no workspace has any more."""
+        before = self._served.pop(workspace, frozenset())
+        if prompts:
+            self._served[workspace] = prompts
+        for prompt in prompts - before:
+            self._workspaces_with[prompt] += 1
+            self.registry.stay(prompt=prompt)
+        for prompt in before - prompts:
+            self._workspaces_with[prompt] -= 1
+            if not self._workspaces_with[prompt]:
+                del self._workspaces_with[prompt]
+                self.registry.leave(prompt=prompt)
 
     def counts(self) -> dict[str, list[Row]]:
         """The counters and gauges of flows and prompts. May be called in another thread."""

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -202,16 +202,9 @@ class _TracedProducer:
         self._producer = producer
         self.topic = producer.topic
 
-    async def send(
-        self,
-        data: bytes,
-        *,
-        key: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        deliver_after: float | None = None,
-    ) -> str:
-        properties = {**_trace_properties(), **(properties or {})}
-        return await self._producer.send(data, key=key, properties=properties, deliver_after=deliver_after)
+    async def send(self, data: bytes, *, properties: Mapping[str, str] | None = None, **how: Any) -> str:
+        traced = {**_trace_properties(), **(properties or {})}
+        return await self._producer.send(data, properties=traced, **how)
 
     async def close(self) -> None:
         await self._producer.close()

@@ -29,6 +29,7 @@ SECONDS_TO_RENEWAL = 60.0
 Action = Callable[[], Awaitable[None]]
 
 
+@dataclass(eq=False, repr=False)
 class Watch:
     """Checks the parts of a worker every few seconds; shows in `health` and `metrics` which are unavailable.
 
@@ -36,18 +37,13 @@ class Watch:
     while others work is only noted there, and the worker stays ready.
     """
 
-    def __init__(
-        self,
-        health: Health,
-        metrics: Metrics,
-        *,
-        notes: MutableMapping[str, str] | None = None,
-        clock: Callable[[], float] = time,
-    ) -> None:
-        self._health = health
-        self._notes = health.waiting if notes is None else notes
-        self._metrics = metrics
-        self._clock = clock
+    health: Health
+    metrics: Metrics
+    notes: MutableMapping[str, str] | None = None
+    clock: Callable[[], float] = time
+
+    def __post_init__(self) -> None:
+        self._notes = self.health.waiting if self.notes is None else self.notes
         self._parts: list[_Part] = []
 
     @contextmanager
@@ -66,11 +62,11 @@ class Watch:
             if part.checking is not None:
                 part.checking.cancel()
             self._clear(name)
-            self._metrics.part(name, well=False)
+            self.metrics.part(name, well=False)
 
     def forget(self, name: str) -> None:
         """Remove the metric of a part."""
-        self._metrics.forget_part(name)
+        self.metrics.forget_part(name)
 
     async def run(self) -> None:
         """Check all parts regularly, until cancelled."""
@@ -93,9 +89,9 @@ class Watch:
             async with asyncio.timeout(SECONDS_FOR_A_LOOK):
                 await part.check()
         except TimeoutError:
-            part.failed(BrokerUnavailable(f"no answer in {SECONDS_FOR_A_LOOK:g} s"), self._clock())
+            part.failed(BrokerUnavailable(f"no answer in {SECONDS_FOR_A_LOOK:g} s"), self.clock())
         except (BrokerError, OSError) as error:
-            part.failed(error, self._clock())
+            part.failed(error, self.clock())
         except Exception:
             log.exception("internal error while checking %s", part.name)
         else:
@@ -105,23 +101,23 @@ class Watch:
         """Show the state of a part; `broker_answers`: the broker answered about this part or another."""
         closed = isinstance(part.error, BrokerClosed)
         away = closed or part.failures >= FAILURES
-        self._metrics.part(part.name, well=not away)
+        self.metrics.part(part.name, well=not away)
         if part.error is None or not away:
             if self._clear(part.name):
                 log.info("%s is available again", part.name)
             return
         only_this_part = broker_answers and part.renew is not None
-        reasons = self._notes if only_this_part else self._health.waiting
+        reasons = self._notes if only_this_part else self.health.waiting
         if not self._clear(part.name, but=reasons) and part.name not in reasons:
             log.error("%s is unavailable: %s", part.name, part.error)
         reasons[part.name] = reason_since(part.error, part.since)
-        part.since = min(part.since, self._clock())  # the clock may have been set back
-        if closed or (broker_answers and self._clock() - part.since > SECONDS_TO_RENEWAL):
+        part.since = min(part.since, self.clock())  # the clock may have been set back
+        if closed or (broker_answers and self.clock() - part.since > SECONDS_TO_RENEWAL):
             part.begin_renewal()
 
     def _clear(self, name: str, *, but: MutableMapping[str, str] | None = None) -> bool:
         """Remove the reason why a part is unavailable, except from `but`; returns whether there was one."""
-        removed = [each.pop(name, None) for each in (self._health.waiting, self._notes) if each is not but]
+        removed = [each.pop(name, None) for each in (self.health.waiting, self._notes) if each is not but]
         return any(removed)
 
 

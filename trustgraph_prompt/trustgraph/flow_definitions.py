@@ -12,7 +12,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
-from trustgraph_prompt.worker.flow_file import check_distinct, temperature
+from trustgraph_prompt.worker.flow_file import check_distinct, invalid, temperature
 
 REQUESTER_TIMEOUT = 600.0
 """Seconds that TrustGraph's clients wait by default."""
@@ -79,14 +79,20 @@ class Processor:
 
         `config` has the workspace's values of the types that it `needs`. Raises `FlowError`.
         """
-        where = f"{self.type} {workspace}/{variant}"
-        definition = Definition.parse(text, where)
+        try:
+            return self._flow(workspace, variant, Definition.parse(text), config)
+        except FlowError as error:
+            raise error.at(f"{self.type} {workspace}/{variant}") from None
+
+    def _flow(
+        self, workspace: str, variant: str, definition: Definition, config: Mapping[str, Values]
+    ) -> Flow:
         specs = ["request", "response"]
         if self.asks_topics:
             specs += [REQUEST, RESPONSE]
         topic = definition.distinct_topics(specs)
         completes = self.kind == "text-completion"
-        given = temperature(definition.parameters.get("temperature"), where) if completes else None
+        given = temperature(definition.parameters.get("temperature")) if completes else None
         return Flow(
             name=f"{workspace}/{variant}",
             workspace=workspace,
@@ -106,72 +112,55 @@ class Processor:
 def completions(topic: Mapping[str, str]) -> TopicChoice:
     """The text-completion service of a flow, by the topics of its specs."""
     return TopicChoice(
-        topic[REQUEST],
-        topic[RESPONSE],
-        timeout=SECONDS_FOR_A_REQUEST,
-        again=SECONDS_TO_ANOTHER,
-        counts=False,
+        topic[REQUEST], topic[RESPONSE], timeout=SECONDS_FOR_A_REQUEST, again=SECONDS_TO_ANOTHER, counts=False
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What the config service says of a flow of one processor; `where` is its place. Raises `FlowError`."""
+    """What the config service says of a flow of one processor. Its methods raise `FlowError`."""
 
     queues: Mapping[str, Any]
     parameters: Mapping[str, Any]
-    where: str
 
     @classmethod
-    def parse(cls, text: str, where: str) -> Definition:
+    def parse(cls, text: str) -> Definition:
         """Parse a definition."""
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise FlowError(f"the definition is not JSON: {error}", where=where) from None
+            raise FlowError(f"the definition is not JSON: {error}") from None
         if not isinstance(value, dict):
-            raise FlowError("the definition is not an object", where=where, found=value, expected="an object")
-        return cls(_member(value, "topics", where), _member(value, "parameters", where), where)
+            raise FlowError("the definition is not an object", found=value, expected="an object")
+        return cls(_member(value, "topics"), _member(value, "parameters"))
 
     def distinct_topics(self, specs: Iterable[str]) -> dict[str, str]:
         """The topics of the specs, which must be distinct."""
-        taken: dict[str, str] = {}
+        taken: dict[str, str | None] = {}
         topic_of: dict[str, str] = {}
         for spec in specs:
             path, queue = f"/topics/{spec}", self.queues.get(spec)
             if not isinstance(queue, str):
-                wrong = (
-                    "the topic is missing" if queue is None else "the topic is not valid: it is not a string"
-                )
-                raise FlowError(
-                    wrong, where=self.where, path=path, found=queue, expected="the name of a queue"
-                )
+                wrong = "is missing" if queue is None else "is not valid: it is not a string"
+                raise invalid(path, f"the topic {wrong}", queue, "the name of a queue")
             try:
                 topic_of[spec] = topics.resolve(queue)
             except TopicInvalid as error:
-                raise FlowError(str(error), where=self.where, path=path) from None
-            check_distinct(topic_of[spec], path, taken, self.where, found=queue)
-            taken[path] = topic_of[spec]
+                raise invalid(path, str(error)) from None
+            check_distinct(topic_of[spec], path, taken, found=queue)
         return topic_of
 
     def text(self, parameter: str) -> str | None:
         """The text of a parameter, None if it is empty."""
         value = self.parameters.get(parameter)
         if value is not None and not isinstance(value, str):
-            raise FlowError(
-                f"the {parameter} is not valid: it is not a string",
-                where=self.where,
-                path=f"/parameters/{parameter}",
-                found=value,
-                expected="a name",
-            )
+            wrong = f"the {parameter} is not valid: it is not a string"
+            raise invalid(f"/parameters/{parameter}", wrong, value, "a name")
         return value or None
 
 
-def _member(definition: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+def _member(definition: dict[str, Any], key: str) -> dict[str, Any]:
     value = definition.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise FlowError("not an object", where=where, path=f"/{key}", found=value, expected="an object")
-    return value
+    if not isinstance(value, dict | None):
+        raise invalid(f"/{key}", "not an object", value, "an object")
+    return value or {}

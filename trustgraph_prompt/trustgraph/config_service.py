@@ -28,19 +28,13 @@ from uuid import uuid4
 from tenacity import wait_exponential, wait_random
 
 from trustgraph_prompt.broker import Broker, Consumer, Message
-from trustgraph_prompt.errors import (
-    BrokerClosed,
-    BrokerError,
-    ConfigError,
-    RequestError,
-    without_frames,
-)
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError, RequestError, without_frames
 from trustgraph_prompt.retrying import error_of, retrying
+from trustgraph_prompt.trustgraph.config_client import ConfigClient, Values, is_reserved
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.wire import ConfigPush
 from trustgraph_prompt.worker.config.recent_changes import RecentChanges
-from trustgraph_prompt.worker.config.source import Pending, Prompts, RefusedEntries, log_changes, watched
-from trustgraph_prompt.worker.config.trustgraph_client import ConfigClient, Values, is_reserved
-from trustgraph_prompt.worker.config.trustgraph_flows import Processor
+from trustgraph_prompt.worker.config.source import Prompts, RefusedEntries, log_changes, watched
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.watch import Watch
@@ -65,6 +59,7 @@ SERVICE, NOTICES = "config service", "notices of changed config"
 """The parts that `/readyz` and the metrics name: the service, and the subscription to its notifications."""
 
 
+@dataclass(eq=False, repr=False)
 class ConfigService:
     """The config service as a `ConfigSource`; `serve` gets all flows whenever one has changed.
 
@@ -73,40 +68,29 @@ class ConfigService:
     something cannot be fetched, `fetched` each fetched version.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        prompts: Prompts,
-        processors: Sequence[Processor],
-        serve: Callable[[Iterable[Flow]], None],
-        metrics: Metrics,
-        notes: MutableMapping[str, str],
-        watch: Watch,
-        changes: RecentChanges,
-        fetched: Callable[[int], None] = lambda version: None,
-    ) -> None:
+    broker: Broker
+    prompts: Prompts
+    processors: Sequence[Processor]
+    serve: Callable[[Iterable[Flow]], None]
+    metrics: Metrics
+    notes: MutableMapping[str, str]
+    watch: Watch
+    changes: RecentChanges
+    fetched: Callable[[int], None]
+
+    def __post_init__(self) -> None:
         self.refused = RefusedEntries()
-        self._broker = broker
-        self._prompts = prompts
-        self._processors = processors
-        self._needs = [*dict.fromkeys(type for processor in processors for type in processor.needs)]
-        if any(processor.kind == "prompt-request" for processor in processors):
+        self._needs = [*dict.fromkeys(type for processor in self.processors for type in processor.needs)]
+        if any(processor.kind == "prompt-request" for processor in self.processors):
             self._needs.append(PROMPTS)
-        self._types = [*(processor.type for processor in processors), *self._needs]
-        self._serve = serve
-        self._metrics = metrics
-        self._notes = notes
-        self._watch = watch
-        self._changes = changes
-        self._fetched = fetched
+        self._types = [*(processor.type for processor in self.processors), *self._needs]
         self._workspaces: dict[str, _Workspace] = {}
         self._notifications: Consumer | None = None
         self._client: ConfigClient | None = None
         self._notified: int | None = None
         self._version = 0
         self._loaded = False
-        self._stale, self._missed = Pending(_Stale), Pending(_Stale)
-        self._turn = asyncio.Lock()
+        self._stale, self._is_stale = _Stale(), asyncio.Event()
         self._failing: dict[str, _Failing] = {}
 
     async def load(self) -> None:
@@ -116,13 +100,13 @@ class ConfigService:
         """
         await self.close()
         self._notified, self._failing = None, {}
-        self._stale, self._missed = Pending(_Stale), Pending(_Stale)
-        space = self._processors[0].space
+        self._stale, self._is_stale = _Stale(), asyncio.Event()
+        space = self.processors[0].space
         topic = f"non-persistent://{space}/notify/config"
-        self._notifications = await self._broker.consumer(topic, str(uuid4()), type="exclusive")
-        self._client = ConfigClient(self._broker, space)
+        self._notifications = await self.broker.consumer(topic, str(uuid4()), type="exclusive")
+        self._client = ConfigClient(self.broker, space)
         if self._loaded:
-            self._stale.add(EVERYTHING)
+            self._add_stale(EVERYTHING)
         else:
             self._failing = {name: _Failing() for name in await self._fetch(self._client, EVERYTHING)}
             self._loaded = True
@@ -147,7 +131,7 @@ class ConfigService:
                 log.exception("internal error, the config is loaded again")
                 await lose()
 
-        with watched(self._watch, NOTICES, notifications.topic, check, notifications.close) as lose:
+        with watched(self.watch, NOTICES, notifications.topic, check, notifications.close) as lose:
             fetching = asyncio.create_task(fetch(lose))
             try:
                 while message := await notifications.receive():
@@ -159,11 +143,12 @@ class ConfigService:
 
     async def close(self) -> None:
         """End `follow`. Idempotent."""
-        open, self._notifications, self._client = (self._notifications, self._client), None, None
-        for resource in open:
-            if resource is not None:
+        following = self._notifications, self._client
+        self._notifications = self._client = None
+        for each in following:
+            if each is not None:
                 with suppress(BrokerError):
-                    await resource.close()
+                    await each.close()
 
     def _note_stale(self, message: Message) -> None:
         """Note what a notification reports as changed, or everything if notifications were lost."""
@@ -171,19 +156,23 @@ class ConfigService:
             push = ConfigPush.decode(message.data)
         except RequestError as error:
             log.warning("cannot read a notification of changed config, everything is fetched: %s", error)
-            self._stale.add(EVERYTHING)
+            self._add_stale(EVERYTHING)
             return
         missed = self._notified is not None and push.version != self._notified + 1
         self._notified = push.version
         lifecycle = push.workspace_changes
         touched = {*lifecycle.created, *lifecycle.deleted} if lifecycle else set()
         if missed or not (push.changes or touched):
-            self._stale.add(EVERYTHING)
+            self._add_stale(EVERYTHING)
         else:
-            self._stale.add(_Stale({type: touched | {*push.changes.get(type, ())} for type in self._types}))
+            self._add_stale(_Stale({type: touched | {*push.changes.get(type, ())} for type in self._types}))
 
     async def _fetch_stale(self, client: ConfigClient) -> None:
-        permits = asyncio.Semaphore(FAILING_AT_ONCE)
+        """Fetch what is stale until cancelled: everything from time to time, and soon after a failure.
+
+        Workspaces that failed in part are repeated beside that, by `_fetch_workspace`.
+        """
+        permits, time, failures = asyncio.Semaphore(FAILING_AT_ONCE), asyncio.get_running_loop().time, 0
         async with asyncio.TaskGroup() as tasks:
 
             def fetch_again(names: Iterable[str]) -> None:
@@ -192,43 +181,39 @@ class ConfigService:
                     tasks.create_task(self._fetch_workspace(client, name, permits))
 
             fetch_again(list(self._failing))
-            tasks.create_task(self._fetch_missed(client, fetch_again))
+            due = time() + _seconds_to_fetch()
             while True:
+                stale = await self._take_stale(due)
+                changed = self._failing.keys() if stale.everything else stale.workspaces
+                for name in self._failing.keys() & changed:
+                    self._failing[name].stale = True
                 try:
-                    async with asyncio.timeout(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25)):
-                        stale = await self._stale.take()
-                except TimeoutError:
-                    stale = EVERYTHING
-                try:
-                    fetch_again(await self._fetch_in_turn(client, stale))
+                    fetch_again(await self._fetch(client, stale, skip=self._failing.keys()))
                 except Exception as error:
                     self._log_failure(error)
+                    due = time() + _seconds_to_repeat(failures)
+                    failures += 1
+                    continue
+                if stale.everything:  # nothing else makes up for a fetch that has failed
+                    failures = 0
+                if not failures:
+                    due = time() + _seconds_to_fetch()
 
-    async def _fetch_missed(self, client: ConfigClient, fetch_again: Callable[[set[str]], None]) -> None:
-        """Repeat the fetches that the service did not answer, concurrently with new ones."""
+    async def _take_stale(self, due: float) -> _Stale:
+        """What is stale, as soon as there is something; everything when it is `due`."""
+        try:
+            async with asyncio.timeout_at(due):
+                await self._is_stale.wait()
+        except TimeoutError:
+            return EVERYTHING
+        stale, self._stale = self._stale, _Stale()
+        self._is_stale.clear()
+        return stale
 
-        async def fetch() -> None:
-            fetch_again(await self._fetch_in_turn(client, self._missed.take_now()))
-
-        while True:
-            await self._missed.wait()
-            await asyncio.sleep(FIRST_PAUSE)
-            await self._retry(fetch)
-
-    async def _fetch_in_turn(self, client: ConfigClient, stale: _Stale) -> set[str]:
-        """Like `_fetch`, but one call at a time, and without the workspaces in `_failing`.
-
-        A failed fetch is added to `_missed`.
-        """
-        async with self._turn:
-            changed = self._failing.keys() if stale.everything else stale.workspaces
-            for name in self._failing.keys() & changed:
-                self._failing[name].stale = True
-            try:
-                return await self._fetch(client, stale, skip=self._failing.keys())
-            except Exception:
-                self._missed.add(stale)
-                raise
+    def _add_stale(self, stale: _Stale) -> None:
+        self._stale.merge(stale)
+        if self._stale.everything or self._stale.workspaces:
+            self._is_stale.set()
 
     async def _fetch_workspace(self, client: ConfigClient, name: str, permits: asyncio.Semaphore) -> None:
         """Repeat the fetch of a workspace that failed in part, concurrently with the others."""
@@ -245,10 +230,6 @@ class ConfigService:
             self._failing.pop(name, None)
 
         await asyncio.sleep(FIRST_PAUSE)
-        await self._retry(fetch)
-
-    async def _retry(self, fetch: Callable[[], Awaitable[None]]) -> None:
-        """Call `fetch` until it succeeds."""
         await retrying(fetch, wait=BACKOFF, before_sleep=lambda state: self._log_failure(error_of(state)))
 
     def _log_failure(self, error: BaseException | None) -> None:
@@ -286,20 +267,20 @@ class ConfigService:
                 fetched.add(name)
         for name in fetched:
             await self._set_flows(name)
-        self._notes.pop(SERVICE, None)
+        self.notes.pop(SERVICE, None)
         if client.version < self._version:  # the service's database was reset
-            self._stale.add(EVERYTHING)
+            self._add_stale(EVERYTHING)
         self._version = client.version
-        self._fetched(client.version)
+        self.fetched(client.version)
         ready = (workspace for workspace in self._workspaces.values() if workspace.ready)
-        self._serve(flow for workspace in ready for flow in workspace.flows.values())
+        self.serve(flow for workspace in ready for flow in workspace.flows.values())
         return missing
 
     async def _definitions(
         self, client: ConfigClient, stale: _Stale, skip: Collection[str]
     ) -> dict[str, dict[str, Values | BrokerError]]:
         """Fetch the flow definitions of the stale workspaces, by type of config and workspace."""
-        types = [processor.type for processor in self._processors]
+        types = [processor.type for processor in self.processors]
         if not stale.everything:
             return {
                 type: await client.each(
@@ -313,11 +294,11 @@ class ConfigService:
         for name in self._failing.keys() - named:
             del self._failing[name]
             for type in self._types:
-                self._notes.pop(self._what(type, name), None)
-        for name in self._prompts.keys() - self._workspaces.keys():  # without flows since the last fetch
-            self._prompts.forget(name)
+                self.notes.pop(self._what(type, name), None)
+        for name in self.prompts.keys() - self._workspaces.keys():  # without flows since the last fetch
+            self.prompts.forget(name)
             self._refuse(PROMPTS, name, {})
-            self._metrics.forgotten(name)
+            self.metrics.forgotten(name)
         fetched: dict[str, dict[str, Values | BrokerError]] = {}
         for type, found in everywhere.items():
             fetched[type] = {name: Values() for name in self._workspaces if name not in found}
@@ -335,30 +316,30 @@ class ConfigService:
                 self._note_failure(what, values)
                 missing.add(name)
             else:
-                self._notes.pop(what, None)
+                self.notes.pop(what, None)
                 fetched[name] = values
         return fetched
 
     def _what(self, type: str, workspace: str) -> str:
         """What the notes call the values of a type in a workspace."""
-        alone = len(self._processors) == 1 and type == self._processors[0].type
+        alone = len(self.processors) == 1 and type == self.processors[0].type
         return f"{'prompts' if type == PROMPTS else 'flows' if alone else type} of workspace {workspace}"
 
     def _note_failure(self, what: str, error: BrokerError) -> None:
-        if self._notes.get(what) != str(error):
+        if self.notes.get(what) != str(error):
             log.error("%s: %s", what, error)
-        self._notes[what] = str(error)
+        self.notes[what] = str(error)
 
     def _forget_empty(self, names: Iterable[str]) -> None:
         """Forget the workspaces in which no flow is defined any more."""
         for name in names:
             values = self._workspaces[name].values
-            if not any(values.get(processor.type) for processor in self._processors):
+            if not any(values.get(processor.type) for processor in self.processors):
                 del self._workspaces[name]
-                for processor in self._processors:
+                for processor in self.processors:
                     self._refuse(processor.type, name, {})
                 for type in self._types:
-                    self._notes.pop(self._what(type, name), None)
+                    self.notes.pop(self._what(type, name), None)
 
     async def _set_flows(self, name: str) -> None:
         """Make the flows of a workspace anew; a rejected one keeps its last good version."""
@@ -366,29 +347,24 @@ class ConfigService:
         if workspace is None or not workspace.changed:
             return
         # Flows may be made of large values, too large for the event loop.
-        made = await asyncio.to_thread(lambda: [*self._make_flows(name, workspace.values)])
+        made = await asyncio.to_thread(lambda: dict(self._make_flows(name, workspace.values)))
         if self._workspaces.get(name) is not workspace:  # its last flow was removed meanwhile
             return
-        flows: dict[tuple[str, str], Flow] = {}
-        refused: dict[str, dict[str, ConfigError]] = {processor.type: {} for processor in self._processors}
-        for key, flow in made:
-            type, variant = key
-            if isinstance(flow, Flow):
-                flows[key] = flow
-                continue
-            refused[type][variant] = flow
-            if key in workspace.flows:
-                flows[key] = workspace.flows[key]
-        for type, errors in refused.items():
-            self._refuse(type, name, errors)
-        workspace.flows, workspace.changed = flows, False
+        errors = {key: error for key, error in made.items() if isinstance(error, ConfigError)}
+        for processor in self.processors:
+            type = processor.type
+            self._refuse(type, name, {key[1]: error for key, error in errors.items() if key[0] == type})
+        before = workspace.flows
+        good = ((key, before.get(key) if key in errors else flow) for key, flow in made.items())
+        workspace.flows = {key: flow for key, flow in good if isinstance(flow, Flow)}
+        workspace.changed = False
         workspace.ready = workspace.ready or PROMPTS not in self._needs
 
     def _make_flows(
         self, name: str, config: Mapping[str, Values]
     ) -> Iterator[tuple[tuple[str, str], Flow | ConfigError]]:
         """Each flow of a workspace by type and variant, or why it is rejected."""
-        for processor in self._processors:
+        for processor in self.processors:
             if config.keys() >= set(processor.needs):
                 for variant, text in config.get(processor.type, {}).items():
                     try:
@@ -401,19 +377,16 @@ class ConfigService:
         workspace = self._workspaces.get(name)
         if workspace is None or values == workspace.values.get(PROMPTS):
             return
-        before = self._prompts.get(name)
-        snapshot = await self._prompts.replace(name, values)
+        before = self.prompts.get(name)
+        snapshot = await self.prompts.replace(name, values)
         if self._workspaces.get(name) is not workspace:  # its last flow was removed meanwhile
-            self._prompts.forget(name)
+            self.prompts.forget(name)
             return
-        self._refuse(
-            PROMPTS,
-            name,
-            {entry: error.at(f"{PROMPTS} {name}/{entry}") for entry, error in snapshot.refused.items()},
-        )
+        refused = snapshot.refused.items()
+        self._refuse(PROMPTS, name, {key: error.at(f"{PROMPTS} {name}/{key}") for key, error in refused})
         workspace.values[PROMPTS], workspace.ready = values, True
-        self._metrics.configured(name, snapshot)
-        self._changes.replaced(name, before, snapshot)
+        self.metrics.configured(name, snapshot)
+        self.changes.replaced(name, before, snapshot)
         log_changes(name, before, snapshot)
 
     def _refuse(self, type: str, workspace: str, errors: Mapping[str, ConfigError]) -> None:
@@ -451,9 +424,6 @@ class _Stale:
     def workspaces(self) -> set[str]:
         return {name for names in self.of.values() for name in names}
 
-    def __bool__(self) -> bool:
-        return self.everything or bool(self.workspaces)
-
     def merge(self, later: _Stale) -> None:
         for type, names in later.of.items():
             self.of[type] = self.of.get(type, set()) | names
@@ -472,3 +442,13 @@ class _Failing:
 
 class _Incomplete(Exception):
     """Something of a workspace could not be fetched, or has changed meanwhile."""
+
+
+def _seconds_to_fetch() -> float:
+    """Until everything is fetched again, so that workers that start together do not all fetch at once."""
+    return SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25)
+
+
+def _seconds_to_repeat(failures: int) -> float:
+    """Until a fetch is repeated after so many earlier failures; no overflow after hours of them."""
+    return min(FIRST_PAUSE * 2.0 ** min(failures, 10), LONGEST_PAUSE) + random.uniform(0, FIRST_PAUSE)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from time import monotonic
 from typing import Any
 
 from prometheus_client import Counter, Enum, Gauge, Histogram, Info
@@ -19,8 +19,6 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.telemetry.call_metrics import SECONDS, Ended
 from trustgraph_prompt.worker.telemetry.series import Series, SeriesRegistry
 
-Clock = Callable[[], float]
-
 
 class TrustGraphMetrics:
     """The metrics of TrustGraph's processors in one process. `processors` are their settings by id.
@@ -31,13 +29,7 @@ class TrustGraphMetrics:
     take longer than 30 seconds, some more.
     """
 
-    def __init__(
-        self,
-        processors: Mapping[str, Mapping[str, str]],
-        registry: SeriesRegistry,
-        *,
-        clock: Clock = time.monotonic,
-    ) -> None:
+    def __init__(self, processors: Mapping[str, Mapping[str, str]], registry: SeriesRegistry) -> None:
         def counter(name: str, help: str, *labels: str) -> Counter:
             return Counter(name, help, ("processor", *labels), registry=registry)
 
@@ -49,7 +41,6 @@ class TrustGraphMetrics:
 
         self.series = registry
         self.processor = ",".join(processors)
-        self.clock = clock
         self._ids = list(processors)
         self._consumers: dict[tuple[str, str], int] = defaultdict(int)
         self.state = Enum(
@@ -85,8 +76,7 @@ class TrustGraphMetrics:
             "tg_downstream_error", "Requests that reached no other service", "target_service", "error_type"
         )
         self.completion_seconds = seconds(
-            "tg_text_completion_duration_seconds",
-            "From a call to a model to the end of its answer",
+            "tg_text_completion_duration_seconds", "From a call to a model to the end of its answer"
         )
         self.model = Info("tg_text_completion_model", "The model", ("processor",), registry=registry)
         self._version = Gauge(
@@ -173,7 +163,6 @@ class _CountedConsumer:
         self.stop = consumer.stop
         self.check = consumer.check
         self._consumer = consumer
-        self._clock = counts.clock
         self._received: dict[str, float] = {}
         self._counts = counts
         self._place = counts.place(consumer.topic, consumer.subscription)
@@ -185,7 +174,7 @@ class _CountedConsumer:
     async def receive(self) -> Message | None:
         message = await self._consumer.receive()
         if message is not None:
-            self._received[message.id] = self._clock()
+            self._received[message.id] = monotonic()
         return message
 
     async def acknowledge(self, message: Message) -> None:
@@ -211,7 +200,7 @@ class _CountedConsumer:
     def _settled(self, message: Message, how: Counter) -> None:
         how.inc()
         if (received := self._received.pop(message.id, None)) is not None:
-            self._seconds.observe(self._clock() - received)
+            self._seconds.observe(monotonic() - received)
 
 
 class _CountedProducer:
@@ -244,7 +233,6 @@ class _CountedCaller:
         name = topics.resolve(request).rpartition("/")[2]  # such as text-completion:default:default
         self.close = caller.close
         self._caller = caller
-        self._clock = counts.clock
         self._labels = counts.processor, f"{name.partition(':')[0]}-request"
         self._seconds = counts.call_seconds.labels(*self._labels)
         self._timeouts = counts.timeouts.labels(*self._labels)
@@ -255,7 +243,7 @@ class _CountedCaller:
         return self._caller.closed
 
     async def call(self, data: bytes, **how: Any) -> AsyncGenerator[Message, None]:
-        began = self._clock()
+        began = monotonic()
         try:
             async with aclosing(self._caller.call(data, **how)) as messages:
                 async for message in messages:
@@ -267,4 +255,4 @@ class _CountedCaller:
             self._errors.labels(*self._labels, type(error).__name__).inc()
             raise
         finally:
-            self._seconds.observe(self._clock() - began)
+            self._seconds.observe(monotonic() - began)

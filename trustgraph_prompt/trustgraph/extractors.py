@@ -13,8 +13,7 @@ from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.ontology_config import merged, read_ontology
 from trustgraph_prompt.graph.tables import read_table
 from trustgraph_prompt.prompts import files
-from trustgraph_prompt.worker.config.trustgraph_flows import (
-    NO_VALUES,
+from trustgraph_prompt.trustgraph.flow_definitions import (
     REQUEST,
     RESPONSE,
     Definition,
@@ -84,10 +83,10 @@ class Extractor(Processor):
         types = self.asks_topics and self.prompt_service, JOBS[self.id].config
         return tuple(type for type in types if type)
 
-    def flow(self, workspace: str, variant: str, text: str, config: Mapping[str, Values] = NO_VALUES) -> Flow:
-        """Make the flow of a definition, like `Processor.flow`."""
+    def _flow(
+        self, workspace: str, variant: str, definition: Definition, config: Mapping[str, Values]
+    ) -> Flow:
         job = JOBS[self.id]
-        definition = Definition.parse(text, f"{self.type} {workspace}/{variant}")
         topic = definition.distinct_topics(["input", *job.outputs])
         own = f"--{self.into}" if self.into else ""
         flow = Flow(
@@ -129,7 +128,10 @@ class Extractor(Processor):
                 where=where,
                 expected="a definition of this flow for the prompt service, or --base-url",
             )
-        return completions(Definition.parse(text, where).distinct_topics([REQUEST, RESPONSE]))
+        try:
+            return completions(Definition.parse(text).distinct_topics([REQUEST, RESPONSE]))
+        except FlowError as error:
+            raise error.at(where) from None
 
 
 def extractors(ids: Iterable[str], service: Processor, into: str | None = None) -> list[Extractor]:
@@ -137,27 +139,23 @@ def extractors(ids: Iterable[str], service: Processor, into: str | None = None) 
 
     Each has the clause of the bundled prompt of its job.
     """
-    found = []
-    for id in dict.fromkeys(ids):
+    ids = list(dict.fromkeys(ids))
+    for id in ids:
         if id not in JOBS:
-            raise ConfigError(
-                f"there is no such extractor{suggestion(id, JOBS)}",
-                where="--extractor",
-                found=id,
-                expected=f"one of {', '.join(JOBS)}",
-            )
-        found.append(
-            Extractor(
-                id,
-                concurrency=service.concurrency,
-                asks_topics=service.asks_topics,
-                space=service.space,
-                clause=_bundled_clause(JOBS[id].prompt),
-                prompt_service=service.type,
-                into=into,
-            )
+            wrong, expected = f"there is no such extractor{suggestion(id, JOBS)}", f"one of {', '.join(JOBS)}"
+            raise ConfigError(wrong, where="--extractor", found=id, expected=expected)
+    return [
+        Extractor(
+            id,
+            concurrency=service.concurrency,
+            asks_topics=service.asks_topics,
+            space=service.space,
+            clause=_bundled_clause(JOBS[id].prompt),
+            prompt_service=service.type,
+            into=into,
         )
-    return found
+        for id in ids
+    ]
 
 
 def _bundled_clause(prompt: str) -> GraphClause | None:
