@@ -1,10 +1,10 @@
 """How far a request walks: the modules and functions of ours that run for one whose worker is warm.
 
-`python benchmarks/walk.py [--bars]`: with `--bars` it exits with 1 above them. A worker on the embedded broker
-in memory asks a server in another process over HTTP, and publishes the two objects of each answer, an answer
-record and a response. The first request warms it up. Counted are functions and methods that run, in any
-thread, for each of the next two: what runs for one of them only is the worker's own clockwork. Lambdas and
-comprehensions are part of the function they stand in, and the code of the broker is not counted.
+`python benchmarks/walk.py [--bars]`: with `--bars` it exits with 1 above them. A worker on the embedded
+broker in memory asks a server in another process over HTTP, and publishes the two objects of each answer, an
+answer record and a response. The first request warms it up. Counted are functions and methods that run, in
+any thread, for each of the next two: what runs for one of them only is the worker's own clockwork. Lambdas
+and comprehensions are part of the function they stand in, and the code of the broker is not counted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 import trustgraph_prompt
 from tests.support.benchmark_server import server
+from tests.support.workers import Working
 from trustgraph_prompt.broker import Producer, Reader, connect
 from trustgraph_prompt.llm import OpenAIProvider
 from trustgraph_prompt.wire import PromptRequest
@@ -130,9 +131,8 @@ async def walk() -> Walk:
     async with server(Model) as url, await connect("embedded:") as broker:
         prompts = Prompts({"template.define": json.dumps(DEFINE)}, [FLOW.workspace])
         service = Service(broker, [FLOW], prompts, lambda _: OpenAIProvider(url, "small"), config_topic=None)
-        running = asyncio.create_task(service.run())
-        while not service.health.ready:
-            await asyncio.sleep(0.01)
+        working = Working(service)
+        await working.ready()
         requests, responses = await broker.producer(REQUESTS), await broker.reader(RESPONSES)
         walks = []
         for text in ("first", "second", "third"):
@@ -140,8 +140,7 @@ async def walk() -> Walk:
             with walking() as each:
                 await send(requests, responses, text, data)
             walks.append(ours(each))
-        service.stop()
-        await running
+        await working.stop()
     return walks[1] & walks[2]
 
 

@@ -14,9 +14,9 @@ from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedProvider
 from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker import crash_record
-from trustgraph_prompt.worker.crash_record import IN_GROUP, CrashRecord, WorkRecord
-from trustgraph_prompt.worker.isolation import Isolation
+from trustgraph_prompt.worker.around import crash_record
+from trustgraph_prompt.worker.around.crash_record import IN_GROUP, CrashRecord, WorkRecord
+from trustgraph_prompt.worker.around.isolation import Isolation
 
 Begin = Callable[[], Awaitable[CrashRecord]]
 

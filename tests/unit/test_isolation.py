@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import virtual_time
-from trustgraph_prompt.worker.isolation import Isolation
+from trustgraph_prompt.worker.around.isolation import Isolation
 
 
 class Ward:

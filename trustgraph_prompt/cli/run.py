@@ -59,7 +59,7 @@ def command(
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
-    from trustgraph_prompt.worker import Prompts, Service, flow_file, process
+    from trustgraph_prompt.worker import Prompts, Service, flow_file, main
     from trustgraph_prompt.worker.config.trustgraph_extractors import extractors
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
     from trustgraph_prompt.worker.telemetry.activity import Activity
@@ -99,6 +99,7 @@ def command(
         activity=Activity(shows_content=show_content),
         ready_without_model=ready_without_model,
         allow_parameters=allow_parameter or (),
-        connect=options.connect,
+        tracing=main.observed(),
+        connect=main.tuned(options.connect),
     )
-    process.run(service, id, http=http, hosts=http_host or ())
+    main.run(service, id, http=http, hosts=http_host or ())

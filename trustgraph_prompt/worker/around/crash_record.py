@@ -26,7 +26,7 @@ from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.retrying import retrying
-from trustgraph_prompt.worker.isolation import Isolation
+from trustgraph_prompt.worker.around.isolation import Isolation
 from trustgraph_prompt.worker.retry_broker import retry_outages
 
 log = logging.getLogger(__name__)

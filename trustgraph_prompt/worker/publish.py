@@ -8,23 +8,21 @@ from collections.abc import Mapping, Sequence
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
-from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
 from trustgraph_prompt.contract import Grounded, Grounding
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.around.journal import AskResult
 from trustgraph_prompt.worker.messages.answer_record import (
     Answer,
     bounded_grounding,
     object_ids,
     reject_objects,
 )
-from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.messages.response import jsonl_line, last_response, send_response, send_split
-from trustgraph_prompt.worker.request.journal import AskResult, Entry
-from trustgraph_prompt.worker.request.publish_graph import MAX_OBJECT_SIZE, MAX_UNCONFIRMED, publish_graph
+from trustgraph_prompt.worker.publish_graph import MAX_OBJECT_SIZE, MAX_UNCONFIRMED, publish_graph
+from trustgraph_prompt.worker.services import Job
 
 log = logging.getLogger(__name__)
 
@@ -40,21 +38,19 @@ class Publisher:
     rejected, and all others are published.
     """
 
-    def __init__(self, request: Request, flow: Flow, producers: ProducerPool, entry: Entry) -> None:
-        self._request = request
-        self._flow = flow
-        self._producers = producers
+    def __init__(self, job: Job) -> None:
+        self._request, self._flow, self._entry = job.request, job.flow, job.entry
+        self._producers = job.services.producers
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, str] = {}
-        self._entry = entry
-        self._broker_error: BrokerError | None = None
-        self._limit = MAX_OBJECT_SIZE if flow.outputs.has_graph else MAX_MESSAGE_SIZE
+        self._cannot_stream = not job.request.streaming
+        self._limit = MAX_OBJECT_SIZE if job.flow.outputs.has_graph else MAX_MESSAGE_SIZE
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
         """Publish and stream a piece of the answer; a json value waits for `finish`.
 
-        A broker error is raised by `finish`, because the call is paid for. Nothing is streamed after it: the
-        last response has the rest of the text, or all objects.
+        A broker error does not end the call, which is paid for. Nothing is streamed after it: the last
+        response has the rest of the text, or all objects; and `finish` waits for the objects.
         """
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
         try:
@@ -63,19 +59,20 @@ class Publisher:
                 objects = tuple(
                     value for id, value in zip(ids, objects, strict=True) if id not in self._refused
                 )
-            can_stream = self._request.streaming and self._broker_error is None
-            if can_stream and (text := piece.text + "".join(map(jsonl_line, objects))):
+            if self._cannot_stream:
+                return
+            if text := piece.text + "".join(map(jsonl_line, objects)):
                 await send_split(text, self._stream)
-        except BrokerError as error:
-            self._broker_error = error
+        except BrokerError:
+            self._cannot_stream = True
 
-    async def finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
+    async def finish(self) -> None:
         """Publish the remaining objects and the answer record, then respond. Raises `BrokerError`.
 
         Of a jsonl answer that was streamed, all objects are sent already; only confirmations are awaited.
         """
-        if self._broker_error is not None:
-            raise self._broker_error
+        assert self._entry.result is not None
+        prompt, outcome = self._entry.result
         outputs = self._flow.outputs
         objects, grounding = _objects(outcome) if outputs.objects or outputs.answers else ([], None)
         ids = await self._publish(prompt, objects, grounding)
@@ -99,14 +96,15 @@ class Publisher:
                 canary=prompt.canary,
             )
             await self._producers.send(outputs.answers, answer.encode(), key=self._request.id)
-        await self.respond(outcome)
+        await self.respond()
 
-    async def respond(self, outcome: Outcome) -> None:
+    async def respond(self) -> None:
         """Send the last response, if the flow has responses; an error if the outcome is of no use."""
         if self._flow.outputs.response is None:
             return
+        assert self._entry.result is not None
         response = last_response(
-            outcome,
+            self._entry.result.outcome,
             self._flow,
             streaming=self._request.streaming,
             streamed_characters=self._entry.streamed_characters,

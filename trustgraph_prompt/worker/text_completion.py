@@ -17,12 +17,10 @@ from trustgraph_prompt.llm.complete import ONCE
 from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.messages.request import Request
+from trustgraph_prompt.worker.around.journal import AskResult
+from trustgraph_prompt.worker.asking import ask_model
 from trustgraph_prompt.worker.messages.response import send_response, send_split
-from trustgraph_prompt.worker.request.ask_and_journal import ask_into_journal
-from trustgraph_prompt.worker.request.journal import AskResult, Entry
-from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.services import Job
 
 PROMPT = PromptDefinition(
     "text-completion", Template.compile("{{ prompt }}"), Contract.from_schema(None, format="text")
@@ -34,40 +32,39 @@ LIST_MODELS = "list-models"
 class TextCompletionWork:
     """Answers one request; streams text as it arrives if the request wants that."""
 
-    def __init__(self, request: Request, flow: Flow, services: Services, entry: Entry) -> None:
-        assert request.completion is not None
-        self._request = request
-        self._record = request.completion
-        self._flow = flow
-        self._services = services
-        self._entry = entry
+    def __init__(self, job: Job) -> None:
+        assert job.request.completion is not None
+        self._job = job
+        self._record = job.request.completion
         self._thinking: list[str] = []
         self._cannot_stream = False
 
     async def ask(self) -> AskResult:
         """Ask the model; any complete answer is a success. Raises `RequestError`."""
-        if self._record.operation == LIST_MODELS:
-            self._entry.result = AskResult(PROMPT, self._models())
-            return self._entry.result
-        call = topic_messages.call(self._record)
+        job, record = self._job, self._record
+        if record.operation == LIST_MODELS:
+            job.entry.result = AskResult(PROMPT, self._models())
+            return job.entry.result
+        call = topic_messages.call(record)
         if call.config.temperature is None:
-            call = replace(call, config=replace(call.config, temperature=self._flow.temperature))
-        provider = self._services.provider
-        return await ask_into_journal(
+            call = replace(call, config=replace(call.config, temperature=job.flow.temperature))
+        verbatim = _Verbatim(
+            job.provider, call, self._stream_thinking, self._seconds_left, direct=record.direct
+        )
+        return await ask_model(
+            replace(job, provider=verbatim),
             PROMPT,
-            Question(self._record.system, self._record.prompt),
-            _Verbatim(provider, call, self._stream_thinking, self._seconds_left, direct=self._record.direct),
-            self._request,
-            self._flow,
-            self._services,
-            self._entry,
+            Question(record.system, record.prompt),
             listen=self._stream_piece,
-            retry=ONCE if self._record.direct else RetryPolicy(),
+            retry=ONCE if record.direct else RetryPolicy(),
             judge=_accept_any_answer,
         )
 
-    async def send(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
+    async def send(self) -> None:
         """Send the last response: the rest of the answer, or an error. Raises `BrokerError`."""
+        entry = self._job.entry
+        assert entry.result is not None
+        outcome = entry.result.outcome
         if self._record.operation == LIST_MODELS:
             await self._send(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))
             return
@@ -83,7 +80,7 @@ class TextCompletionWork:
             schema_path=last.schema_path if last else None,
         )
         if outcome.ok:
-            start = self._entry.streamed_characters
+            start = entry.streamed_characters
             response = replace(response, response=outcome.value[start:], at=start)
         else:
             cause = outcome.cause if isinstance(outcome.cause, ProviderError) else None
@@ -98,17 +95,17 @@ class TextCompletionWork:
 
     def _models(self) -> Outcome:
         """The model of the flow. Raises `RequestError` if its name is unknown."""
-        identity = self._services.provider.identity
+        identity = self._job.provider.identity
         if not identity.model:
             raise RequestError("the model of this worker has no name to list", type="not-implemented")
         return Outcome(identity.model, Reason.SUCCESS, PROMPT.contract)
 
     def _seconds_left(self) -> float | None:
         """How long the requester waits for the first piece of the answer; None if unknown."""
-        deadline, published = self._record.seconds_left, self._request.published
+        deadline, published = self._record.seconds_left, self._job.request.published
         if deadline is None or published is None:
             return deadline
-        return published + deadline - self._services.clock()
+        return published + deadline - self._job.services.clock()
 
     async def _stream_piece(self, piece: Piece) -> None:
         await self._stream(piece.text, self._send_text)
@@ -132,15 +129,18 @@ class TextCompletionWork:
         return not self._cannot_stream
 
     async def _send_text(self, text: str) -> None:
-        at = self._entry.streamed_characters
+        at = self._job.entry.streamed_characters
         piece = wire.TextCompletionResponse(response=text, at=at, end_of_stream=False)
-        await self._entry.stream(self._send(piece), len(text))
+        await self._job.entry.stream(self._send(piece), len(text))
 
     async def _send_thinking(self, text: str) -> None:
-        await self._entry.stream(self._send(wire.TextCompletionResponse(thinking=text, end_of_stream=False)))
+        await self._job.entry.stream(
+            self._send(wire.TextCompletionResponse(thinking=text, end_of_stream=False))
+        )
 
     async def _send(self, response: wire.TextCompletionResponse) -> None:
-        await send_response(self._services.producers, self._flow, self._request.id, response)
+        job = self._job
+        await send_response(job.services.producers, job.flow, job.request.id, response)
 
 
 class _Verbatim(ProviderWrapper):
@@ -172,7 +172,9 @@ class _Verbatim(ProviderWrapper):
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         config = self._theirs.config.at_most(call.config.answer_limit)
         labels = self._theirs.labels if self._direct else {**self._theirs.labels, **call.labels}
-        theirs = replace(self._theirs, config=config, labels=labels, discarded=call.discarded)
+        theirs = replace(
+            self._theirs, config=config, labels=labels, discarded=call.discarded, request=call.request
+        )
         deltas = _begun_in_time(self.provider.stream(theirs), self._seconds_left())
         async with aclosing(deltas):
             async for delta in deltas:

@@ -17,14 +17,15 @@ _Key = tuple[object, ...]
 
 
 class Circuits:
-    """Puts a breaker around the provider of each flow. `times` are the clock, sleep and chance of circuits.
+    """Puts a breaker around the provider of each flow. `changed` is called with each circuit that changed.
 
+    `times` are the clock, sleep and chance of circuits.
     A whole flow waits for a model that all its requests need: that of its provider or, for chunks, that of
     its prompt. Requests for another unavailable model do not block the flow.
     """
 
-    def __init__(self, **times: Any) -> None:
-        self.changed: Callable[[Circuit], None] = lambda circuit: None
+    def __init__(self, changed: Callable[[Circuit], None] = lambda circuit: None, **times: Any) -> None:
+        self._changed = changed
         self._times = times
         self._circuits: dict[_Key, Circuit] = {}
         self._used: dict[
@@ -84,7 +85,7 @@ class Circuits:
                 circuit.close()
                 self._away.discard(circuit)
                 del self._circuits[key]
-            self.changed(circuit)
+            self._changed(circuit)
 
     def close(self) -> None:
         """Stop probing."""
@@ -99,7 +100,7 @@ class Circuits:
         elif not circuit.is_open and circuit in self._away:
             self._away.remove(circuit)
             log.info("provider %s is available again", name)
-        self.changed(circuit)
+        self._changed(circuit)
 
     def _full(self, flow: Flow) -> Iterator[Circuit]:
         used = self._used.get(id(flow), {})

@@ -11,15 +11,12 @@ from functools import partial
 from trustgraph_prompt.broker import Consumer
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.services import Services
 
 log = logging.getLogger(__name__)
 
-SECONDS_BEFORE_ANOTHER = 0.5
-"""Between a lost consumer and the next one, so that a broker that closes each is not flooded."""
 
-
-class ConsumerKeeper:
+class Consumers:
     """The successive consumers of one flow. `subscribe` opens one, or returns None during shutdown.
 
     Two are open while the messages of a replaced one are still processed.
@@ -61,7 +58,7 @@ class ConsumerKeeper:
             log.error("flow %s lost its consumer: %s", self._flow.name, error)
             # The broker redelivers its messages, and the journal has their outcomes.
             await self.close(consumer)
-            await self._services.sleep(SECONDS_BEFORE_ANOTHER)
+            await self._services.sleep(self._services.timeouts.before_reopening)
 
     async def stop(self) -> None:
         """Receive no more messages; the consumers stay open for acknowledgements."""
