@@ -458,9 +458,8 @@ async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pyt
     # What is logged is kept by the test run, and with its errors who raised them.
     monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.consumers"), "disabled", True)
     flow = house.flow()
-    services = Services(
-        Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), sleep=lambda _: asyncio.sleep(0)
-    )
+    at_once = Timeouts(before_reopening=0)
+    services = Services(Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), timeouts=at_once)
     opened, alive = 0, WeakSet[Breaking]()
 
     async def subscribe() -> Consumer | None:

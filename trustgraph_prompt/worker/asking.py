@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from time import time
 from typing import Protocol
 
 from trustgraph_prompt.ask import Listen, ask
@@ -120,7 +121,7 @@ async def ask_model(
     Raises what `listen` raises.
     """
     request, flow, services, provider = job.request, job.flow, job.services, job.provider
-    started, budget = services.clock(), flow.budget_of_a_request
+    started, budget = time(), flow.budget_of_a_request
     published = request.published
     if published is not None and budget.seconds is not None:
         published -= min(SECONDS_TO_ANSWER, budget.seconds / 10)
@@ -138,8 +139,6 @@ async def ask_model(
             published=published,
             listen=listen,
             retry=retry,
-            clock=services.clock,
-            sleep=services.sleep,
             cache=services.cache,
             request=request.id,
         )
@@ -147,7 +146,7 @@ async def ask_model(
         with _log_errors():
             record_result(outcome)
         with _log_errors():
-            job.entry.seconds = seconds = max(0.0, services.clock() - started)
+            job.entry.seconds = seconds = max(0.0, time() - started)
             services.metrics.asked(flow.name, prompt.id, prompt.version, outcome, seconds)
             services.activity.asked(request.id, flow.name, prompt, question, outcome, seconds)
             if services.cache is not None and prompt.cache is not None:

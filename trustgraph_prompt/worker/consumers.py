@@ -58,7 +58,7 @@ class Consumers:
             log.error("flow %s lost its consumer: %s", self._flow.name, error)
             # The broker redelivers its messages, and the journal has their outcomes.
             await self.close(consumer)
-            await self._services.sleep(self._services.timeouts.before_reopening)
+            await asyncio.sleep(self._services.timeouts.before_reopening)
 
     async def stop(self) -> None:
         """Receive no more messages; the consumers stay open for acknowledgements."""

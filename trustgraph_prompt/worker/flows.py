@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from time import time
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, topics
 from trustgraph_prompt.errors import BrokerError, ConfigError
@@ -58,7 +59,7 @@ class FlowSet:
     @property
     def models(self) -> dict[str, str]:
         """The model that each of the flows asks unless a prompt names another, by the name of the flow."""
-        return {name: running.provider.identity.model for name, running in self._running.items()}
+        return {name: running.model for name, running in self._running.items()}
 
     def why_unserved(self, flow: Flow) -> str | None:
         """Why a flow does not receive requests; None if it does."""
@@ -119,7 +120,7 @@ class FlowSet:
         if flow.input.persistent:
             isolation = self._completions if flow.input.kind == "text-completion" else self._requests
             topic = topics.in_progress_topic(flow.input.topic, flow.input.subscription)
-            crash_record = CrashRecord(broker, services.producers, topic, isolation)
+            crash_record = CrashRecord(broker, services.producers, topic, isolation, services.timeouts)
         return _Running(broker, flow, provider, services, crash_record, self._waiting)
 
     def _end(self, running: _Running, successor: _Running | None = None) -> None:
@@ -167,7 +168,7 @@ class FlowLoop:
         crash_record: CrashRecord | None = None,
     ) -> None:
         self.flow = flow
-        self.provider = provider
+        self._provider = provider
         self.crash_record = crash_record
         self.stopping = asyncio.Event()
         self._services = services
@@ -213,7 +214,7 @@ class FlowLoop:
         """Process messages until the consumer ends. Raises `BrokerError`."""
         while message := await self._next(consumer):
             delivery = Delivery(
-                message, consumer, self.flow, self.provider, self._services, self.crash_record
+                message, consumer, self.flow, self._provider, self._services, self.crash_record
             )
             if self._given_up:
                 delivery.cancel()
@@ -248,8 +249,8 @@ class FlowLoop:
 
     async def _until_prompt(self) -> None:
         """Wait until somebody pushes the prompt of the flow."""
-        while not self.flow.has_prompt(self._services.prompts):
-            await self._services.sleep(self._services.timeouts.between_looks)
+        while not self.flow.has_prompt(self._services.prompts):  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(self._services.timeouts.between_looks)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._in_progress[task]
@@ -295,6 +296,7 @@ class _Running(FlowLoop):
         super().__init__(flow, provider, services, self._subscribe, crash_record)
         self._broker = broker
         self._waiting = waiting
+        self.model = provider.identity.model
         self.attempted = asyncio.Event()
         self._task = asyncio.create_task(self._serve_on(), name=_part(flow))
 
@@ -332,7 +334,7 @@ class _Running(FlowLoop):
                 await self.serve()
             except Exception:
                 log.exception("internal error, %s is restarted", _part(self.flow))
-                await self._services.sleep(self._services.timeouts.after_defect)
+                await asyncio.sleep(self._services.timeouts.after_defect)
 
     async def _subscribe(self) -> Consumer | None:
         flow = self.flow
@@ -358,7 +360,7 @@ class _Running(FlowLoop):
             return
         flow, error = self.flow, "worker-crashed"
         input = flow.input
-        properties = record.failure_properties(error, flow.name, None, self._services.clock())
+        properties = record.failure_properties(error, flow.name, None, time())
         search = self._broker.bury_unreceivable(input.topic, input.subscription, workers, properties)
         try:
             buried = await cancel_when_stopped(search, self.stopping)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from enum import Enum
 from functools import partial
 from math import inf
+from time import time
 from typing import Any, TypeVar, assert_never
 
 from trustgraph_prompt.broker import Consumer, Message
@@ -225,7 +226,7 @@ class Delivery:
         if disposition.counted or disposition.why != self._last_reason:  # an outage is logged once
             self._last_reason = disposition.why
             log.warning("%s; retry in %.1f s", disposition.why, disposition.seconds)
-        await self._services.sleep(disposition.seconds)
+        await asyncio.sleep(disposition.seconds)
 
     async def _settle(self, settlement: Settlement) -> None:
         """Settle the message, with retries during broker outages.
@@ -293,7 +294,7 @@ class Delivery:
 
     async def _dead_letter(self, error: Error) -> None:
         prompt = self._job.request.prompt if self._job else None
-        properties = record.failure_properties(error.type, self._flow.name, prompt, self._services.clock())
+        properties = record.failure_properties(error.type, self._flow.name, prompt, time())
         try:
             await self._consumer.bury(self._message, error.message, properties)
         except MessageTooLarge:
@@ -301,7 +302,7 @@ class Delivery:
             await self._consumer.bury(truncated, error.message, properties | size_properties)
 
     async def _through_outages(self, send: Callable[[], Awaitable[None]]) -> None:
-        await retry_outages(partial(self._uncancelled, send), self._services.sleep)
+        await retry_outages(partial(self._uncancelled, send))
 
     async def _uncancelled(self, send: Callable[[], Awaitable[T]]) -> T:
         """Send something; `cancel` takes effect when that has ended, also if it has failed."""
@@ -340,9 +341,7 @@ class Delivery:
             paid=job is not None and job.entry.result is not None,
             sent=job is not None and job.sent,
             answer_sent=job.entry.answer_sent if job else AnswerSent.NOTHING,
-            seconds_left=request.seconds_left(flow.budget_of_a_request, self._services.clock())
-            if request
-            else inf,
+            seconds_left=request.seconds_left(flow.budget_of_a_request, time()) if request else inf,
             ending=ending,
             jitter=random.uniform(0.5, 1.0),
         )

@@ -33,7 +33,12 @@ _OUTAGE_PAUSES = wait_random_exponential(max=LONGEST_OUTAGE_PAUSE)
 
 
 async def retry_until_stopped(
-    part: str, action: Callable[[], Awaitable[T]], waiting: MutableMapping[str, str], stopping: asyncio.Event
+    part: str,
+    action: Callable[[], Awaitable[T]],
+    waiting: MutableMapping[str, str],
+    stopping: asyncio.Event,
+    *,
+    wait: WaitBaseT = _START_PAUSES,
 ) -> T | None:
     """Call `action` until it raises no `BrokerError`; returns its result, None once `stopping` is set.
 
@@ -58,7 +63,7 @@ async def retry_until_stopped(
             unless_stopping,
             retry=_BROKER_FAILED,
             stop=lambda state: stopping.is_set(),
-            wait=_START_PAUSES,
+            wait=wait,
             before_sleep=report,
             sleep=sleep,
         )
@@ -82,14 +87,15 @@ async def cancel_when_stopped(action: Coroutine[Any, Any, T], stopping: asyncio.
 
 async def retry_outages(
     action: Callable[[], Awaitable[T]],
-    sleep: Callable[[float], Awaitable[None]],
-    pauses: WaitBaseT = _OUTAGE_PAUSES,
+    *,
+    wait: WaitBaseT = _OUTAGE_PAUSES,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> T:
     """Call `action` until the broker is available; returns its result. Raises any other `BrokerError`."""
     return await retrying(
         action,
         retry=_BROKER_UNAVAILABLE,
-        wait=pauses,
+        wait=wait,
         before_sleep=lambda state: log.warning("the broker is unavailable: %s", error_of(state)),
         sleep=sleep,
     )

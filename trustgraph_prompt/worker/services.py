@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from time import time
 
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker.producer_pool import ProducerPool
@@ -44,8 +42,6 @@ class Services:
     tracing: Tracing = field(default_factory=Tracing)
     watch: Watch = field(default_factory=lambda: Watch(Health(), Metrics()))
     timeouts: Timeouts = Timeouts()
-    clock: Callable[[], float] = time
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 @dataclass(slots=True, eq=False)

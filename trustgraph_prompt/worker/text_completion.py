@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import asdict, replace
+from time import time
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
@@ -105,7 +106,7 @@ class TextCompletionWork:
         deadline, published = self._record.seconds_left, self._job.request.published
         if deadline is None or published is None:
             return deadline
-        return published + deadline - self._job.services.clock()
+        return published + deadline - time()
 
     async def _stream_piece(self, piece: Piece) -> None:
         await self._stream(piece.text, self._send_text)

@@ -25,5 +25,11 @@ class Timeouts:
     before_reopening: float = 0.5
     """Between what the broker closed and its successor, so that a broker that closes each is not flooded."""
 
+    disown: float = 2.0
+    """How long another worker may take to disown a message that was merely redelivered to this one."""
+
+    write_ends: float = 1.0
+    """Until the end of messages is recorded. Delay is cheap: a finished message is not delivered again."""
+
     after_defect: float = 5.0
     """Before a flow is restarted after an internal error."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Mapping, Set
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,17 +28,12 @@ from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.retrying import retrying
 from trustgraph_prompt.worker.around.isolation import Isolation
 from trustgraph_prompt.worker.retry_broker import retry_outages
+from trustgraph_prompt.worker.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
 SECONDS_TO_GATHER = 0.01
 """How long a new message waits for others, so that one entry records them all."""
-
-SECONDS_UNTIL_ENDS_ARE_WRITTEN = 1.0
-"""Delay is cheap: a finished message is not delivered again."""
-
-SECONDS_TO_DISOWN = 2.0
-"""How long another worker may take to disown a message that was merely redelivered to this one."""
 
 SECONDS_TO_LIVE = 86_400.0
 """Age at which an entry is deleted: its worker is dead, and its messages will not be redelivered."""
@@ -98,16 +93,13 @@ class CrashRecord:
         producers: ProducerPool,
         topic: str,
         isolation: Isolation,
-        *,
-        clock: Callable[[], float] = time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        timeouts: Timeouts = Timeouts(),
     ) -> None:
         self._broker = broker
         self._producers = producers
         self.topic = topic
         self._isolation = isolation
-        self._clock = clock
-        self._sleep = sleep
+        self._timeouts = timeouts
         self._name = str(uuid4())
         self._others: dict[str, WorkRecord] = {}
         self._absolved: dict[str, set[str]] = {}
@@ -164,7 +156,7 @@ class CrashRecord:
         if self._is_suspect(id):
             with self._isolation.undecided():
                 async with self._recorded(id, None):
-                    await self._sleep(SECONDS_TO_DISOWN)
+                    await asyncio.sleep(self._timeouts.disown)
         if not self._is_suspect(id):
             await self._until_all_may_run()
             with self._isolation.other():
@@ -244,8 +236,8 @@ class CrashRecord:
         while True:
             await self._changed.wait()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._begun.wait(), SECONDS_UNTIL_ENDS_ARE_WRITTEN)
-            await self._sleep(SECONDS_TO_GATHER)
+                await asyncio.wait_for(self._begun.wait(), self._timeouts.write_ends)
+            await asyncio.sleep(SECONDS_TO_GATHER)
             self._begun.clear()
             self._changed.clear()
             written, self._unwritten = self._unwritten, []
@@ -272,7 +264,7 @@ class CrashRecord:
         """Publish an entry, with retries during outages; empty data deletes it."""
         send = partial(self._producers.send, self.topic, entry, key=name)
         try:
-            await retry_outages(send, self._sleep, OUTAGE_PAUSES)
+            await retry_outages(send, wait=OUTAGE_PAUSES)
         except BrokerError as error:
             log.error("cannot record the messages in progress, crashes are not counted: %s", error)
         except Exception:
@@ -285,7 +277,7 @@ class CrashRecord:
             del self._others[name]
         for entry in list(table.entries.values()):
             self._update(entry)
-            if entry.published < self._clock() - SECONDS_TO_LIVE:
+            if entry.published < time() - SECONDS_TO_LIVE:
                 await self._send(entry.key or "", b"")
         return table
 
@@ -302,9 +294,7 @@ class CrashRecord:
             finally:
                 with suppress(BrokerError):
                     await table.close()
-            table = await retrying(
-                self._read, wait=wait_random_exponential(max=LONGEST_PAUSE), sleep=self._sleep
-            )
+            table = await retrying(self._read, wait=wait_random_exponential(max=LONGEST_PAUSE))
 
     def _update(self, entry: Message) -> None:
         """Update an entry; disown the messages that another worker has started after this one."""
