@@ -41,21 +41,17 @@ ATTEMPTS = 2
 class Work(Protocol):
     """The processing of one kind of request: one try of it."""
 
-    async def ask(self) -> AskResult:
+    async def ask(self) -> object:
         """Call the model, put the result into the journal's entry, and stream what can be streamed."""
 
     async def send(self) -> None:
         """Send what has not been streamed of the result in the journal's entry. Raises `BrokerError`."""
 
 
-class PromptWork:
+class PromptWork(Publisher):
     """Answers one prompt request or one chunk; publishes objects and streams text as they arrive."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._publisher = Publisher(job)
-
-    async def ask(self) -> AskResult:
+    async def ask(self) -> None:
         """Ask the prompt of the request, in the terms of the ontology if the flow has one.
 
         Then an object that violates the ontology is rejected with the reason. A text that has no word of a
@@ -68,17 +64,10 @@ class PromptWork:
             if of_ontology is None:
                 log.info("the model is not asked: the text has no word of the ontology")
                 job.entry.result = AskResult(prompt, replace(read("[]", prompt.contract), calls=()))
-                return job.entry.result
+                return
             terms = {**terms, **of_ontology}
         question = await render(prompt, terms)
-        return await ask_model(job, prompt, question, listen=partial(self._publisher.piece, prompt))
-
-    async def send(self) -> None:
-        """Send what was not sent yet, or repeat the response if an earlier delivery sent everything."""
-        if self._job.entry.answered:
-            await self._publisher.respond()
-        else:
-            await self._publisher.finish()
+        await ask_model(job, prompt, question, listen=partial(self.piece, prompt))
 
 
 def prompt_of(job: Job) -> PromptDefinition:
@@ -115,8 +104,8 @@ async def ask_model(
     listen: Listen,
     retry: RetryPolicy = RetryPolicy(),
     judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
-) -> AskResult:
-    """Ask, and put the outcome after `judge` into the journal before anything else happens.
+) -> Outcome:
+    """Ask, and put the outcome after `judge` into the journal before anything else happens; returns it.
 
     Raises what `listen` raises.
     """
@@ -152,7 +141,7 @@ async def ask_model(
             if services.cache is not None and prompt.cache is not None:
                 services.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         _log_outcome(prompt, outcome)
-        return job.entry.result
+        return job.outcome
 
 
 def _log_outcome(prompt: PromptDefinition, outcome: Outcome) -> None:

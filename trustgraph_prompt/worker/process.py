@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from math import inf
@@ -21,7 +21,7 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker.around.crash_record import CrashRecord
-from trustgraph_prompt.worker.around.journal import AskResult, identity_of
+from trustgraph_prompt.worker.around.journal import identity_of
 from trustgraph_prompt.worker.asking import PromptWork, Work
 from trustgraph_prompt.worker.dead_letters import record
 from trustgraph_prompt.worker.decide import (
@@ -68,27 +68,21 @@ class Phase(Enum):
     SETTLED = 3
 
 
+@dataclass(eq=False, repr=False)
 class Delivery:
     """One message of a flow, until it is settled. `run` it as a task, which only `cancel` may cancel.
 
     `crash_record` is None for non-persistent topics.
     """
 
-    def __init__(
-        self,
-        message: Message,
-        consumer: Consumer,
-        flow: Flow,
-        provider: Provider,
-        services: Services,
-        crash_record: CrashRecord | None = None,
-    ) -> None:
-        self._message = message
-        self._consumer = consumer
-        self._flow = flow
-        self._provider = provider
-        self._services = services
-        self._crash_record = crash_record
+    message: Message
+    consumer: Consumer
+    flow: Flow
+    provider: Provider
+    services: Services
+    crash_record: CrashRecord | None = None
+
+    def __post_init__(self) -> None:
         self._job: Job | None = None  # once the message is decoded
         self._crashes = 0
         self._last_reason = ""
@@ -100,10 +94,10 @@ class Delivery:
 
     async def run(self) -> None:
         """Process and settle the message, without retries if that is cancelled. Raises `CancelledError`."""
-        flow, services = self._flow, self._services
-        with logs.about(flow=flow.name, request=self._message.properties.get("id") or self._message.id):
+        flow, services = self.flow, self.services
+        with logs.about(flow=flow.name, request=self.message.properties.get("id") or self.message.id):
             try:
-                with services.tracing.request(flow, self._message) as record_result:
+                with services.tracing.request(flow, self.message) as record_result:
                     try:
                         with services.metrics.in_work(flow.name):
                             if (result := await self._process()) is not None:
@@ -148,13 +142,13 @@ class Delivery:
 
     def _recorded(self) -> AbstractAsyncContextManager[int]:
         """Records that this worker processes the message; yields how many workers that has crashed."""
-        if self._crash_record is None:
+        if self.crash_record is None:
             return nullcontext(0)
-        return self._crash_record.working_on(self._message.id, lambda: self._awaited is None)
+        return self.crash_record.working_on(self.message.id, lambda: self._awaited is None)
 
     async def _work(self, *, provider_is_back: bool) -> Result | None:
         """Decode the message, look the request up in the journal, and take it through its steps."""
-        flow, services, message = self._flow, self._services, self._message
+        flow, services, message = self.flow, self.services, self.message
         if self._crashes and isinstance(disposition := decide(self._situation(None)), Settlement):
             await self._settle(disposition)
             return None
@@ -171,7 +165,7 @@ class Delivery:
                 # Otherwise there is no time left, or a duplicate has got an outcome meanwhile.
                 if provider_is_back and entry.is_provider_away:
                     entry.forget_result()
-                job = self._job = Job(request, flow, self._provider, services, entry, sent)
+                job = self._job = Job(request, flow, self.provider, services, entry, sent)
                 return await self._until_settled(job)
 
     async def _until_settled(self, job: Job) -> Result | None:
@@ -186,7 +180,7 @@ class Delivery:
                     work = _kind_of_work(job)  # anew for each try
                     result = await self._ask(job, work)
                 case SendOut():
-                    result = await self._uncancelled(partial(_try, partial(self._send, job, work)))
+                    result = await self._uncancelled(partial(_try, job, partial(self._send, job, work)))
                 case WaitHere():
                     await self._wait(disposition, job)
                     work = _kind_of_work(job)
@@ -201,28 +195,26 @@ class Delivery:
 
     async def _ask(self, job: Job, work: Work) -> Result:
         """Call the model unless the journal has the outcome; notes for `/readyz` whether it answers."""
-        result = job.entry.result.outcome if job.entry.result else await _try(work.ask)
+        result = job.outcome if job.entry.result else await _try(job, work.ask)
         match result:
             case Outcome(cause=ProviderError() as cause):
-                self._services.failing[self._flow.name] = loggable(cause)
+                self.services.failing[self.flow.name] = loggable(cause)
             case Outcome(cached=False):
-                self._services.failing.pop(self._flow.name, None)
+                self.services.failing.pop(self.flow.name, None)
         return result
 
-    async def _send(self, job: Job, work: Work) -> AskResult:
+    async def _send(self, job: Job, work: Work) -> None:
         """Send the outcome in the journal, or what was not sent of it yet. Raises `BrokerError`."""
         await work.send()
         job.entry.answered = job.sent = True
-        job.entry.identity = identity_of(self._message)
-        assert job.entry.result is not None
-        return job.entry.result
+        job.entry.identity = identity_of(self.message)
 
     async def _wait(self, disposition: WaitHere, job: Job) -> None:
         if disposition.ask_again:
             job.entry.forget_result()
         if disposition.counted:
-            self._message = replace(self._message, deliveries=self._message.deliveries + 1)
-            self._services.metrics.put_off(self._flow.name)
+            self.message = replace(self.message, deliveries=self.message.deliveries + 1)
+            self.services.metrics.put_off(self.flow.name)
         if disposition.counted or disposition.why != self._last_reason:  # an outage is logged once
             self._last_reason = disposition.why
             log.warning("%s; retry in %.1f s", disposition.why, disposition.seconds)
@@ -242,14 +234,14 @@ class Delivery:
             await self._through_outages(partial(self._settle_once, settlement))
         except BrokerError as error:
             log.error("the broker refused to settle the message: %s", error)
-            self._services.metrics.unsettled(self._flow.name)
+            self.services.metrics.unsettled(self.flow.name)
 
     async def _abandon(self) -> None:
         """Settle the message without retries: the worker stops, or the flow is removed."""
         if self._phase is Phase.SETTLED:
             return
         job = self._job
-        result = job.entry.result.outcome if job and job.entry.result else None
+        result = job.outcome if job and job.entry.result else None
         settlement = self._answered or self._settlement(result, ending=True)
         with _about(job.request) if job else nullcontext():
             try:
@@ -261,29 +253,29 @@ class Delivery:
 
     async def _send_error(self, settlement: GiveUp) -> None:
         """Send the error response, if the requester has given an id for it. Raises `BrokerError`."""
-        if (id := request_id(self._message)) is not None:
-            response = error_response(self._flow, settlement.error)
-            await send_response(self._services.producers, self._flow, id, response)
+        if (id := request_id(self.message)) is not None:
+            response = error_response(self.flow, settlement.error)
+            await send_response(self.services.producers, self.flow, id, response)
         self._answered = replace(settlement, answer=False)
 
     async def _settle_once(self, settlement: Settlement) -> None:
         """Carry out a settlement. Raises `BrokerError`."""
-        message, metrics = self._message, self._services.metrics
+        message, metrics = self.message, self.services.metrics
         match settlement:
             case Acknowledge():
-                await self._consumer.acknowledge(message)
+                await self.consumer.acknowledge(message)
             case Retry():
                 again = message if settlement.counted else replace(message, deliveries=message.deliveries - 1)
-                await self._consumer.retry(again, settlement.seconds)
-                metrics.put_off(self._flow.name)
+                await self.consumer.retry(again, settlement.seconds)
+                metrics.put_off(self.flow.name)
                 log.warning("%s; retry in %.1f s", settlement.why, settlement.seconds)
             case GiveUp(dead_letter=True):
                 log.error("dead letter: %s: %s", settlement.error.type, settlement.why)
                 await self._dead_letter(settlement.error)
-                metrics.buried(self._flow.name, settlement.error.type)
+                metrics.buried(self.flow.name, settlement.error.type)
             case GiveUp():
                 log.error("no answer: %s: %s", settlement.error.type, settlement.why)
-                await self._consumer.acknowledge(message)
+                await self.consumer.acknowledge(message)
             case Leave():
                 pass
             case _:
@@ -294,12 +286,12 @@ class Delivery:
 
     async def _dead_letter(self, error: Error) -> None:
         prompt = self._job.request.prompt if self._job else None
-        properties = record.failure_properties(error.type, self._flow.name, prompt, time())
+        properties = record.failure_properties(error.type, self.flow.name, prompt, time())
         try:
-            await self._consumer.bury(self._message, error.message, properties)
+            await self.consumer.bury(self.message, error.message, properties)
         except MessageTooLarge:
-            truncated, size_properties = record.truncated(self._message)
-            await self._consumer.bury(truncated, error.message, properties | size_properties)
+            truncated, size_properties = record.truncated(self.message)
+            await self.consumer.bury(truncated, error.message, properties | size_properties)
 
     async def _through_outages(self, send: Callable[[], Awaitable[None]]) -> None:
         await retry_outages(partial(self._uncancelled, send))
@@ -325,18 +317,18 @@ class Delivery:
         return disposition
 
     def _situation(self, result: Result | None, *, ending: bool = False) -> Situation:
-        flow, job = self._flow, self._job
+        flow, job = self.flow, self._job
         request = job.request if job else None
         return Situation(
             result=result,
-            deliveries=self._message.deliveries,
+            deliveries=self.message.deliveries,
             deliveries_allowed=flow.deliveries,
             crashes=self._crashes,
             crashes_allowed=flow.crashes,
             persistent=flow.input.persistent,
             trustgraph=flow.trustgraph,
             unusable=flow.unusable,
-            completion=flow.input.kind == "text-completion" and request_id(self._message) is not None,
+            completion=flow.input.kind == "text-completion" and request_id(self.message) is not None,
             direct=request is not None and request.direct,
             paid=job is not None and job.entry.result is not None,
             sent=job is not None and job.sent,
@@ -358,10 +350,11 @@ def _about(request: Request) -> logs.about:
     return logs.about(request=request.id, prompt=request.prompt[:LONGEST_NAME])
 
 
-async def _try(step: Callable[[], Awaitable[AskResult]]) -> Result:
-    """The outcome of a step, or the error that ended it."""
+async def _try(job: Job, step: Callable[[], Awaitable[object]]) -> Result:
+    """The outcome after a step, or the error that ended it."""
     try:
-        return (await step()).outcome
+        await step()
+        return job.outcome
     except (BrokerError, RenderError, RequestError) as error:
         return error
     except NOT_ERRORS:

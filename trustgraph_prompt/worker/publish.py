@@ -31,7 +31,7 @@ LARGE = 1_000_000
 
 
 class Publisher:
-    """Publishes the objects before the answer record, and the record before the response.
+    """Publishes what came of one request: objects before the answer record, the record before the response.
 
     An object is published as soon as the model has finished it. If the worker crashes then, no answer record
     names the object, and readers drop it. An object of a jsonl answer that is too large for a message is
@@ -39,6 +39,7 @@ class Publisher:
     """
 
     def __init__(self, job: Job) -> None:
+        self._job = job
         self._request, self._flow, self._entry = job.request, job.flow, job.entry
         self._producers = job.services.producers
         self._sending: dict[str, asyncio.Task[None]] = {}
@@ -47,10 +48,10 @@ class Publisher:
         self._limit = MAX_OBJECT_SIZE if job.flow.outputs.has_graph else MAX_MESSAGE_SIZE
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
-        """Publish and stream a piece of the answer; a json value waits for `finish`.
+        """Publish and stream a piece of the answer; a json value waits for `send`.
 
         A broker error does not end the call, which is paid for. Nothing is streamed after it: the last
-        response has the rest of the text, or all objects; and `finish` waits for the objects.
+        response has the rest of the text, or all objects; and `send` waits for the objects.
         """
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
         try:
@@ -66,13 +67,26 @@ class Publisher:
         except BrokerError:
             self._cannot_stream = True
 
-    async def finish(self) -> None:
+    async def send(self) -> None:
         """Publish the remaining objects and the answer record, then respond. Raises `BrokerError`.
 
-        Of a jsonl answer that was streamed, all objects are sent already; only confirmations are awaited.
+        If an earlier delivery sent everything, only the response is repeated. Of a jsonl answer that was
+        streamed, all objects are sent already; only confirmations are awaited.
         """
         assert self._entry.result is not None
-        prompt, outcome = self._entry.result
+        if not self._entry.answered:
+            await self._finish(*self._entry.result)
+        if self._flow.outputs.response is not None:
+            response = last_response(
+                self._job.outcome,
+                self._flow,
+                streaming=self._request.streaming,
+                streamed_characters=self._entry.streamed_characters,
+            )
+            await self._send(response)
+
+    async def _finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
+        """Publish the remaining objects and the answer record; all are durable on return."""
         outputs = self._flow.outputs
         objects, grounding = _objects(outcome) if outputs.objects or outputs.answers else ([], None)
         ids = await self._publish(prompt, objects, grounding)
@@ -96,20 +110,6 @@ class Publisher:
                 canary=prompt.canary,
             )
             await self._producers.send(outputs.answers, answer.encode(), key=self._request.id)
-        await self.respond()
-
-    async def respond(self) -> None:
-        """Send the last response, if the flow has responses; an error if the outcome is of no use."""
-        if self._flow.outputs.response is None:
-            return
-        assert self._entry.result is not None
-        response = last_response(
-            self._entry.result.outcome,
-            self._flow,
-            streaming=self._request.streaming,
-            streamed_characters=self._entry.streamed_characters,
-        )
-        await self._send(response)
 
     async def _stream(self, text: str) -> None:
         piece = wire.PromptResponse(text=text, end_of_stream=False)
@@ -199,7 +199,7 @@ class Publisher:
 
 
 def _retrieve_exception(sending: asyncio.Task[None]) -> None:
-    """Keep asyncio from logging an exception: `finish` raises it, and may never be called."""
+    """Keep asyncio from logging an exception: `send` raises it, and may never be called."""
     if not sending.cancelled():
         sending.exception()
 

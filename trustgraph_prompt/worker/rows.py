@@ -34,7 +34,7 @@ class RowsWork(PromptWork):
     The objects of all tables are those of one request: an object that two tables give has one id.
     """
 
-    async def ask(self) -> AskResult:
+    async def ask(self) -> None:
         """Ask about all tables that have no answer yet, up to the first at which the provider fails.
 
         The result has the rows of all. Raises `BrokerError`, `RequestError`, `RenderError`.
@@ -49,7 +49,6 @@ class RowsWork(PromptWork):
             log.warning("the flow has no tables, so there is nothing to extract")
         entry.seconds = sum(part.seconds for part in entry.parts.values())
         entry.result = _combined(prompt, results, self._job.flow.unusable)
-        return entry.result
 
     async def _rows_of(self, table: Table, prompt: PromptDefinition) -> AskResult:
         """Ask about a table and publish its rows, unless an earlier try did so. Raises as `ask`."""
@@ -59,8 +58,8 @@ class RowsWork(PromptWork):
             contract = table.contract(repair=prompt.contract.repair, limits=prompt.contract.limits)
             asked = prompt.with_contract(contract)
             question = await render(asked, {**self._job.request.terms, "schema": table.term})
-            listen = partial(self._publisher.piece, asked)
-            _, outcome = await ask_model(replace(self._job, entry=part), asked, question, listen=listen)
+            listen = partial(self.piece, asked)
+            outcome = await ask_model(replace(self._job, entry=part), asked, question, listen=listen)
             if len(wire.encode(outcome.value)) > MAX_OBJECT_SIZE:
                 outcome = reject_objects(outcome, _too_large)
             part.result = AskResult(asked, outcome)

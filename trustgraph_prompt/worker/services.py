@@ -9,6 +9,7 @@ from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.around.circuits import Circuits
 from trustgraph_prompt.worker.around.journal import Entry, Journal
 from trustgraph_prompt.worker.canary.record import Canaries
@@ -58,3 +59,9 @@ class Job:
     services: Services
     entry: Entry
     sent: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome in the journal, once the model was asked."""
+        assert self.entry.result is not None
+        return self.entry.result.outcome

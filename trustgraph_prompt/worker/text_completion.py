@@ -40,19 +40,19 @@ class TextCompletionWork:
         self._thinking: list[str] = []
         self._cannot_stream = False
 
-    async def ask(self) -> AskResult:
+    async def ask(self) -> None:
         """Ask the model; any complete answer is a success. Raises `RequestError`."""
         job, record = self._job, self._record
         if record.operation == LIST_MODELS:
             job.entry.result = AskResult(PROMPT, self._models())
-            return job.entry.result
+            return
         call = topic_messages.call(record)
         if call.config.temperature is None:
             call = replace(call, config=replace(call.config, temperature=job.flow.temperature))
         verbatim = _Verbatim(
             job.provider, call, self._stream_thinking, self._seconds_left, direct=record.direct
         )
-        return await ask_model(
+        await ask_model(
             replace(job, provider=verbatim),
             PROMPT,
             Question(record.system, record.prompt),
@@ -63,9 +63,7 @@ class TextCompletionWork:
 
     async def send(self) -> None:
         """Send the last response: the rest of the answer, or an error. Raises `BrokerError`."""
-        entry = self._job.entry
-        assert entry.result is not None
-        outcome = entry.result.outcome
+        outcome = self._job.outcome
         if self._record.operation == LIST_MODELS:
             await self._send(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))
             return
@@ -81,7 +79,7 @@ class TextCompletionWork:
             schema_path=last.schema_path if last else None,
         )
         if outcome.ok:
-            start = entry.streamed_characters
+            start = self._job.entry.streamed_characters
             response = replace(response, response=outcome.value[start:], at=start)
         else:
             cause = outcome.cause if isinstance(outcome.cause, ProviderError) else None
