@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
 from time import time
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, topics
@@ -23,6 +24,7 @@ from trustgraph_prompt.worker.services import Services
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class FlowSet:
     """Serves a changing set of flows, independently of each other.
 
@@ -30,20 +32,13 @@ class FlowSet:
     ends may take another `drain_timeout` seconds.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        services: Services,
-        providers: Providers,
-        waiting: MutableMapping[str, str],
-        *,
-        drain_timeout: float,
-    ) -> None:
-        self._broker = broker
-        self._services = services
-        self._providers = providers
-        self._waiting = waiting
-        self._drain_timeout = drain_timeout
+    broker: Broker
+    services: Services
+    providers: Providers
+    waiting: MutableMapping[str, str]
+    drain_timeout: float
+
+    def __post_init__(self) -> None:
         self._wanted: set[str] = set()
         self._running: dict[str, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -63,7 +58,7 @@ class FlowSet:
 
     def why_unserved(self, flow: Flow) -> str | None:
         """Why a flow does not receive requests; None if it does."""
-        return self._waiting.get(_part(flow))
+        return self.waiting.get(_part(flow))
 
     @property
     def held(self) -> dict[str, str]:
@@ -81,7 +76,7 @@ class FlowSet:
             return
         wanted = {flow.name: flow for flow in flows}
         for name in self._wanted - wanted.keys():
-            self._waiting.pop(f"flow {name}", None)
+            self.waiting.pop(f"flow {name}", None)
         self._wanted = set(wanted)
         before, self._running = self._running, {}
         for name, flow in wanted.items():
@@ -107,21 +102,21 @@ class FlowSet:
             await asyncio.wait(self._ending)
 
     def _start(self, flow: Flow) -> _Running | None:
-        part, broker, services = _part(flow), self._broker, self._services
+        part, broker, services = _part(flow), self.broker, self.services
         try:
-            provider = self._providers.of(flow)
+            provider = self.providers.of(flow)
         except ConfigError as error:
             log.error("%s cannot be served: %s", part, error)
-            self._waiting[part] = str(error)
+            self.waiting[part] = str(error)
             return None
-        self._waiting[part] = "starting"
+        self.waiting[part] = "starting"
         services.metrics.flow_started(flow.name)
         crash_record = None
         if flow.input.persistent:
             isolation = self._completions if flow.input.kind == "text-completion" else self._requests
             topic = topics.in_progress_topic(flow.input.topic, flow.input.subscription)
             crash_record = CrashRecord(broker, services.producers, topic, isolation, services.timeouts)
-        return _Running(broker, flow, provider, services, crash_record, self._waiting)
+        return _Running(broker, flow, provider, services, crash_record, self.waiting)
 
     def _end(self, running: _Running, successor: _Running | None = None) -> None:
         """End a flow in the background, after its successor has tried to subscribe."""
@@ -133,18 +128,18 @@ class FlowSet:
     async def _finish(self, running: _Running, successor: _Running | None) -> None:
         if successor is not None:
             waits = [asyncio.ensure_future(event.wait()) for event in (successor.attempted, self._draining)]
-            timeout = self._services.timeouts.take_over
+            timeout = self.services.timeouts.take_over
             await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:
                 wait.cancel()
-        await running.drain(self._drain_timeout)
-        await self._providers.released(running.flow)
+        await running.drain(self.drain_timeout)
+        await self.providers.released(running.flow)
         await self._forget(running)
         log.info("ended", extra={"flow": running.flow.name})
 
     async def _forget(self, ended: _Running) -> None:
         """Remove the state of an ended flow that no other flow needs."""
-        name, services = ended.flow.name, self._services
+        name, services = ended.flow.name, self.services
         if name not in self._running:
             services.failing.pop(name, None)
             services.metrics.flow_ended(name)

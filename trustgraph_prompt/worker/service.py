@@ -156,7 +156,7 @@ class Service:
             watch=watch,
             timeouts=self.timeouts,
         )
-        flow_set = FlowSet(broker, services, self._providers, waiting, drain_timeout=self.drain_timeout)
+        flow_set = FlowSet(broker, services, self._providers, waiting, self.drain_timeout)
         self._config = self._config_source(broker, flow_set, watch)
         self.flow_set = flow_set
         self.metrics.watch(self.health, producers)

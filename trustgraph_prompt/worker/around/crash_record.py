@@ -81,25 +81,20 @@ class WorkRecord:
         return inf if crashes is None else 1
 
 
+@dataclass(eq=False, repr=False)
 class CrashRecord:
     """The record of this worker and of all others for one subscription.
 
     Call `open` before receiving messages, and `close` when no more are received: later crashes do not count.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        producers: ProducerPool,
-        topic: str,
-        isolation: Isolation,
-        timeouts: Timeouts = Timeouts(),
-    ) -> None:
-        self._broker = broker
-        self._producers = producers
-        self.topic = topic
-        self._isolation = isolation
-        self._timeouts = timeouts
+    broker: Broker
+    producers: ProducerPool
+    topic: str
+    isolation: Isolation
+    timeouts: Timeouts = Timeouts()
+
+    def __post_init__(self) -> None:
         self._name = str(uuid4())
         self._others: dict[str, WorkRecord] = {}
         self._absolved: dict[str, set[str]] = {}
@@ -144,7 +139,7 @@ class CrashRecord:
         _resolve(self._unwritten)
         if tasks:
             with suppress(BrokerError):
-                await self._producers.send(self.topic, b"", key=self._name)
+                await self.producers.send(self.topic, b"", key=self._name)
             await self._rewrite()
 
     @asynccontextmanager
@@ -154,18 +149,18 @@ class CrashRecord:
         Afterwards it is no suspect any more, unless it has not `ended` and is processed again.
         """
         if self._is_suspect(id):
-            with self._isolation.undecided():
+            with self.isolation.undecided():
                 async with self._recorded(id, None):
-                    await asyncio.sleep(self._timeouts.disown)
+                    await asyncio.sleep(self.timeouts.disown)
         if not self._is_suspect(id):
             await self._until_all_may_run()
-            with self._isolation.other():
+            with self.isolation.other():
                 async with self._recorded(id, None):
                     yield 0
             return
         records = [record for record in self._others.values() if id in record.crashes]
         crashes = max(IN_GROUP if (n := record.crashes[id]) is None else n for record in records) + 1
-        async with self._isolation.suspect(min(record.largest_group(id) for record in records)) as size:
+        async with self.isolation.suspect(min(record.largest_group(id) for record in records)) as size:
             async with self._recorded(id, crashes if size == 1 else IN_GROUP):
                 yield crashes
             if ended():
@@ -175,23 +170,23 @@ class CrashRecord:
     @property
     def why_holding(self) -> str | None:
         """Why a message waits for suspects and no other must be received; None if none waits."""
-        return self._isolation.why if self._held else None
+        return self.isolation.why if self._held else None
 
     @property
     def is_isolating(self) -> bool:
         """Whether there are suspects in the process."""
-        return self._isolation.why is not None
+        return self.isolation.why is not None
 
     async def until_not_holding(self) -> None:
         """Wait until another message may be received."""
         await asyncio.sleep(0)  # the last message starts, or is held
         if self._held:
-            await self._isolation.until_over()
+            await self.isolation.until_over()
 
     async def _until_all_may_run(self) -> None:
         self._held += 1
         try:
-            await self._isolation.until_over()
+            await self.isolation.until_over()
         finally:
             self._held -= 1
 
@@ -236,7 +231,7 @@ class CrashRecord:
         while True:
             await self._changed.wait()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._begun.wait(), self._timeouts.write_ends)
+                await asyncio.wait_for(self._begun.wait(), self.timeouts.write_ends)
             await asyncio.sleep(SECONDS_TO_GATHER)
             self._begun.clear()
             self._changed.clear()
@@ -262,7 +257,7 @@ class CrashRecord:
 
     async def _send(self, name: str, entry: bytes) -> None:
         """Publish an entry, with retries during outages; empty data deletes it."""
-        send = partial(self._producers.send, self.topic, entry, key=name)
+        send = partial(self.producers.send, self.topic, entry, key=name)
         try:
             await retry_outages(send, wait=OUTAGE_PAUSES)
         except BrokerError as error:
@@ -272,7 +267,7 @@ class CrashRecord:
 
     async def _read(self) -> Table:
         """Read the entries of all workers."""
-        table = await self._broker.table(self.topic)
+        table = await self.broker.table(self.topic)
         for name in self._others.keys() - table.entries.keys():
             del self._others[name]
         for entry in list(table.entries.values()):
