@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
@@ -20,7 +20,13 @@ from trustgraph_prompt.worker.messages.answer_record import (
     object_ids,
     reject_objects,
 )
-from trustgraph_prompt.worker.messages.response import jsonl_line, last_response, send_response, send_split
+from trustgraph_prompt.worker.messages.response import (
+    Response,
+    jsonl_line,
+    last_response,
+    send_response,
+    send_split,
+)
 from trustgraph_prompt.worker.publish_graph import MAX_OBJECT_SIZE, MAX_UNCONFIRMED, publish_graph
 from trustgraph_prompt.worker.services import Job
 
@@ -30,7 +36,36 @@ LARGE = 1_000_000
 """Bytes. The broker may reject a larger object: properties count too, and its own limit may be lower."""
 
 
-class Publisher:
+class Responder:
+    """Responds to the requester of a job, piece by piece if the request wants that.
+
+    A broker error ends the streaming, and not the call, which is paid for: the last response has the rest.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._streams = job.request.streaming
+
+    async def _stream(self, text: str, piece: Callable[[str], Response], *, is_answer: bool = True) -> bool:
+        """Stream a text in as many pieces as fit into messages; returns whether all were sent."""
+
+        async def send(part: str) -> None:
+            await self._job.entry.stream(self._respond(piece(part)), len(part) if is_answer else 0)
+
+        if self._streams and text:
+            try:
+                await send_split(text, send)
+            except BrokerError:
+                self._streams = False
+        return self._streams
+
+    async def _respond(self, response: Response) -> None:
+        """Send a response. Raises `BrokerError`."""
+        job = self._job
+        await send_response(job.services.producers, job.flow, job.request.id, response)
+
+
+class Publisher(Responder):
     """Publishes what came of one request: objects before the answer record, the record before the response.
 
     An object is published as soon as the model has finished it. If the worker crashes then, no answer record
@@ -39,33 +74,26 @@ class Publisher:
     """
 
     def __init__(self, job: Job) -> None:
-        self._job = job
+        super().__init__(job)
         self._request, self._flow, self._entry = job.request, job.flow, job.entry
         self._producers = job.services.producers
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, str] = {}
-        self._cannot_stream = not job.request.streaming
         self._limit = MAX_OBJECT_SIZE if job.flow.outputs.has_graph else MAX_MESSAGE_SIZE
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
-        """Publish and stream a piece of the answer; a json value waits for `send`.
-
-        A broker error does not end the call, which is paid for. Nothing is streamed after it: the last
-        response has the rest of the text, or all objects; and `send` waits for the objects.
-        """
+        """Publish and stream a piece of the answer; a json value waits for `send`. Errors wait for it, too."""
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
-        try:
-            if self._flow.outputs.objects:
+        if self._flow.outputs.objects:
+            try:
                 ids = await self._publish(prompt, objects, piece.grounding)
-                objects = tuple(
-                    value for id, value in zip(ids, objects, strict=True) if id not in self._refused
-                )
-            if self._cannot_stream:
+            except BrokerError:  # `send` awaits the same objects
+                self._streams = False
                 return
-            if text := piece.text + "".join(map(jsonl_line, objects)):
-                await send_split(text, self._stream)
-        except BrokerError:
-            self._cannot_stream = True
+            objects = tuple(value for id, value in zip(ids, objects, strict=True) if id not in self._refused)
+        if self._streams:
+            text = piece.text + "".join(map(jsonl_line, objects))
+            await self._stream(text, lambda part: wire.PromptResponse(text=part, end_of_stream=False))
 
     async def send(self) -> None:
         """Publish the remaining objects and the answer record, then respond. Raises `BrokerError`.
@@ -83,7 +111,7 @@ class Publisher:
                 streaming=self._request.streaming,
                 streamed_characters=self._entry.streamed_characters,
             )
-            await self._send(response)
+            await self._respond(response)
 
     async def _finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
         """Publish the remaining objects and the answer record; all are durable on return."""
@@ -110,13 +138,6 @@ class Publisher:
                 canary=prompt.canary,
             )
             await self._producers.send(outputs.answers, answer.encode(), key=self._request.id)
-
-    async def _stream(self, text: str) -> None:
-        piece = wire.PromptResponse(text=text, end_of_stream=False)
-        await self._entry.stream(self._send(piece), len(text))
-
-    async def _send(self, response: wire.PromptResponse) -> None:
-        await send_response(self._producers, self._flow, self._request.id, response)
 
     def _sendable(self, prompt: PromptDefinition, outcome: Outcome) -> Outcome:
         """The outcome, with the objects of a jsonl answer rejected that are too large for a message."""

@@ -12,7 +12,7 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import BrokerError, ProviderError, ProviderUnavailable, Reason, RequestError
+from trustgraph_prompt.errors import ProviderError, ProviderUnavailable, Reason, RequestError
 from trustgraph_prompt.llm import Call, Delta, Provider, RetryPolicy, topic_messages
 from trustgraph_prompt.llm.complete import ONCE
 from trustgraph_prompt.llm.provider import ProviderWrapper
@@ -20,7 +20,8 @@ from trustgraph_prompt.prompts import PromptDefinition, Question, Template
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.around.journal import AskResult
 from trustgraph_prompt.worker.asking import ask_model
-from trustgraph_prompt.worker.messages.response import send_response, send_split
+from trustgraph_prompt.worker.messages.response import Response
+from trustgraph_prompt.worker.publish import Responder
 from trustgraph_prompt.worker.services import Job
 
 PROMPT = PromptDefinition(
@@ -30,15 +31,14 @@ PROMPT = PromptDefinition(
 LIST_MODELS = "list-models"
 
 
-class TextCompletionWork:
+class TextCompletionWork(Responder):
     """Answers one request; streams text as it arrives if the request wants that."""
 
     def __init__(self, job: Job) -> None:
+        super().__init__(job)
         assert job.request.completion is not None
-        self._job = job
         self._record = job.request.completion
         self._thinking: list[str] = []
-        self._cannot_stream = False
 
     async def ask(self) -> None:
         """Ask the model; any complete answer is a success. Raises `RequestError`."""
@@ -65,7 +65,7 @@ class TextCompletionWork:
         """Send the last response: the rest of the answer, or an error. Raises `BrokerError`."""
         outcome = self._job.outcome
         if self._record.operation == LIST_MODELS:
-            await self._send(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))
+            await self._respond(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))
             return
         last = outcome.calls[-1] if outcome.calls else None
         usage = outcome.usage
@@ -82,15 +82,11 @@ class TextCompletionWork:
             start = self._job.entry.streamed_characters
             response = replace(response, response=outcome.value[start:], at=start)
         else:
-            cause = outcome.cause if isinstance(outcome.cause, ProviderError) else None
-            error = (
-                topic_messages.error(cause)
-                if cause
-                else wire.Error(topic_messages.LLM_ERROR, outcome.explain())
-            )
-            wait = cause.retry_after if cause else None
+            error, wait = wire.Error(topic_messages.LLM_ERROR, outcome.explain()), None
+            if isinstance(outcome.cause, ProviderError):
+                error, wait = topic_messages.error(outcome.cause), outcome.cause.retry_after
             response = replace(response, error=error, response=None, retry_after=wait)
-        await self._send(response)
+        await self._respond(response)
 
     def _models(self) -> Outcome:
         """The model of the flow. Raises `RequestError` if its name is unknown."""
@@ -107,39 +103,20 @@ class TextCompletionWork:
         return published + deadline - time()
 
     async def _stream_piece(self, piece: Piece) -> None:
-        await self._stream(piece.text, self._send_text)
+        await self._stream(piece.text, self._piece)
+
+    def _piece(self, text: str) -> Response:
+        at = self._job.entry.streamed_characters
+        return wire.TextCompletionResponse(response=text, at=at, end_of_stream=False)
 
     async def _stream_thinking(self, delta: Delta) -> None:
-        wanted = delta.thinking and self._record.direct
-        if wanted and not await self._stream(delta.thinking, self._send_thinking):
-            self._thinking.append(delta.thinking)
+        text = delta.thinking
+        if text and self._record.direct and not await self._stream(text, _thought, is_answer=False):
+            self._thinking.append(text)
 
-    async def _stream(self, text: str, send: Callable[[str], Awaitable[None]]) -> bool:
-        """Stream a text; returns whether it was sent.
 
-        After a broker error the rest waits for the last response: the call is paid for, and continues.
-        """
-        if not self._record.streaming or self._cannot_stream:
-            return False
-        try:
-            await send_split(text, send)
-        except BrokerError:
-            self._cannot_stream = True
-        return not self._cannot_stream
-
-    async def _send_text(self, text: str) -> None:
-        at = self._job.entry.streamed_characters
-        piece = wire.TextCompletionResponse(response=text, at=at, end_of_stream=False)
-        await self._job.entry.stream(self._send(piece), len(text))
-
-    async def _send_thinking(self, text: str) -> None:
-        await self._job.entry.stream(
-            self._send(wire.TextCompletionResponse(thinking=text, end_of_stream=False))
-        )
-
-    async def _send(self, response: wire.TextCompletionResponse) -> None:
-        job = self._job
-        await send_response(job.services.producers, job.flow, job.request.id, response)
+def _thought(text: str) -> Response:
+    return wire.TextCompletionResponse(thinking=text, end_of_stream=False)
 
 
 class _Verbatim(ProviderWrapper):

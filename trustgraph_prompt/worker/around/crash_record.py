@@ -149,7 +149,7 @@ class CrashRecord:
         Afterwards it is no suspect any more, unless it has not `ended` and is processed again.
         """
         if self._is_suspect(id):
-            with self.isolation.undecided():
+            with self.isolation.other():
                 async with self._recorded(id, None):
                     await asyncio.sleep(self.timeouts.disown)
         if not self._is_suspect(id):
