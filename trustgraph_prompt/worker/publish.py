@@ -82,7 +82,7 @@ class Publisher(Responder):
         self._limit = MAX_OBJECT_SIZE if job.flow.outputs.has_graph else MAX_MESSAGE_SIZE
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
-        """Publish and stream a piece of the answer; a json value waits for `send`. Errors wait for it, too."""
+        """Publish and stream a piece of the answer; a json value waits for `send`, and so do errors."""
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
         if self._flow.outputs.objects:
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, replace
 from time import time
@@ -38,6 +38,7 @@ class TextCompletionWork(Responder):
         super().__init__(job)
         assert job.request.completion is not None
         self._record = job.request.completion
+        self.direct = self._record.direct
         self._thinking: list[str] = []
 
     async def ask(self) -> None:
@@ -49,15 +50,12 @@ class TextCompletionWork(Responder):
         call = topic_messages.call(record)
         if call.config.temperature is None:
             call = replace(call, config=replace(call.config, temperature=job.flow.temperature))
-        verbatim = _Verbatim(
-            job.provider, call, self._stream_thinking, self._seconds_left, direct=record.direct
-        )
         await ask_model(
-            replace(job, provider=verbatim),
+            replace(job, provider=_Verbatim(job.provider, call, self)),
             PROMPT,
             Question(record.system, record.prompt),
             listen=self._stream_piece,
-            retry=ONCE if record.direct else RetryPolicy(),
+            retry=ONCE if self.direct else RetryPolicy(),
             judge=_accept_any_answer,
         )
 
@@ -95,7 +93,7 @@ class TextCompletionWork(Responder):
             raise RequestError("the model of this worker has no name to list", type="not-implemented")
         return Outcome(identity.model, Reason.SUCCESS, PROMPT.contract)
 
-    def _seconds_left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """How long the requester waits for the first piece of the answer; None if unknown."""
         deadline, published = self._record.seconds_left, self._job.request.published
         if deadline is None or published is None:
@@ -109,9 +107,9 @@ class TextCompletionWork(Responder):
         at = self._job.entry.streamed_characters
         return wire.TextCompletionResponse(response=text, at=at, end_of_stream=False)
 
-    async def _stream_thinking(self, delta: Delta) -> None:
-        text = delta.thinking
-        if text and self._record.direct and not await self._stream(text, _thought, is_answer=False):
+    async def stream_thinking(self, text: str) -> None:
+        """Stream what the model thinks, if the requester wants that; the last response has the rest."""
+        if text and self.direct and not await self._stream(text, _thought, is_answer=False):
             self._thinking.append(text)
 
 
@@ -126,20 +124,10 @@ class _Verbatim(ProviderWrapper):
     request have only the requester's labels.
     """
 
-    def __init__(
-        self,
-        provider: Provider,
-        theirs: Call,
-        on_delta: Callable[[Delta], Awaitable[None]],
-        seconds_left: Callable[[], float | None],
-        *,
-        direct: bool,
-    ) -> None:
+    def __init__(self, provider: Provider, theirs: Call, work: TextCompletionWork) -> None:
         super().__init__(provider)
         self._theirs = theirs
-        self._on_delta = on_delta
-        self._seconds_left = seconds_left
-        self._direct = direct
+        self._work = work
 
     @property
     def prefill(self) -> bool:
@@ -147,14 +135,14 @@ class _Verbatim(ProviderWrapper):
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         config = self._theirs.config.at_most(call.config.answer_limit)
-        labels = self._theirs.labels if self._direct else {**self._theirs.labels, **call.labels}
+        labels = self._theirs.labels if self._work.direct else {**self._theirs.labels, **call.labels}
         theirs = replace(
             self._theirs, config=config, labels=labels, discarded=call.discarded, request=call.request
         )
-        deltas = _begun_in_time(self.provider.stream(theirs), self._seconds_left())
+        deltas = _begun_in_time(self.provider.stream(theirs), self._work.seconds_left())
         async with aclosing(deltas):
             async for delta in deltas:
-                await self._on_delta(delta)
+                await self._work.stream_thinking(delta.thinking)
                 yield delta
 
 
