@@ -81,6 +81,16 @@ class WorkRecord:
         return inf if crashes is None else 1
 
 
+@dataclass(eq=False, slots=True)
+class _Processing:
+    """A message in progress: `published` in this worker's entry, or `disowned` as another worker's."""
+
+    id: str
+    crashes: int | None
+    published: bool = False
+    disowned: bool = False
+
+
 @dataclass(eq=False, repr=False)
 class CrashRecord:
     """The record of this worker and of all others for one subscription.
@@ -100,9 +110,7 @@ class CrashRecord:
         self._absolved: dict[str, set[str]] = {}
         self._rewritten: set[str] = set()
         self._held = 0
-        self._processing: dict[object, tuple[str, int | None]] = {}
-        self._published: set[object] = set()
-        self._disowned: set[object] = set()
+        self._processing: dict[_Processing, None] = {}  # in their order
         self._begun, self._changed = asyncio.Event(), asyncio.Event()
         self._unwritten: list[asyncio.Future[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -205,14 +213,12 @@ class CrashRecord:
     @asynccontextmanager
     async def _recorded(self, id: str, crashes: int | None) -> AsyncIterator[None]:
         """Record a message in this worker's entry; the block starts once that is durable."""
-        self._processing[ticket := object()] = id, crashes
+        self._processing[processing := _Processing(id, crashes)] = None
         try:
             await self._write()
             yield
         finally:
-            del self._processing[ticket]
-            self._published.discard(ticket)
-            self._disowned.discard(ticket)
+            del self._processing[processing]
             self._changed.set()
 
     async def _write(self) -> None:
@@ -250,9 +256,9 @@ class CrashRecord:
 
     def _record(self) -> WorkRecord:
         recorded: dict[str, int | None] = {}
-        for ticket, (id, crashes) in self._processing.items():
-            if ticket not in self._disowned:
-                recorded[id] = recorded.get(id) if crashes is None else crashes
+        for each in self._processing:
+            if not each.disowned:
+                recorded[each.id] = recorded.get(each.id) if each.crashes is None else each.crashes
         return WorkRecord(recorded)
 
     async def _send(self, name: str, entry: bytes) -> None:
@@ -301,7 +307,8 @@ class CrashRecord:
             log.warning("%s: invalid entry %s ignored: %s", self.topic, name, error)
             return
         if name == self._name:
-            self._published.update(self._tickets(record.crashes.keys()))
+            for each in self._processing:
+                each.published |= each.id in record.crashes
             if not entry.data and not self._closed:  # another worker took this one for dead
                 self._changed.set()
             return
@@ -314,13 +321,10 @@ class CrashRecord:
         if entry.data:
             self._others[name] = record
         begun = record.crashes.keys() - before
-        taken = self._published & self._tickets(begun)
-        if not taken <= self._disowned:
-            self._disowned |= taken
-            self._changed.set()
-
-    def _tickets(self, ids: Set[str]) -> set[object]:
-        return {ticket for ticket, (id, _) in self._processing.items() if id in ids}
+        for each in self._processing:
+            if each.published and not each.disowned and each.id in begun:
+                each.disowned = True
+                self._changed.set()
 
 
 def _resolve(written: list[asyncio.Future[None]]) -> None:
