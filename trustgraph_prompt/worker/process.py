@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from math import inf
 from time import time
 from typing import Any, TypeVar, assert_never
 
@@ -26,9 +25,9 @@ from trustgraph_prompt.worker.asking import PromptWork, Work
 from trustgraph_prompt.worker.dead_letters import record
 from trustgraph_prompt.worker.decide import (
     Acknowledge,
-    AnswerSent,
     AwaitProvider,
     Begin,
+    Disposition,
     GiveUp,
     Leave,
     Result,
@@ -83,8 +82,17 @@ class Delivery:
     crash_record: CrashRecord | None = None
 
     def __post_init__(self) -> None:
+        flow = self.flow
+        self._situation = Situation(
+            result=None,
+            deliveries_allowed=flow.deliveries,
+            crashes_allowed=flow.crashes,
+            persistent=flow.input.persistent,
+            trustgraph=flow.trustgraph,
+            unusable=flow.unusable,
+            completion=flow.input.kind == "text-completion" and request_id(self.message) is not None,
+        )
         self._job: Job | None = None  # once the message is decoded
-        self._crashes = 0
         self._last_reason = ""
         self._awaited: AwaitProvider | None = None
         self._answered: GiveUp | None = None  # of which only the message is still to be settled
@@ -132,7 +140,7 @@ class Delivery:
         self._end_if_cancelled()
         provider_is_back = False
         while True:
-            async with self._recorded() as self._crashes:
+            async with self._recorded() as self._situation.crashes:
                 result = await self._work(provider_is_back=provider_is_back)
             if self._awaited is None:
                 return result
@@ -149,7 +157,7 @@ class Delivery:
     async def _work(self, *, provider_is_back: bool) -> Result | None:
         """Decode the message, look the request up in the journal, and take it through its steps."""
         flow, services, message = self.flow, self.services, self.message
-        if self._crashes and isinstance(disposition := decide(self._situation(None)), Settlement):
+        if self._situation.crashes and isinstance(disposition := self._decide(None), Settlement):
             await self._settle(disposition)
             return None
         try:
@@ -159,13 +167,13 @@ class Delivery:
             return error
         with _about(request):
             async with services.journal.entry(flow.name, request.id, message.data) as entry:
-                sent = flow.outputs.response_stays and entry.has_answered(message)
-                if sent:
+                self._situation.sent = flow.outputs.response_stays and entry.has_answered(message)
+                if self._situation.sent:
                     log.info("redelivered after it was answered in full; only settled")
                 # Otherwise there is no time left, or a duplicate has got an outcome meanwhile.
                 if provider_is_back and entry.is_provider_away:
                     entry.forget_result()
-                job = self._job = Job(request, flow, self.provider, services, entry, sent)
+                job = self._job = Job(request, flow, self.provider, services, entry)
                 return await self._until_settled(job)
 
     async def _until_settled(self, job: Job) -> Result | None:
@@ -174,17 +182,15 @@ class Delivery:
         Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`.
         """
         result: Result | None = None
-        while not isinstance(disposition := decide(self._situation(result)), Settlement):
+        while not isinstance(disposition := self._decide(result), Settlement):
             match disposition:
-                case Begin():
+                case Begin() | WaitHere():
+                    if isinstance(disposition, WaitHere):
+                        await self._wait(disposition, job)
                     work = _kind_of_work(job)  # anew for each try
                     result = await self._ask(job, work)
                 case SendOut():
                     result = await self._uncancelled(partial(_try, job, partial(self._send, job, work)))
-                case WaitHere():
-                    await self._wait(disposition, job)
-                    work = _kind_of_work(job)
-                    result = await self._ask(job, work)
                 case AwaitProvider():
                     self._awaited = disposition
                     return result
@@ -206,7 +212,7 @@ class Delivery:
     async def _send(self, job: Job, work: Work) -> None:
         """Send the outcome in the journal, or what was not sent of it yet. Raises `BrokerError`."""
         await work.send()
-        job.entry.answered = job.sent = True
+        job.entry.answered = self._situation.sent = True
         job.entry.identity = identity_of(self.message)
 
     async def _wait(self, disposition: WaitHere, job: Job) -> None:
@@ -312,31 +318,22 @@ class Delivery:
 
     def _settlement(self, result: Result | None, *, ending: bool = False) -> Settlement:
         """The disposition if there is nothing to send and no time to wait."""
-        disposition = decide(self._situation(result, ending=ending))
+        disposition = self._decide(result, ending=ending)
         assert isinstance(disposition, Settlement)
         return disposition
 
-    def _situation(self, result: Result | None, *, ending: bool = False) -> Situation:
-        flow, job = self.flow, self._job
-        request = job.request if job else None
-        return Situation(
-            result=result,
-            deliveries=self.message.deliveries,
-            deliveries_allowed=flow.deliveries,
-            crashes=self._crashes,
-            crashes_allowed=flow.crashes,
-            persistent=flow.input.persistent,
-            trustgraph=flow.trustgraph,
-            unusable=flow.unusable,
-            completion=flow.input.kind == "text-completion" and request_id(self.message) is not None,
-            direct=request is not None and request.direct,
-            paid=job is not None and job.entry.result is not None,
-            sent=job is not None and job.sent,
-            answer_sent=job.entry.answer_sent if job else AnswerSent.NOTHING,
-            seconds_left=request.seconds_left(flow.budget_of_a_request, time()) if request else inf,
-            ending=ending,
-            jitter=random.uniform(0.5, 1.0),
-        )
+    def _decide(self, result: Result | None, *, ending: bool = False) -> Disposition:
+        """What to do after a step with this result."""
+        situation, job = self._situation, self._job
+        situation.result, situation.ending = result, ending
+        situation.deliveries = self.message.deliveries
+        situation.jitter = random.uniform(0.5, 1.0)
+        if job is not None:
+            situation.direct = job.request.direct
+            situation.paid = job.entry.result is not None
+            situation.answer_sent = job.entry.answer_sent
+            situation.seconds_left = job.request.seconds_left(self.flow.budget_of_a_request, time())
+        return decide(situation)
 
 
 def _kind_of_work(job: Job) -> Work:

@@ -50,7 +50,7 @@ class Job:
     """One request on its way, with all that it needs.
 
     `provider` is the flow's, wrapped in limits, circuit breaker, metrics and traces. `entry` is the request's
-    in the journal, and the home of its outcome. `sent`: the outcome was sent and need not be repeated.
+    in the journal, and the home of its outcome.
     """
 
     request: Request
@@ -58,7 +58,6 @@ class Job:
     provider: Provider
     services: Services
     entry: Entry
-    sent: bool = False
 
     @property
     def outcome(self) -> Outcome:
