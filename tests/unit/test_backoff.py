@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tenacity import wait_fixed
 
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 from trustgraph_prompt.worker.retry_broker import (
@@ -15,7 +14,7 @@ from trustgraph_prompt.worker.retry_broker import (
     retry_until_stopped,
 )
 
-BRIEF = wait_fixed(0.001)
+BRIEF = 0.001
 
 
 def failing(*failures: Exception) -> Callable[[], Awaitable[str]]:
@@ -44,14 +43,14 @@ class TestUntilStopped:
 
         attempt = failing(BrokerUnavailable("away"), BrokerError("not allowed"))
 
-        assert await retry_until_stopped("flow f", action, said, asyncio.Event(), wait=BRIEF) == "done"
+        assert await retry_until_stopped("flow f", action, said, asyncio.Event(), BRIEF) == "done"
         assert [why.split(" (since")[0] for why in heard] == ["starting", "away", "not allowed"]
         assert said == {}
 
     async def test_ends_at_once_when_it_is_stopped_while_it_waits(self) -> None:
         said: dict[str, str] = {}
         stopping = asyncio.Event()
-        attempt = retry_until_stopped("x", failing(BrokerError("no")), said, stopping, wait=wait_fixed(3600))
+        attempt = retry_until_stopped("x", failing(BrokerError("no")), said, stopping, 3600)
         waiting = asyncio.create_task(attempt)
         while said.get("x", "starting") == "starting":
             await asyncio.sleep(0)

@@ -156,30 +156,35 @@ class Publisher(Responder):
     async def _publish(
         self, prompt: PromptDefinition, objects: Sequence[object], grounding: Grounded | None
     ) -> list[str]:
-        """Publish the objects that are not published yet; returns the ids of all."""
+        """Publish the objects that are not published yet; returns the ids of all.
+
+        They are sent in the background; only a large one is waited for.
+        """
         ids = list(map(object_ids(self._request.id, prompt.id), objects))
         grounds = dict(zip(ids, grounding or (), strict=False))
+        can_reject = prompt.contract.format == "jsonl"
         for id, value in dict(zip(ids, objects, strict=True)).items():
             topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
-            if topic is not None and id not in self._sending and id not in self._refused:
-                if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
-                    await asyncio.gather(*self._sending.values())
-                await self._begin_publishing(prompt, topic, id, value, grounds.get(id))
+            if topic is None or id in self._sending or id in self._refused:
+                continue
+            if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
+                await asyncio.gather(*self._sending.values())
+            data = wire.encode(value)
+            if can_reject and (why := self._too_large(data)):
+                self._refuse(id, why)
+                continue
+            properties = self._properties(prompt, id, grounds.get(id))
+            sending = asyncio.create_task(self._deliver(topic, data, id, properties, can_reject=can_reject))
+            sending.add_done_callback(_retrieve_exception)
+            self._sending[id] = sending
+            if len(data) > LARGE:
+                await sending
         return ids
 
-    async def _begin_publishing(
-        self,
-        prompt: PromptDefinition,
-        topic: str,
-        id: str,
-        value: object,
-        grounding: Mapping[str, Grounding | None] | None,
-    ) -> None:
-        """Publish an object in the background; waits for the confirmation of a large one."""
-        data, can_reject = wire.encode(value), prompt.contract.format == "jsonl"
-        if can_reject and (why := self._too_large(data)):
-            self._refuse(id, why)
-            return
+    def _properties(
+        self, prompt: PromptDefinition, id: str, grounding: Mapping[str, Grounding | None] | None
+    ) -> dict[str, str]:
+        """The properties of an object's message."""
         properties = {
             **self._request.source,
             "id": id,
@@ -191,11 +196,7 @@ class Publisher(Responder):
         }
         if grounding and (found := bounded_grounding(grounding)):
             properties["grounding"] = wire.encode(found).decode()
-        sending = asyncio.create_task(self._deliver(topic, data, id, properties, can_reject=can_reject))
-        sending.add_done_callback(_retrieve_exception)
-        self._sending[id] = sending
-        if len(data) > LARGE:
-            await sending
+        return properties
 
     async def _deliver(
         self, topic: str, data: bytes, id: str, properties: Mapping[str, str], *, can_reject: bool
