@@ -25,7 +25,7 @@ from tests.support.benchmark_server import server
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.llm import Call, Limiter, Limits, Message, OpenAIProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
-from trustgraph_prompt.worker.process import tune_garbage_collection
+from trustgraph_prompt.worker.main import tune_garbage_collection
 
 CALLS = 100  # of a round
 ROUNDS = 15

@@ -57,7 +57,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def standing(working: Working) -> dict[tuple[str, str], tuple[Canary, Any]]:
-    return dict(working.worker.worker._services.canaries.served)
+    return dict(working.worker.canaries.served)
 
 
 async def ask(house: House, ids: list[str]) -> dict[str, str]:

@@ -14,17 +14,14 @@ from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedProvider
 from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker import crash_record
-from trustgraph_prompt.worker.crash_record import IN_GROUP, CrashRecord, WorkRecord
-from trustgraph_prompt.worker.isolation import Isolation
+from trustgraph_prompt.worker.around.crash_record import IN_GROUP, CrashRecord, WorkRecord
+from trustgraph_prompt.worker.around.isolation import Isolation
+from trustgraph_prompt.worker.timeouts import Timeouts
 
 Begin = Callable[[], Awaitable[CrashRecord]]
 
 
-@pytest.fixture(autouse=True)
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crash_record, "SECONDS_UNTIL_ENDS_ARE_WRITTEN", 0.05)
-    monkeypatch.setattr(crash_record, "SECONDS_TO_DISOWN", 1.0)
+BRIEF = Timeouts(write_ends=0.05, disown=1.0)
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ async def worker(broker: Broker, topic: str) -> AsyncIterator[Begin]:
         async def begin() -> CrashRecord:
             producers = ProducerPool(broker)
             stack.push_async_callback(producers.close)
-            worker = CrashRecord(broker, producers, topic, Isolation())
+            worker = CrashRecord(broker, producers, topic, Isolation(), BRIEF)
             stack.push_async_callback(worker.close)
             await worker.open()
             return worker
@@ -204,7 +201,7 @@ async def test_a_flow_with_suspects_receives_one_message_more_until_they_are_don
     suspects = [await send(f"suspect{n}") for n in range(3)]
     await house.put(working, WorkRecord(dict.fromkeys(suspects)).encode(), key="dead worker")
     model = SlowWithSuspects(ScriptedProvider(lambda call: "Well."))
-    one = await house.work(flow, model)
+    one = await house.work(flow, model, timeouts=BRIEF)
     async with asyncio.timeout(60):
         for _ in suspects:
             await model.asked.acquire()

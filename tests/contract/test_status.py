@@ -177,7 +177,7 @@ async def test_a_flow_that_has_ended_is_gone_with_its_counts(house: House) -> No
     await house.send(house.flow(), "say", text="it")
     await responses.until(1)
     await until(working, lambda document: document["flows"][0]["requests"] == 1)
-    working.worker.worker.flow_set.change([])
+    working.flow_set.change([])
     async with asyncio.timeout(30):
         while working.worker.activity.flows:
             await asyncio.sleep(0.02)
@@ -191,6 +191,6 @@ async def test_each_flow_shows_the_model_that_it_asks(house: House) -> None:
     provider = ScriptedProvider(lambda call: "said")
     working = await house.work(house.flow(), provider)
     provider.identity = replace(provider.identity, model="small")
-    working.worker.worker.flow_set.change([house.flow(), house.flow(name="g")])
+    working.flow_set.change([house.flow(), house.flow(name="g")])
 
     assert {flow["name"]: flow["model"] for flow in status(working)["flows"]} == {"f": None, "g": "small"}

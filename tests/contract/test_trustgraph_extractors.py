@@ -133,7 +133,7 @@ async def changed(working: AtWork, is_changed: Callable[[Flow], bool]) -> None:
     def has_ended() -> bool:
         return not any(task.get_name().startswith("end of flow") for task in asyncio.all_tasks())
 
-    await until(lambda: all(map(is_changed, working.worker.worker.flow_set.flows)) and has_ended())
+    await until(lambda: all(map(is_changed, working.flow_set.flows)) and has_ended())
 
 
 def of_definition(name: str) -> Counter[tuple[str, str, str]]:
@@ -270,7 +270,7 @@ async def test_a_prompt_of_the_workspace_and_its_clause_are_in_force_at_once(tri
     worker = await trial.open(DEFINITIONS)
     published = await trial.hear("triples")
     working = await trial.work(DEFINITIONS)
-    [flow] = working.worker.worker.flow_set.flows
+    [flow] = working.flow_set.flows
     clause = [{"entity": {"subject": "entity", "class": "Stone"}}]
     schema = {"type": "object", "properties": {"entity": {"type": "string"}}, "required": ["entity"]}
     settings = {"dialect": "ibis", "response-type": "jsonl", "object-schema": schema, "graph": clause}
@@ -289,7 +289,7 @@ async def test_a_prompt_of_the_workspace_and_its_clause_are_in_force_at_once(tri
     [question] = worker.asked
     assert question.startswith("Name: Chalk")
     assert (E + "chalk", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type", E + "stone") in facts(published)
-    assert working.worker.worker.flow_set.flows == [flow]
+    assert working.flow_set.flows == [flow]
 
 
 async def test_chunks_wait_until_the_prompt_service_has_a_flow_and_ask_where_it_asks(trial: Trial) -> None:

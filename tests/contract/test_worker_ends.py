@@ -21,12 +21,15 @@ from trustgraph_prompt.errors import BrokerUnavailable
 from trustgraph_prompt.llm import ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker.crash_record import CrashRecord, WorkRecord
+from trustgraph_prompt.worker.around.crash_record import CrashRecord, WorkRecord
+from trustgraph_prompt.worker.around.isolation import Isolation
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.isolation import Isolation
-from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.request_services import SharedServices
+from trustgraph_prompt.worker.flows import FlowLoop
+from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
+from trustgraph_prompt.worker.timeouts import Timeouts
+
+QUICK: dict[str, Any] = {"drain_timeout": 0.1, "timeouts": Timeouts(give_up=0.1)}
 
 
 @pytest.fixture
@@ -71,12 +74,11 @@ async def test_a_worker_whose_broker_is_away_says_so_and_can_be_stopped(house: H
 
 
 async def test_a_worker_that_waits_for_its_broker_for_ever_can_be_stopped(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House,
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_TO_GIVE_UP", 0.1)
-    monkeypatch.setattr("trustgraph_prompt.worker.worker.SECONDS_TO_END", 0.1)
+    timeouts = Timeouts(give_up=0.1, close_config=0.1)
     for settings in ({}, {"config_topic": None}):
-        waiting = worker(house, Silent(), drain_timeout=0.1, **settings)
+        waiting = worker(house, Silent(), drain_timeout=0.1, timeouts=timeouts, **settings)
         working = Working(waiting)
         await asyncio.sleep(0.05)
         async with asyncio.timeout(30):
@@ -103,13 +105,12 @@ class Unstoppable:
 
 
 async def test_the_time_to_drain_begins_with_the_signal_whatever_the_broker_answers(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House,
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_TO_GIVE_UP", 0.1)
     broker = house.broker
     house.broker = cast(Broker, Unstoppable(broker))
     flow = house.flow()
-    working = await house.work(flow, lambda call: ScriptedAnswer("late", delay=3600), drain_timeout=0.1)
+    working = await house.work(flow, lambda call: ScriptedAnswer("late", delay=3600), **QUICK)
     id = await house.send(flow, "say", text="x")
 
     async with asyncio.timeout(30):
@@ -173,14 +174,12 @@ async def test_a_piece_that_is_sent_when_a_worker_ends_is_not_sent_by_the_next_o
 
 
 async def test_a_response_that_is_never_confirmed_does_not_keep_a_worker_from_ending(
-    house: House, flaky: FlakyBroker, monkeypatch: pytest.MonkeyPatch
+    house: House, flaky: FlakyBroker
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_TO_GIVE_UP", 0.1)
-    monkeypatch.setattr("trustgraph_prompt.worker.loop.SECONDS_TO_GIVE_UP", 3600)
     flow = house.flow(persistent=False)
     responses = await house.hear(house.topic("responses"))
     flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
-    working = await house.work(flow, Counted(), drain_timeout=0)
+    working = await house.work(flow, Counted(), **QUICK)
     await house.send(flow, "define", text="x")
     await responses.until(1)
 
@@ -219,10 +218,14 @@ class Defective(Breaking):
 
 
 def loop_of(
-    house: House, flow: Flow, subscribe: Callable[[], Awaitable[Consumer | None]], model: Script
+    house: House,
+    flow: Flow,
+    subscribe: Callable[[], Awaitable[Consumer | None]],
+    model: Script,
+    timeouts: Timeouts = Timeouts(),
 ) -> FlowLoop:
-    shared = SharedServices(Prompts(ENTRIES), ProducerPool(house.broker), Metrics())
-    return FlowLoop(flow, subscribe, shared.of_flow(ScriptedProvider(model)))
+    services = Services(Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), timeouts=timeouts)
+    return FlowLoop(flow, ScriptedProvider(model), services, subscribe)
 
 
 @dataclass
@@ -249,12 +252,17 @@ class Serving:
         await self.loop.stop()
         async with asyncio.timeout(30):
             [how] = await asyncio.gather(self.task, return_exceptions=True)
-        assert not any("FlowLoop._process" in repr(task) for task in asyncio.all_tasks())
+        assert not any("Delivery.run" in repr(task) for task in asyncio.all_tasks())
         return how
 
 
 async def serve(
-    house: House, prompt: str, *, persistent: bool = False, model: Script = lambda call: CHALK
+    house: House,
+    prompt: str,
+    *,
+    persistent: bool = False,
+    model: Script = lambda call: CHALK,
+    timeouts: Timeouts = Timeouts(),
 ) -> Serving:
     """Serve a request, and fail on the next one."""
     flow = house.flow(concurrency=2, persistent=persistent)
@@ -264,7 +272,7 @@ async def serve(
         consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
         return cast(Consumer, Defective(consumer, 1))
 
-    loop = loop_of(house, flow, subscribe, model)
+    loop = loop_of(house, flow, subscribe, model, timeouts)
     serving = asyncio.create_task(loop.serve())
     await house.send(flow, prompt, id="first", text="x")
     return Serving(house, flow, loop, serving, responses)
@@ -336,12 +344,11 @@ CUT_OFF = ["is cancelled, is cancelled", "gives up, gives up", "gives up, gives 
 
 @pytest.mark.parametrize("ends", ["fails", "is cancelled", *CUT_OFF])
 async def test_a_response_that_is_never_confirmed_does_not_keep_a_loop_from_ending(
-    house: House, flaky: FlakyBroker, monkeypatch: pytest.MonkeyPatch, ends: str
+    house: House, flaky: FlakyBroker, ends: str
 ) -> None:
-    if ends not in CUT_OFF:
-        monkeypatch.setattr("trustgraph_prompt.worker.loop.SECONDS_TO_GIVE_UP", 0.1)
+    timeouts = Timeouts() if ends in CUT_OFF else Timeouts(give_up=0.1)
     flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
-    serving = await serve(house, "define")
+    serving = await serve(house, "define", timeouts=timeouts)
     await serving.responses.until(1)
     for end in ends.split(", "):
         await serving.end(end)
@@ -378,12 +385,12 @@ async def test_a_suspect_that_is_settled_while_a_loop_ends_is_buried_once_and_su
     producers = ProducerPool(house.broker)
     record = CrashRecord(house.broker, producers, working, Isolation())
     await record.open()
-    shared = SharedServices(Prompts(ENTRIES), producers, Metrics())
+    services = Services(Prompts(ENTRIES), producers, Metrics())
 
     async def subscribe() -> Consumer:
         return cast(Consumer, consumer)
 
-    loop = FlowLoop(flow, subscribe, shared.of_flow(ScriptedProvider(Counted()), record))
+    loop = FlowLoop(flow, ScriptedProvider(Counted()), services, subscribe, record)
     serving = asyncio.create_task(loop.serve())
     await dead.until(1)
     absolved = flaky.unconfirmed[working] = asyncio.Event()
@@ -449,12 +456,10 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
 
 async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     # What is logged is kept by the test run, and with its errors who raised them.
-    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.consumer_keeper"), "disabled", True)
+    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.consumers"), "disabled", True)
     flow = house.flow()
-    shared = SharedServices(
-        Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), sleep=lambda _: asyncio.sleep(0)
-    )
-    services = shared.of_flow(ScriptedProvider(Counted()))
+    at_once = Timeouts(before_reopening=0)
+    services = Services(Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), timeouts=at_once)
     opened, alive = 0, WeakSet[Breaking]()
 
     async def subscribe() -> Consumer | None:
@@ -464,7 +469,7 @@ async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pyt
         alive.add(breaking := Breaking(consumer, 0))
         return cast(Consumer, breaking)
 
-    flow_set = asyncio.create_task(FlowLoop(flow, subscribe, services).serve())
+    flow_set = asyncio.create_task(FlowLoop(flow, ScriptedProvider(Counted()), services, subscribe).serve())
     async with asyncio.timeout(60):
         while opened < 50:
             await asyncio.sleep(0)

@@ -16,8 +16,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.llm import OpenAIProvider
 from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.crash_record import WorkRecord
+from trustgraph_prompt.worker.around.crash_record import WorkRecord
 from trustgraph_prompt.worker.flow import Flow
 
 ANSWER: list[bytes | float] = [0.02, *streamed("Here it is.", chunk=10_000)]
@@ -29,7 +28,7 @@ class Pauses:
 
     def __init__(self, factor: float = 0.1) -> None:
         self.begun = 0
-        self.circuits = Circuits(sleep=self._sleep)
+        self.times = {"sleep": self._sleep}
         self._factor = factor
 
     async def until(self, count: int) -> None:
@@ -42,9 +41,9 @@ class Pauses:
         await asyncio.sleep(seconds * self._factor)
 
 
-def quick() -> Circuits:
-    """Circuits whose pauses are shorter."""
-    return Pauses().circuits
+def quick() -> dict[str, Any]:
+    """The times of circuits whose pauses are shorter."""
+    return Pauses().times
 
 
 def answering(body: dict[str, Any]) -> Reply:
@@ -86,7 +85,7 @@ async def test_a_server_that_is_stopped_under_load_costs_no_request(house: House
     async with ModelServer() as server:
         server.reply = answering
         port, pauses = server.port, Pauses(0.02)
-        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=pauses.circuits)
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuit_times=pauses.times)
         ids = [await house.send(flow, "say", text=str(n)) for n in range(200)]
         await responses.until(40)
     said = await away(working)
@@ -125,7 +124,7 @@ async def test_what_is_wrong_with_a_server_costs_no_request_while_it_is_put_righ
     async with ModelServer() as server:
         server.reply, pauses = refusing(status, code=code), Pauses(0.02)
         provider = OpenAIProvider(server.url, "small")
-        working = await house.work(flow, provider, circuits=pauses.circuits, ready_without_model=True)
+        working = await house.work(flow, provider, circuit_times=pauses.times, ready_without_model=True)
         ids = [await house.send(flow, "say", text=str(n)) for n in range(20)]
         async with asyncio.timeout(30):
             while not (notes := working.worker.health.notes().get("provider of flow f", "")):
@@ -162,7 +161,8 @@ async def test_an_unknown_model_stops_only_requests_for_it(house: House) -> None
     }
     async with ModelServer() as server:
         server.reply = reply
-        working = await house.work(flow, OpenAIProvider(server.url, "small"), config=True, circuits=quick())
+        model = OpenAIProvider(server.url, "small")
+        working = await house.work(flow, model, config=True, circuit_times=quick())
         shouts = [await house.send(flow, "shout", text=str(n)) for n in range(20)]
         says = [await house.send(flow, "say", text=str(n)) for n in range(20)]
         assert not await responses.missing(says)
@@ -183,7 +183,7 @@ async def test_question_that_is_too_long_for_the_model_is_no_outage(house: House
 
     async with ModelServer() as server:
         server.reply = reply
-        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=pauses.circuits)
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuit_times=pauses.times)
         long = [await house.send(flow, "say", text=f"long {n}") for n in range(8)]
         short = [await house.send(flow, "say", text=f"{n}") for n in range(4)]
         assert not await responses.missing([*long, *short])
@@ -203,7 +203,7 @@ async def test_budget_holds_on_a_server_that_wants_another_name_for_max_tokens(h
     refusal = Reply([json.dumps({"error": {"message": words}}).encode()], 400)
     async with ModelServer() as server:
         server.reply = lambda body: refusal if "max_tokens" in body else answering(body)
-        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=quick())
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuit_times=quick())
         ids = [await house.send(flow, "say", text=str(n)) for n in range(3)]
         assert not await responses.missing(ids)
         await working.stop()
@@ -218,7 +218,7 @@ async def test_who_waits_is_told_before_the_seconds_are_over(house: House, persi
     responses = await house.hear(house.topic("responses"))
     async with ModelServer() as server:
         url = server.url
-    working = await house.work(flow, OpenAIProvider(url, "small"), circuits=quick())
+    working = await house.work(flow, OpenAIProvider(url, "small"), circuit_times=quick())
     [response] = await responses.under(await house.send(flow, "say", text="x"))
     assert "the model is away" in response["error"]["message"]
     await working.stop()
@@ -233,7 +233,7 @@ async def test_chunks_have_no_seconds(house: House) -> None:
     async with ModelServer() as server:
         port = server.port
     provider = OpenAIProvider(f"http://127.0.0.1:{port}", "small")
-    working = await house.work(chunks, provider, circuits=pauses.circuits)
+    working = await house.work(chunks, provider, circuit_times=pauses.times)
     await house.put(chunks.input.topic, json.dumps({"chunk": "chalk", "metadata": {"id": "1"}}).encode())
     await away(working)
     await pauses.until(5)  # of a tenth of a second at least
@@ -251,7 +251,7 @@ async def test_a_worker_that_ends_meanwhile_leaves_what_waits_to_the_next(house:
     async with ModelServer() as server:
         port = server.port
     model = f"http://127.0.0.1:{port}"
-    working = await house.work(flow, OpenAIProvider(model, "small"), circuits=quick(), drain_timeout=0.1)
+    working = await house.work(flow, OpenAIProvider(model, "small"), circuit_times=quick(), drain_timeout=0.1)
     ids = [await house.send(flow, "say", text=str(n)) for n in range(20)]
     await away(working)
     await working.stop()
@@ -307,7 +307,7 @@ async def test_who_waits_for_a_model_is_not_in_work(house: House, suspect_of: st
                 lambda model: providers[model or ""],
                 config_topic=None,
                 drain_timeout=0.1,
-                circuits=Circuits(sleep=lambda seconds: asyncio.sleep(1e6)),
+                circuit_times={"sleep": lambda seconds: asyncio.sleep(1e6)},
             )
         )
         house.stack.push_async_callback(working.stop)
@@ -337,7 +337,7 @@ async def test_many_objects_that_an_outage_cut_off_are_asked_for_anew(house: Hou
     async with ModelServer() as server:
         server.reply = dies
         port = server.port
-        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=quick())
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuit_times=quick())
         id = await house.send(flow, "define", text="x")
         await begun.wait()
         await objects.until(1)

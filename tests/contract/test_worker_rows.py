@@ -23,7 +23,6 @@ from trustgraph_prompt.graph.tables import Table
 from trustgraph_prompt.llm import Call, OpenAIProvider, ScriptedAnswer
 from trustgraph_prompt.wire import Chunk, Metadata, encode
 from trustgraph_prompt.worker import Answer, Flow, Input, Outputs
-from trustgraph_prompt.worker.circuits import Circuits
 
 broker_kind = every_broker
 
@@ -213,8 +212,8 @@ async def test_a_table_waits_for_a_provider_that_is_away_and_those_before_it_are
 
     async with ModelServer() as server:
         server.reply = reply
-        circuits = Circuits(sleep=lambda seconds: asyncio.sleep(seconds * 0.02))
-        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=circuits)
+        times = {"sleep": lambda seconds: asyncio.sleep(seconds * 0.02)}
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuit_times=times)
         await put(house, flow)
         [record] = await answers.until(1)
         await working.stop()

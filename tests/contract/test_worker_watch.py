@@ -14,6 +14,7 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailabl
 from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.worker.config import config_topic
+from trustgraph_prompt.worker.timeouts import Timeouts
 
 CONSUMER = "consumer of flow f"
 
@@ -115,12 +116,11 @@ async def test_a_consumer_whose_place_is_gone_is_replaced_and_nothing_is_paid_tw
 
 
 async def test_a_flow_is_served_anew_when_its_consumer_could_not_be_replaced(
-    house: House, doubtful: DoubtfulBroker, monkeypatch: pytest.MonkeyPatch
+    house: House, doubtful: DoubtfulBroker
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_AFTER_A_DEFECT", 0.1)
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
-    working = await house.work(flow, lambda call: "said")
+    working = await house.work(flow, lambda call: "said", timeouts=Timeouts(after_defect=0.1))
 
     doubtful.defects = 2
     doubtful.trouble = BrokerClosed("no such consumer any more")

@@ -37,13 +37,13 @@ class AtWork(Working):
     @property
     def flows(self) -> dict[str, str]:
         """The request topics of the flows that it serves, by name."""
-        return {flow.name: flow.input.topic for flow in self.worker.worker.flow_set.flows}
+        return {flow.name: flow.input.topic for flow in self.flow_set.flows}
 
     async def serves(self, topics: dict[str, str]) -> None:
         """Returns when it serves flows on these request topics, by name, and no others."""
         wanted = {name: resolve(topic) for name, topic in topics.items()}
         await until(lambda: self.flows == wanted)
-        await self.worker.worker.flow_set.started()
+        await self.flow_set.started()
 
 
 @dataclass

@@ -15,6 +15,7 @@ from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, Scripte
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Flow, Input, Outputs, Prompts, Service
 from trustgraph_prompt.worker.config.report_topic import WORKER
+from trustgraph_prompt.worker.flows import FlowSet
 
 Script = Callable[[Call], str | ScriptedAnswer | Iterable[Delta]]
 
@@ -299,6 +300,12 @@ class Working:
         async with asyncio.timeout(seconds):
             while not self.worker.health.ready:
                 await asyncio.sleep(0.01)
+
+    @property
+    def flow_set(self) -> FlowSet:
+        """The flows of a worker whose broker answers."""
+        assert self.worker.flow_set is not None
+        return self.worker.flow_set
 
     async def stop(self) -> None:
         self.worker.stop()

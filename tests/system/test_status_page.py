@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,6 +207,11 @@ class Local:
     def url(self) -> str:
         return f"http://{self.bound}/"
 
+    def change(self, flows: Sequence[Flow]) -> None:
+        """Serve these flows."""
+        assert self.service.flow_set is not None
+        self.service.flow_set.change(flows)
+
     async def serve(self) -> None:
         """Serve the page as after a start, at the address that it had."""
         await self.close()
@@ -234,10 +239,10 @@ async def local(*flows: Flow) -> AsyncIterator[Local]:
 async def test_flows_come_and_go_while_requests_are_answered() -> None:
     async with local(flow("first")) as worker, browsing(worker.url) as page:
         await page.get_by_role("heading", name="first").wait_for()
-        worker.service.worker.flow_set.change([flow("first"), flow("definitions")])
+        worker.change([flow("first"), flow("definitions")])
         await page.get_by_role("heading", name="definitions").wait_for()
         asking = asyncio.create_task(ask(worker.broker, 240))
-        worker.service.worker.flow_set.change([flow("definitions")])
+        worker.change([flow("definitions")])
         await page.get_by_role("heading", name="first").wait_for(state="detached")
         await page.get_by_text("success 210").first.wait_for()
         await page.get_by_text("extraction failed 30").first.wait_for()
@@ -259,7 +264,7 @@ async def test_one_page_too_many_says_so_and_tries_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(http, "MAX_LISTENERS", 0)
     async with local(flow("first")) as worker, browsing(worker.url, logs="503") as page:
         await page.get_by_text("too many pages are open").wait_for()
-        worker.service.worker.flow_set.change([flow("other")])
+        worker.change([flow("other")])
         monkeypatch.setattr(http, "MAX_LISTENERS", 50)
         await page.get_by_role("heading", name="other").wait_for()
         await page.get_by_text("Live").wait_for()

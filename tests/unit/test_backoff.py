@@ -6,20 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tenacity import wait_fixed
 
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
-from trustgraph_prompt.worker import retry_broker
 from trustgraph_prompt.worker.retry_broker import (
     cancel_when_stopped,
     retry_outages,
     retry_until_stopped,
 )
 
-
-@pytest.fixture(autouse=True)
-def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry_broker, "_START_PAUSES", wait_fixed(0.001))
+BRIEF = 0.001
 
 
 def failing(*failures: Exception) -> Callable[[], Awaitable[str]]:
@@ -48,17 +43,15 @@ class TestUntilStopped:
 
         attempt = failing(BrokerUnavailable("away"), BrokerError("not allowed"))
 
-        assert await retry_until_stopped("flow f", action, said, asyncio.Event()) == "done"
+        assert await retry_until_stopped("flow f", action, said, asyncio.Event(), BRIEF) == "done"
         assert [why.split(" (since")[0] for why in heard] == ["starting", "away", "not allowed"]
         assert said == {}
 
-    async def test_ends_at_once_when_it_is_stopped_while_it_waits(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(retry_broker, "_START_PAUSES", wait_fixed(3600.0))
+    async def test_ends_at_once_when_it_is_stopped_while_it_waits(self) -> None:
         said: dict[str, str] = {}
         stopping = asyncio.Event()
-        waiting = asyncio.create_task(retry_until_stopped("x", failing(BrokerError("no")), said, stopping))
+        attempt = retry_until_stopped("x", failing(BrokerError("no")), said, stopping, 3600)
+        waiting = asyncio.create_task(attempt)
         while said.get("x", "starting") == "starting":
             await asyncio.sleep(0)
 
@@ -118,7 +111,7 @@ class TestThroughOutages:
 
         for _ in range(100):
             slept.append([])
-            assert await retry_outages(failing(*[BrokerUnavailable("away")] * 9), sleep) == "done"
+            assert await retry_outages(failing(*[BrokerUnavailable("away")] * 9), sleep=sleep) == "done"
 
         limits = [min(30.0, 2.0**attempt) for attempt in range(9)]
         for pauses, limit in zip(zip(*slept, strict=True), limits, strict=True):
@@ -127,4 +120,4 @@ class TestThroughOutages:
     @pytest.mark.parametrize("error", [BrokerError("not allowed"), BrokerClosed("gone"), ValueError("odd")])
     async def test_raises_whatever_is_no_outage(self, error: Exception) -> None:
         with pytest.raises(type(error)):
-            await retry_outages(failing(BrokerUnavailable("away"), error), no_time)
+            await retry_outages(failing(BrokerUnavailable("away"), error), sleep=no_time)

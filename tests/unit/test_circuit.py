@@ -7,7 +7,7 @@ import errno
 import random
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pytest
@@ -27,9 +27,9 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits, Provider, topic_messages
 from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
-from trustgraph_prompt.llm.circuit_breaker import REQUEST, CircuitBreaker
+from trustgraph_prompt.llm.circuit_breaker import CircuitBreaker
 from trustgraph_prompt.prompts import PromptDefinition, Question
-from trustgraph_prompt.worker.request.disposition import AwaitProvider, Retry, SendOut, Situation, decide
+from trustgraph_prompt.worker.decide import AwaitProvider, Retry, SendOut, Situation, decide
 
 PROMPT = PromptDefinition.from_entry("say", {"prompt": "unused"})
 MINUTES = 60.0
@@ -50,7 +50,7 @@ class Server(Completer):
         self._seconds = seconds
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        request = REQUEST.get()
+        request = call.request
         self.calls.append((now(), request))
         if (error := self.fails(request)) is not None:
             await asyncio.sleep(0.01)
@@ -119,10 +119,9 @@ class Queue:
                 await asyncio.sleep(0.5)
 
     async def _deliver(self, id: str) -> None:
-        REQUEST.set(id)
         self.deliveries[id] += 1
         while True:
-            outcome = await ask(PROMPT, Question("", id), self.model, clock=now)
+            outcome = await ask(PROMPT, Question("", id), self.model, clock=now, request=id)
             known = Situation(
                 result=outcome, deliveries=self.deliveries[id], deliveries_allowed=5, persistent=True
             )
@@ -374,16 +373,15 @@ def test_a_rate_limit_never_opens_it() -> None:
         server = Server(lambda request: ProviderRateLimit("slow down"))
         model = breaker(server)
         for id in ids(50):
-            REQUEST.set(id)
             with pytest.raises(ProviderRateLimit):
-                await take(model)
+                await take(model, id)
         assert not circuit_of(model).is_open
 
     run(main())
 
 
-async def take(model: Provider) -> str:
-    return "".join([delta.text async for delta in model.stream(CALL)])
+async def take(model: Provider, request: str = "") -> str:
+    return "".join([delta.text async for delta in model.stream(replace(CALL, request=request))])
 
 
 @pytest.mark.parametrize(
@@ -438,11 +436,9 @@ def failures(requests: str, *, success_after: int | None = None, system: str = "
         model = breaker(server)
         for n, id in enumerate(requests):
             if n == success_after:
-                REQUEST.set("ok")
-                await take(model)
-            REQUEST.set(id)
+                await take(model, "ok")
             with pytest.raises(ProviderUnavailable):
-                await take(model)
+                await take(model, id)
         was_open = circuit_of(model).is_open
         circuit_of(model).close()
         return was_open
@@ -467,9 +463,8 @@ def test_a_worker_that_answers_over_topics_is_there_and_one_that_does_not_is_awa
         late.__cause__ = CallTimeout("no response in 600 s")
         model = breaker(Server(lambda request: late, system="topic"))
         for id in "abcde":
-            REQUEST.set(id)
             with pytest.raises(ProviderUnavailable):
-                await take(model)
+                await take(model, id)
         assert circuit_of(model).is_open
         circuit_of(model).close()
 
@@ -483,9 +478,8 @@ def test_a_server_that_stays_silent_until_the_work_ends_is_away() -> None:
         model = CircuitBreaker(server, lambda model: circuit, ready=server.ready, seconds=120)
 
         async def asked(id: str, seconds: float) -> None:
-            REQUEST.set(id)
             with pytest.raises((TimeoutError, ProviderUnavailable)):
-                await asyncio.wait_for(take(model), seconds)
+                await asyncio.wait_for(take(model, id), seconds)
 
         await asyncio.gather(*(asked(id, 60) for id in "abcdef"))
         assert not circuit_of(model).is_open  # whoever asked was in a hurry
@@ -569,8 +563,7 @@ def test_a_handful_of_requests_outlives_twenty_minutes(over_topics: bool) -> Non
 async def probed(model: CircuitBreaker, id: str) -> None:
     """A call as a probe, when one is due."""
     await circuit_of(model).room.wait()
-    REQUEST.set(id)
-    await take(model)
+    await take(model, id)
 
 
 @pytest.mark.parametrize(

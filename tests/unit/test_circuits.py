@@ -14,7 +14,7 @@ from tests.support.virtual_time import now, run
 from trustgraph_prompt.errors import ProviderAuthentication
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Provider, RuntimeConfig
 from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
-from trustgraph_prompt.worker.circuits import Circuits
+from trustgraph_prompt.worker.around.circuits import Circuits
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
@@ -125,7 +125,7 @@ async def test_a_flow_gets_room_when_the_circuit_closes() -> None:
 
 
 def test_outage_of_a_model_and_its_end_are_logged_once_each(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="trustgraph_prompt.worker.circuits")
+    caplog.set_level(logging.INFO, logger="trustgraph_prompt.worker.around.circuits")
     circuits, provider, flows = Circuits(clock=now), Refuses(), [flow(CHUNKS), flow(CHUNKS)]
 
     async def outage() -> None:
@@ -150,7 +150,7 @@ def test_outage_of_a_model_and_its_end_are_logged_once_each(caplog: pytest.LogCa
 
 
 async def test_a_model_is_shown_as_away_while_it_is_with_any_key_and_not_at_all_after_that() -> None:
-    circuits, metrics = Circuits(), Metrics()
+    metrics = Metrics()
 
     def shown() -> float | None:
         labels = {"server": "http://here", "model": "small"}
@@ -159,7 +159,7 @@ async def test_a_model_is_shown_as_away_while_it_is_with_any_key_and_not_at_all_
     def show(circuit: Circuit) -> None:
         metrics.calls.away("http://here", "small", circuits.is_away("http://here", "small"))
 
-    circuits.changed = show
+    circuits = Circuits(show)
     one, two = flow(), flow()
     for each, account in ((one, 1), (two, 2)):
         provider = Refuses(account=account)

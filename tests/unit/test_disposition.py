@@ -31,8 +31,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
 from trustgraph_prompt.reader import CallReport, Outcome, read
-from trustgraph_prompt.worker.messages.answer_record import is_served
-from trustgraph_prompt.worker.request.disposition import (
+from trustgraph_prompt.worker.decide import (
     RULES,
     UNCOUNTED,
     Acknowledge,
@@ -51,6 +50,7 @@ from trustgraph_prompt.worker.request.disposition import (
     decide,
     rule_for,
 )
+from trustgraph_prompt.worker.messages.answer_record import is_served
 
 PAGE = guide_page("dispositions.md")
 

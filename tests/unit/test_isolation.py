@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import virtual_time
-from trustgraph_prompt.worker.isolation import Isolation
+from trustgraph_prompt.worker.around.isolation import Isolation
 
 
 class Ward:
@@ -86,7 +86,7 @@ def test_a_group_waits_for_a_message_that_may_be_a_suspect_and_others_run_meanwh
     ward = Ward()
 
     async def undecided() -> None:
-        with ward.isolation.undecided():
+        with ward.isolation.other():
             await asyncio.sleep(3)
         await ward.suspect("s2")
 

@@ -14,8 +14,8 @@ from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.outcome import CallReport
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.request import journal
-from trustgraph_prompt.worker.request.journal import AskResult, Entry, Journal, identity_of
+from trustgraph_prompt.worker.around import journal
+from trustgraph_prompt.worker.around.journal import AskResult, Entry, Journal, identity_of
 
 PROMPT = PromptDefinition.from_entry("p", {"prompt": "x"})
 

@@ -43,6 +43,7 @@ async def ask(
     sleep: Sleep = asyncio.sleep,
     cache: Cache | None = None,
     feedback: Feedback | None = None,
+    request: str = "",
 ) -> Outcome:
     """Ask a question and return its outcome, with every call that was made, its reason and its cost.
 
@@ -53,7 +54,8 @@ async def ask(
     count from now. `price` converts tokens into the money of the budget. `listen` is awaited with each piece
     of the answer as soon as it is final; its exceptions are raised. `cache` stores the answers of prompts
     that allow it (docs/how-to/caching.md). `feedback` replaces our words about what is wrong with an answer;
-    then the question itself must describe the schema to the model.
+    then the question itself must describe the schema to the model. `request` is the id that the calls carry,
+    by which a circuit breaker tells requests apart.
 
     Raises `ValueError` if `retry` has a deadline or tokens, which belong in the budget, or if the budget has
     money and there is no price.
@@ -66,7 +68,7 @@ async def ask(
     meter = BudgetMeter(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
     plan = partial(Plan, prompt, provider, attempts, feedback)
-    calls = _Calls(prompt, provider, meter, retry, listen, sleep, budget.characters)
+    calls = _Calls(prompt, provider, meter, retry, listen, sleep, budget.characters, request)
     converse = partial(_ask_passes, prompt, question, plan, calls)
     if cache is None or prompt.cache is None:
         return await converse()
@@ -133,6 +135,7 @@ class _Calls:
         listen: Listen | None,
         sleep: Sleep,
         characters: int | None,
+        request: str,
     ) -> None:
         self.collected = Collected(prompt)  # of the current pass
         self._made = 0
@@ -143,6 +146,7 @@ class _Calls:
         self._listen = listen
         self._sleep = sleep
         self._characters = characters
+        self._request = request
 
     async def make(self, step: Step) -> Reply:
         """Make a step and return the reply; retried after transient errors, unless some text had arrived.
@@ -186,7 +190,8 @@ class _Calls:
         if allowed is not None and allowed <= step.more_than:
             found = f"the budget leaves {allowed} tokens for an answer"
             raise BudgetSpent(f"{found}, which was truncated at {step.more_than}")
-        call = step.call(self._prompt, why, number=self._made + 1, answer_tokens=allowed)
+        number = self._made + 1
+        call = step.call(self._prompt, why, number=number, answer_tokens=allowed, request=self._request)
         stream = CallStream(
             step,
             self._prompt.contract,

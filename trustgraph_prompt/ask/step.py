@@ -62,7 +62,13 @@ class Step:
         return [*self.conversation, Message("assistant", self.prefill)] if self.prefill else self.conversation
 
     def call(
-        self, prompt: PromptDefinition, why: str, *, number: int = 1, answer_tokens: int | None = None
+        self,
+        prompt: PromptDefinition,
+        why: str,
+        *,
+        number: int = 1,
+        answer_tokens: int | None = None,
+        request: str = "",
     ) -> Call:
         """The call that makes the step, the `number`-th of the question; its answer has a limit of tokens."""
         return Call(
@@ -71,6 +77,7 @@ class Step:
             response_schema=server_schema(prompt.contract, items=prompt.native_items),
             schema_in_words=self.schema_in_words,
             labels={"prompt": prompt.id, "call": str(number), "why": why},
+            request=request,
         )
 
 

@@ -46,7 +46,7 @@ def command(
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.trustgraph.flow_definitions import CONCURRENCY, Processor
     from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
-    from trustgraph_prompt.worker import Prompts, Service, flow_file, process
+    from trustgraph_prompt.worker import Prompts, Service, flow_file, main
     from trustgraph_prompt.worker.telemetry.activity import Activity
     from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
@@ -85,6 +85,7 @@ def command(
         drain_timeout=drain_timeout,
         activity=Activity(shows_content=show_content),
         ready_without_model=ready_without_model,
-        connect=options.connect,
+        tracing=main.observed(),
+        connect=main.tuned(options.connect),
     )
-    process.run(service, id, http=http, hosts=http_host or ())
+    main.run(service, id, http=http, hosts=http_host or ())

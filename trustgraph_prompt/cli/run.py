@@ -62,7 +62,7 @@ def command(
     from trustgraph_prompt.trustgraph.extractors import extractors
     from trustgraph_prompt.trustgraph.flow_definitions import CONCURRENCY, Processor
     from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
-    from trustgraph_prompt.worker import Prompts, Service, flow_file, process
+    from trustgraph_prompt.worker import Prompts, Service, flow_file, main
     from trustgraph_prompt.worker.telemetry.activity import Activity
     from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
@@ -105,6 +105,7 @@ def command(
         activity=Activity(shows_content=show_content),
         ready_without_model=ready_without_model,
         allow_parameters=allow_parameter or (),
-        connect=options.connect,
+        tracing=main.observed(),
+        connect=main.tuned(options.connect),
     )
-    process.run(service, id, http=http, hosts=http_host or ())
+    main.run(service, id, http=http, hosts=http_host or ())

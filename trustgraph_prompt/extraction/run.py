@@ -38,8 +38,8 @@ from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.spending import SpendingLimitReached
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
-from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.request_services import SharedServices
+from trustgraph_prompt.worker.flows import FlowLoop
+from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 REQUESTS: Final = "persistent://local/extract/requests"
@@ -193,8 +193,9 @@ class Extraction(Generic[Q]):
     async def _work(self, kept: Broker, volatile: Broker) -> None:
         """Send the open jobs to the flow and collect what it publishes, until none is open."""
         producers = ProducerPool(kept)
-        services = SharedServices({WORKSPACE: self._prompts}, producers, Metrics()).of_flow(self._provider)
-        loop = self._loop = FlowLoop(self._flow, partial(volatile.consumer, REQUESTS, SUBSCRIPTION), services)
+        services = Services({WORKSPACE: self._prompts}, producers, Metrics())
+        subscribe = partial(volatile.consumer, REQUESTS, SUBSCRIPTION)
+        loop = self._loop = FlowLoop(self._flow, self._provider, services, subscribe)
         objects = await kept.reader(OBJECTS, start="latest")
         answers = await kept.reader(ANSWERS, start="latest")
         dead = await volatile.reader(topics.dead_letter_topic(REQUESTS, SUBSCRIPTION))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from contextvars import ContextVar
 from functools import partial
 
 from trustgraph_prompt.errors import (
@@ -29,8 +28,6 @@ from trustgraph_prompt.llm.records import Call, Delta
 #: The part of a request's seconds after which a silent server counts as failed; the rest is for reporting it.
 SILENT_PART = 0.95
 
-#: The id of the request that calls are made for, which stays the same over its retries.
-REQUEST: ContextVar[str] = ContextVar("request", default="")
 
 Ready = Callable[[str | None], Awaitable[None]]
 
@@ -62,7 +59,7 @@ class CircuitBreaker(ProviderWrapper):
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer. Raises `ProviderAway` for an outage, else the errors of the wrapped provider."""
-        model, request = call.config.model, REQUEST.get()
+        model, request = call.config.model, call.request
         circuit = self._circuit_of(model)
         if circuit is None:
             async with aclosing(self.provider.stream(call)) as deltas:

@@ -48,5 +48,7 @@ class FlowParameters(ProviderWrapper):
         config = call.config
         if self._allowed is not None and (why := why_refused(config, self._allowed)):
             raise ProviderInvalidRequest(why)
+        if not self._extras:
+            return self.provider.stream(call)
         added = {name: value for name, value in self._extras.items() if getattr(config, name, None) is None}
         return self.provider.stream(replace(call, config=replace(config, extras={**added, **config.extras})))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.flow import Flow, GraphOptions, Input, Outputs
 from trustgraph_prompt.worker.messages.answer_record import Answer
-from trustgraph_prompt.worker.process import Service
-from trustgraph_prompt.worker.worker import Worker
+from trustgraph_prompt.worker.service import Service
 
-__all__ = ["Answer", "Flow", "GraphOptions", "Input", "Outputs", "Prompts", "Service", "Worker"]
+__all__ = ["Answer", "Flow", "GraphOptions", "Input", "Outputs", "Prompts", "Service"]

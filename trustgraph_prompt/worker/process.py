@@ -1,229 +1,362 @@
-"""Composes a worker with everything it needs, and runs it in a program or as a process."""
+"""What happens to one message, from top to bottom: decode, ask, publish, decide after each step, settle."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import os
-import signal
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
+from time import time
+from typing import Any, TypeVar, assert_never
 
-from trustgraph_prompt.ask import Cache
-from trustgraph_prompt.broker import Broker, connect
-from trustgraph_prompt.broker.caller import CallerPool
-from trustgraph_prompt.broker.urls import address
-from trustgraph_prompt.llm import Limiter, Limits, Provider
-from trustgraph_prompt.llm.circuit import Circuit
-from trustgraph_prompt.llm.parameters import FlowParameters
-from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.config.config_topic import TOPIC
-from trustgraph_prompt.worker.config.source import FlowOrigin, Prompts
+from trustgraph_prompt.broker import Consumer, Message
+from trustgraph_prompt.errors import BrokerError, MessageTooLarge, ProviderError, RenderError, RequestError
+from trustgraph_prompt.file_descriptors import out_of_descriptors
+from trustgraph_prompt.llm import Provider
+from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.wire import Error
+from trustgraph_prompt.worker.around.crash_record import CrashRecord
+from trustgraph_prompt.worker.around.journal import identity_of
+from trustgraph_prompt.worker.asking import PromptWork, Work
+from trustgraph_prompt.worker.dead_letters import record
+from trustgraph_prompt.worker.decide import (
+    Acknowledge,
+    AwaitProvider,
+    Begin,
+    Disposition,
+    GiveUp,
+    Leave,
+    Result,
+    Retry,
+    SendOut,
+    Settlement,
+    Situation,
+    WaitHere,
+    decide,
+    loggable,
+)
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.providers import Providers
-from trustgraph_prompt.worker.retry_broker import retry_until_stopped
-from trustgraph_prompt.worker.telemetry import logs, tracing_setup
-from trustgraph_prompt.worker.telemetry.activity import Activity
-from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
-from trustgraph_prompt.worker.telemetry.health import Health, reason_since
-from trustgraph_prompt.worker.telemetry.metrics import Metrics
-from trustgraph_prompt.worker.telemetry.tracing import Tracing
-from trustgraph_prompt.worker.worker import Worker
+from trustgraph_prompt.worker.messages.request import Request, decode, request_id
+from trustgraph_prompt.worker.messages.response import error_response, send_response
+from trustgraph_prompt.worker.retry_broker import retry_outages
+from trustgraph_prompt.worker.rows import RowsWork
+from trustgraph_prompt.worker.services import Job, Services
+from trustgraph_prompt.worker.telemetry import logs
+from trustgraph_prompt.worker.text_completion import TextCompletionWork
 
 log = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+T = TypeVar("T")
 
-OBJECTS_BEFORE_COLLECTION = 10_000
-"""The threshold of the garbage collector. Python's default of 700 is reached often with many requests."""
+NOT_ERRORS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
+"""These end a task. Any other is an internal error; a panic of native code is one, and is no `Exception`."""
+
+LONGEST_NAME = 100
+"""Characters of a prompt's name in the log: requesters choose it freely."""
+
+
+class Phase(Enum):
+    """How far a message is: what is being sent is not interrupted, and what is settled is left alone."""
+
+    WORKING = 1
+    SENDING = 2
+    SETTLED = 3
 
 
 @dataclass(eq=False, repr=False)
-class Service:
-    """A worker with limits, metrics, traces and a cache, as the commands `run` and `complete` run it.
+class Delivery:
+    """One message of a flow, until it is settled. `run` it as a task, which only `cancel` may cancel.
 
-    `broker` is a URL or a connected broker. `connect` is called with a URL until the broker answers; that
-    broker is closed at the end, as are providers and cache. A connected broker stays open. `provider(model)`
-    is the provider of flows that choose none; `model` is that of the flow, or None. `flows` is empty
-    with an `origin`, from which they come instead. Requests in progress when `stop` is
-    called may take another `drain_timeout` seconds. With `ready_without_model`, an unavailable model that
-    blocks whole flows does not affect readiness. Prompts may set `allow_parameters` in all flows.
-
-    Call `run` once. Raises `ConfigError` if the provider of a flow cannot be created.
+    `crash_record` is None for non-persistent topics.
     """
 
-    broker: Broker | str
-    flows: Sequence[Flow]
-    prompts: Prompts
-    provider: Callable[[str | None], Provider]
-    limits: Limits = field(default_factory=Limits)
-    cache: Cache | None = None
-    config_topic: str | None = TOPIC
-    origin: FlowOrigin | None = None
-    drain_timeout: float = 30.0
-    ready_without_model: bool = False
-    allow_parameters: Sequence[str] = ()
-    circuits: Circuits = field(default_factory=Circuits)
-    activity: Activity = field(default_factory=Activity)
-    tracing: Tracing = field(default_factory=Tracing)
-    connect: Callable[[str], Awaitable[Broker]] = connect
-    metrics: Metrics = field(default_factory=Metrics)
-    health: Health = field(default_factory=Health, init=False)
-    stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    worker: Worker = field(init=False)
+    message: Message
+    consumer: Consumer
+    flow: Flow
+    provider: Provider
+    services: Services
+    crash_record: CrashRecord | None = None
 
     def __post_init__(self) -> None:
-        self.metrics.calls.watch(self.limits)
-        self.circuits.changed = self._show_model
-        self._callers = CallerPool()
-        place = address(self.broker) if isinstance(self.broker, str) else ""
-        self._providers = Providers(self.provider, self._callers, place, self._wrap, self.circuits.is_away)
-        self.metrics.calls.over_topics = self._providers.over_topics
-        for flow in self.flows:
-            self._providers.check(flow)
-
-    def stop(self) -> None:
-        """Receive no more requests; `run` ends when those in progress are done."""
-        self.stopping.set()
+        flow = self.flow
+        self._situation = Situation(
+            result=None,
+            deliveries_allowed=flow.deliveries,
+            crashes_allowed=flow.crashes,
+            persistent=flow.input.persistent,
+            trustgraph=flow.trustgraph,
+            unusable=flow.unusable,
+            completion=flow.input.kind == "text-completion" and request_id(self.message) is not None,
+        )
+        self._job: Job | None = None  # once the message is decoded
+        self._last_reason = ""
+        self._awaited: AwaitProvider | None = None
+        self._answered: GiveUp | None = None  # of which only the message is still to be settled
+        self._phase = Phase.WORKING
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = self._cut_off = False
 
     async def run(self) -> None:
-        """Serve until `stop` is called and all requests are done. Raises `ConfigError` for an invalid URL."""
-        async with AsyncExitStack() as closing:
-            closing.push_async_callback(self.tracing.close)
-            closing.push_async_callback(self._providers.close)
-            if self.cache is not None:
-                closing.push_async_callback(self.cache.close)
-            broker = await self._connected(closing)
-            if broker is None:
-                return
-            broker = self.tracing.broker(broker)
-            if self.origin is not None:
-                broker = self.origin.broker(broker)
-            self._callers.broker = broker
-            closing.push_async_callback(self._callers.close)
-            closing.callback(self.circuits.close)
-            self.worker = Worker(
-                broker,
-                self.flows,
-                self.prompts,
-                self._providers.of,
-                released=self._released,
-                config_topic=self.config_topic,
-                origin=self.origin,
-                drain_timeout=self.drain_timeout,
-                cache=self.cache,
-                circuits=self.circuits,
-                tracing=self.tracing,
-                activity=self.activity,
-                health=self.health,
-                metrics=self.metrics,
-                stopping=self.stopping,
-            )
-            await self.worker.run()
+        """Process and settle the message, without retries if that is cancelled. Raises `CancelledError`."""
+        flow, services = self.flow, self.services
+        with logs.about(flow=flow.name, request=self.message.properties.get("id") or self.message.id):
+            try:
+                with services.tracing.request(flow, self.message) as record_result:
+                    try:
+                        with services.metrics.in_work(flow.name):
+                            if (result := await self._process()) is not None:
+                                record_result(result)
+                    except asyncio.CancelledError:
+                        if self._cut_off:
+                            raise
+                        await self._abandon()
+            except NOT_ERRORS:
+                raise
+            except BaseException:
+                log.exception("internal error, the message stays unacknowledged")
 
-    async def _connected(self, closing: AsyncExitStack) -> Broker | None:
-        """Connect to the broker; None if stopped before that succeeds."""
-        if not isinstance(self.broker, str):
-            return self.broker
-        connect = partial(self.connect, self.broker)
-        broker = await retry_until_stopped("broker", connect, self.health.waiting, self.stopping)
-        return broker and await closing.enter_async_context(broker)
+    def cancel(self, *, cut_off: bool = False) -> None:
+        """Cancel `run`; if it is sending something, only once that has ended.
 
-    def _wrap(self, flow: Flow, provider: Provider) -> Provider:
-        """Wrap a provider, from the outside: parameters, limits, circuit breaker, metrics, traces."""
-        ended = self.origin.calls(flow, provider) if self.origin is not None else None
-        metered = CountedProvider(self.tracing.provider(provider), self.metrics.calls, ended=ended)
-        limited = Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
-        completes = flow.input.kind == "text-completion"
-        allowed = None if completes else flow.allow_parameters.union(self.allow_parameters)
-        return FlowParameters(limited, flow.extras, allowed)
+        What is being sent cannot be recalled: an error would follow the response, a second dead letter the
+        first. With `cut_off`, cancel it at once; the broker redelivers a persistent message.
+        """
+        is_due = not self._cancelled and self._phase is not Phase.SENDING
+        if self._task is not None and (cut_off or is_due):
+            self._task.cancel()
+        self._cancelled = True
+        self._cut_off |= cut_off
 
-    def _show_model(self, circuit: Circuit) -> None:
-        """Show in health and metrics whether a model is available."""
-        part = f"model {circuit.model} of {circuit.server}"
-        server, model = circuit.server, circuit.model
-        self.metrics.calls.away(server, model, self.circuits.is_away(server, model))
-        blocking = self.circuits.blocking(server, model)
-        if blocking is not None and not self.ready_without_model:
-            self.health.waiting[part] = reason_since(blocking.why, blocking.since)
-        else:
-            self.health.waiting.pop(part, None)
+    async def _process(self) -> Result | None:
+        """Process and settle the message; returns the last result, None if it was not started.
 
-    async def _released(self, flow: Flow) -> None:
-        self.circuits.released(flow)
-        await self._providers.released(flow)
-        if self.origin is not None:
-            self.origin.forget(flow)
+        While the message awaits its provider, a crash is not counted against it, and others may start.
+        """
+        self._task = asyncio.current_task()
+        self._end_if_cancelled()
+        provider_is_back = False
+        while True:
+            async with self._recorded() as self._situation.crashes:
+                result = await self._work(provider_is_back=provider_is_back)
+            if self._awaited is None:
+                return result
+            assert self._job is not None
+            provider_is_back = await self._awaited.circuit.turn(self._job.request.id, self._awaited.seconds)
+            self._awaited = None
+
+    def _recorded(self) -> AbstractAsyncContextManager[int]:
+        """Records that this worker processes the message; yields how many workers that has crashed."""
+        if self.crash_record is None:
+            return nullcontext(0)
+        return self.crash_record.working_on(self.message.id, lambda: self._awaited is None)
+
+    async def _work(self, *, provider_is_back: bool) -> Result | None:
+        """Decode the message, look the request up in the journal, and take it through its steps."""
+        flow, services, message = self.flow, self.services, self.message
+        if self._situation.crashes and isinstance(disposition := self._decide(None), Settlement):
+            await self._settle(disposition)
+            return None
+        try:
+            request = decode(message, flow)
+        except RequestError as error:
+            await self._settle(self._settlement(error))
+            return error
+        with _about(request):
+            async with services.journal.entry(flow.name, request.id, message.data) as entry:
+                self._situation.sent = flow.outputs.response_stays and entry.has_answered(message)
+                if self._situation.sent:
+                    log.info("redelivered after it was answered in full; only settled")
+                # Otherwise there is no time left, or a duplicate has got an outcome meanwhile.
+                if provider_is_back and entry.is_provider_away:
+                    entry.forget_result()
+                job = self._job = Job(request, flow, self.provider, services, entry)
+                return await self._until_settled(job)
+
+    async def _until_settled(self, job: Job) -> Result | None:
+        """Follow `decide` until the message is settled or awaits its provider; returns the last result.
+
+        Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`.
+        """
+        result: Result | None = None
+        while not isinstance(disposition := self._decide(result), Settlement):
+            match disposition:
+                case Begin() | WaitHere():
+                    if isinstance(disposition, WaitHere):
+                        await self._wait(disposition, job)
+                    work = _kind_of_work(job)  # anew for each try
+                    result = await self._ask(job, work)
+                case SendOut():
+                    result = await self._uncancelled(partial(_try, job, partial(self._send, job, work)))
+                case AwaitProvider():
+                    self._awaited = disposition
+                    return result
+        if isinstance(disposition, Retry) and disposition.ask_again:
+            job.entry.forget_result()
+        await self._settle(disposition)
+        return result
+
+    async def _ask(self, job: Job, work: Work) -> Result:
+        """Call the model unless the journal has the outcome; notes for `/readyz` whether it answers."""
+        result = job.outcome if job.entry.result else await _try(job, work.ask)
+        match result:
+            case Outcome(cause=ProviderError() as cause):
+                self.services.failing[self.flow.name] = loggable(cause)
+            case Outcome(cached=False):
+                self.services.failing.pop(self.flow.name, None)
+        return result
+
+    async def _send(self, job: Job, work: Work) -> None:
+        """Send the outcome in the journal, or what was not sent of it yet. Raises `BrokerError`."""
+        await work.send()
+        job.entry.answered = self._situation.sent = True
+        job.entry.identity = identity_of(self.message)
+
+    async def _wait(self, disposition: WaitHere, job: Job) -> None:
+        if disposition.ask_again:
+            job.entry.forget_result()
+        if disposition.counted:
+            self.message = replace(self.message, deliveries=self.message.deliveries + 1)
+            self.services.metrics.put_off(self.flow.name)
+        if disposition.counted or disposition.why != self._last_reason:  # an outage is logged once
+            self._last_reason = disposition.why
+            log.warning("%s; retry in %.1f s", disposition.why, disposition.seconds)
+        await asyncio.sleep(disposition.seconds)
+
+    async def _settle(self, settlement: Settlement) -> None:
+        """Settle the message, with retries during broker outages.
+
+        If the broker refuses that, it redelivers the message when its consumer closes.
+        """
+        if isinstance(settlement, GiveUp) and settlement.answer:
+            try:
+                await self._through_outages(partial(self._send_error, settlement))
+            except BrokerError as error:
+                log.error("the broker refused the error response: %s", error)
+        try:
+            await self._through_outages(partial(self._settle_once, settlement))
+        except BrokerError as error:
+            log.error("the broker refused to settle the message: %s", error)
+            self.services.metrics.unsettled(self.flow.name)
+
+    async def _abandon(self) -> None:
+        """Settle the message without retries: the worker stops, or the flow is removed."""
+        if self._phase is Phase.SETTLED:
+            return
+        job = self._job
+        result = job.outcome if job and job.entry.result else None
+        settlement = self._answered or self._settlement(result, ending=True)
+        with _about(job.request) if job else nullcontext():
+            try:
+                if isinstance(settlement, GiveUp) and settlement.answer:
+                    await self._send_error(settlement)
+                await self._settle_once(settlement)
+            except BrokerError as error:
+                log.error("the message could not be settled during shutdown: %s", error)
+
+    async def _send_error(self, settlement: GiveUp) -> None:
+        """Send the error response, if the requester has given an id for it. Raises `BrokerError`."""
+        if (id := request_id(self.message)) is not None:
+            response = error_response(self.flow, settlement.error)
+            await send_response(self.services.producers, self.flow, id, response)
+        self._answered = replace(settlement, answer=False)
+
+    async def _settle_once(self, settlement: Settlement) -> None:
+        """Carry out a settlement. Raises `BrokerError`."""
+        message, metrics = self.message, self.services.metrics
+        match settlement:
+            case Acknowledge():
+                await self.consumer.acknowledge(message)
+            case Retry():
+                again = message if settlement.counted else replace(message, deliveries=message.deliveries - 1)
+                await self.consumer.retry(again, settlement.seconds)
+                metrics.put_off(self.flow.name)
+                log.warning("%s; retry in %.1f s", settlement.why, settlement.seconds)
+            case GiveUp(dead_letter=True):
+                log.error("dead letter: %s: %s", settlement.error.type, settlement.why)
+                await self._dead_letter(settlement.error)
+                metrics.buried(self.flow.name, settlement.error.type)
+            case GiveUp():
+                log.error("no answer: %s: %s", settlement.error.type, settlement.why)
+                await self.consumer.acknowledge(message)
+            case Leave():
+                pass
+            case _:
+                assert_never(settlement)
+        self._phase = Phase.SETTLED
+        if self._job is not None and isinstance(settlement, GiveUp):
+            self._job.entry.forget()
+
+    async def _dead_letter(self, error: Error) -> None:
+        prompt = self._job.request.prompt if self._job else None
+        properties = record.failure_properties(error.type, self.flow.name, prompt, time())
+        try:
+            await self.consumer.bury(self.message, error.message, properties)
+        except MessageTooLarge:
+            truncated, size_properties = record.truncated(self.message)
+            await self.consumer.bury(truncated, error.message, properties | size_properties)
+
+    async def _through_outages(self, send: Callable[[], Awaitable[None]]) -> None:
+        await retry_outages(partial(self._uncancelled, send))
+
+    async def _uncancelled(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Send something; `cancel` takes effect when that has ended, also if it has failed."""
+        self._phase = Phase.SENDING
+        try:
+            return await send()
+        finally:
+            if self._phase is Phase.SENDING:
+                self._phase = Phase.WORKING
+                self._end_if_cancelled()
+
+    def _end_if_cancelled(self) -> None:
+        if self._cancelled:
+            raise asyncio.CancelledError
+
+    def _settlement(self, result: Result | None, *, ending: bool = False) -> Settlement:
+        """The disposition if there is nothing to send and no time to wait."""
+        disposition = self._decide(result, ending=ending)
+        assert isinstance(disposition, Settlement)
+        return disposition
+
+    def _decide(self, result: Result | None, *, ending: bool = False) -> Disposition:
+        """What to do after a step with this result."""
+        situation, job = self._situation, self._job
+        situation.result, situation.ending = result, ending
+        situation.deliveries = self.message.deliveries
+        situation.jitter = random.uniform(0.5, 1.0)
+        if job is not None:
+            situation.direct = job.request.direct
+            situation.paid = job.entry.result is not None
+            situation.answer_sent = job.entry.answer_sent
+            situation.seconds_left = job.request.seconds_left(self.flow.budget_of_a_request, time())
+        return decide(situation)
 
 
-def run(service: Service, id: str, *, http: str | None = None, hosts: Collection[str] = ()) -> None:
-    """Run the service in this process until SIGTERM. Raises `ConfigError`.
-
-    Logs to standard error, and traces as the environment says. `http` is HOST:PORT of the HTTP endpoints, and
-    `hosts` other names that the status page may be asked for under; it calls the worker `id`.
-    """
-    logs.configure()
-    service.tracing = tracing_setup.from_environment()
-    asyncio.run(_run(service, id, http, hosts))
+def _kind_of_work(job: Job) -> Work:
+    if job.request.completion is not None:
+        return TextCompletionWork(job)
+    return PromptWork(job) if job.flow.outputs.rows is None else RowsWork(job)
 
 
-async def _run(service: Service, id: str, address: str | None, hosts: Collection[str]) -> None:
-    async with AsyncExitStack() as closing:
-        closing.enter_context(signals(service.stopping))
-        if address is not None:
-            from trustgraph_prompt.worker.telemetry import http  # importing aiohttp is slow
-            from trustgraph_prompt.worker.telemetry.status import Status
-            from trustgraph_prompt.worker.telemetry.status_page import StatusPage
-
-            page = StatusPage(Status(service, id))
-            serving = http.serve(address, service.health, service.metrics, page, hosts=hosts)
-            bound = await closing.enter_async_context(serving)
-            log.info("serving the status page, /livez, /readyz and /metrics", extra={"http": bound})
-            if service.activity.shows_content and not http.is_local(bound):
-                log.warning(
-                    "whoever reaches this address can read texts and answers (--show-content)",
-                    extra={"http": bound},
-                )
-        service.connect = partial(_connect, service.connect)
-        await service.run()
+def _about(request: Request) -> logs.about:
+    """The log fields of a request, once it is decoded: a chunk may have its id within the message."""
+    return logs.about(request=request.id, prompt=request.prompt[:LONGEST_NAME])
 
 
-async def _connect(connect: Callable[[str], Awaitable[Broker]], url: str) -> Broker:
-    broker = await connect(url)
-    tune_garbage_collection()  # after the import of the broker's client
-    return broker
-
-
-def tune_garbage_collection() -> None:
-    """Exclude all current objects from garbage collection, and collect less often.
-
-    A full collection blocks all requests, mostly to traverse imported modules, which are never freed.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
-
-
-@contextmanager
-def signals(stopping: asyncio.Event) -> Iterator[None]:
-    """During the block, a first SIGTERM or SIGINT sets the event; a second one exits at once, with code 1.
-
-    Used from the very start, because process 1 of a container ignores signals without a handler.
-    """
-
-    def on_signal() -> None:
-        if stopping.is_set():
-            os._exit(1)
-        stopping.set()
-
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        loop.add_signal_handler(number, on_signal)
+async def _try(job: Job, step: Callable[[], Awaitable[object]]) -> Result:
+    """The outcome after a step, or the error that ended it."""
     try:
-        yield
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
+        await step()
+        return job.outcome
+    except (BrokerError, RenderError, RequestError) as error:
+        return error
+    except NOT_ERRORS:
+        raise
+    except BaseException as error:
+        if not out_of_descriptors(error):
+            log.exception("internal error while processing a message")
+        return error if isinstance(error, Exception) else RuntimeError(repr(error))

@@ -1,50 +1,62 @@
-"""Creates the providers of the flows, shared where flows want the same."""
+"""Which provider answers for a flow: creates it, shared where flows want the same, and wraps it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import inf
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import CallerPool
 from trustgraph_prompt.errors import FlowError
-from trustgraph_prompt.llm import LostMessages, Provider, TopicProvider, api_key
+from trustgraph_prompt.llm import Limiter, Limits, LostMessages, Provider, TopicProvider, api_key
 from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.lost_messages import LEAST
+from trustgraph_prompt.llm.parameters import FlowParameters
+from trustgraph_prompt.worker.around.circuits import Circuits
+from trustgraph_prompt.worker.config.source import FlowOrigin
 from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
+from trustgraph_prompt.worker.telemetry.call_metrics import CallMetrics, CountedProvider
+from trustgraph_prompt.worker.telemetry.tracing import Tracing
 
 Choice = tuple[ProviderChoice | TopicChoice | None, str | None]
 
 
+@dataclass(eq=False, repr=False)
 class Providers:
     """The providers of the flows. Flows with the same choice share one until the last of them has ended.
 
-    `default(model)` is the provider of flows that choose none. `wrap` adds limits and metrics to the provider
-    of a flow. `broker` is the address of the broker of `callers`. `is_away` says whether the model at a place
-    is unavailable.
+    `default(model)` is the provider of flows that choose none. `callers` have a broker, at the address
+    `broker`. Prompts may set the parameters that are `allowed` in all flows.
     """
 
-    def __init__(
-        self,
-        default: Callable[[str | None], Provider],
-        callers: CallerPool,
-        broker: str,
-        wrap: Callable[[Flow, Provider], Provider],
-        is_away: Callable[[str, str], bool | None] = lambda place, model: False,
-    ) -> None:
-        self._default = default
-        self._callers = callers
-        self._broker = broker
-        self._wrap = wrap
-        self._is_away = is_away
+    default: Callable[[str | None], Provider]
+    callers: CallerPool
+    broker: str
+    circuits: Circuits
+    limits: Limits
+    metrics: CallMetrics
+    tracing: Tracing
+    allowed: Collection[str] = ()
+    origin: FlowOrigin | None = None
+
+    def __post_init__(self) -> None:
         self._shared: dict[Choice, _Shared] = {}
 
     def of(self, flow: Flow) -> Provider:
-        """The provider of a flow that starts, wrapped (see `Service._wrap`). Raises `ConfigError`."""
+        """The provider of a flow that starts, wrapped. Raises `ConfigError`.
+
+        The wrappers, from the outside: parameters, limits, circuit breaker, metrics, traces.
+        """
         shared = self._get(flow)
         shared.flows += 1
-        return self._wrap(flow, shared.provider)
+        provider = shared.provider
+        ended = self.origin.calls(flow, provider) if self.origin else None
+        metered = CountedProvider(self.tracing.provider(provider), self.metrics, ended=ended)
+        limited = Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
+        completes = flow.input.kind == "text-completion"
+        allowed = None if completes else flow.allow_parameters.union(self.allowed)
+        return FlowParameters(limited, flow.extras, allowed)
 
     def check(self, flow: Flow) -> None:
         """Raise what `of` would raise for a flow that starts later."""
@@ -52,6 +64,7 @@ class Providers:
 
     async def released(self, flow: Flow) -> None:
         """Close the provider of a flow that has ended, unless another flow uses it."""
+        self.circuits.released(flow)
         choice = flow.provider, flow.model
         shared = self._shared[choice]
         shared.flows -= 1
@@ -59,7 +72,9 @@ class Providers:
             del self._shared[choice]
             await shared.provider.close()
             if isinstance(flow.provider, TopicChoice):
-                await self._callers.forget(flow.provider.request, flow.provider.response)
+                await self.callers.forget(flow.provider.request, flow.provider.response)
+        if self.origin is not None:
+            self.origin.forget(flow)
 
     async def close(self) -> None:
         """Close all providers."""
@@ -82,12 +97,12 @@ class Providers:
             case TopicChoice() as choice:
                 keeps_all = topics.is_persistent(choice.request) and topics.is_persistent(choice.response)
                 return TopicProvider(
-                    self._callers.between(choice.request, choice.response),
+                    self.callers.between(choice.request, choice.response),
                     model=choice.model,
-                    place=f"{self._broker} {choice.request}".strip(),
+                    place=f"{self.broker} {choice.request}".strip(),
                     timeout=choice.timeout,
                     lost=LostMessages(latest=choice.again, least=inf if keeps_all else LEAST),
-                    is_away=self._is_away,
+                    is_away=self.circuits.is_away,
                     thinking=choice.thinking,
                 )
             case ProviderChoice() as choice:
@@ -103,7 +118,7 @@ class Providers:
                     thinking=choice.thinking,
                 )
             case None:
-                return self._default(flow.model)
+                return self.default(flow.model)
 
 
 @dataclass

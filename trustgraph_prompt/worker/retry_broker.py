@@ -9,7 +9,7 @@ from contextlib import suppress
 from time import time
 from typing import Any, TypeVar
 
-from tenacity import RetryCallState, retry_if_exception_type, wait_exponential, wait_random_exponential
+from tenacity import retry_if_exception_type, wait_random_exponential
 from tenacity.wait import WaitBaseT
 
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
@@ -26,44 +26,35 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 LONGEST_OUTAGE_PAUSE = 30.0
 """Maximum seconds before the next try to settle a message; doubled from 1, with full jitter."""
 
-_BROKER_FAILED = retry_if_exception_type(BrokerError)
 _BROKER_UNAVAILABLE = retry_if_exception_type(BrokerUnavailable)
-_START_PAUSES = wait_exponential(SHORTEST_PAUSE, LONGEST_PAUSE)
 _OUTAGE_PAUSES = wait_random_exponential(max=LONGEST_OUTAGE_PAUSE)
 
 
 async def retry_until_stopped(
-    part: str, action: Callable[[], Awaitable[T]], waiting: MutableMapping[str, str], stopping: asyncio.Event
+    part: str,
+    action: Callable[[], Awaitable[T]],
+    waiting: MutableMapping[str, str],
+    stopping: asyncio.Event,
+    pause: float = SHORTEST_PAUSE,
 ) -> T | None:
     """Call `action` until it raises no `BrokerError`; returns its result, None once `stopping` is set.
 
     `waiting[part]` has the reason meanwhile.
     """
-    began = time()
+    began, result = time(), None
     waiting[part] = "starting"
-
-    def report(state: RetryCallState) -> None:
-        waiting[part] = reason_since(error_of(state), began)
-        log.error("%s: %s; retry in %.1f s", part, error_of(state), state.upcoming_sleep)
-
-    async def sleep(seconds: float) -> None:
+    while not stopping.is_set():
+        try:
+            result = await action()
+            break
+        except BrokerError as error:
+            if stopping.is_set():  # the shutdown may have caused it
+                break
+            waiting[part] = reason_since(error, began)
+            log.error("%s: %s; retry in %.1f s", part, error, pause)
         with suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), seconds)
-
-    async def unless_stopping() -> T | None:
-        return None if stopping.is_set() else await action()
-
-    try:
-        result = await retrying(
-            unless_stopping,
-            retry=_BROKER_FAILED,
-            stop=lambda state: stopping.is_set(),
-            wait=_START_PAUSES,
-            before_sleep=report,
-            sleep=sleep,
-        )
-    except BrokerError:  # the shutdown may have caused it
-        result = None
+            await asyncio.wait_for(stopping.wait(), pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
     waiting.pop(part, None)
     return result
 
@@ -82,14 +73,15 @@ async def cancel_when_stopped(action: Coroutine[Any, Any, T], stopping: asyncio.
 
 async def retry_outages(
     action: Callable[[], Awaitable[T]],
-    sleep: Callable[[float], Awaitable[None]],
-    pauses: WaitBaseT = _OUTAGE_PAUSES,
+    *,
+    wait: WaitBaseT = _OUTAGE_PAUSES,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> T:
     """Call `action` until the broker is available; returns its result. Raises any other `BrokerError`."""
     return await retrying(
         action,
         retry=_BROKER_UNAVAILABLE,
-        wait=pauses,
+        wait=wait,
         before_sleep=lambda state: log.warning("the broker is unavailable: %s", error_of(state)),
         sleep=sleep,
     )

@@ -49,21 +49,21 @@ class CallMetrics:
         self._resend_after = gauge(
             "resend_after_seconds", "How long a request waits before it is sent again", "server", "model"
         )
-        self.over_topics: Callable[[], Iterable[TopicProvider]] = tuple
-        """The providers whose requests may be sent again."""
+        self._over_topics: Callable[[], Iterable[TopicProvider]] = tuple
         self.pauses = Counter(
             prefix + "rate_limit_pauses", "Pauses that servers asked for", registry=registry
         )
 
-    def watch(self, limits: Limits) -> None:
-        """Show the waiting calls and the pauses of these limits."""
+    def watch(self, limits: Limits, over_topics: Callable[[], Iterable[TopicProvider]] = tuple) -> None:
+        """Show the waiting calls and the pauses of these limits, and the patience of these providers."""
+        self._over_topics = over_topics
         limits.on_pause = self._paused
         self.shown = [(self._waiting, lambda: limits.waiting), (self._pause, lambda: limits.pause)]
 
     def show_patience(self) -> None:
         """Show how long the requests of each provider over topics wait now."""
         self._resend_after.clear()
-        for provider in self.over_topics():
+        for provider in self._over_topics():
             identity = provider.identity
             self._resend_after.labels(identity.place, identity.model).set(provider.lost.patience)
 

@@ -36,10 +36,10 @@ class Health:
     seconds since the epoch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notes: Callable[[], Mapping[str, str]] = dict) -> None:
         self.waiting = Reasons({"worker": "starting"})
         self.started = self.waiting.since
-        self.notes: Callable[[], Mapping[str, str]] = dict
+        self.notes = notes
 
     @property
     def ready(self) -> bool:

@@ -26,8 +26,7 @@ from trustgraph_prompt.worker.telemetry.metrics import MAX_VERSION
 from trustgraph_prompt.worker.telemetry.series import Row
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.worker.process import Service
-    from trustgraph_prompt.worker.worker import Worker
+    from trustgraph_prompt.worker.service import Service
 
 VERSION: Final = 1
 
@@ -58,7 +57,6 @@ class Status:
     def observe(self) -> Callable[[], Document]:
         """Look at the service; returns what makes the document, in another thread if wanted."""
         service = self._service
-        worker: Worker | None = getattr(service, "worker", None)  # until the broker answers
         health, activity = service.health, service.activity
         head = {
             "version": VERSION,
@@ -77,11 +75,10 @@ class Status:
         }
         outcomes, now = list(activity.outcomes), activity.clock()
         flows: list[tuple[Flow, str, str | None, FlowActivity]] = []
-        canaries: Mapping[_PromptKey, tuple[Canary, PromptDefinition]] = {}
-        changes: Sequence[AppliedChange] = ()
-        if worker is not None:
-            canaries, changes = worker.canaries.served, worker.changes.newest
-            flow_set, models = worker.flow_set, worker.flow_set.models
+        canaries: Mapping[_PromptKey, tuple[Canary, PromptDefinition]] = service.canaries.served
+        changes: Sequence[AppliedChange] = service.changes.newest
+        if (flow_set := service.flow_set) is not None:
+            models = flow_set.models
             flows = [
                 (
                     flow,

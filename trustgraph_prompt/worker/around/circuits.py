@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from trustgraph_prompt.llm import Provider
@@ -17,19 +17,19 @@ _Key = tuple[object, ...]
 
 
 class Circuits:
-    """Puts a breaker around the provider of each flow. `times` are the clock, sleep and chance of circuits.
+    """Puts a breaker around the provider of each flow. `changed` is called with each circuit that changed.
 
+    `times` are the clock, sleep and chance of circuits.
     A whole flow waits for a model that all its requests need: that of its provider or, for chunks, that of
     its prompt. Requests for another unavailable model do not block the flow.
     """
 
-    def __init__(self, **times: Any) -> None:
-        self.changed: Callable[[Circuit], None] = lambda circuit: None
+    def __init__(self, changed: Callable[[Circuit], None] = lambda circuit: None, **times: Any) -> None:
+        self._changed = changed
         self._times = times
         self._circuits: dict[_Key, Circuit] = {}
-        self._used: dict[
-            int, dict[_Key, bool]
-        ] = {}  # by flow: its circuits, and whether they block all of it
+        # by flow: its circuits, and whether they block all of it
+        self._used: dict[int, dict[Circuit, bool]] = {}
         self._away: set[Circuit] = set()
 
     def breaker(self, flow: Flow, provider: Provider, within: Provider) -> Provider:
@@ -43,12 +43,12 @@ class Circuits:
             if flow.input.kind == "text-completion" and not blocks_flow(model):
                 return None  # the requester chose the model, and gets the error
             key = _key(provider, model)
-            used[key] = used.get(key, False) or blocks_flow(model)
-            if key not in self._circuits:
+            if (circuit := self._circuits.get(key)) is None:
                 identity = provider.identity
-                server, model = identity.place or identity.system, model or identity.model
-                self._circuits[key] = Circuit(server, model, self._change, **self._times)
-            return self._circuits[key]
+                server, name = identity.place or identity.system, model or identity.model
+                circuit = self._circuits[key] = Circuit(server, name, self._change, **self._times)
+            used[circuit] = used.get(circuit, False) or blocks_flow(model)
+            return circuit
 
         circuit_of(None)
         seconds, ready = flow.budget.work_seconds, getattr(provider, "ready", None)
@@ -56,11 +56,11 @@ class Circuits:
 
     def is_blocked(self, flow: Flow) -> bool:
         """Whether the flow has to wait for a model."""
-        return next(self._full(flow), None) is not None
+        return self._full(flow) is not None
 
     async def until_unblocked(self, flow: Flow) -> None:
         """Wait until the flow may receive another request."""
-        while (full := next(self._full(flow), None)) is not None:
+        while (full := self._full(flow)) is not None:
             await full.room.wait()
 
     def is_away(self, server: str, model: str) -> bool | None:
@@ -70,21 +70,20 @@ class Circuits:
 
     def blocking(self, server: str, model: str) -> Circuit | None:
         """An open circuit of the model that blocks whole flows."""
-        for key, circuit in self._circuits.items():
+        for circuit in self._circuits.values():
             matches = circuit.is_open and (circuit.server, circuit.model) == (server, model)
-            if matches and any(used.get(key) for used in self._used.values()):
+            if matches and any(used.get(circuit) for used in self._used.values()):
                 return circuit
         return None
 
     def released(self, flow: Flow) -> None:
         """Remove the circuits of a flow that has ended, unless another flow uses them."""
-        for key in self._used.pop(id(flow), {}):
-            circuit = self._circuits[key]
-            if not any(key in used for used in self._used.values()):
+        for circuit in self._used.pop(id(flow), {}):
+            if not any(circuit in used for used in self._used.values()):
                 circuit.close()
                 self._away.discard(circuit)
-                del self._circuits[key]
-            self.changed(circuit)
+                self._circuits = {key: kept for key, kept in self._circuits.items() if kept is not circuit}
+            self._changed(circuit)
 
     def close(self) -> None:
         """Stop probing."""
@@ -99,11 +98,14 @@ class Circuits:
         elif not circuit.is_open and circuit in self._away:
             self._away.remove(circuit)
             log.info("provider %s is available again", name)
-        self.changed(circuit)
+        self._changed(circuit)
 
-    def _full(self, flow: Flow) -> Iterator[Circuit]:
-        used = self._used.get(id(flow), {})
-        return (self._circuits[key] for key in used if used[key] and not self._circuits[key].room.is_set())
+    def _full(self, flow: Flow) -> Circuit | None:
+        """A circuit that blocks the whole flow, and has no room for another request."""
+        for circuit, blocks in self._used.get(id(flow), {}).items():
+            if blocks and not circuit.room.is_set():
+                return circuit
+        return None
 
 
 def _key(provider: Provider, model: str | None) -> _Key:

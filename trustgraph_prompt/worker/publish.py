@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
-from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
 from trustgraph_prompt.contract import Grounded, Grounding
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.around.journal import AskResult
 from trustgraph_prompt.worker.messages.answer_record import (
     Answer,
     bounded_grounding,
     object_ids,
     reject_objects,
 )
-from trustgraph_prompt.worker.messages.request import Request
-from trustgraph_prompt.worker.messages.response import jsonl_line, last_response, send_response, send_split
-from trustgraph_prompt.worker.request.journal import AskResult, Entry
-from trustgraph_prompt.worker.request.publish_graph import MAX_OBJECT_SIZE, MAX_UNCONFIRMED, publish_graph
+from trustgraph_prompt.worker.messages.response import (
+    Response,
+    jsonl_line,
+    last_response,
+    send_response,
+    send_split,
+)
+from trustgraph_prompt.worker.publish_graph import MAX_OBJECT_SIZE, MAX_UNCONFIRMED, publish_graph
+from trustgraph_prompt.worker.services import Job
 
 log = logging.getLogger(__name__)
 
@@ -32,50 +36,85 @@ LARGE = 1_000_000
 """Bytes. The broker may reject a larger object: properties count too, and its own limit may be lower."""
 
 
-class Publisher:
-    """Publishes the objects before the answer record, and the record before the response.
+class Responder:
+    """Responds to the requester of a job, piece by piece if the request wants that.
+
+    A broker error ends the streaming, and not the call, which is paid for: the last response has the rest.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._streams = job.request.streaming
+
+    async def _stream(self, text: str, piece: Callable[[str], Response], *, is_answer: bool = True) -> bool:
+        """Stream a text in as many pieces as fit into messages; returns whether all were sent."""
+
+        async def send(part: str) -> None:
+            await self._job.entry.stream(self._respond(piece(part)), len(part) if is_answer else 0)
+
+        if self._streams and text:
+            try:
+                await send_split(text, send)
+            except BrokerError:
+                self._streams = False
+        return self._streams
+
+    async def _respond(self, response: Response) -> None:
+        """Send a response. Raises `BrokerError`."""
+        job = self._job
+        await send_response(job.services.producers, job.flow, job.request.id, response)
+
+
+class Publisher(Responder):
+    """Publishes what came of one request: objects before the answer record, the record before the response.
 
     An object is published as soon as the model has finished it. If the worker crashes then, no answer record
     names the object, and readers drop it. An object of a jsonl answer that is too large for a message is
     rejected, and all others are published.
     """
 
-    def __init__(self, request: Request, flow: Flow, producers: ProducerPool, entry: Entry) -> None:
-        self._request = request
-        self._flow = flow
-        self._producers = producers
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._request, self._flow, self._entry = job.request, job.flow, job.entry
+        self._producers = job.services.producers
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, str] = {}
-        self._entry = entry
-        self._broker_error: BrokerError | None = None
-        self._limit = MAX_OBJECT_SIZE if flow.outputs.has_graph else MAX_MESSAGE_SIZE
+        self._limit = MAX_OBJECT_SIZE if job.flow.outputs.has_graph else MAX_MESSAGE_SIZE
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
-        """Publish and stream a piece of the answer; a json value waits for `finish`.
-
-        A broker error is raised by `finish`, because the call is paid for. Nothing is streamed after it: the
-        last response has the rest of the text, or all objects.
-        """
+        """Publish and stream a piece of the answer; a json value waits for `send`, and so do errors."""
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
-        try:
-            if self._flow.outputs.objects:
+        if self._flow.outputs.objects:
+            try:
                 ids = await self._publish(prompt, objects, piece.grounding)
-                objects = tuple(
-                    value for id, value in zip(ids, objects, strict=True) if id not in self._refused
-                )
-            can_stream = self._request.streaming and self._broker_error is None
-            if can_stream and (text := piece.text + "".join(map(jsonl_line, objects))):
-                await send_split(text, self._stream)
-        except BrokerError as error:
-            self._broker_error = error
+            except BrokerError:  # `send` awaits the same objects
+                self._streams = False
+                return
+            objects = tuple(value for id, value in zip(ids, objects, strict=True) if id not in self._refused)
+        if self._streams:
+            text = piece.text + "".join(map(jsonl_line, objects))
+            await self._stream(text, lambda part: wire.PromptResponse(text=part, end_of_stream=False))
 
-    async def finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
+    async def send(self) -> None:
         """Publish the remaining objects and the answer record, then respond. Raises `BrokerError`.
 
-        Of a jsonl answer that was streamed, all objects are sent already; only confirmations are awaited.
+        If an earlier delivery sent everything, only the response is repeated. Of a jsonl answer that was
+        streamed, all objects are sent already; only confirmations are awaited.
         """
-        if self._broker_error is not None:
-            raise self._broker_error
+        assert self._entry.result is not None
+        if not self._entry.answered:
+            await self._finish(*self._entry.result)
+        if self._flow.outputs.response is not None:
+            response = last_response(
+                self._job.outcome,
+                self._flow,
+                streaming=self._request.streaming,
+                streamed_characters=self._entry.streamed_characters,
+            )
+            await self._respond(response)
+
+    async def _finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
+        """Publish the remaining objects and the answer record; all are durable on return."""
         outputs = self._flow.outputs
         objects, grounding = _objects(outcome) if outputs.objects or outputs.answers else ([], None)
         ids = await self._publish(prompt, objects, grounding)
@@ -99,26 +138,6 @@ class Publisher:
                 canary=prompt.canary,
             )
             await self._producers.send(outputs.answers, answer.encode(), key=self._request.id)
-        await self.respond(outcome)
-
-    async def respond(self, outcome: Outcome) -> None:
-        """Send the last response, if the flow has responses; an error if the outcome is of no use."""
-        if self._flow.outputs.response is None:
-            return
-        response = last_response(
-            outcome,
-            self._flow,
-            streaming=self._request.streaming,
-            streamed_characters=self._entry.streamed_characters,
-        )
-        await self._send(response)
-
-    async def _stream(self, text: str) -> None:
-        piece = wire.PromptResponse(text=text, end_of_stream=False)
-        await self._entry.stream(self._send(piece), len(text))
-
-    async def _send(self, response: wire.PromptResponse) -> None:
-        await send_response(self._producers, self._flow, self._request.id, response)
 
     def _sendable(self, prompt: PromptDefinition, outcome: Outcome) -> Outcome:
         """The outcome, with the objects of a jsonl answer rejected that are too large for a message."""
@@ -137,30 +156,35 @@ class Publisher:
     async def _publish(
         self, prompt: PromptDefinition, objects: Sequence[object], grounding: Grounded | None
     ) -> list[str]:
-        """Publish the objects that are not published yet; returns the ids of all."""
+        """Publish the objects that are not published yet; returns the ids of all.
+
+        They are sent in the background; only a large one is waited for.
+        """
         ids = list(map(object_ids(self._request.id, prompt.id), objects))
         grounds = dict(zip(ids, grounding or (), strict=False))
+        can_reject = prompt.contract.format == "jsonl"
         for id, value in dict(zip(ids, objects, strict=True)).items():
             topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
-            if topic is not None and id not in self._sending and id not in self._refused:
-                if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
-                    await asyncio.gather(*self._sending.values())
-                await self._begin_publishing(prompt, topic, id, value, grounds.get(id))
+            if topic is None or id in self._sending or id in self._refused:
+                continue
+            if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
+                await asyncio.gather(*self._sending.values())
+            data = wire.encode(value)
+            if can_reject and (why := self._too_large(data)):
+                self._refuse(id, why)
+                continue
+            properties = self._properties(prompt, id, grounds.get(id))
+            sending = asyncio.create_task(self._deliver(topic, data, id, properties, can_reject=can_reject))
+            sending.add_done_callback(_retrieve_exception)
+            self._sending[id] = sending
+            if len(data) > LARGE:
+                await sending
         return ids
 
-    async def _begin_publishing(
-        self,
-        prompt: PromptDefinition,
-        topic: str,
-        id: str,
-        value: object,
-        grounding: Mapping[str, Grounding | None] | None,
-    ) -> None:
-        """Publish an object in the background; waits for the confirmation of a large one."""
-        data, can_reject = wire.encode(value), prompt.contract.format == "jsonl"
-        if can_reject and (why := self._too_large(data)):
-            self._refuse(id, why)
-            return
+    def _properties(
+        self, prompt: PromptDefinition, id: str, grounding: Mapping[str, Grounding | None] | None
+    ) -> dict[str, str]:
+        """The properties of an object's message."""
         properties = {
             **self._request.source,
             "id": id,
@@ -172,11 +196,7 @@ class Publisher:
         }
         if grounding and (found := bounded_grounding(grounding)):
             properties["grounding"] = wire.encode(found).decode()
-        sending = asyncio.create_task(self._deliver(topic, data, id, properties, can_reject=can_reject))
-        sending.add_done_callback(_retrieve_exception)
-        self._sending[id] = sending
-        if len(data) > LARGE:
-            await sending
+        return properties
 
     async def _deliver(
         self, topic: str, data: bytes, id: str, properties: Mapping[str, str], *, can_reject: bool
@@ -201,7 +221,7 @@ class Publisher:
 
 
 def _retrieve_exception(sending: asyncio.Task[None]) -> None:
-    """Keep asyncio from logging an exception: `finish` raises it, and may never be called."""
+    """Keep asyncio from logging an exception: `send` raises it, and may never be called."""
     if not sending.cancelled():
         sending.exception()
 

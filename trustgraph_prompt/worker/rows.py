@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from trustgraph_prompt import wire
@@ -16,11 +17,11 @@ from trustgraph_prompt.graph.tables import Table
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker.around.journal import AskResult, Entry
+from trustgraph_prompt.worker.asking import PromptWork, ask_model, prompt_of, render
 from trustgraph_prompt.worker.flow import Unusable
 from trustgraph_prompt.worker.messages.answer_record import is_served, reject_objects
-from trustgraph_prompt.worker.request.journal import AskResult, Entry
-from trustgraph_prompt.worker.request.prompt import PromptWork
-from trustgraph_prompt.worker.request.publish_graph import MAX_OBJECT_SIZE
+from trustgraph_prompt.worker.publish_graph import MAX_OBJECT_SIZE
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +34,12 @@ class RowsWork(PromptWork):
     The objects of all tables are those of one request: an object that two tables give has one id.
     """
 
-    async def ask(self) -> AskResult:
+    async def ask(self) -> None:
         """Ask about all tables that have no answer yet, up to the first at which the provider fails.
 
         The result has the rows of all. Raises `BrokerError`, `RequestError`, `RenderError`.
         """
-        prompt, tables = self._prompt(), self._flow.tables
+        entry, tables, prompt = self._job.entry, self._job.flow.tables, prompt_of(self._job)
         results: dict[str, AskResult] = {}
         for key, table in tables.items():
             results[key] = await self._rows_of(table, prompt)
@@ -46,35 +47,36 @@ class RowsWork(PromptWork):
                 break
         if not tables:
             log.warning("the flow has no tables, so there is nothing to extract")
-        self._entry.seconds = sum(part.seconds for part in self._entry.parts.values())
-        self._entry.result = _combined(prompt, results, self._flow.unusable)
-        return self._entry.result
+        entry.seconds = sum(part.seconds for part in entry.parts.values())
+        entry.result = _combined(prompt, results, self._job.flow.unusable)
 
     async def _rows_of(self, table: Table, prompt: PromptDefinition) -> AskResult:
         """Ask about a table and publish its rows, unless an earlier try did so. Raises as `ask`."""
-        part = self._entry.parts.setdefault((table, prompt.version), Entry())
+        part = self._job.entry.parts.setdefault((table, prompt.version), Entry())
         if part.result is None or _provider_failed(part.result.outcome):
             part.forget()
             contract = table.contract(repair=prompt.contract.repair, limits=prompt.contract.limits)
-            terms = {**self._request.terms, "schema": table.term}
-            asked, outcome = await self._ask(prompt.with_contract(contract), terms, part)
+            asked = prompt.with_contract(contract)
+            question = await render(asked, {**self._job.request.terms, "schema": table.term})
+            listen = partial(self.piece, asked)
+            outcome = await ask_model(replace(self._job, entry=part), asked, question, listen=listen)
             if len(wire.encode(outcome.value)) > MAX_OBJECT_SIZE:
                 outcome = reject_objects(outcome, _too_large)
             part.result = AskResult(asked, outcome)
         if not part.answered:
-            await self._publish(table, part.result.outcome)
+            await self._publish_rows(table, part.result.outcome)
             part.answered = True
         return part.result
 
-    async def _publish(self, table: Table, outcome: Outcome) -> None:
+    async def _publish_rows(self, table: Table, outcome: Outcome) -> None:
         """Publish the rows of a table; they are durable on return. Raises `BrokerError`."""
-        topic, chunk = self._flow.outputs.rows, self._request.chunk
+        topic, chunk = self._job.flow.outputs.rows, self._job.request.chunk
         assert topic is not None
         assert chunk is not None
         made = table.messages(outcome.value, chunk, MAX_MESSAGE_SIZE)
         messages = await beside(lambda: [*made], _STEPS * len(outcome.value))
-        send = self._services.producers.send
-        await asyncio.gather(*(send(topic, data, key=self._request.id, batch=True) for data in messages))
+        send, id = self._job.services.producers.send, self._job.request.id
+        await asyncio.gather(*(send(topic, data, key=id, batch=True) for data in messages))
 
 
 def _provider_failed(outcome: Outcome) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Mapping, Set
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,19 +26,14 @@ from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.retrying import retrying
-from trustgraph_prompt.worker.isolation import Isolation
+from trustgraph_prompt.worker.around.isolation import Isolation
 from trustgraph_prompt.worker.retry_broker import retry_outages
+from trustgraph_prompt.worker.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
 SECONDS_TO_GATHER = 0.01
 """How long a new message waits for others, so that one entry records them all."""
-
-SECONDS_UNTIL_ENDS_ARE_WRITTEN = 1.0
-"""Delay is cheap: a finished message is not delivered again."""
-
-SECONDS_TO_DISOWN = 2.0
-"""How long another worker may take to disown a message that was merely redelivered to this one."""
 
 SECONDS_TO_LIVE = 86_400.0
 """Age at which an entry is deleted: its worker is dead, and its messages will not be redelivered."""
@@ -86,36 +81,36 @@ class WorkRecord:
         return inf if crashes is None else 1
 
 
+@dataclass(eq=False, slots=True)
+class _Processing:
+    """A message in progress: `published` in this worker's entry, or `disowned` as another worker's."""
+
+    id: str
+    crashes: int | None
+    published: bool = False
+    disowned: bool = False
+
+
+@dataclass(eq=False, repr=False)
 class CrashRecord:
     """The record of this worker and of all others for one subscription.
 
     Call `open` before receiving messages, and `close` when no more are received: later crashes do not count.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        producers: ProducerPool,
-        topic: str,
-        isolation: Isolation,
-        *,
-        clock: Callable[[], float] = time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._broker = broker
-        self._producers = producers
-        self.topic = topic
-        self._isolation = isolation
-        self._clock = clock
-        self._sleep = sleep
+    broker: Broker
+    producers: ProducerPool
+    topic: str
+    isolation: Isolation
+    timeouts: Timeouts = Timeouts()
+
+    def __post_init__(self) -> None:
         self._name = str(uuid4())
         self._others: dict[str, WorkRecord] = {}
         self._absolved: dict[str, set[str]] = {}
         self._rewritten: set[str] = set()
         self._held = 0
-        self._processing: dict[object, tuple[str, int | None]] = {}
-        self._published: set[object] = set()
-        self._disowned: set[object] = set()
+        self._processing: dict[_Processing, None] = {}  # in their order
         self._begun, self._changed = asyncio.Event(), asyncio.Event()
         self._unwritten: list[asyncio.Future[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -152,7 +147,7 @@ class CrashRecord:
         _resolve(self._unwritten)
         if tasks:
             with suppress(BrokerError):
-                await self._producers.send(self.topic, b"", key=self._name)
+                await self.producers.send(self.topic, b"", key=self._name)
             await self._rewrite()
 
     @asynccontextmanager
@@ -162,18 +157,18 @@ class CrashRecord:
         Afterwards it is no suspect any more, unless it has not `ended` and is processed again.
         """
         if self._is_suspect(id):
-            with self._isolation.undecided():
+            with self.isolation.other():
                 async with self._recorded(id, None):
-                    await self._sleep(SECONDS_TO_DISOWN)
+                    await asyncio.sleep(self.timeouts.disown)
         if not self._is_suspect(id):
             await self._until_all_may_run()
-            with self._isolation.other():
+            with self.isolation.other():
                 async with self._recorded(id, None):
                     yield 0
             return
         records = [record for record in self._others.values() if id in record.crashes]
         crashes = max(IN_GROUP if (n := record.crashes[id]) is None else n for record in records) + 1
-        async with self._isolation.suspect(min(record.largest_group(id) for record in records)) as size:
+        async with self.isolation.suspect(min(record.largest_group(id) for record in records)) as size:
             async with self._recorded(id, crashes if size == 1 else IN_GROUP):
                 yield crashes
             if ended():
@@ -183,23 +178,23 @@ class CrashRecord:
     @property
     def why_holding(self) -> str | None:
         """Why a message waits for suspects and no other must be received; None if none waits."""
-        return self._isolation.why if self._held else None
+        return self.isolation.why if self._held else None
 
     @property
     def is_isolating(self) -> bool:
         """Whether there are suspects in the process."""
-        return self._isolation.why is not None
+        return self.isolation.why is not None
 
     async def until_not_holding(self) -> None:
         """Wait until another message may be received."""
         await asyncio.sleep(0)  # the last message starts, or is held
         if self._held:
-            await self._isolation.until_over()
+            await self.isolation.until_over()
 
     async def _until_all_may_run(self) -> None:
         self._held += 1
         try:
-            await self._isolation.until_over()
+            await self.isolation.until_over()
         finally:
             self._held -= 1
 
@@ -218,14 +213,12 @@ class CrashRecord:
     @asynccontextmanager
     async def _recorded(self, id: str, crashes: int | None) -> AsyncIterator[None]:
         """Record a message in this worker's entry; the block starts once that is durable."""
-        self._processing[ticket := object()] = id, crashes
+        self._processing[processing := _Processing(id, crashes)] = None
         try:
             await self._write()
             yield
         finally:
-            del self._processing[ticket]
-            self._published.discard(ticket)
-            self._disowned.discard(ticket)
+            del self._processing[processing]
             self._changed.set()
 
     async def _write(self) -> None:
@@ -244,8 +237,8 @@ class CrashRecord:
         while True:
             await self._changed.wait()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._begun.wait(), SECONDS_UNTIL_ENDS_ARE_WRITTEN)
-            await self._sleep(SECONDS_TO_GATHER)
+                await asyncio.wait_for(self._begun.wait(), self.timeouts.write_ends)
+            await asyncio.sleep(SECONDS_TO_GATHER)
             self._begun.clear()
             self._changed.clear()
             written, self._unwritten = self._unwritten, []
@@ -263,16 +256,16 @@ class CrashRecord:
 
     def _record(self) -> WorkRecord:
         recorded: dict[str, int | None] = {}
-        for ticket, (id, crashes) in self._processing.items():
-            if ticket not in self._disowned:
-                recorded[id] = recorded.get(id) if crashes is None else crashes
+        for each in self._processing:
+            if not each.disowned:
+                recorded[each.id] = recorded.get(each.id) if each.crashes is None else each.crashes
         return WorkRecord(recorded)
 
     async def _send(self, name: str, entry: bytes) -> None:
         """Publish an entry, with retries during outages; empty data deletes it."""
-        send = partial(self._producers.send, self.topic, entry, key=name)
+        send = partial(self.producers.send, self.topic, entry, key=name)
         try:
-            await retry_outages(send, self._sleep, OUTAGE_PAUSES)
+            await retry_outages(send, wait=OUTAGE_PAUSES)
         except BrokerError as error:
             log.error("cannot record the messages in progress, crashes are not counted: %s", error)
         except Exception:
@@ -280,12 +273,12 @@ class CrashRecord:
 
     async def _read(self) -> Table:
         """Read the entries of all workers."""
-        table = await self._broker.table(self.topic)
+        table = await self.broker.table(self.topic)
         for name in self._others.keys() - table.entries.keys():
             del self._others[name]
         for entry in list(table.entries.values()):
             self._update(entry)
-            if entry.published < self._clock() - SECONDS_TO_LIVE:
+            if entry.published < time() - SECONDS_TO_LIVE:
                 await self._send(entry.key or "", b"")
         return table
 
@@ -302,9 +295,7 @@ class CrashRecord:
             finally:
                 with suppress(BrokerError):
                     await table.close()
-            table = await retrying(
-                self._read, wait=wait_random_exponential(max=LONGEST_PAUSE), sleep=self._sleep
-            )
+            table = await retrying(self._read, wait=wait_random_exponential(max=LONGEST_PAUSE))
 
     def _update(self, entry: Message) -> None:
         """Update an entry; disown the messages that another worker has started after this one."""
@@ -316,7 +307,8 @@ class CrashRecord:
             log.warning("%s: invalid entry %s ignored: %s", self.topic, name, error)
             return
         if name == self._name:
-            self._published.update(self._tickets(record.crashes.keys()))
+            for each in self._processing:
+                each.published |= each.id in record.crashes
             if not entry.data and not self._closed:  # another worker took this one for dead
                 self._changed.set()
             return
@@ -329,13 +321,10 @@ class CrashRecord:
         if entry.data:
             self._others[name] = record
         begun = record.crashes.keys() - before
-        taken = self._published & self._tickets(begun)
-        if not taken <= self._disowned:
-            self._disowned |= taken
-            self._changed.set()
-
-    def _tickets(self, ids: Set[str]) -> set[object]:
-        return {ticket for ticket, (id, _) in self._processing.items() if id in ids}
+        for each in self._processing:
+            if each.published and not each.disowned and each.id in begun:
+                each.disowned = True
+                self._changed.set()
 
 
 def _resolve(written: list[asyncio.Future[None]]) -> None:

@@ -17,7 +17,7 @@ from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.request.disposition import AnswerSent
+from trustgraph_prompt.worker.decide import AnswerSent
 
 SECONDS_TO_LIVE = 3600.0
 

@@ -1,30 +1,31 @@
-"""The services that the processing of a request needs."""
+"""What the flows of a process share, and what goes along with one request."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, fields
-from time import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker.around.circuits import Circuits
+from trustgraph_prompt.worker.around.journal import Entry, Journal
 from trustgraph_prompt.worker.canary.record import Canaries
-from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.crash_record import CrashRecord
-from trustgraph_prompt.worker.request.journal import Journal
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.telemetry.activity import Activity
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing
 from trustgraph_prompt.worker.telemetry.watch import Watch
+from trustgraph_prompt.worker.timeouts import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
-class SharedServices:
-    """The services that the flows of one process share.
+class Services:
+    """What the flows of one process share.
 
     `prompts` has the current snapshot of each workspace. `failing` has the last error of a flow's provider
     until it answers again, by the name of the flow.
@@ -41,22 +42,25 @@ class SharedServices:
     circuits: Circuits = field(default_factory=Circuits)
     tracing: Tracing = field(default_factory=Tracing)
     watch: Watch = field(default_factory=lambda: Watch(Health(), Metrics()))
-    clock: Callable[[], float] = time
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-
-    def of_flow(self, provider: Provider, crash_record: CrashRecord | None = None) -> Services:
-        """The services of a flow with this provider."""
-        shared = {each.name: getattr(self, each.name) for each in fields(SharedServices)}
-        return Services(**shared, provider=provider, crash_record=crash_record)
+    timeouts: Timeouts = Timeouts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services(SharedServices):
-    """The services of one flow.
+@dataclass(slots=True, eq=False)
+class Job:
+    """One request on its way, with all that it needs.
 
-    `provider` is wrapped in limits, circuit breaker, metrics and traces. `crash_record` is None for
-    non-persistent topics.
+    `provider` is the flow's, wrapped in limits, circuit breaker, metrics and traces. `entry` is the request's
+    in the journal, and the home of its outcome.
     """
 
+    request: Request
+    flow: Flow
     provider: Provider
-    crash_record: CrashRecord | None = None
+    services: Services
+    entry: Entry
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome in the journal, once the model was asked."""
+        assert self.entry.result is not None
+        return self.entry.result.outcome

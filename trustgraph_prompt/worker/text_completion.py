@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, replace
+from time import time
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import BrokerError, ProviderError, ProviderUnavailable, Reason, RequestError
+from trustgraph_prompt.errors import ProviderError, ProviderUnavailable, Reason, RequestError
 from trustgraph_prompt.llm import Call, Delta, Provider, RetryPolicy, topic_messages
 from trustgraph_prompt.llm.complete import ONCE
 from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.messages.request import Request
-from trustgraph_prompt.worker.messages.response import send_response, send_split
-from trustgraph_prompt.worker.request.ask_and_journal import ask_into_journal
-from trustgraph_prompt.worker.request.journal import AskResult, Entry
-from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.around.journal import AskResult
+from trustgraph_prompt.worker.asking import ask_model
+from trustgraph_prompt.worker.messages.response import Response
+from trustgraph_prompt.worker.publish import Responder
+from trustgraph_prompt.worker.services import Job
 
 PROMPT = PromptDefinition(
     "text-completion", Template.compile("{{ prompt }}"), Contract.from_schema(None, format="text")
@@ -31,45 +31,39 @@ PROMPT = PromptDefinition(
 LIST_MODELS = "list-models"
 
 
-class TextCompletionWork:
+class TextCompletionWork(Responder):
     """Answers one request; streams text as it arrives if the request wants that."""
 
-    def __init__(self, request: Request, flow: Flow, services: Services, entry: Entry) -> None:
-        assert request.completion is not None
-        self._request = request
-        self._record = request.completion
-        self._flow = flow
-        self._services = services
-        self._entry = entry
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        assert job.request.completion is not None
+        self._record = job.request.completion
+        self.direct = self._record.direct
         self._thinking: list[str] = []
-        self._cannot_stream = False
 
-    async def ask(self) -> AskResult:
+    async def ask(self) -> None:
         """Ask the model; any complete answer is a success. Raises `RequestError`."""
-        if self._record.operation == LIST_MODELS:
-            self._entry.result = AskResult(PROMPT, self._models())
-            return self._entry.result
-        call = topic_messages.call(self._record)
+        job, record = self._job, self._record
+        if record.operation == LIST_MODELS:
+            job.entry.result = AskResult(PROMPT, self._models())
+            return
+        call = topic_messages.call(record)
         if call.config.temperature is None:
-            call = replace(call, config=replace(call.config, temperature=self._flow.temperature))
-        provider = self._services.provider
-        return await ask_into_journal(
+            call = replace(call, config=replace(call.config, temperature=job.flow.temperature))
+        await ask_model(
+            replace(job, provider=_Verbatim(job.provider, call, self)),
             PROMPT,
-            Question(self._record.system, self._record.prompt),
-            _Verbatim(provider, call, self._stream_thinking, self._seconds_left, direct=self._record.direct),
-            self._request,
-            self._flow,
-            self._services,
-            self._entry,
+            Question(record.system, record.prompt),
             listen=self._stream_piece,
-            retry=ONCE if self._record.direct else RetryPolicy(),
+            retry=ONCE if self.direct else RetryPolicy(),
             judge=_accept_any_answer,
         )
 
-    async def send(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
+    async def send(self) -> None:
         """Send the last response: the rest of the answer, or an error. Raises `BrokerError`."""
+        outcome = self._job.outcome
         if self._record.operation == LIST_MODELS:
-            await self._send(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))
+            await self._respond(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))
             return
         last = outcome.calls[-1] if outcome.calls else None
         usage = outcome.usage
@@ -83,64 +77,44 @@ class TextCompletionWork:
             schema_path=last.schema_path if last else None,
         )
         if outcome.ok:
-            start = self._entry.streamed_characters
+            start = self._job.entry.streamed_characters
             response = replace(response, response=outcome.value[start:], at=start)
         else:
-            cause = outcome.cause if isinstance(outcome.cause, ProviderError) else None
-            error = (
-                topic_messages.error(cause)
-                if cause
-                else wire.Error(topic_messages.LLM_ERROR, outcome.explain())
-            )
-            wait = cause.retry_after if cause else None
+            error, wait = wire.Error(topic_messages.LLM_ERROR, outcome.explain()), None
+            if isinstance(outcome.cause, ProviderError):
+                error, wait = topic_messages.error(outcome.cause), outcome.cause.retry_after
             response = replace(response, error=error, response=None, retry_after=wait)
-        await self._send(response)
+        await self._respond(response)
 
     def _models(self) -> Outcome:
         """The model of the flow. Raises `RequestError` if its name is unknown."""
-        identity = self._services.provider.identity
+        identity = self._job.provider.identity
         if not identity.model:
             raise RequestError("the model of this worker has no name to list", type="not-implemented")
         return Outcome(identity.model, Reason.SUCCESS, PROMPT.contract)
 
-    def _seconds_left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """How long the requester waits for the first piece of the answer; None if unknown."""
-        deadline, published = self._record.seconds_left, self._request.published
+        deadline, published = self._record.seconds_left, self._job.request.published
         if deadline is None or published is None:
             return deadline
-        return published + deadline - self._services.clock()
+        return published + deadline - time()
 
     async def _stream_piece(self, piece: Piece) -> None:
-        await self._stream(piece.text, self._send_text)
+        await self._stream(piece.text, self._piece)
 
-    async def _stream_thinking(self, delta: Delta) -> None:
-        wanted = delta.thinking and self._record.direct
-        if wanted and not await self._stream(delta.thinking, self._send_thinking):
-            self._thinking.append(delta.thinking)
+    def _piece(self, text: str) -> Response:
+        at = self._job.entry.streamed_characters
+        return wire.TextCompletionResponse(response=text, at=at, end_of_stream=False)
 
-    async def _stream(self, text: str, send: Callable[[str], Awaitable[None]]) -> bool:
-        """Stream a text; returns whether it was sent.
+    async def stream_thinking(self, text: str) -> None:
+        """Stream what the model thinks, if the requester wants that; the last response has the rest."""
+        if text and self.direct and not await self._stream(text, _thought, is_answer=False):
+            self._thinking.append(text)
 
-        After a broker error the rest waits for the last response: the call is paid for, and continues.
-        """
-        if not self._record.streaming or self._cannot_stream:
-            return False
-        try:
-            await send_split(text, send)
-        except BrokerError:
-            self._cannot_stream = True
-        return not self._cannot_stream
 
-    async def _send_text(self, text: str) -> None:
-        at = self._entry.streamed_characters
-        piece = wire.TextCompletionResponse(response=text, at=at, end_of_stream=False)
-        await self._entry.stream(self._send(piece), len(text))
-
-    async def _send_thinking(self, text: str) -> None:
-        await self._entry.stream(self._send(wire.TextCompletionResponse(thinking=text, end_of_stream=False)))
-
-    async def _send(self, response: wire.TextCompletionResponse) -> None:
-        await send_response(self._services.producers, self._flow, self._request.id, response)
+def _thought(text: str) -> Response:
+    return wire.TextCompletionResponse(thinking=text, end_of_stream=False)
 
 
 class _Verbatim(ProviderWrapper):
@@ -150,20 +124,10 @@ class _Verbatim(ProviderWrapper):
     request have only the requester's labels.
     """
 
-    def __init__(
-        self,
-        provider: Provider,
-        theirs: Call,
-        on_delta: Callable[[Delta], Awaitable[None]],
-        seconds_left: Callable[[], float | None],
-        *,
-        direct: bool,
-    ) -> None:
+    def __init__(self, provider: Provider, theirs: Call, work: TextCompletionWork) -> None:
         super().__init__(provider)
         self._theirs = theirs
-        self._on_delta = on_delta
-        self._seconds_left = seconds_left
-        self._direct = direct
+        self._work = work
 
     @property
     def prefill(self) -> bool:
@@ -171,12 +135,14 @@ class _Verbatim(ProviderWrapper):
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         config = self._theirs.config.at_most(call.config.answer_limit)
-        labels = self._theirs.labels if self._direct else {**self._theirs.labels, **call.labels}
-        theirs = replace(self._theirs, config=config, labels=labels, discarded=call.discarded)
-        deltas = _begun_in_time(self.provider.stream(theirs), self._seconds_left())
+        labels = self._theirs.labels if self._work.direct else {**self._theirs.labels, **call.labels}
+        theirs = replace(
+            self._theirs, config=config, labels=labels, discarded=call.discarded, request=call.request
+        )
+        deltas = _begun_in_time(self.provider.stream(theirs), self._work.seconds_left())
         async with aclosing(deltas):
             async for delta in deltas:
-                await self._on_delta(delta)
+                await self._work.stream_thinking(delta.thinking)
                 yield delta
 
 

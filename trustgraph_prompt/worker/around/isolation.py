@@ -18,8 +18,7 @@ class Isolation:
     """
 
     def __init__(self) -> None:
-        self._others = 0  # messages that are no suspects and run
-        self._undecided = 0
+        self._others = 0  # messages that are no suspects and run, or may be suspects
         self._waiting: dict[asyncio.Future[int], float] = {}  # suspects, with the largest group for each
         self._group: set[asyncio.Future[int]] = set()
         self._over = asyncio.Event()
@@ -40,22 +39,15 @@ class Isolation:
 
     @contextmanager
     def other(self) -> Iterator[None]:
-        """Run a message that is no suspect. Call `until_over` before."""
+        """Run a message that is no suspect, or decide whether it is one; the next group waits for that.
+
+        Call `until_over` before it runs.
+        """
         self._others += 1
         try:
             yield
         finally:
             self._others -= 1
-            self._look()
-
-    @contextmanager
-    def undecided(self) -> Iterator[None]:
-        """Decide in the block whether a message is a suspect; the next group waits for that."""
-        self._undecided += 1
-        try:
-            yield
-        finally:
-            self._undecided -= 1
             self._look()
 
     @asynccontextmanager
@@ -80,7 +72,7 @@ class Isolation:
             asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
-        if self._others or self._undecided or self._group:
+        if self._others or self._group:
             return
         waiting = sorted(self._waiting, key=lambda began: -self._waiting[began])
         group = [began for place, began in enumerate(waiting) if place < self._waiting[began]]

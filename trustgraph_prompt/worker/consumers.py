@@ -6,37 +6,31 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from trustgraph_prompt.broker import Consumer
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.services import Services
 
 log = logging.getLogger(__name__)
 
-SECONDS_BEFORE_ANOTHER = 0.5
-"""Between a lost consumer and the next one, so that a broker that closes each is not flooded."""
 
-
-class ConsumerKeeper:
+@dataclass(eq=False, repr=False)
+class Consumers:
     """The successive consumers of one flow. `subscribe` opens one, or returns None during shutdown.
 
     Two are open while the messages of a replaced one are still processed.
     """
 
-    def __init__(
-        self,
-        flow: Flow,
-        subscribe: Callable[[], Awaitable[Consumer | None]],
-        services: Services,
-        stopping: asyncio.Event,
-    ) -> None:
-        self._flow = flow
-        self._part = f"consumer of flow {flow.name}"
-        self._subscribe = subscribe
-        self._services = services
-        self._stopping = stopping
+    flow: Flow
+    subscribe: Callable[[], Awaitable[Consumer | None]]
+    services: Services
+    stopping: asyncio.Event
+
+    def __post_init__(self) -> None:
+        self._part = f"consumer of flow {self.flow.name}"
         self._consumer: Consumer | None = None
         self._successor: asyncio.Task[Consumer | None] | None = None
         self._open: set[Consumer] = set()
@@ -47,7 +41,7 @@ class ConsumerKeeper:
             self._consumer = await self._successor
             self._successor = None
         else:
-            self._consumer = None if self._stopping.is_set() else await self._open_another()
+            self._consumer = None if self.stopping.is_set() else await self._open_another()
         return self._consumer
 
     @asynccontextmanager
@@ -55,13 +49,13 @@ class ConsumerKeeper:
         """Watch a consumer during the block; a `BrokerError` in the block closes it."""
         try:
             check, renew = partial(self._check, consumer), partial(self._renew, consumer, tasks)
-            with self._services.watch.over(self._part, check, renew):
+            with self.services.watch.over(self._part, check, renew):
                 yield
         except BrokerError as error:
-            log.error("flow %s lost its consumer: %s", self._flow.name, error)
+            log.error("flow %s lost its consumer: %s", self.flow.name, error)
             # The broker redelivers its messages, and the journal has their outcomes.
             await self.close(consumer)
-            await self._services.sleep(SECONDS_BEFORE_ANOTHER)
+            await asyncio.sleep(self.services.timeouts.before_reopening)
 
     async def stop(self) -> None:
         """Receive no more messages; the consumers stay open for acknowledgements."""
@@ -75,7 +69,7 @@ class ConsumerKeeper:
         try:
             await consumer.close()
         except BrokerError as error:
-            log.warning("flow %s: cannot close a consumer: %s", self._flow.name, error)
+            log.warning("flow %s: cannot close a consumer: %s", self.flow.name, error)
 
     async def close_all(self) -> None:
         """Close all consumers."""
@@ -84,13 +78,13 @@ class ConsumerKeeper:
 
     def forget(self) -> None:
         """Stop watching; after a defect the part stays unhealthy until the flow is served again."""
-        self._services.watch.forget(self._part)
+        self.services.watch.forget(self._part)
 
     async def _open_another(self) -> Consumer | None:
-        consumer = await self._subscribe()
+        consumer = await self.subscribe()
         if consumer is not None:
             self._open.add(consumer)
-            if self._stopping.is_set():
+            if self.stopping.is_set():
                 await _stop(consumer)
         return consumer
 
@@ -100,7 +94,7 @@ class ConsumerKeeper:
         return successor.result() if successor is not None and successor.done() else None
 
     async def _check(self, consumer: Consumer) -> None:
-        if not self._stopping.is_set():  # a stopped consumer has left the subscription on purpose
+        if not self.stopping.is_set():  # a stopped consumer has left the subscription on purpose
             await (self._waiting_successor() or consumer).check()
 
     async def _renew(self, consumer: Consumer, tasks: asyncio.TaskGroup) -> None:
@@ -108,11 +102,11 @@ class ConsumerKeeper:
 
         One of a persistent topic is closed, so that the broker redelivers its messages.
         """
-        if not self._stopping.is_set():
+        if not self.stopping.is_set():
             self._successor = tasks.create_task(self._replace(consumer))
 
     async def _replace(self, consumer: Consumer) -> Consumer | None:
-        await (self.close(consumer) if self._flow.input.persistent else _stop(consumer))
+        await (self.close(consumer) if self.flow.input.persistent else _stop(consumer))
         return await self._open_another()
 
 
