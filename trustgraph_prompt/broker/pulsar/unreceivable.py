@@ -83,7 +83,7 @@ async def bury_unreceivable(
                     return []
                 for read in (topic, topics.retry_topic(topic, subscription)):
                     for partition in await partitions_of(client, read):
-                        search = _Search(client, url, admin, topic, partition, subscription)
+                        search = _PartitionSearch(client, url, admin, topic, partition, subscription)
                         await search.delete_leftovers()
                         await search.bury_all(properties, buried)
     except TimeoutError:
@@ -174,7 +174,7 @@ class Backlog:
         return (entry for entry in self.entries(first) if not self.is_done(entry))
 
 
-class _Search:
+class _PartitionSearch:
     """Searches one partition."""
 
     def __init__(
