@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
@@ -70,28 +71,25 @@ class _Waiting:
             pass
 
 
-class _AnyConsumer(_Waiting, Generic[T]):
+class _AnyConsumer(_Waiting, ABC, Generic[T]):
     """What consumers of persistent and non-persistent topics share."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        listener: Listener,
-        topic: str,
-        subscription: str,
-        take: Callable[[Store], T],
-    ) -> None:
+    def __init__(self, connection: Connection, listener: Listener, topic: str, subscription: str) -> None:
         super().__init__(connection, listener, topic)
         self.subscription = subscription
-        self._takes = PendingReceives([lambda: self._run_take(take)])
+        self._takes = PendingReceives([self._run_take])
+
+    @abstractmethod
+    def _take(self, store: Store) -> T:
+        """Take a message, in a step of the store."""
 
     async def _leave(self) -> None:
         await super()._leave()
         await self._takes.wait_ended()
 
-    async def _run_take(self, take: Callable[[Store], T]) -> T:
+    async def _run_take(self) -> T:
         self._news_event.clear()  # before the step, so that later news set it again
-        return await self._connection.run(take)
+        return await self._connection.run(self._take)
 
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
         self._check_open()
@@ -123,8 +121,8 @@ class _AnyConsumer(_Waiting, Generic[T]):
 class EmbeddedConsumer(_AnyConsumer[Message | float | None]):
     """Holds each message until it is acknowledged, retried or buried."""
 
-    def __init__(self, connection: Connection, listener: Listener, topic: str, subscription: str) -> None:
-        super().__init__(connection, listener, topic, subscription, lambda store: store.take(listener))
+    def _take(self, store: Store) -> Message | float | None:
+        return store.take(self._listener)
 
     async def receive(self) -> Message | None:
         while not self._stopped:
@@ -165,10 +163,11 @@ class EmbeddedVolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
     """Takes messages out of its buffer, which the store fills, and which are acknowledged thereby."""
 
     def __init__(self, connection: Connection, listener: Listener, topic: str, subscription: str) -> None:
-        super().__init__(
-            connection, listener, topic, subscription, lambda store: (store.draw(listener), self._stopped)
-        )
+        super().__init__(connection, listener, topic, subscription)
         self._stopping = Shutdown(self._stop)
+
+    def _take(self, store: Store) -> tuple[Message | None, bool]:
+        return store.draw(self._listener), self._stopped
 
     async def receive(self) -> Message | None:
         while not self._closed:
