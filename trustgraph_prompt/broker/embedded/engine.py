@@ -162,7 +162,7 @@ class Engine:
                     self._committed(store, store.touched)
         if effect is not Effect.READ:
             self._could_write = not any(isinstance(step.error, BrokerUnavailable) for step in batch)
-        self._call(lambda: _set_results(batch))
+        self._deliver(batch)
 
     def _do(self, step: _PendingStep, database: sqlite3.Connection, store: Store) -> None:
         """Run one step. An error rolls back this step only."""
@@ -199,11 +199,12 @@ class Engine:
         while batch := self._next_batch():
             for step in batch:
                 step.error = error
-            self._call(lambda steps=batch: _set_results(steps))  # type: ignore[misc]
+            self._deliver(batch)
 
-    def _call(self, callback: Callable[[], None]) -> None:
+    def _deliver(self, batch: list[_PendingStep]) -> None:
+        """Set the results of steps in the event loop."""
         with contextlib.suppress(RuntimeError):  # the loop ended without closing its broker
-            self._loop.call_soon_threadsafe(callback)
+            self._loop.call_soon_threadsafe(_set_results, batch)
 
 
 def _create_private(path: str) -> None:
