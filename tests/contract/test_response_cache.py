@@ -1,16 +1,12 @@
-"""What every cache of structured responses promises (seed 3): in memory, and in a Redis for several."""
+"""What the cache of structured responses promises (seed 3)."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.support.redis_server import RedisServer
-from trustgraph_prompt.ask import RedisCache
 from trustgraph_prompt.doors.structured_response import (
     ReasonCode,
     ResponseCache,
@@ -19,18 +15,12 @@ from trustgraph_prompt.doors.structured_response import (
     StructuredResponse,
 )
 
-PATIENCE = 60.0  # the machine may be busy
 SOUND = '{"answer": "test", "items_shown": 5, "sources": [{"title": "ADR.21"}]}'
 
 
-@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.redis)])
-def cache(request: pytest.FixtureRequest) -> Iterator[ResponseCache]:
-    if request.param == "memory":
-        yield ResponseCache()
-        return
-    cache = ResponseCache(shared=RedisCache(request.getfixturevalue("redis_server").url, timeout=PATIENCE))
-    yield cache
-    cache.close()
+@pytest.fixture
+def cache() -> ResponseCache:
+    return ResponseCache()
 
 
 def keep(cache: ResponseCache, key: str, text: str = SOUND, **options: Any) -> StructuredResponse | None:
@@ -255,66 +245,3 @@ class TestKeys:
         assert ResponseCache.compute_key("m", "v", "q", None, "") == ResponseCache.compute_key(
             "m", "v", "q", [], ""
         )
-
-
-@pytest.mark.redis
-class TestShared:
-    def test_two_processes_share_one(self, redis_server: RedisServer) -> None:
-        one, other = (ResponseCache(shared=RedisCache(redis_server.url, timeout=PATIENCE)) for _ in range(2))
-        keep(one, "a")
-        assert one.get("a")
-
-        assert other.get("a") == one.get("a")
-        one.clear()
-        assert other.get("a")
-        one.close()
-        other.close()
-
-    def test_one_that_is_gone_is_a_miss(self, redis_server: RedisServer) -> None:
-        cache = ResponseCache(shared=RedisCache(redis_server.url, timeout=PATIENCE))
-        keep(cache, "a")
-        assert cache.get("a")
-        redis_server.stop()
-
-        assert cache.get("a") is None
-        keep(cache, "a")
-        cache.close()
-        cache.close()
-        assert cache.get("a") is None
-        keep(cache, "a")
-
-    @pytest.mark.parametrize(
-        "stored",
-        [
-            b"",
-            b"\xff",
-            b"[]",
-            b"{}",
-            b"[" * 100_000,
-            json.dumps({"raw_response": 5}).encode(),
-            json.dumps(
-                {
-                    "raw_response": "",
-                    "parsed_json": None,
-                    "structured_response": {"answer": "a", "items_shown": 9, "items_total": 1},
-                    "truncated": False,
-                    "validation_result": True,
-                    "reason_code": "success",
-                    "fallback_used": "direct_parse",
-                    "created_at": 0,
-                    "ttl_seconds": 1,
-                }
-            ).encode(),
-        ],
-        ids=lambda stored: repr(stored[:20]),
-    )
-    async def test_what_somebody_else_has_put_there_is_a_miss(
-        self, redis_server: RedisServer, stored: bytes
-    ) -> None:
-        shared = RedisCache(redis_server.url, timeout=PATIENCE)
-        await shared.set("response:a", stored, 60)
-        await shared.close()
-        cache = ResponseCache(shared=RedisCache(redis_server.url, timeout=PATIENCE))
-
-        assert cache.get("a") is None
-        cache.close()

@@ -335,7 +335,7 @@ async def test_an_estimate_asks_nothing_and_counts_what_is_kept(folder: Path, se
     estimate = ("--estimate", "--against", "large", "--json")
     first, other = json.loads((await evaluated(folder, server, *estimate)).stdout)
     assert (first["questions"], other["questions"]) == (TEXTS, TEXTS)
-    assert first["first"]["low"]["tokens_in"] > TEXTS
+    assert first["low"]["tokens_in"] > TEXTS
     assert "POST /v1/chat/completions" not in server.lines
 
     server.reply = right

@@ -16,7 +16,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from tests.support.command import run
 from tests.support.model_server import DONE, ModelServer, Reply, in_chunks, said, used
-from trustgraph_prompt.estimation.tokenizer import MESSAGE_TOKENS
+from trustgraph_prompt.extraction.tokenizer import MESSAGE_TOKENS
 
 PROMPT = {
     "dialect": "jinja",
@@ -82,17 +82,16 @@ async def test_an_estimate_asks_nothing_and_counts_what_the_run_asks(
     assert not (folder / "out.jsonl").exists()
     assert (found["chunks"], found["questions"], found["kept"]) == (CHUNKS, CHUNKS, 0)
     assert found["tokens_counted_with"] == f"the tokenizer of {server.url}/v1"
-    assert found["later"]["low"]["calls"] == 0
-    assert (
-        found["money"]["low"] == found["first"]["low"]["tokens_in"] + 2 * found["first"]["low"]["tokens_out"]
-    )
+    low, high = found["low"], found["high"]
+    assert low["calls"] == CHUNKS < high["calls"]
+    assert low["money"] == low["tokens_in"] + 2 * low["tokens_out"]
 
     server.reply = answer
     done = await extract(folder, server)
     assert done.returncode == 0, done.stderr
     asked = [rendered(body) for body, line in zip(server.bodies, server.lines, strict=True) if line == CHATS]
     assert sorted(asked) == sorted(counted[1:])  # the first was a trial of the server
-    assert found["first"]["low"]["tokens_in"] == sum(len(text.split()) for text in asked)
+    assert found["low"]["tokens_in"] == sum(len(text.split()) for text in asked)
 
     again = await estimated(folder, server)
     assert (again["questions"], again["kept"]) == (0, CHUNKS)
@@ -148,58 +147,22 @@ async def test_estimate_refuses_outputs_that_the_run_would_refuse(
     assert not (folder / "store").exists()
 
 
-CHAT_TEMPLATE = """{{ bos_token }} {%- for message in messages %} start {{ message.role }}
- {{ message.content }} end
-{% endfor %}
-{% if add_generation_prompt %} start assistant {% endif %}"""
-
-
-@pytest.mark.parametrize("beside", ["nothing", "chat_template.jinja", "tokenizer_config.json"])
 async def test_a_given_tokenizer_counts_the_messages_that_the_run_sends(
-    folder: Path, server: ModelServer, beside: str
+    folder: Path, server: ModelServer
 ) -> None:
     words = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
     words.pre_tokenizer = WhitespaceSplit()
     words.save(str(folder / "words.json"))
-    if beside == "chat_template.jinja":
-        (folder / beside).write_text(CHAT_TEMPLATE)
-    if beside == "tokenizer_config.json":
-        config = {"chat_template": CHAT_TEMPLATE, "bos_token": {"content": "<bos>"}}
-        (folder / beside).write_text(json.dumps(config))
     server.reply = answer
 
     found = await estimated(folder, server, "--tokenizer", "words.json")
     assert not server.lines
     await extract(folder, server)
     messages = [message["content"] for body in server.bodies for message in body["messages"]]
-    of_template, within = {
-        "nothing": (MESSAGE_TOKENS * len(messages), 0.2),
-        "chat_template.jinja": (3 * len(messages) + 2 * CHUNKS, 0.02),
-        "tokenizer_config.json": (3 * len(messages) + 3 * CHUNKS, 0.02),
-    }[beside]
     said = sum(len(text.split()) for text in messages)
-    assert (found["first"]["low"]["tokens_in"], found["tokens_in_within"]) == (said + of_template, within)
-    assert found["tokens_counted_with"].startswith("the tokenizer in words.json")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "why"),
-    [
-        ("chat_template.jinja", "{% for %}", "chat_template.jinja: is not a chat template"),
-        ("chat_template.jinja", "{{ raise_exception('no system message') }}", "no system message"),
-        ("chat_template.jinja", "{{ messages.__class__.__mro__ }}", "does not render the messages"),
-        ("tokenizer_config.json", "[1]", "tokenizer_config.json: is not the configuration of a tokenizer"),
-        ("tokenizer_config.json", '{"chat_template": [{"name": "x"}]}', "is not the configuration"),
-    ],
-)
-async def test_a_chat_template_that_cannot_be_used_is_an_error(
-    folder: Path, server: ModelServer, name: str, content: str, why: str
-) -> None:
-    Tokenizer(WordLevel({"?": 0}, unk_token="?")).save(str(folder / "words.json"))
-    (folder / name).write_text(content)
-    refused = await extract(folder, server, "--estimate", "--tokenizer", "words.json")
-    assert refused.returncode == 2
-    assert why in refused.stderr
+    assert found["low"]["tokens_in"] == said + MESSAGE_TOKENS * len(messages)
+    assert found["tokens_in_within"] == 0.2
+    assert found["tokens_counted_with"] == "the tokenizer in words.json"
 
 
 async def test_a_run_ends_before_it_costs_more_and_goes_on_with_a_higher_limit(

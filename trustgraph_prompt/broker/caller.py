@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from itertools import count
 from typing import Any
@@ -34,7 +34,7 @@ class TopicCaller:
         self._address = address
         self._name = uuid4().hex
         self._numbers = count(1)
-        self._calls: dict[str, _Mailbox | _Late] = {}
+        self._calls: dict[str, Callable[[Message | BrokerError], None]] = {}
         self._failure: BrokerError | None = None
         self._shutdown = Shutdown(lambda: run_all([self._stop_receiving, producer.close]))
         self._receiving = asyncio.create_task(self._receive(), name=f"responses to {producer.topic}")
@@ -103,9 +103,14 @@ class TopicCaller:
 
     def _take_late(self, ids: Sequence[str], resending: Resending, seconds: float) -> None:
         """Give late responses to these ids to `resending`."""
+
+        def take(response: Message | BrokerError) -> None:
+            if isinstance(response, Message):
+                resending.late(response)
+
         forget_later = asyncio.get_running_loop().call_later
         for id in ids:
-            self._calls[id] = _Late(resending)
+            self._calls[id] = take
             forget_later(seconds, self._calls.pop, id, None)
 
     def _register(self, responses: _Mailbox) -> str:
@@ -113,7 +118,7 @@ class TopicCaller:
         if self._failure:
             raise BrokerClosed(str(self._failure))
         id = f"{self._name}-{next(self._numbers)}"
-        self._calls[id] = responses
+        self._calls[id] = responses.put
         return id
 
     async def _send(self, data: bytes, properties: Mapping[str, str]) -> None:
@@ -135,8 +140,8 @@ class TopicCaller:
         try:
             async with aclosing(listen(self._responses)) as messages:
                 async for message in messages:
-                    if call := self._calls.get(message.properties.get("id", "")):
-                        call.put(message)
+                    if take := self._calls.get(message.properties.get("id", "")):
+                        take(message)
         except BrokerError as error:
             self._fail(error)
         except Exception as error:  # the calls must end whatever the cause
@@ -148,8 +153,8 @@ class TopicCaller:
 
     def _fail(self, error: BrokerError) -> None:
         self._failure = self._failure or error
-        for call in self._calls.values():
-            call.put(self._failure)
+        for take in self._calls.values():
+            take(self._failure)
 
 
 class _Mailbox:
@@ -185,17 +190,6 @@ class _Mailbox:
     def _wake(self) -> None:
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
-
-
-class _Late:
-    """Takes the responses to a call that has ended."""
-
-    def __init__(self, resending: Resending) -> None:
-        self._resending = resending
-
-    def put(self, response: Message | BrokerError) -> None:
-        if isinstance(response, Message):
-            self._resending.late(response)
 
 
 class CallerPool:

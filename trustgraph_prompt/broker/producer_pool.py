@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from time import monotonic, time
 
-from trustgraph_prompt.broker import Broker, Producer
+from trustgraph_prompt.broker.protocol import Broker, Producer
 from trustgraph_prompt.broker.shutdown import has_failed
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable, MessageTooLarge
 

@@ -29,18 +29,15 @@ class Shutdown:
     If `close` fails, `run()` raises the error, and the next `run()` calls it again, so it must be repeatable.
     """
 
-    def __init__(self, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._close = close
         self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         if self._task is None or has_failed(self._task):
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.create_task(self._close())
             self._task.add_done_callback(has_failed)
         await asyncio.shield(self._task)
-
-    async def _run(self) -> None:
-        await self._close()
 
 
 class Handles:

@@ -12,7 +12,6 @@ from trustgraph_prompt.cli import options, output, progress
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.estimation.estimate import Pace
     from trustgraph_prompt.extraction.results import Q, Result
     from trustgraph_prompt.extraction.run import Extraction
     from trustgraph_prompt.extraction.splitting import Splitting
@@ -26,6 +25,14 @@ _HOPELESS = 20
 
 LIMIT_REACHED = 3
 """The exit code of a run that `--max-cost` has ended."""
+
+
+class Pace(NamedTuple):
+    """The limits of a run: calls at a time, requests and tokens per minute; None is no limit."""
+
+    concurrency: int
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
 
 
 class Ending(NamedTuple):

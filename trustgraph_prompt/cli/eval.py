@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import asking_run, config_history, inspect_broker, options, output, push_prompts
-from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, spending_limit, timed
+from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, Pace, limited, spending_limit, timed
 from trustgraph_prompt.cli.eval_sides import Side
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError
@@ -22,7 +22,6 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.eval_report import Report
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.estimation.estimate import Pace
     from trustgraph_prompt.evaluation.run import GoldQuestion
     from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.llm import Provider
@@ -106,7 +105,6 @@ def command(
     than --fail-under.
     """
     from trustgraph_prompt.cli import estimates
-    from trustgraph_prompt.estimation.estimate import Pace
     from trustgraph_prompt.evaluation import gold as gold_files
     from trustgraph_prompt.evaluation import measured_prompts, run
     from trustgraph_prompt.extraction.estimate import estimate_run
@@ -160,14 +158,13 @@ def command(
                     tokenizer_file=tokenizer,
                     examples=options.examples(templates),
                     price=prices,
-                    pace=pace,
                 )
                 for side, questions in todo
             ]
         if as_json:
             output.print_json([estimates.as_json(each) for each in estimated])
         else:
-            typer.echo("\n\n".join(harmless(estimates.text(each, pace)) for each in estimated))
+            typer.echo("\n\n".join(harmless(estimates.text(each)) for each in estimated))
         return
     if len(sides) > 1 and [each.id for each in todo[0][1]] == [each.id for each in todo[1][1]]:
         output.note("warning: both sides are the same version and model, so that they share their answers")

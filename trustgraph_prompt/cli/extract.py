@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.cli.extract_plan import Plan
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
-    from trustgraph_prompt.estimation.estimate import Pace
     from trustgraph_prompt.extraction.estimate import RunEstimate
     from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
     from trustgraph_prompt.extraction.results import Result
@@ -147,7 +146,6 @@ def command(
     from trustgraph_prompt.cli.extract_advice import Settings, advice
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
-    from trustgraph_prompt.estimation.estimate import Pace
     from trustgraph_prompt.extraction.estimate import estimate_run
 
     prices = options.price(price)
@@ -156,7 +154,7 @@ def command(
     terms = extract_plan.chunk_terms(term)
     model = options.chosen_model(script, base_url, model)
     provider = options.provider(script, base_url, model, prefill, native_schema, untimed=True)
-    pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
+    pace = asking_run.Pace(concurrency, requests_per_minute, tokens_per_minute)
     outputs = RunOutputs(out, files, _graph_outputs(store, rdf, neo4j, page), report, bare=bare)
     plan = extract_plan.make_plan(
         files,
@@ -182,9 +180,8 @@ def command(
                 tokenizer_file=tokenizer,
                 examples=options.examples(templates),
                 price=prices,
-                pace=pace,
             )
-        _print_estimate(plan, estimated, pace, as_json=as_json)
+        _print_estimate(plan, estimated, as_json=as_json)
         return
     outputs.prepare(plan)
     calls = timed(provider, begin_seconds, answer_seconds)
@@ -242,7 +239,7 @@ def _graph_outputs(
     return GraphOutputs(store, rdf, neo4j, page)
 
 
-def _print_estimate(plan: Plan, estimated: RunEstimate, pace: Pace, *, as_json: bool) -> None:
+def _print_estimate(plan: Plan, estimated: RunEstimate, *, as_json: bool) -> None:
     from trustgraph_prompt.cli import estimates
 
     for skipped in plan.skipped:
@@ -252,7 +249,7 @@ def _print_estimate(plan: Plan, estimated: RunEstimate, pace: Pace, *, as_json: 
         output.print_json({"documents": documents, "chunks": plan.chunks, **estimates.as_json(estimated)})
         return
     split = f"{output.counted(plan.chunks, 'chunk')} of {output.counted(documents, 'file')}"
-    typer.echo(harmless(f"{split}\n{estimates.text(estimated, pace)}"))
+    typer.echo(harmless(f"{split}\n{estimates.text(estimated)}"))
 
 
 def _print_summary(

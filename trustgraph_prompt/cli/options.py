@@ -327,7 +327,7 @@ MaxCostOption = Annotated[
 EstimateOption = Annotated[
     bool,
     typer.Option(
-        "--estimate", help="Say what the run would take, in tokens, money and time, and ask nothing."
+        "--estimate", help="Say what the run would take, in calls, tokens and money, and ask nothing."
     ),
 ]
 TokenizerOption = Annotated[

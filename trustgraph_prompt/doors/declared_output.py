@@ -78,41 +78,33 @@ def parse_structured_output(text: str, rendered: RenderedPrompt[OutputT]) -> Out
     if output is None:
         raise OutputParseError("Prompt does not declare structured output.", output_content=text)
     if output.container not in get_args(Container):
-        raise OutputParseError(
-            f"Unknown output container declared: {output.container}",
-            dataclass_type=output.dataclass_type,
-            output_content=text,
-        )
+        raise _parse_error(f"Unknown output container declared: {output.container}", text, output)
     if not isinstance(text, str):
-        raise OutputParseError(
-            f"expected the text of an answer, found {type(text).__name__}",
-            dataclass_type=output.dataclass_type,
-        )
+        raise _parse_error(f"expected the text of an answer, found {type(text).__name__}", "", output)
     try:
         built: OutputT = output.contract.build(read(text, output.contract).unwrap())
     except StructuredOutputInvalid as invalid:
-        raise _parse_error(invalid, text, output) from invalid
-    except (
-        ContractError
-    ) as error:  # a `StructuredOutputConfig` that was not made by a prompt is not checked yet
-        raise OutputParseError(
-            str(error), dataclass_type=output.dataclass_type, output_content=text
-        ) from error
+        raise _parse_error(invalid.error_message, text, output, invalid) from invalid
+    except ContractError as error:  # the configuration was not made by a prompt, and is not checked yet
+        raise _parse_error(str(error), text, output) from error
     return built
 
 
 def _parse_error(
-    invalid: StructuredOutputInvalid, text: str, output: StructuredOutputConfig
+    message: str,
+    text: str,
+    output: StructuredOutputConfig,
+    cause: StructuredOutputInvalid | None = None,
 ) -> OutputParseError:
-    path = invalid.issues[0].path if invalid.issues else ""
+    path = cause.issues[0].path if cause is not None and cause.issues else ""
     index = _INDEX.match(path) if output.container == "array" else None
     return OutputParseError(
-        invalid.error_message,
+        message,
         dataclass_type=output.dataclass_type,
         index=int(index[1]) if index else None,
         path=path,
         output_content=text,
-        cause=invalid,
+        cause=cause,
     )
 
 

@@ -88,7 +88,7 @@ class PromptManager:
         """
         system = _system(config.get("system", ""))
         prompts = {
-            key.removeprefix("template."): _prompt(key.removeprefix("template."), text)
+            (id := key.removeprefix("template.")): _compiled_entry(id, text)
             for key, text in config.items()
             if key.startswith("template.")
         }
@@ -214,7 +214,7 @@ def _system(text: str) -> Template:
         raise RuntimeError(f"Error in template: {error}") from error
 
 
-def _prompt(id: str, text: str) -> Prompt:
+def _compiled_entry(id: str, text: str) -> Prompt:
     try:
         entry = orjson.loads(text)
         if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str):

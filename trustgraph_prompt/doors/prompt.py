@@ -110,9 +110,23 @@ class Prompt(Generic[OutputT]):
         return definition if output is None else replace(definition, contract=output.contract)
 
     def _entry_and_definition(self) -> tuple[dict[str, Any], PromptDefinition]:
-        shown = self._shown()
-        entry = {"description": f"{self.name} ({self.ns})", **entry_of(shown, self.structured_output)}
-        return entry, definition_of(self.key, entry, shown)
+        """Each `${name}` becomes the term `name`; default parameters and defaults of fields become terms."""
+        shown, output = self._shown(), self.structured_output
+        entry = {
+            "description": f"{self.name} ({self.ns})",
+            "dialect": "jinja",
+            "prompt": "\n\n".join(_template(place) for place in shown),
+            **_terms(shown),
+            **(_answer(output) if output is not None else {"response-type": "text"}),
+        }
+        try:
+            definition = PromptDefinition.from_entry(self.key, entry)
+        except ConfigError as error:
+            raise PromptValidationError(str(error)) from error
+        for place in _filled(shown):
+            for name in sorted(place.section.names - definition.template.needs.named):
+                raise _error(place, f"the template language reserves the name `{name}`")
+        return entry, definition
 
     def _shown(self, inject: bool | None = None) -> list[Placed]:
         """All sections; without `inject`, the one about the format of the answer is left out."""
@@ -153,32 +167,6 @@ class Prompt(Generic[OutputT]):
         except ContractError as error:
             raise PromptValidationError(str(error), dataclass_type=kind) from error
         return output
-
-
-def entry_of(sections: Sequence[Placed], output: StructuredOutputConfig | None) -> dict[str, Any]:
-    """The entry with the template of the sections and the format of the answer.
-
-    Each `${name}` becomes the term `name`; default parameters and defaults of fields become terms. Raises
-    `PromptValidationError` for `enabled`, and for fields with the same name but other types or defaults.
-    """
-    return {
-        "dialect": "jinja",
-        "prompt": "\n\n".join(_template(place) for place in sections),
-        **_terms(sections),
-        **(_answer(output) if output is not None else {"response-type": "text"}),
-    }
-
-
-def definition_of(id: str, entry: dict[str, Any], sections: Sequence[Placed]) -> PromptDefinition:
-    """Compile the entry of these sections. Raises `PromptValidationError`."""
-    try:
-        definition = PromptDefinition.from_entry(id, entry)
-    except ConfigError as error:
-        raise PromptValidationError(str(error)) from error
-    for place in _filled(sections):
-        for name in sorted(place.section.names - definition.template.needs.named):
-            raise _error(place, f"the template language reserves the name `{name}`")
-    return definition
 
 
 def _template(place: Placed) -> str:

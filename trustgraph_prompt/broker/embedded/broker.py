@@ -11,10 +11,10 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.broker.compacted_table import ReaderTable
 from trustgraph_prompt.broker.embedded.clients import (
+    EmbeddedConsumer,
     EmbeddedProducer,
     EmbeddedReader,
-    PersistentConsumer,
-    VolatileConsumer,
+    EmbeddedVolatileConsumer,
 )
 from trustgraph_prompt.broker.embedded.database_file import MEMORY
 from trustgraph_prompt.broker.embedded.engine import Effect
@@ -51,7 +51,7 @@ class EmbeddedBroker:
 
     async def consumer(
         self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
-    ) -> PersistentConsumer | VolatileConsumer:
+    ) -> EmbeddedConsumer | EmbeddedVolatileConsumer:
         topic = topics.resolve(topic)
         name = topics.check_subscription(subscription)
         topics.check_own_topics(topic, name)
@@ -103,19 +103,19 @@ class EmbeddedBroker:
 
     async def _consumer(
         self, topic: str, name: str, type: SubscriptionType, buffer: int
-    ) -> PersistentConsumer | VolatileConsumer:
+    ) -> EmbeddedConsumer | EmbeddedVolatileConsumer:
         id, exclusive = self._connection.id, type == "exclusive"
         if not topics.is_persistent(topic):
             listener = await self._connection.run(
-                lambda store: store.subscribe_volatile(id, store.topic(topic), name, exclusive, buffer)
+                lambda store: store.subscribe(id, store.topic(topic), name, exclusive, room=buffer)
             )
-            return VolatileConsumer(self._connection, listener, topic, name)
+            return EmbeddedVolatileConsumer(self._connection, listener, topic, name)
         retry = topics.retry_topic(topic, name)
         listener = await self._connection.run(
             lambda store: store.subscribe(id, store.topic(topic), name, exclusive, retry=store.topic(retry)),
             Effect.DURABLE,
         )
-        return PersistentConsumer(self._connection, listener, topic, name)
+        return EmbeddedConsumer(self._connection, listener, topic, name)
 
     async def _reader(self, topic: str, start: Literal["earliest", "latest"]) -> EmbeddedReader:
         def follow(store: Store) -> tuple[Listener, int]:

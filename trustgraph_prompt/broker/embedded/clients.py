@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
@@ -12,6 +13,7 @@ from trustgraph_prompt.broker import retry_and_dead_letters, topics
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.embedded.store_connection import Connection
+from trustgraph_prompt.broker.pending_receives import PendingReceives
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.shutdown import Shutdown
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
@@ -69,47 +71,25 @@ class _Waiting:
             pass
 
 
-class _PendingTake(Generic[T]):
-    """A step that takes a message. If `get` is cancelled, the next `get` returns its message."""
-
-    def __init__(self, take: Callable[[], Awaitable[T]]) -> None:
-        self._take = take
-        self._pending: asyncio.Future[T] | None = None
-
-    async def get(self) -> T:
-        pending = self._pending = self._pending or asyncio.ensure_future(self._take())
-        await asyncio.wait({pending})
-        self._pending = None
-        return pending.result()
-
-    async def wait_ended(self) -> None:
-        """Wait for the step to end."""
-        if self._pending is not None:
-            await asyncio.gather(self._pending, return_exceptions=True)
-
-
-class _AnyConsumer(_Waiting, Generic[T]):
+class _AnyConsumer(_Waiting, ABC, Generic[T]):
     """What consumers of persistent and non-persistent topics share."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        listener: Listener,
-        topic: str,
-        subscription: str,
-        take: Callable[[Store], T],
-    ) -> None:
+    def __init__(self, connection: Connection, listener: Listener, topic: str, subscription: str) -> None:
         super().__init__(connection, listener, topic)
         self.subscription = subscription
-        self._next = _PendingTake(lambda: self._run_take(take))
+        self._takes = PendingReceives([self._run_take])
+
+    @abstractmethod
+    def _take(self, store: Store) -> T:
+        """Take a message, in a step of the store."""
 
     async def _leave(self) -> None:
         await super()._leave()
-        await self._next.wait_ended()
+        await self._takes.wait_ended()
 
-    async def _run_take(self, take: Callable[[Store], T]) -> T:
+    async def _run_take(self) -> T:
         self._news_event.clear()  # before the step, so that later news set it again
-        return await self._connection.run(take)
+        return await self._connection.run(self._take)
 
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
         self._check_open()
@@ -138,15 +118,15 @@ class _AnyConsumer(_Waiting, Generic[T]):
         await self._connection.run(post, Effect.DURABLE)
 
 
-class PersistentConsumer(_AnyConsumer[Message | float | None]):
+class EmbeddedConsumer(_AnyConsumer[Message | float | None]):
     """Holds each message until it is acknowledged, retried or buried."""
 
-    def __init__(self, connection: Connection, listener: Listener, topic: str, subscription: str) -> None:
-        super().__init__(connection, listener, topic, subscription, lambda store: store.take(listener))
+    def _take(self, store: Store) -> Message | float | None:
+        return store.take(self._listener)
 
     async def receive(self) -> Message | None:
         while not self._stopped:
-            taken = await self._next.get()
+            taken = await self._takes.get()
             if isinstance(taken, Message):
                 if not self._stopped:
                     return retry_and_dead_letters.restore(taken)
@@ -179,18 +159,19 @@ class PersistentConsumer(_AnyConsumer[Message | float | None]):
         await self._connection.run(lambda store: store.release(self._listener.id, number))
 
 
-class VolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
+class EmbeddedVolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
     """Takes messages out of its buffer, which the store fills, and which are acknowledged thereby."""
 
     def __init__(self, connection: Connection, listener: Listener, topic: str, subscription: str) -> None:
-        super().__init__(
-            connection, listener, topic, subscription, lambda store: (store.draw(listener), self._stopped)
-        )
+        super().__init__(connection, listener, topic, subscription)
         self._stopping = Shutdown(self._stop)
+
+    def _take(self, store: Store) -> tuple[Message | None, bool]:
+        return store.draw(self._listener), self._stopped
 
     async def receive(self) -> Message | None:
         while not self._closed:
-            drawn, was_stopped = await self._next.get()
+            drawn, was_stopped = await self._takes.get() or (None, True)
             if drawn is not None or was_stopped:  # already stopped when the buffer was found empty
                 return drawn
             await self._news()

@@ -39,7 +39,7 @@ class Effect(enum.IntEnum):
 
 
 @dataclass(slots=True)
-class _Step:
+class _PendingStep:
     run: Callable[[Store], Any]
     effect: Effect
     result: asyncio.Future[Any]
@@ -68,7 +68,7 @@ class Engine:
         self._clock = clock
         self._committed = committed
         self._loop = asyncio.get_running_loop()
-        self._steps: queue.SimpleQueue[_Step | None] = queue.SimpleQueue()
+        self._steps: queue.SimpleQueue[_PendingStep | None] = queue.SimpleQueue()
         self._closed = False
         self._could_write = True
         self._thread = threading.Thread(target=self._main, name=f"broker {path}", daemon=True)
@@ -79,7 +79,7 @@ class Engine:
         if self._closed:
             raise BrokerClosed(f"{self._path}: the broker has been closed")
         result: asyncio.Future[T] = self._loop.create_future()
-        self._steps.put(_Step(step, effect, result))
+        self._steps.put(_PendingStep(step, effect, result))
         return await result
 
     async def check(self, look: Callable[[Store], None]) -> None:
@@ -130,8 +130,8 @@ class Engine:
             raise
         return database
 
-    def _next_batch(self) -> list[_Step]:
-        batch: list[_Step] = []
+    def _next_batch(self) -> list[_PendingStep]:
+        batch: list[_PendingStep] = []
         step = self._steps.get()
         while step is not None:
             batch.append(step)
@@ -142,7 +142,7 @@ class Engine:
             self._steps.put(None)
         return batch
 
-    def _commit(self, database: sqlite3.Connection, store: Store, batch: list[_Step]) -> None:
+    def _commit(self, database: sqlite3.Connection, store: Store, batch: list[_PendingStep]) -> None:
         effect = max(step.effect for step in batch)
         store.touched = set()
         try:
@@ -162,9 +162,9 @@ class Engine:
                     self._committed(store, store.touched)
         if effect is not Effect.READ:
             self._could_write = not any(isinstance(step.error, BrokerUnavailable) for step in batch)
-        self._call(lambda: _set_results(batch))
+        self._deliver(batch)
 
-    def _do(self, step: _Step, database: sqlite3.Connection, store: Store) -> None:
+    def _do(self, step: _PendingStep, database: sqlite3.Connection, store: Store) -> None:
         """Run one step. An error rolls back this step only."""
         database.execute("SAVEPOINT step")
         try:
@@ -188,7 +188,7 @@ class Engine:
         ours.__cause__ = error
         return ours
 
-    def _roll_back(self, database: sqlite3.Connection, batch: list[_Step], error: Exception) -> None:
+    def _roll_back(self, database: sqlite3.Connection, batch: list[_PendingStep], error: Exception) -> None:
         with contextlib.suppress(sqlite3.Error):
             if database.in_transaction:
                 database.execute("ROLLBACK")
@@ -199,11 +199,12 @@ class Engine:
         while batch := self._next_batch():
             for step in batch:
                 step.error = error
-            self._call(lambda steps=batch: _set_results(steps))  # type: ignore[misc]
+            self._deliver(batch)
 
-    def _call(self, callback: Callable[[], None]) -> None:
+    def _deliver(self, batch: list[_PendingStep]) -> None:
+        """Set the results of steps in the event loop."""
         with contextlib.suppress(RuntimeError):  # the loop ended without closing its broker
-            self._loop.call_soon_threadsafe(callback)
+            self._loop.call_soon_threadsafe(_set_results, batch)
 
 
 def _create_private(path: str) -> None:
@@ -225,6 +226,6 @@ def _enable_wal(database: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _set_results(batch: Iterable[_Step]) -> None:
+def _set_results(batch: Iterable[_PendingStep]) -> None:
     for step in batch:
         step.set_result()

@@ -162,24 +162,26 @@ class Store:
 
     # Subscriptions
 
-    def subscribe(self, connection: int, topic: int, name: str, exclusive: bool, retry: int) -> Listener:
-        """Open a consumer of a persistent topic. A new subscription starts at the earliest message."""
-        subscription = self._subscription(topic, name, exclusive)
-        if subscription is None:
-            subscription = self._create_subscription(topic, name, exclusive, feeds=(topic, retry))
-        else:
-            self._feed(subscription, retry)
-        listener = self._listen(connection, topic, subscription, room=0)
-        return Listener(listener, subscription, (topic, retry))
-
-    def subscribe_volatile(
-        self, connection: int, topic: int, name: str, exclusive: bool, room: int
+    def subscribe(
+        self,
+        connection: int,
+        topic: int,
+        name: str,
+        exclusive: bool,
+        *,
+        retry: int | None = None,
+        room: int = 0,
     ) -> Listener:
-        """Open a consumer of a non-persistent topic, with room for so many messages."""
+        """Open a consumer: of a persistent topic with its `retry` topic, or of another with some `room`.
+
+        A new subscription of a persistent topic starts at the earliest message.
+        """
         subscription = self._subscription(topic, name, exclusive)
-        if subscription is None:
-            subscription = self._create_subscription(topic, name, exclusive, feeds=())
-        return Listener(self._listen(connection, topic, subscription, room), subscription, (topic,))
+        feeds = () if retry is None else (topic, retry)
+        for feed in feeds:
+            self._feed(subscription, feed)
+        listener = self._listen(connection, topic, subscription, room)
+        return Listener(listener, subscription, feeds or (topic,))
 
     def take(self, listener: Listener) -> Message | float | None:
         """Take the next message and hold it. Otherwise returns when the next one is due, or None."""
@@ -241,7 +243,7 @@ class Store:
         """Make sure of a subscription, so that messages of the topic are kept until they are consumed."""
         known = "SELECT 1 FROM subscriptions WHERE topic = ? AND name = ?"
         if not self._database.execute(known, (topic, name)).fetchone():
-            self._create_subscription(topic, name, exclusive=False, feeds=(topic,))
+            self._feed(self._subscription(topic, name, exclusive=False), topic)
 
     def release(self, listener: int, message: int | None = None) -> None:
         """Make the messages that a consumer holds, or one of them, available again."""
@@ -313,8 +315,8 @@ class Store:
 
     # Rows
 
-    def _subscription(self, topic: int, name: str, exclusive: bool) -> int | None:
-        """Return the id of a subscription to join, None if there is none. Raises `SubscriptionBusy`."""
+    def _subscription(self, topic: int, name: str, exclusive: bool) -> int:
+        """Return the id of a subscription that can be joined, created if new. Raises `SubscriptionBusy`."""
         row = self._database.execute(
             "SELECT id, exclusive, EXISTS ("
             " SELECT 1 FROM listeners WHERE subscription = subscriptions.id AND room >= 0"
@@ -322,7 +324,9 @@ class Store:
             (topic, name),
         ).fetchone()
         if row is None:
-            return None
+            return self._insert(
+                "INSERT INTO subscriptions (topic, name, exclusive) VALUES (?, ?, ?)", topic, name, exclusive
+            )
         subscription, was_exclusive, taken = row
         if taken and (exclusive or was_exclusive):
             raise SubscriptionBusy(
@@ -333,14 +337,6 @@ class Store:
                 "UPDATE subscriptions SET exclusive = ? WHERE id = ?", (exclusive, subscription)
             )
         return int(subscription)
-
-    def _create_subscription(self, topic: int, name: str, exclusive: bool, feeds: tuple[int, ...]) -> int:
-        subscription = self._insert(
-            "INSERT INTO subscriptions (topic, name, exclusive) VALUES (?, ?, ?)", topic, name, exclusive
-        )
-        for feed in feeds:
-            self._feed(subscription, feed)
-        return subscription
 
     def _feed(self, subscription: int, topic: int) -> None:
         """Deliver the messages of a topic to a subscription, those it keeps and those published later."""

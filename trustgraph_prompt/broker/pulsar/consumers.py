@@ -15,10 +15,10 @@ from typing import Final
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import retry_and_dead_letters, topics
+from trustgraph_prompt.broker.pending_receives import PendingReceives
 from trustgraph_prompt.broker.protocol import MAX_BUFFERED, Message, SubscriptionType
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.messages import message_of, receipt_of
-from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.producer import LetterProducer
 from trustgraph_prompt.broker.pulsar.subscription import PartitionConsumer, Receipt, Subscription
 from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, Shutdown, run_all, wait_for_close
@@ -86,9 +86,7 @@ class PersistentConsumer(PulsarConsumer):
 
     def __init__(self, client: Client, joined: Subscription, topic: str, name: str) -> None:
         super().__init__(client, joined, topic, name)
-        self._receives: PendingReceives[Receipt] = PendingReceives(
-            [consumer.receive for consumer in joined], topic
-        )
+        self._receives: PendingReceives[Receipt] = PendingReceives([consumer.receive for consumer in joined])
 
     @classmethod
     async def open(cls, client: Client, topic: str, name: str, type: SubscriptionType) -> PersistentConsumer:
@@ -96,10 +94,14 @@ class PersistentConsumer(PulsarConsumer):
         return cls(client, await Subscription.join(client, read, name, type, queue=1), topic, name)
 
     async def receive(self) -> Message | None:
-        while receipt := await self._receives.get():
+        while receipt := await self._next_receipt():
             if message := await self._read(receipt):
                 return retry_and_dead_letters.restore(message)
         return None
+
+    async def _next_receipt(self) -> Receipt | None:
+        with translating(self.topic):
+            return await self._receives.get()
 
     async def acknowledge(self, message: Message) -> None:
         self._check_open()

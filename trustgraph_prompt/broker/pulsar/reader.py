@@ -14,10 +14,10 @@ import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import retry_and_dead_letters
+from trustgraph_prompt.broker.pending_receives import PendingReceives
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.pulsar.errors import is_forgotten, translated, translating
 from trustgraph_prompt.broker.pulsar.messages import message_of
-from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.subscription import DISCONNECTED_SECONDS, check_partitions, partitions_of
 from trustgraph_prompt.broker.shutdown import Shutdown, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
@@ -45,7 +45,7 @@ class PulsarReader:
         self._client = client
         self._readers = readers
         self._topic = topic
-        self._receives = PendingReceives([reader.read_next for reader in readers], topic)
+        self._receives = PendingReceives([reader.read_next for reader in readers])
         self._nonempty: Callable[[], Awaitable[pulsar.Message]] | None = None
         self._lost: BrokerClosed | None = None
         self._closed = False
@@ -76,7 +76,8 @@ class PulsarReader:
 
     async def receive(self) -> Message | None:
         nonempty, self._nonempty = self._nonempty, None
-        received = await self._receives.get(nonempty)
+        with translating(self._topic):
+            received = await self._receives.get(nonempty)
         if received is None:
             return None
         try:

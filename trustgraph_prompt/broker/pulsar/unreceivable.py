@@ -83,7 +83,7 @@ async def bury_unreceivable(
                     return []
                 for read in (topic, topics.retry_topic(topic, subscription)):
                     for partition in await partitions_of(client, read):
-                        search = _Search(client, url, admin, topic, partition, subscription)
+                        search = _PartitionSearch(client, url, admin, topic, partition, subscription)
                         await search.delete_leftovers()
                         await search.bury_all(properties, buried)
     except TimeoutError:
@@ -156,6 +156,12 @@ class Backlog:
         later = [ledger for ledger, entries in self.ledgers.items() if ledger > position.ledger and entries]
         return EntryPosition(later[0], 0) if later else None
 
+    def is_done(self, position: EntryPosition) -> bool:
+        index = bisect_right(self.done, position, key=lambda done: done[0]) - 1
+        return position <= self.begin or (
+            index >= 0 and self.done[index][0] < position <= self.done[index][1]
+        )
+
     def entries(self, first: EntryPosition) -> Iterator[EntryPosition]:
         """Yield the entries from `first` on."""
         entry: EntryPosition | None = first
@@ -163,18 +169,12 @@ class Backlog:
             yield entry
             entry = self.after(entry)
 
-    def is_done(self, position: EntryPosition) -> bool:
-        index = bisect_right(self.done, position, key=lambda done: done[0]) - 1
-        return position <= self.begin or (
-            index >= 0 and self.done[index][0] < position <= self.done[index][1]
-        )
-
     def undone(self, first: EntryPosition) -> Iterator[EntryPosition]:
         """Yield the entries from `first` on that the subscription has not acknowledged."""
         return (entry for entry in self.entries(first) if not self.is_done(entry))
 
 
-class _Search:
+class _PartitionSearch:
     """Searches one partition."""
 
     def __init__(
@@ -198,36 +198,39 @@ class _Search:
 
     async def bury_all(self, properties: Mapping[str, str], buried: list[str]) -> None:
         """Bury the messages, and add their ids to `buried`."""
-        backlog = await self._backlog()
-        start = next(backlog.undone(backlog.begin), None) if backlog else None
-        while backlog is not None and start is not None:
-            last = list(islice(backlog.undone(start), _EXAMINED))[-1]
-            received, died = await self._receive(start, last)
-            if not died:
-                return
-            first = start if received is None else backlog.after(received)
-            suspects = () if first is None else backlog.undone(first)
-            for suspect in islice(suspects, _SUSPECTS):
-                if await self._kills(suspect):
-                    if not await self._is_whole_message(suspect):
-                        log.error(
-                            "%s: message %s:%s crashes the client and may be a chunk of a larger one. "
-                            "Only the broker can skip it: "
-                            "pulsar-admin topics skip --subscription %s --count <chunks> %s",
-                            *(self._partition, *suspect, self.subscription, self._partition),
-                        )
-                        return
-                    buried.append(await self._bury(suspect, properties))
-                    break
-            else:
-                position = f"{received.ledger}:{received.entry}" if received else "the acknowledged ones"
-                log.warning(
-                    "%s: a process crashed after message %s, but none of the next %d crashes it by itself",
-                    *(self._partition, position, _SUSPECTS),
+        last: EntryPosition | None = None
+        while culprit := await self._next_culprit(last):
+            if not await self._is_whole_message(culprit):
+                log.error(
+                    "%s: message %s:%s crashes the client and may be a chunk of a larger one. "
+                    "Only the broker can skip it: "
+                    "pulsar-admin topics skip --subscription %s --count <chunks> %s",
+                    *(self._partition, *culprit, self.subscription, self._partition),
                 )
                 return
-            backlog = await self._backlog()
-            start = next(backlog.undone(suspect), None) if backlog else None
+            buried.append(await self._bury(culprit, properties))
+            last = culprit
+
+    async def _next_culprit(self, last: EntryPosition | None) -> EntryPosition | None:
+        """Find the next message that kills a process, after the `last` one; None if there is none."""
+        backlog = await self._backlog()
+        start = next(backlog.undone(last or backlog.begin), None) if backlog else None
+        if backlog is None or start is None:
+            return None
+        examined = list(islice(backlog.undone(start), _EXAMINED))
+        received, died = await self._receive(start, examined[-1])
+        if not died:
+            return None
+        first = start if received is None else backlog.after(received)
+        for suspect in islice(backlog.undone(first), _SUSPECTS) if first else ():
+            if await self._kills(suspect):
+                return suspect
+        position = f"{received.ledger}:{received.entry}" if received else "the acknowledged ones"
+        log.warning(
+            "%s: a process crashed after message %s, but none of the next %d crashes it by itself",
+            *(self._partition, position, _SUSPECTS),
+        )
+        return None
 
     async def _backlog(self) -> Backlog | None:
         internal = await self._admin.get(f"{self._path}/internalStats", dict)

@@ -225,23 +225,20 @@ class ResponseMetrics(DefaultInstance):
 
     def increment(self, counter: str, value: int = 1) -> None:
         """Increase a counter; logs a warning for an unknown one."""
-        with self._lock:
-            known = counter in self._counters
-            if known:
-                self._counters[counter] += value
-        if known:
-            self._export((counter,))
-        else:
+        if counter not in self._counters:
             log.warning("unknown counter %r", counter)
+            return
+        with self._lock:
+            self._counters[counter] += value
+        self._export((counter,))
 
     def record_latency(self, stage: str, latency_ms: float) -> None:
         """Record the latency of a stage; logs a warning for an unknown one."""
-        with self._lock:
-            known = stage in self._latencies
-            if known:
-                self._latencies[stage].record(latency_ms)
-        if not known:
+        if stage not in self._latencies:
             log.warning("unknown stage %r", stage)
+            return
+        with self._lock:
+            self._latencies[stage].record(latency_ms)
 
     def record_failure(self, reason: Reason) -> None:
         """Count a reason. Raises `ValueError` for an unknown one."""

@@ -1,6 +1,7 @@
 """Runs the receives of a consumer or reader as tasks that are never cancelled.
 
-Cancelling the client's `receive` loses its message until the consumer closes.
+Cancelling the `receive` of Pulsar's client loses its message until the consumer closes, and so does
+cancelling a step of the embedded broker that takes one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, has_failed
 from trustgraph_prompt.errors import BrokerError
 
@@ -21,8 +21,7 @@ T = TypeVar("T")
 class PendingReceives(Generic[T]):
     """At most one pending receive for each source. The message of a cancelled `get` goes to the next one."""
 
-    def __init__(self, sources: Sequence[Callable[[], Awaitable[T]]], where: str) -> None:
-        self._where = where
+    def __init__(self, sources: Sequence[Callable[[], Awaitable[T]]]) -> None:
         self._idle = list(sources)
         self._pending: set[asyncio.Future[T]] = set()
         self._arrived: deque[asyncio.Future[T]] = deque()
@@ -49,8 +48,7 @@ class PendingReceives(Generic[T]):
             raise self._failure
         if self._ended:
             return None
-        with translating(self._where):
-            return self._arrived.popleft().result()
+        return self._arrived.popleft().result()
 
     def end(self, failure: BrokerError | None = None) -> None:
         """Make `get` return None, or raise the failure."""

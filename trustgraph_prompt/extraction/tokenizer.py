@@ -9,14 +9,13 @@ from pathlib import Path
 
 from trustgraph_prompt.documents import chunks
 from trustgraph_prompt.errors import ConfigError, ProviderError, ProviderInvalidResponse
-from trustgraph_prompt.estimation import chat_template
 from trustgraph_prompt.llm import Call, Provider
 
 MESSAGE_TOKENS = 4
-"""Tokens that chat templates add to a message, where the template is not known."""
+"""Tokens that chat templates add to a message, where the server does not count."""
 
 CLOSE, ROUGH = 0.02, 0.2
-"""How far a count may be from that of the model, as a share: by its own tokenizer and template, or not."""
+"""How far a count may be from that of the model, as a share: by its own server, or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Tokenizer:
 
     name: str
     count: Callable[[Call], Awaitable[int]]
-    within: float = CLOSE
+    within: float = ROUGH
     why: str = ""
 
 
@@ -38,34 +37,31 @@ async def choose_tokenizer(provider: Provider, file: Path | None, probe: Call) -
     Raises `ConfigError` for an unusable file.
     """
     if file is not None:
-        return _of_file(file)
-    why = ""
-    if (by_server := getattr(provider, "count_tokens", None)) is not None:
-        try:
-            if await by_server(probe) is not None:
-                return Tokenizer(f"the tokenizer of {provider.identity.place}", _always(by_server))
-            why = f"{provider.identity.place} does not count tokens"
-        except ProviderError as error:
-            why = str(error)
-    return bundled(why)
+        return Tokenizer(f"the tokenizer in {file}", _counting(_encoding(file)))
+    by_server = getattr(provider, "count_tokens", None)
+    if by_server is None:
+        return bundled("")
 
-
-def bundled(why: str) -> Tokenizer:
-    """The tokenizer that is always there; `why` says why with nothing better."""
-    count = _counting(chunks.count_tokens, with_schema=True)
-    return Tokenizer(f"the bundled tokenizer of {chunks.TOKENIZER}", count, ROUGH, why)
-
-
-def _always(by_server: Callable[[Call], Awaitable[int | None]]) -> Callable[[Call], Awaitable[int]]:
     async def count(call: Call) -> int:
         if (tokens := await by_server(call)) is None:
             raise ProviderInvalidResponse(
                 "the server counted the tokens of some questions only and may be busy; --tokenizer counts "
                 "without it"
             )
-        return tokens
+        return int(tokens)
 
-    return count
+    try:
+        if await by_server(probe) is None:
+            return bundled(f"{provider.identity.place} does not count tokens")
+    except ProviderError as error:
+        return bundled(str(error))
+    return Tokenizer(f"the tokenizer of {provider.identity.place}", count, CLOSE)
+
+
+def bundled(why: str) -> Tokenizer:
+    """The tokenizer that is always there; `why` says why with nothing better."""
+    count = _counting(chunks.count_tokens, with_schema=True)
+    return Tokenizer(f"the bundled tokenizer of {chunks.TOKENIZER}", count, why=why)
 
 
 def _counting(
@@ -79,18 +75,6 @@ def _counting(
         return messages + tokens_of(schema)
 
     return count
-
-
-def _of_file(file: Path) -> Tokenizer:
-    name, tokens_of = f"the tokenizer in {file}", _encoding(file)
-    if (template := chat_template.beside(file)) is None:
-        why = "no chat template beside it"
-        return Tokenizer(name, _counting(tokens_of), ROUGH, why)
-
-    async def count(call: Call) -> int:
-        return tokens_of(template(call.messages))
-
-    return Tokenizer(f"{name} and the chat template beside it", count)
 
 
 def _encoding(file: Path) -> Callable[[str], int]:
