@@ -49,7 +49,7 @@ class Service:
     with an `origin`, from which they come instead. Requests in progress when `stop` is called may take
     another `drain_timeout` seconds. With `ready_without_model`, an unavailable model that blocks whole flows
     does not affect readiness. Prompts may set `allow_parameters` in all flows.
-    `circuit_times` are the clock, sleep and chance of circuits.
+    `timeouts` are its waits, `circuit_times` the clock, sleep and chance of circuits.
 
     Call `run` once. Raises `ConfigError` if the provider of a flow cannot be created.
     """
