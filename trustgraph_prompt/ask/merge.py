@@ -1,4 +1,4 @@
-"""Merges the calls of a request into one `Outcome`."""
+"""Merges the calls of a pass, and then the passes, into one `Outcome`."""
 
 from __future__ import annotations
 
@@ -99,3 +99,31 @@ def _truncated(collected: Collected) -> bool | None:
     if collected.objects and best.outcome.reason is Reason.EXTRACTION_FAILED:
         return None  # the continuation had no JSON, which may mean that nothing was left
     return best.outcome.truncated
+
+
+def may_have_more(last: Outcome) -> bool:
+    """Whether a pass after this one may bring more: it has brought objects, and came to its regular end."""
+    return last.ok and bool(last.value) and last.escalated is None and is_finished(last)
+
+
+def is_finished(outcome: Outcome) -> bool:
+    """Whether a pass came to its regular end, with or without objects, and was not cut off."""
+    return not (outcome.truncated or outcome.issues or outcome.cause)
+
+
+def add_pass(before: Outcome, later: Outcome) -> Outcome:
+    """Add what a pass brought to the outcome of those before it, whose verdict on the answer remains.
+
+    The objects that a failed pass brought are kept too: a listener has them already.
+    """
+    return replace(
+        before,
+        value=[*before.value, *later.value],
+        grounding=before.grounding and (*before.grounding, *(later.grounding or ())),
+        stage=max(before.stage, later.stage) if later.value else before.stage,
+        rejected=before.rejected + later.rejected,
+        repaired=before.repaired + later.repaired,
+        retracted=before.retracted + later.retracted,
+        calls=before.calls + later.calls,
+        passes=(*before.passes, later),
+    )
