@@ -159,10 +159,16 @@ class Collected:
         if reply.step.rejected:
             self._replace_rejected(reply)
             return
-        discarded = self._discard_attempt() if reply.step.why in ATTEMPTS else []
+        discarded: list[Rejected] = []
+        if reply.step.why in ATTEMPTS:
+            # they explain the lack of objects if this attempt brings none either
+            discarded, self.rejected = self.rejected, []
+            self.repaired.clear()
+            self._seen = self._start
         self._last = reply
-        if self.contract.format == "json":
-            self._keep_longest_salvaged(reply)
+        if self.contract.format == "json" and reply.outcome.ok and not reply.is_complete:
+            is_longest = self._salvaged is None or len(reply.text) > len(self._salvaged.text)
+            self._salvaged = reply if is_longest else self._salvaged
         is_repetition = reply.is_truncated and self._is_repetition(reply)  # before its objects are known
         if self.contract.format == "jsonl":
             known = self._rejected_before.union(rejected.raw for rejected in self.rejected)
@@ -226,20 +232,8 @@ class Collected:
         self.is_over = stuck or reply.is_loop or reply.has_failed_for_good or reply.is_refusal
         self.rejected = others + remaining  # so that the next attempt begins with the others
 
-    def _keep_longest_salvaged(self, reply: Reply) -> None:
-        longest = -1 if self._salvaged is None else len(self._salvaged.text)
-        if reply.outcome.ok and not reply.is_complete and len(reply.text) > longest:
-            self._salvaged = reply
-
     def _known(self) -> set[bytes]:
         """The keys of all objects so far, computed when needed: most answers come in one call."""
         self._keys.update(map(self._key, self.objects[self._keyed :]))
         self._keyed = len(self.objects)
         return self._keys
-
-    def _discard_attempt(self) -> list[Rejected]:
-        """Return its rejected objects, which explain the lack of objects if the next attempt brings none."""
-        rejected, self.rejected = self.rejected, []
-        self.repaired.clear()
-        self._seen = self._start
-        return rejected

@@ -61,8 +61,6 @@ class Limits:
             "requests_per_minute": requests_per_minute,
             "tokens_per_minute": tokens_per_minute,
         }
-        #: Called when a pause begins, with the server and the seconds.
-        self.on_pause: Callable[[str, float], None] = lambda server, seconds: None
         self._slots = _limit(in_flight)
         self._requests = _Window(_limit(requests_per_minute))
         self._tokens = _Window(_limit(tokens_per_minute))
@@ -123,11 +121,14 @@ class Limits:
         if admission.gate.closings:  # it may have opened, or become wider
             self._admit_waiting()
 
-    def refused(self, admission: Admission, retry_after: float | None) -> None:
-        """Note that the server has refused the call for its rate; `retry_after` is in seconds."""
-        if seconds := admission.gate.refused(admission, retry_after, self._clock()):
-            self.on_pause(admission.gate.server, seconds)
+    def refused(self, admission: Admission, retry_after: float | None) -> float | None:
+        """Note that the server has refused the call for its rate; `retry_after` is in seconds.
+
+        Returns the seconds of the pause that begins, if one does.
+        """
+        pause = admission.gate.refused(admission, retry_after, self._clock())
         self._admit_waiting()
+        return pause
 
     def leave(self, admission: Admission, tokens: int = 0) -> None:
         """Note that the call has ended, and how many tokens it took."""

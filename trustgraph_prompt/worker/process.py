@@ -145,7 +145,8 @@ class Service:
         """Wrap a provider, from the outside: parameters, limits, circuit breaker, metrics, traces."""
         ended = self._trustgraph_metrics.calls(flow, provider) if self._trustgraph_metrics else None
         metered = CountedProvider(self.tracing.provider(provider), self.metrics.calls, ended=ended)
-        limited = Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
+        breaker = self.circuits.breaker(flow, provider, metered)
+        limited = Limiter(breaker, self.limits, on_pause=self.metrics.calls.paused)
         completes = flow.input.kind == "text-completion"
         allowed = None if completes else flow.allow_parameters.union(self.allow_parameters)
         return FlowParameters(limited, flow.extras, allowed)

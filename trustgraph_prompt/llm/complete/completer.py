@@ -249,7 +249,7 @@ class Completion:
             raise
         finally:
             self._calls.append(answer.report(why, problem))
-            self._tokens += answer.tokens(call)
+            self._tokens += answer.usage_of(call).tokens
         try:
             return await self._checked(answer)
         except StructuredOutputInvalid as error:

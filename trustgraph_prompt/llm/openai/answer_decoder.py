@@ -71,14 +71,13 @@ class AnswerDecoder:
             raise ProviderInvalidResponse("the answer has no choices")
         calls = self._tool_calls.whole(self._finish_reason)
         left = {key: text.end() for key, text in self._texts.items()}
-        for key, text in left.items():
-            self._body.add_text(key, text)
+        texts = {key: whole for key, text in self._texts.items() if (whole := text.whole())}
         return Delta(
             text=left["content"] + left["refusal"],
             thinking=left["reasoning_content"] or left["reasoning"],
             tool_calls=calls,
             finish_reason=self._reason if calls else None,
-            raw=self._body.whole(self._tool_calls.wire()),
+            raw=self._body.whole(texts, self._tool_calls.wire()),
         )
 
     def whole(self, body: bytes, beginning: str = "") -> Iterator[Delta]:
@@ -137,9 +136,7 @@ class AnswerDecoder:
             return ""
         if not isinstance(piece, str):
             raise ProviderInvalidResponse(f"{key!r} is {type(piece).__name__}, expected str")
-        text = self._texts[key].take(piece)
-        self._body.add_text(key, text)
-        return text
+        return self._texts[key].take(piece)
 
     @property
     def _reason(self) -> FinishReason | None:
