@@ -60,15 +60,13 @@ class CircuitBreaker(ProviderWrapper):
         self._holds = holds
         self._silence_limit = None if seconds is None else seconds * SILENT_PART
 
-    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer. Raises `ProviderAway` for an outage, else the errors of the wrapped provider."""
+        circuit = self._circuit_of(call.config.model)
+        return self.provider.stream(call) if circuit is None else self._watched(call, circuit)
+
+    async def _watched(self, call: Call, circuit: Circuit) -> AsyncGenerator[Delta, None]:
         model, request = call.config.model, REQUEST.get()
-        circuit = self._circuit_of(model)
-        if circuit is None:
-            async with aclosing(self.provider.stream(call)) as deltas:
-                async for delta in deltas:
-                    yield delta
-            return
         if not circuit.admits(request):
             raise self._provider_away(circuit, model)
         is_probe, openings, has_begun = circuit.is_open, circuit.openings, False

@@ -37,16 +37,17 @@ class Limiter(ProviderWrapper):
         on_pause: Callable[[str, float], None] = lambda server, seconds: None,
     ) -> None:
         super().__init__(provider)
+        self._server = provider.identity.place
         self._limits = limits
         self._calls = calls
         self._on_pause = on_pause
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer, once the call is admitted. Raises `RunIsEnding` and what `Limits.enter` does."""
-        limits, server = self._limits, self.identity.place
+        limits = self._limits
         received = DeltaAccumulator() if limits.counts_tokens else None
         expected = 0 if received is None else estimate_question(call) + max(0, call.config.answer_limit or 0)
-        entering = limits.enter(expected, server=server)
+        entering = limits.enter(expected, server=self._server)
         if self._calls is not None and is_first(call):
             entering = self._calls.unless_ending(entering)
         admission, is_away = await entering, False
@@ -62,7 +63,7 @@ class Limiter(ProviderWrapper):
                 limits.answered(admission)
         except ProviderRateLimit as error:
             if pause := limits.refused(admission, error.retry_after):
-                self._on_pause(server, pause)
+                self._on_pause(self._server, pause)
             raise
         except ProviderAway:
             is_away = True

@@ -12,7 +12,7 @@ import orjson
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
 from trustgraph_prompt.llm.openai.assembly import Body, TextAssembler, ToolCalls, joined_parts
-from trustgraph_prompt.llm.openai.errors import Refusal
+from trustgraph_prompt.llm.openai.refusal import Refusal
 from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
 
 #: Characters of an answer, including its thinking and its tool calls.

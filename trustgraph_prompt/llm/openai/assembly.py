@@ -83,8 +83,8 @@ class ToolCalls:
     def __init__(self) -> None:
         self.size = 0  # characters
         self._are_legacy = False
-        self._calls: list[_Call] = []
-        self._last: dict[int, _Call] = {}  # of each index
+        self._calls: list[_PartialCall] = []
+        self._last: dict[int, _PartialCall] = {}  # of each index
         self._problem = ""
 
     def __bool__(self) -> bool:
@@ -136,7 +136,7 @@ class ToolCalls:
             return {"function_call": calls[0]["function"]}
         return {"tool_calls": calls} if calls else {}
 
-    def _in_order(self) -> list[_Call]:
+    def _in_order(self) -> list[_PartialCall]:
         return sorted(self._calls, key=lambda call: call.index)
 
     def _index(self, index: Any, name: str) -> int:
@@ -145,10 +145,10 @@ class ToolCalls:
             return index
         return max(self._last, default=-1) + bool(name or not self._last)
 
-    def _new_call(self, index: int) -> _Call:
+    def _new_call(self, index: int) -> _PartialCall:
         if len(self._calls) == MAX_TOOL_CALLS:
             raise ProviderInvalidResponse(f"more than {MAX_TOOL_CALLS:,} tool calls")
-        call = self._last[index] = _Call(index)
+        call = self._last[index] = _PartialCall(index)
         self._calls.append(call)
         return call
 
@@ -160,7 +160,7 @@ class ToolCalls:
 
 
 @dataclass(slots=True)
-class _Call:
+class _PartialCall:
     index: int
     id: str = ""
     name: str = ""

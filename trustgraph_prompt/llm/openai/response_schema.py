@@ -10,8 +10,8 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.request import encode, goes_on
+from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.request_body import encode, goes_on
 from trustgraph_prompt.llm.openai.strict_schema import is_strict
 from trustgraph_prompt.llm.records import Call, Message, SchemaPath, TextBlock
 
