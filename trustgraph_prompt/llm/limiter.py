@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from trustgraph_prompt.errors import ProviderRateLimit
 from trustgraph_prompt.llm.calls_in_progress import CallsInProgress, is_first
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
-from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.rate_limits import Limits
 from trustgraph_prompt.llm.records import Call, Delta
 from trustgraph_prompt.llm.token_estimates import estimate_question
 
 
+@dataclass(eq=False, repr=False)
 class Limiter(ProviderWrapper):
     """Waits before each call until the limits admit it, and occupies a slot until the answer has ended.
 
@@ -28,28 +30,22 @@ class Limiter(ProviderWrapper):
     server and the seconds of a pause that a refusal begins.
     """
 
-    def __init__(
-        self,
-        provider: Provider,
-        limits: Limits,
-        calls: CallsInProgress | None = None,
-        *,
-        on_pause: Callable[[str, float], None] = lambda server, seconds: None,
-    ) -> None:
-        super().__init__(provider)
-        self._server = provider.identity.place
-        self._limits = limits
-        self._calls = calls
-        self._on_pause = on_pause
+    limits: Limits
+    calls: CallsInProgress | None = None
+    on_pause: Callable[[str, float], None] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._server = self.provider.identity.place
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer, once the call is admitted. Raises `RunIsEnding` and what `Limits.enter` does."""
-        limits = self._limits
+        limits = self.limits
         received = DeltaAccumulator() if limits.counts_tokens else None
         expected = 0 if received is None else estimate_question(call) + max(0, call.config.answer_limit or 0)
         entering = limits.enter(expected, server=self._server)
-        if self._calls is not None and is_first(call):
-            entering = self._calls.unless_ending(entering)
+        if self.calls is not None and is_first(call):
+            entering = self.calls.unless_ending(entering)
         admission, is_away = await entering, False
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
@@ -62,8 +58,9 @@ class Limiter(ProviderWrapper):
             if admission.pending:
                 limits.answered(admission)
         except ProviderRateLimit as error:
-            if pause := limits.refused(admission, error.retry_after):
-                self._on_pause(self._server, pause)
+            pause = limits.refused(admission, error.retry_after)
+            if pause and self.on_pause is not None:
+                self.on_pause(self._server, pause)
             raise
         except ProviderAway:
             is_away = True

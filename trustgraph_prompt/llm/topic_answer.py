@@ -102,36 +102,14 @@ class TopicAnswer:
             self._call.discarded(delta.usage, delta.model or self._identity.model)
 
 
-class _ResponseText:
-    """Joins the text of responses, of which a topic may lose or repeat some."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self.length = 0
-
-    def take(self, response: TextCompletionResponse) -> str:
-        """Return the new text of a response. Raises `ProviderUnavailable` if text before it is missing."""
-        piece, at = response.response or "", response.at
-        if at is not None and at != self.length:
-            repeated = "".join(self._pieces)[at : at + len(piece)]
-            if at > self.length or not piece.startswith(repeated):
-                raise ProviderUnavailable(
-                    "a part of the answer was lost, or the worker began another: "
-                    f"received {self.length} characters, the next response starts at {at}"
-                )
-            piece = piece[len(repeated) :]
-        self._pieces.append(piece)
-        self.length += len(piece)
-        return piece
-
-
 @dataclass(eq=False, slots=True)
 class _Sending:
     """What came of one sending of the request, `since` when it was sent."""
 
     since: float
     is_first: bool
-    text: _ResponseText = field(default_factory=_ResponseText)
+    pieces: list[str] = field(default_factory=list)
+    length: int = 0
     is_named: bool = False
     has_ended: bool = False
     error: ProviderError | None = None
@@ -140,19 +118,33 @@ class _Sending:
         """Read a response; what is wrong with it, and the error that it reports, is `error`."""
         try:
             response = TextCompletionResponse.decode(data)
-            delta = topic_messages.delta(response, self.text.take(response), model)
-        except RequestError as error:
-            return self._fail(ProviderInvalidResponse(str(error)))
-        except ProviderUnavailable as error:
-            return self._fail(error)
+            delta = topic_messages.delta(response, self._new_text(response), model)
+        except (RequestError, ProviderUnavailable) as error:
+            self.has_ended = True
+            self.error = ProviderInvalidResponse(str(error)) if isinstance(error, RequestError) else error
+            return Delta()
         self.is_named = True
         self.has_ended = response.error is not None or response.end_of_stream or not is_streamed
         if response.error is not None:
             self.error = topic_messages.cause(response.error, response.retry_after)
-        elif self.has_ended and response.response is None and not self.text.length:
+        elif self.has_ended and response.response is None and not self.length:
             self.error = ProviderInvalidResponse("no response: neither an answer nor an error")
         return delta
 
-    def _fail(self, error: ProviderError) -> Delta:
-        self.has_ended, self.error = True, error
-        return Delta()
+    def _new_text(self, response: TextCompletionResponse) -> str:
+        """The text of a response that did not come yet: a topic may lose responses, or repeat some.
+
+        Raises `ProviderUnavailable` if text before it is missing.
+        """
+        piece, at = response.response or "", response.at
+        if at is not None and at != self.length:
+            repeated = "".join(self.pieces)[at : at + len(piece)]
+            if at > self.length or not piece.startswith(repeated):
+                raise ProviderUnavailable(
+                    "a part of the answer was lost, or the worker began another: "
+                    f"received {self.length} characters, the next response starts at {at}"
+                )
+            piece = piece[len(repeated) :]
+        self.pieces.append(piece)
+        self.length += len(piece)
+        return piece

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.llm import topic_messages
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.lost_messages import LostMessages
-from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.llm.topic_answer import TopicAnswer
 
@@ -95,6 +95,7 @@ class TopicProvider(Completer):
         """Do nothing: the caller is not ours."""
 
 
+@dataclass(eq=False, repr=False)
 class OverTopics(ProviderWrapper):
     """A provider wrapper that completes calls for a `TopicProvider`.
 
@@ -102,14 +103,10 @@ class OverTopics(ProviderWrapper):
     off: a broker may drop some pieces of a streamed answer, and TrustGraph's workers do not number theirs.
     """
 
-    def __init__(
-        self, provider: Provider, discarded: Callable[[Usage, str], None], *, whole: bool = False
-    ) -> None:
-        super().__init__(provider)
-        self._discarded = discarded
-        self._whole = whole
+    discarded: Callable[[Usage, str], None]
+    whole: bool = False
 
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer of the wrapped provider."""
-        stream = call.stream and not self._whole
-        return self.provider.stream(replace(call, stream=stream, discarded=self._discarded))
+        stream = call.stream and not self.whole
+        return self.provider.stream(replace(call, stream=stream, discarded=self.discarded))
