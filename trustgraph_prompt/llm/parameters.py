@@ -46,4 +46,6 @@ class FlowParameters(ProviderWrapper):
         if self.allowed is not None and (why := why_refused(config, self.allowed)):
             raise ProviderInvalidRequest(why)
         added = {name: value for name, value in self.extras.items() if getattr(config, name, None) is None}
-        return self.provider.stream(replace(call, config=replace(config, extras={**added, **config.extras})))
+        if added:
+            call = replace(call, config=replace(config, extras={**added, **config.extras}))
+        return self.provider.stream(call)

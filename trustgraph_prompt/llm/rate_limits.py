@@ -61,6 +61,8 @@ class Limits:
             "requests_per_minute": requests_per_minute,
             "tokens_per_minute": tokens_per_minute,
         }
+        #: Whether tokens are limited.
+        self.counts_tokens = tokens_per_minute is not None
         self._slots = _limit(in_flight)
         self._requests = _Window(_limit(requests_per_minute))
         self._tokens = _Window(_limit(tokens_per_minute))
@@ -71,11 +73,6 @@ class Limits:
         self._waking: set[_Waiter] = set()  # admitted, and not resumed yet
         self._timer: asyncio.Task[None] | None = None
         self._timer_ends = math.inf
-
-    @property
-    def counts_tokens(self) -> bool:
-        """Whether tokens are limited."""
-        return self._tokens.limit < math.inf
 
     @property
     def pauses(self) -> dict[str, float]:
@@ -144,6 +141,8 @@ class Limits:
 
     def _admit_waiting(self) -> None:
         """Admit all calls that may start now, instead of one after the other as each resumes."""
+        if not self._turns and self._timer is None:
+            return
         now = self._clock()
         while (gate := self._next_gate(now)) is not None:
             first = gate.line[0]
