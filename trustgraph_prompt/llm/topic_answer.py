@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class TopicAnswer:
     """Sends a request again if a message seems lost (`broker.protocol.Resending`), and takes the answer.
 
@@ -34,72 +35,69 @@ class TopicAnswer:
     awaited.
     """
 
-    def __init__(
-        self, call: Call, identity: Identity, lost: LostMessages, is_away: Callable[[], bool]
-    ) -> None:
-        self.has_ended = False
-        self.failure: ProviderError | None = None
-        self.error: ProviderError | None = None
-        self._call = call
-        self._identity = identity
-        self._lost = lost
-        self._is_away = is_away
-        self._sendings: dict[str, _Sending] = {}
-        self._leader: _Sending | None = None
+    call: Call
+    identity: Identity
+    lost: LostMessages
+    is_away: Callable[[], bool]
+    has_ended: bool = False
+    failure: ProviderError | None = None
+    error: ProviderError | None = None
+    sendings: dict[str, _Sending] = field(default_factory=dict)
+    leader: _Sending | None = None
 
     def sent(self, id: str) -> None:
-        if self._sendings:
-            log.info("no response, the request is sent again: %s", self._identity.place)
+        if self.sendings:
+            log.info("no response, the request is sent again: %s", self.identity.place)
         else:
-            self._lost.sent()
-        self._sendings[id] = _Sending(self._lost.now(), is_first=not self._sendings)
+            self.lost.sent()
+        self.sendings[id] = _Sending(self.lost.now(), is_first=not self.sendings)
 
     def wait(self, silent: float) -> float | None:
         if self.failure is not None:
-            left = self._lost.patience - silent
+            left = self.lost.patience - silent
             return left if left > 0 else None
-        if self._leader is None and len(self._sendings) > 1:
+        if self.leader is None and len(self.sendings) > 1:
             return inf
-        wait = self._lost.wait(silent, self._is_away)
-        if self._leader is None or wait > 0:
+        wait = self.lost.wait(silent, self.is_away)
+        if self.leader is None or wait > 0:
             return wait
         self.failure = ProviderUnavailable(f"the end of the answer was lost: nothing came for {silent:.0f} s")
         return None
 
     def take(self, message: Message) -> Delta:
         """Take a response; returns what is new of the answer."""
-        sending = self._sendings[message.properties["id"]]
+        sending = self.sendings[message.properties["id"]]
         delta = self._read(sending, message)
-        if self._leader not in (None, sending):
+        if self.leader not in (None, sending):
             self._discard(delta)
             return Delta()
         if sending.error is None:
-            self._leader, self.has_ended = sending, sending.has_ended
+            self.leader, self.has_ended = sending, sending.has_ended
             return delta
         self.failure = sending.error
-        if self._leader is None and any(each.error is None for each in self._sendings.values()):
+        if self.leader is None and any(each.error is None for each in self.sendings.values()):
             self._discard(delta)
             return Delta()
         self.error = sending.error
         return delta
 
     def late(self, response: Message) -> None:
-        sending = self._sendings[response.properties["id"]]
+        sending = self.sendings[response.properties["id"]]
         if not sending.has_ended:
             self._discard(self._read(sending, response))
 
     def _read(self, sending: _Sending, message: Message) -> Delta:
-        model = None if sending.is_named else self._identity.model or None
-        delta = sending.read(message.data, model, is_streamed=self._call.stream)
+        model = None if sending.is_named else self.identity.model or None
+        delta = sending.read(message.data, model, is_streamed=self.call.stream)
         if isinstance(sending.error, ProviderRateLimit):
-            self._lost.rate_limited()
+            self.lost.rate_limited()
         elif sending.error is None and sending.has_ended and sending.is_first:
-            self._lost.answered(sending.since)
+            self.lost.answered(sending.since)
         return delta
 
     def _discard(self, delta: Delta) -> None:
-        if delta.usage is not None and self._call.discarded is not None:
-            self._call.discarded(delta.usage, delta.model or self._identity.model)
+        if delta.usage is not None and self.call.discarded is not None:
+            self.call.discarded(delta.usage, delta.model or self.identity.model)
 
 
 @dataclass(eq=False, slots=True)

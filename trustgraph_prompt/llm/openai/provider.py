@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 from cachetools import LRUCache
@@ -29,8 +29,6 @@ from trustgraph_prompt.llm.openai.server import REQUEST_ERRORS, Server, beginnin
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
 from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, CallDeadline, Timeout
 from trustgraph_prompt.llm.token_estimates import estimate_question
-
-T = TypeVar("T")
 
 #: Seconds that a server has to list its models.
 _READY = 30.0
@@ -141,19 +139,22 @@ class OpenAIProvider(Completer):
         Raises the `ProviderError` that a call would meet: `ProviderAuthentication`, `ProviderInvalidModel`,
         `ProviderModelNotLoaded`, `ProviderUnavailable` and so on.
         """
-        await self._of_models(lambda listed: check_model(listed, model or self.model))
+        await self._listed(model or self.model)
 
     async def models(self) -> list[str]:
         """The names of the models that the server lists, at no cost. Raises as `ready`."""
-        return list(await self._of_models(lambda listed: listed))
+        return list(await self._listed())
 
-    async def _of_models(self, read: Callable[[dict[str, Any]], T]) -> T:
-        """What a function makes of the server's models, by name."""
+    async def _listed(self, expected: str | None = None) -> dict[str, Any]:
+        """The server's models by name, among which the `expected` one must be."""
         seconds = min(_READY, self._timeout.first, self._timeout.total)
         deadline = CallDeadline(replace(self._timeout, first=seconds, total=seconds))
         try:
             async with self._server.send(None, deadline, "/models") as response:
-                return read(models_in(await body_of(response, deadline)))
+                listed = models_in(await body_of(response, deadline))
+            if expected is not None:
+                check_model(listed, expected)
+            return listed
         except REQUEST_ERRORS as error:
             provider_error = self._server.provider_error(error, "/models")
         raise provider_error

@@ -176,14 +176,14 @@ async def beginning_of(response: aiohttp.ClientResponse, deadline: CallDeadline)
 
 async def body_of(response: aiohttp.ClientResponse, deadline: CallDeadline, head: bytes = b"") -> bytes:
     """Read the rest of the body after `head`, and return both; at most `MAX_BODY` bytes."""
+    body = bytearray(head)
+    await deadline.wait(lambda: _read_into(body, response, MAX_BODY))
+    return bytes(body[:MAX_BODY])
 
-    async def rest() -> bytes:
-        body = bytearray(head)
-        while len(body) < MAX_BODY and (chunk := await response.content.readany()):
-            body += chunk
-        return bytes(body[:MAX_BODY])
 
-    return await deadline.wait(rest)
+async def _read_into(body: bytearray, response: aiohttp.ClientResponse, most: int) -> None:
+    while len(body) < most and (chunk := await response.content.readany()):
+        body += chunk
 
 
 async def events_of(
@@ -219,8 +219,7 @@ async def _explanation(response: aiohttp.ClientResponse, deadline: CallDeadline)
     body = bytearray()
     with suppress(TimeoutError, aiohttp.ClientError, OSError):
         async with asyncio.timeout(min(_EXPLAINING, deadline.seconds)):
-            while len(body) < _MAX_ERROR_BODY and (chunk := await response.content.readany()):
-                body += chunk
+            await _read_into(body, response, _MAX_ERROR_BODY)
     return bytes(body[:_MAX_ERROR_BODY])
 
 
