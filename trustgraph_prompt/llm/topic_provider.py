@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -69,7 +68,8 @@ class TopicProvider(Completer):
             request = topic_messages.request(call, self._timeout).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
-        answer = TopicAnswer(call, self.identity, self.lost, partial(self._model_is_away, call))
+        place, model = self.identity.place, call.config.model or self.identity.model
+        answer = TopicAnswer(call, self.identity, self.lost, lambda: bool(self._is_away(place, model)))
         try:
             calling = self._caller.call(request, timeout=self._timeout, resending=answer)
             async with aclosing(calling) as responses:
@@ -87,9 +87,6 @@ class TopicProvider(Completer):
             if answer.failure is not None and isinstance(error, CallTimeout):
                 raise answer.failure from None
             raise ProviderUnavailable(str(error), loggable=str(error)) from error
-
-    def _model_is_away(self, call: Call) -> bool:
-        return bool(self._is_away(self.identity.place, call.config.model or self.identity.model))
 
     async def close(self) -> None:
         """Do nothing: the caller is not ours."""
