@@ -11,7 +11,7 @@ from typing import Any
 
 from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.call_stream import Listen, Piece
-from trustgraph_prompt.ask.merge import is_finished
+from trustgraph_prompt.ask.passes import is_finished
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason

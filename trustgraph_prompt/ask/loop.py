@@ -14,9 +14,9 @@ from trustgraph_prompt.ask.caching import cached
 from trustgraph_prompt.ask.call_stream import CallStream, Listen, Piece
 from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.echoes import judging_by_terms
-from trustgraph_prompt.ask.merge import add_pass, may_have_more, merge_calls
 from trustgraph_prompt.ask.messages import Feedback, next_pass
 from trustgraph_prompt.ask.next_step import NextSteps
+from trustgraph_prompt.ask.passes import add_pass, may_have_more
 from trustgraph_prompt.ask.step import Reply, Step, first_step
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.cost import Budget, Price
@@ -132,7 +132,7 @@ class _Asking:
             end = Issue(Reason.BUDGET_SPENT, str(spent))
         except ProviderError as error:
             end, cause = self._end_by(error), without_frames(error)
-        outcome = merge_calls(collected, end, cause)
+        outcome = collected.outcome(end, cause)
         if self.listen is not None and outcome.ok and outcome.contract.format == "json":
             # text and objects were passed on as they came
             await self.listen(Piece(objects=(outcome.value,), grounding=outcome.grounding))
