@@ -111,10 +111,9 @@ async def test_every_request_of_a_storm_ends_and_no_limit_is_passed(server: Mode
         sleep=sleep,
     )
     pauses: list[float] = []
-    limits.on_pause = lambda _, seconds: pauses.append(seconds)
 
     async with OpenAIProvider(server.url, "small", timeout=Timeout(first=PATIENCE)) as model:
-        provider = Limiter(model, limits)
+        provider = Limiter(model, limits, on_pause=lambda _, seconds: pauses.append(seconds))
 
         async def one(request: int) -> Outcome:
             question = Question("Be exact.", f"Which are the numbers of {request}?")

@@ -70,7 +70,8 @@ def test_it_is_seen_who_waits_and_how_long_nobody_may_call() -> None:
         metrics, limits = Metrics(), Limits(in_flight=1, clock=now)
         metrics.calls.watch(limits)
         refused = ScriptedAnswer(error=ProviderRateLimit("slow down", retry_after=30))
-        provider = Limiter(metered(metrics, refused, *[ScriptedAnswer("x")] * 3), limits)
+        model = metered(metrics, refused, *[ScriptedAnswer("x")] * 3)
+        provider = Limiter(model, limits, on_pause=metrics.calls.paused)
         calls = asyncio.gather(*(hear(provider) for _ in range(4)))
         await asyncio.sleep(10)
 

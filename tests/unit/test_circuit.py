@@ -87,7 +87,7 @@ def breaker(server: Server, ready: Callable[[str | None], Awaitable[None]] | Non
 
 
 def circuit_of(model: CircuitBreaker) -> Circuit:
-    circuit = model._circuit_of(None)
+    circuit = model.circuit_of(None)
     assert circuit is not None
     return circuit
 

@@ -14,7 +14,7 @@ def tokens(*deltas: Delta) -> int:
     heard = DeltaAccumulator()
     for delta in deltas:
         heard.take(delta)
-    return heard.tokens(CALL)
+    return heard.usage_of(CALL).tokens
 
 
 def test_what_was_told_counts() -> None:

@@ -420,11 +420,10 @@ def refusal(retry_after: float | None = None, *, delay: float = 0, text: str = "
     return ScriptedAnswer(text, delay=delay, error=ProviderRateLimit("slow down", retry_after=retry_after))
 
 
-def watched() -> tuple[Limits, list[float]]:
-    """Limits, and the pauses they tell of."""
-    shared, pauses = limits(), list[float]()
-    shared.on_pause = lambda _, seconds: pauses.append(seconds)
-    return shared, pauses
+def watched(model: Model) -> tuple[Limiter, list[float]]:
+    """A limiter, and the pauses it tells of."""
+    pauses = list[float]()
+    return Limiter(model, limits(), on_pause=lambda _, seconds: pauses.append(seconds)), pauses
 
 
 class TestRefusals:
@@ -455,9 +454,8 @@ class TestRefusals:
 
     def test_refusals_of_calls_that_were_in_flight_do_not_add_up(self) -> None:
         async def main() -> None:
-            shared, pauses = watched()
             model = Model(refusal(30), *(refusal(30, delay=n) for n in range(1, 10)))
-            provider = Limiter(model, shared)
+            provider, pauses = watched(model)
             await at_once(provider, [CALL] * 10)
             assert now() == 9
             await text(provider)
@@ -481,9 +479,8 @@ class TestRefusals:
 
     def test_a_pause_without_a_length_grows_until_an_answer_comes(self) -> None:
         async def main() -> None:
-            shared, pauses = watched()
             model = Model(*(refusal() for _ in range(8)), used(1), refusal(0), used(1))
-            provider = Limiter(model, shared)
+            provider, pauses = watched(model)
             for _ in range(11):
                 await category(provider)
 
@@ -493,9 +490,8 @@ class TestRefusals:
 
     def test_the_answer_of_a_call_that_was_in_flight_counts_too(self) -> None:
         async def main() -> None:
-            shared, pauses = watched()
             model = Model(used(1, delay=2), refusal(), refusal())
-            provider = Limiter(model, shared)
+            provider, pauses = watched(model)
             await at_once(provider, [CALL] * 2)  # the answer comes after the refusal
             await category(provider)
 
@@ -532,8 +528,8 @@ class TestRefusals:
     @pytest.mark.parametrize("seconds", [-5.0, float("nan")])
     def test_a_wait_that_is_nonsense_is_none_that_was_said(self, seconds: float) -> None:
         async def main() -> None:
-            shared, pauses = watched()
-            await category(Limiter(Model(refusal(seconds)), shared))
+            provider, pauses = watched(Model(refusal(seconds)))
+            await category(provider)
 
             assert pauses == [1]
 
@@ -571,11 +567,11 @@ class TestServers:
     def test_a_refusal_by_one_server_stops_no_call_to_another(self) -> None:
         async def main() -> None:
             shared, told = limits(), list[tuple[str, float]]()
-            shared.on_pause = lambda server, seconds: told.append((server, seconds))
             busy, idle = Model(refusal(300), place="busy"), Model(place="idle")
-            assert await category(Limiter(busy, shared)) == "provider_rate_limit"
+            limiter_of_busy = Limiter(busy, shared, on_pause=lambda *pause: told.append(pause))
+            assert await category(limiter_of_busy) == "provider_rate_limit"
             assert await category(Limiter(idle, shared)) == "answered"
-            assert await category(Limiter(busy, shared)) == "provider_rate_limit"
+            assert await category(limiter_of_busy) == "provider_rate_limit"
 
             assert (busy.times, idle.times) == ([0], [0])
             assert told == [("busy", 300)]

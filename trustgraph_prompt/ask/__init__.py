@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from trustgraph_prompt.ask.cache import Cache, MemoryCache
 from trustgraph_prompt.ask.call_stream import Listen, Piece
-from trustgraph_prompt.ask.extraction import aextract, extract
 from trustgraph_prompt.ask.loop import ask
 from trustgraph_prompt.ask.messages import Feedback
 from trustgraph_prompt.ask.redis_cache import RedisCache
 from trustgraph_prompt.ask.try_examples import try_example, try_examples
+from trustgraph_prompt.ask.typed_extraction import aextract, extract
 
 __all__ = [
     "Cache",

@@ -34,8 +34,10 @@ class BudgetMeter:
         self._clock = clock
         self._is_priced = price is not None
         self._price = price or Price(0, 0)
-        self._asked = clock()
-        self._began = self._asked if published is None else published
+        asked = clock()
+        began = asked if published is None else published
+        self._ends = inf if budget.seconds is None else began + budget.seconds
+        self._work_ends = inf if budget.work_seconds is None else asked + budget.work_seconds
         self._tokens = 0
         self._money = 0.0
 
@@ -47,7 +49,7 @@ class BudgetMeter:
         question = Usage(estimate_messages(conversation), 0)
         if spent := self.spent():
             raise BudgetSpent(spent)
-        if self._seconds_of_work() <= 0:
+        if self._work_ends <= self._clock():
             raise BudgetSpent(f"the {self._budget.work_seconds:g} seconds of work (work_seconds) are over")
         if spent := self.spent(question):
             raise BudgetSpent(f"{spent} with a question of about {question.tokens} tokens")
@@ -62,8 +64,8 @@ class BudgetMeter:
     def spent(self, more: Usage = Usage()) -> str | None:
         """What of the budget is used up once `more` is spent, as a message; None if nothing is."""
         budget = self._budget
-        if (left := self._seconds_to_wait()) <= 0:
-            ended = "are over" if left > -2 else f"ended {-left:.0f} seconds ago"
+        if (over := self._clock() - self._ends) >= 0:
+            ended = "are over" if over < 2 else f"ended {over:.0f} seconds ago"
             return f"the {budget.seconds:g} seconds of the budget {ended}"
         tokens = self._tokens + more.tokens
         if budget.tokens is not None and tokens >= budget.tokens:
@@ -75,15 +77,8 @@ class BudgetMeter:
 
     def seconds_left(self) -> float | None:
         """Until the seconds of the budget, or those of work, are over; None without such a limit."""
-        left = min(self._seconds_to_wait(), self._seconds_of_work())
+        left = min(self._ends, self._work_ends) - self._clock()
         return None if left == inf else left
-
-    def _seconds_to_wait(self) -> float:
-        return inf if self._budget.seconds is None else self._began + self._budget.seconds - self._clock()
-
-    def _seconds_of_work(self) -> float:
-        limit = self._budget.work_seconds
-        return inf if limit is None else self._asked + limit - self._clock()
 
     def pay(self, call: Call, usage: Usage, written: str, *, failed: bool) -> float | None:
         """Count a call and return its cost; None without a price.

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
 
+from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.deadline import Deadline, DeadlinePassed
 from trustgraph_prompt.ask.repetition import LOOK, LOOP, ObjectLoop, is_loop
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.compute_thread import AT_ONCE, beside
-from trustgraph_prompt.contract import Contract, Grounded
-from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.contract import Grounded
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable
 from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.json_text.thinking import Notation
-from trustgraph_prompt.llm import Call, Delta
+from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
 from trustgraph_prompt.reader.reading import steps
@@ -48,7 +48,7 @@ Listen = Callable[[Piece], Awaitable[None]]
 
 
 class CallStream:
-    """One call while it runs. `new` filters out objects that earlier calls brought.
+    """One call while it runs; of its objects it passes on those that `collected` does not have.
 
     The prefill of `step` was passed on before, and is only read. What takes long to read is read in a thread,
     a slice at a time. An answer is received up to its limit of `characters`, or until it is a loop.
@@ -58,63 +58,52 @@ class CallStream:
     def __init__(
         self,
         step: Step,
-        contract: Contract,
-        new: Callable[[Iterable[Any]], list[Any]],
+        collected: Collected,
         listen: Listen | None,
         characters: int | None = None,
         thinking: Notation | None = None,
     ) -> None:
+        #: What has come so far, byte for byte.
+        self.answer = DeltaAccumulator()
+        #: Whether the call was ended because the model only repeated itself.
+        self.is_loop = False
         self._step = step
-        self._contract = contract
-        self._new = new
+        self._collected = collected
+        self._contract = contract = collected.contract
         self._listen = listen
         self._reader = StreamReader(contract, thinking=thinking)
-        self._answer = DeltaAccumulator()
         self._most = _UNLIMITED if characters is None else characters
         self._characters = len(step.prefill)
         # an answer of up to so many characters is never long
         self._few = min(AT_ONCE // max(steps(1, contract), 1), self._most)
         self._given: list[Any] = []
         self._read_seconds = 0.0
-        #: Whether the call was ended because the model only repeated itself.
-        self.is_loop = False
-        self._object_loop = ObjectLoop(new)
+        self._object_loop = ObjectLoop(collected.new)
         self._next_look = _UNLIMITED if contract.format == "text" else self._characters + LOOP
 
-    @property
-    def text(self) -> str:
-        """The text of the answer so far, byte for byte."""
-        return self._answer.text
-
-    @property
-    def written(self) -> str:
-        """The thinking and the text so far."""
-        return self._answer.thinking + self.text
-
     async def receive(self, deltas: AsyncGenerator[Delta, None], seconds: float | None = None) -> None:
-        """Receive the whole stream.
+        """Receive the whole stream. The end of the `seconds` does not interrupt the listener.
 
         Raises the provider's errors, also on timeout and for an answer with too many characters.
         """
         self._given = await self._feed_slices(self._step.prefill)
-        if not await self._receive_within(deltas, seconds):
-            raise ProviderUnavailable("the seconds of the budget ended before the answer did")
-        if self._answer.finish_reason == "error" and not (self.text or self.is_loop):
-            raise ProviderUnavailable("the provider ended the answer with an error before it began")
-
-    async def _receive_within(self, deltas: AsyncGenerator[Delta, None], seconds: float | None) -> bool:
-        """Whether the stream ended in time. The timeout does not interrupt the listener."""
+        has_ended = False
         with Deadline(seconds) as deadline:
             async with aclosing(deltas):
-                while not (deadline.has_passed or self.is_loop):
+                while not (has_ended or deadline.has_passed):
                     try:
                         delta = await deadline.wait(anext(deltas))
                     except StopAsyncIteration:
-                        return True
+                        has_ended = True
                     except DeadlinePassed:
-                        break
-                    await self._take(delta)
-        return self.is_loop
+                        pass
+                    else:
+                        await self._take(delta)
+                        has_ended = self.is_loop
+        if not has_ended:
+            raise ProviderUnavailable("the seconds of the budget ended before the answer did")
+        if self.answer.finish_reason == "error" and not (self.answer.text or self.is_loop):
+            raise ProviderUnavailable("the provider ended the answer with an error before it began")
 
     async def reply(self, report: CallReport, broken: ProviderError | None, *, room: int | None) -> Reply:
         """Read the whole text, once the stream has ended, and pass on what is final only now.
@@ -122,50 +111,32 @@ class CallStream:
         `room` is the token limit of the prompt, None where something else limited the answer.
         """
         effort = steps(self._characters, self._contract)
-        outcome = self._answer.explained(self._native(await beside(self._close, effort)))
+        outcome = self.answer.explained(await beside(self._close, effort))
         if self._contract.format != "text":
             report = replace(report, read=ReadReport(outcome.stage, outcome.reason, self._read_seconds))
         if self._contract.format == "jsonl":
             missing = partial(_missing, outcome.value, self._given, outcome.retracted)
             await self._pass_on(await beside(missing, effort))
+        # an answer that is much shorter than its room was truncated by a limit of the server's own
+        took = self.answer.usage.completion_tokens
+        fills_room = room is not None and (took is None or took >= room * _FULL)
         return Reply(
             self._step,
             outcome,
             report,
-            self._step.prefill + self.text,
-            None if self._answer.has_ended else broken,
-            filled=self._answer.finish_reason == "length" and self._fills(room),
+            self._step.prefill + self.answer.text,
+            None if self.answer.has_ended else broken,
+            filled=self.answer.finish_reason == "length" and fills_room,
             is_loop=self.is_loop,
         )
-
-    def report(self, call: Call, why: str, error: ProviderError | None, cost: float | None) -> CallReport:
-        """The report of the call for the outcome; the tokens of one that was broken off are estimated."""
-        report = self._answer.report(why, f"{error.category}: {error}" if error else None, cost)
-        return replace(report, usage=self._answer.usage_of(call)) if error or self.is_loop else report
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens that the provider reported."""
-        return self._answer.usage
-
-    def _native(self, outcome: Outcome) -> Outcome:
-        was_enforced = self._answer.schema_path in ("strict", "native") and not self._step.prefill
-        if was_enforced and outcome.ok and outcome.stage is Stage.DIRECT:
-            return replace(outcome, stage=Stage.NATIVE)
-        return outcome
-
-    def _fills(self, room: int | None) -> bool:
-        """Whether the answer took `room`; a much shorter one was truncated by a limit of the server's own."""
-        reported = self._answer.usage.completion_tokens
-        return room is not None and (reported is None or reported >= room * _FULL)
 
     def _goes_on_in_a_loop(self, delta: Delta) -> bool:
         """Whether a delta continues a loop: what an answer ends with is none."""
         self._next_look = self._characters + LOOK
         if delta.text:
-            tail, of_objects = self._answer.text_tail(LOOP), self._contract.format == "jsonl"
+            tail, of_objects = self.answer.text_tail(LOOP), self._contract.format == "jsonl"
             return self._object_loop.is_loop or is_loop(tail, of_objects=of_objects)
-        return bool(delta.thinking) and is_loop(self._answer.thinking_tail(LOOP), of_objects=True)
+        return bool(delta.thinking) and is_loop(self.answer.thinking_tail(LOOP), of_objects=True)
 
     async def _take(self, delta: Delta) -> None:
         if self._characters >= self._next_look and self._goes_on_in_a_loop(delta):
@@ -175,12 +146,13 @@ class CallStream:
         is_long = self._characters > self._few
         if is_long and self._characters > self._most:
             delta = _shortened(delta, self._characters - self._most)
-        self._answer.take(delta)
+        self.answer.take(delta)
         if text := delta.text:
             is_quick = not is_long or (len(text) <= SLICE and self._reader.due(text) <= AT_ONCE)
             objects = self._feed(text) if is_quick else await self._feed_slices(text)
             if self._contract.format == "text":
-                await self._notify(Piece(text=text))
+                if self._listen is not None:
+                    await self._listen(Piece(text=text))
             elif objects and self._contract.format == "jsonl":
                 self._given += objects
                 await self._pass_on(objects)
@@ -208,17 +180,15 @@ class CallStream:
 
     def _close(self) -> Outcome:
         began = perf_counter()
-        outcome = self._reader.close(self._answer.finish_reason)
+        outcome = self._reader.close(self.answer.finish_reason)
         self._read_seconds += perf_counter() - began
-        return outcome
+        was_enforced = self.answer.schema_path in ("strict", "native") and not self._step.prefill
+        is_native = was_enforced and outcome.ok and outcome.stage is Stage.DIRECT
+        return replace(outcome, stage=Stage.NATIVE) if is_native else outcome
 
     async def _pass_on(self, objects: list[Any]) -> None:
-        if new := self._new(objects):
-            await self._notify(Piece(objects=tuple(new), grounding=self._contract.grounding(new)))
-
-    async def _notify(self, piece: Piece) -> None:
-        if self._listen is not None:
-            await self._listen(piece)
+        if self._listen is not None and (new := self._collected.new(objects)):
+            await self._listen(Piece(objects=tuple(new), grounding=self._contract.grounding(new)))
 
 
 def _shortened(delta: Delta, characters: int) -> Delta:

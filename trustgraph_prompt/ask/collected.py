@@ -1,16 +1,16 @@
-"""Collects what the calls of a request have brought: objects, rejected objects, text."""
+"""Collects what the calls of a pass bring, objects, rejected objects and text, and merges it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from trustgraph_prompt.ask.repetition import repeats_objects, repeats_text
 from trustgraph_prompt.ask.step import ATTEMPTS, Reply
 from trustgraph_prompt.contract import Grounding
-from trustgraph_prompt.errors import ProviderError
+from trustgraph_prompt.errors import Issue, ProviderError, Reason
 from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Repaired, Stage
@@ -77,16 +77,16 @@ class Collected:
     """
 
     def __init__(self, prompt: PromptDefinition, earlier: Outcome | None = None) -> None:
-        self.prompt = prompt
+        self._prompt = prompt
         self.contract = prompt.contract
         self.calls: list[CallReport] = []
         self.objects: list[Any] = []
-        self.grounding: list[Mapping[str, Grounding | None]] = []  # of each object
+        self._grounding: list[Mapping[str, Grounding | None]] = []  # of each object
         self.rejected: list[Rejected] = []
-        self.repaired: list[Repaired] = []
-        self.retracted: list[Any] = []
-        self.stage: Stage | None = None  # the worst of the calls that brought objects
-        self.dead_end: str | None = None  # why the rest of a truncated answer cannot be had
+        self._repaired: list[Repaired] = []
+        self._retracted: list[Any] = []
+        self._stage: Stage | None = None  # the worst of the calls that brought objects
+        self._dead_end: str | None = None  # why the rest of a truncated answer cannot be had
         self.is_over = False  # whether further calls would be pointless
         self.broken: ProviderError | None = None  # why the last call did not end by itself
         self._last: Reply | None = None
@@ -100,18 +100,13 @@ class Collected:
         self._start = self._seen = 0 if earlier is None else _next_index(earlier)
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no step has brought a reply."""
-        return self._last is None
-
-    @property
     def last(self) -> Reply:
         """The last reply; there must be one."""
         assert self._last is not None
         return self._last
 
     @property
-    def best(self) -> Reply:
+    def _best(self) -> Reply:
         """The reply that the value is taken from: a salvaged one only if none is complete."""
         return self.last if self._salvaged is None or self.last.is_complete else self._salvaged
 
@@ -130,7 +125,7 @@ class Collected:
     @property
     def is_escalated(self) -> bool:
         """Whether the last answer meets the escalation condition of the prompt."""
-        condition, outcome = self.prompt.escalation, self.last.outcome
+        condition, outcome = self._prompt.escalation, self.last.outcome
         is_string = outcome.ok and isinstance(outcome.value, str)
         text = outcome.value if is_string else self.last.text
         return condition is not None and condition.holds(text, cut=self.last.is_truncated)
@@ -153,16 +148,22 @@ class Collected:
 
         Raises its error if it failed for good without an answer, and there was an answer before.
         """
-        if reply.failure is not None and not self.is_empty:
+        if reply.failure is not None and self._last is not None:
             raise reply.failure
         self.broken = reply.broken
         if reply.step.rejected:
             self._replace_rejected(reply)
             return
-        discarded = self._discard_attempt() if reply.step.why in ATTEMPTS else []
+        discarded: list[Rejected] = []
+        if reply.step.why in ATTEMPTS:
+            # they explain the lack of objects if this attempt brings none either
+            discarded, self.rejected = self.rejected, []
+            self._repaired.clear()
+            self._seen = self._start
         self._last = reply
-        if self.contract.format == "json":
-            self._keep_longest_salvaged(reply)
+        if self.contract.format == "json" and reply.outcome.ok and not reply.is_complete:
+            is_longest = self._salvaged is None or len(reply.text) > len(self._salvaged.text)
+            self._salvaged = reply if is_longest else self._salvaged
         is_repetition = reply.is_truncated and self._is_repetition(reply)  # before its objects are known
         if self.contract.format == "jsonl":
             known = self._rejected_before.union(rejected.raw for rejected in self.rejected)
@@ -175,22 +176,96 @@ class Collected:
             self.rejected = self.rejected or ([] if self.objects else discarded)
         self._find_dead_end(reply, is_repetition)
 
+    def outcome(self, end: Issue | None = None, cause: ProviderError | None = None) -> Outcome:
+        """Merge the calls. `end` says what ended the loop early: the budget, or an error (`cause`)."""
+        ends, calls = () if end is None else (end,), tuple(self.calls)
+        is_jsonl = self.contract.format == "jsonl"
+        if self._last is None:
+            reason = end.reason if end else Reason.EMPTY
+            value = self.objects if is_jsonl else None
+            return Outcome(value, reason, self.contract.without_terms, issues=ends, calls=calls, cause=cause)
+        best = self._best.outcome
+        merged: dict[str, Any] = {}
+        if is_jsonl:
+            merged = {
+                "value": self.objects,
+                "stage": best.stage if self._stage is None else self._stage,
+                "rejected": tuple(sorted(self.rejected, key=lambda rejected: rejected.index)),
+                "repaired": tuple(self._repaired),
+                "retracted": tuple(self._retracted),
+                "grounding": None if best.grounding is None else tuple(self._grounding),
+            }
+        # those of a continuation that brought no object do not concern the objects of earlier calls
+        issues = best.issues if best.ok or not self.has_objects else ()
+        if self._dead_end is not None:
+            issues += (Issue(Reason.TRUNCATED, self._dead_end),)
+        reason = self._reason(end if cause else None, cause)
+        return replace(
+            best,
+            reason=reason,
+            issues=issues + ends,
+            truncated=self._is_truncated(),
+            calls=calls,
+            cause=cause or self.last.broken,
+            escalated=self._escalated(reason, end),
+            **merged,
+        )
+
+    def _reason(self, end: Issue | None, cause: ProviderError | None) -> Reason:
+        """The reason of the last answer, even if a later call failed; that of the failure if there is none.
+
+        A transient failure takes precedence over an invalid answer: the same question may be answered later.
+        """
+        best = self._best
+        if self.objects:
+            return Reason.SUCCESS
+        if best.is_refusal:
+            return Reason.REFUSED
+        if best.outcome.ok:
+            return Reason.SUCCESS
+        failure = Reason.PROVIDER_ERROR if end is None else end.reason
+        error = cause or best.broken
+        is_transient = error is not None and error.transient and failure is Reason.PROVIDER_ERROR
+        no_answer = best.broken is not None and not best.outcome.rejected
+        return failure if is_transient or no_answer else best.outcome.reason
+
+    def _escalated(self, reason: Reason, end: Issue | None) -> Literal["condition", "attempts"] | None:
+        """Why the outcome is escalated.
+
+        The reason is "attempts" where a prompt has several, or an escalation condition, and the loop came to
+        its regular end without a usable answer.
+        """
+        if self.is_escalated:
+            return "condition"
+        is_watched = self._prompt.attempts > 1 or self._prompt.escalation is not None
+        in_vain = reason not in (Reason.SUCCESS, Reason.PROVIDER_ERROR) and end is None
+        return "attempts" if is_watched and in_vain else None
+
+    def _is_truncated(self) -> bool | None:
+        """Whether the end is missing; None where neither finish reason nor text tells."""
+        best = self._best
+        if best.is_truncated and not best.is_complete:
+            return True
+        if self.objects and best.outcome.reason is Reason.EXTRACTION_FAILED:
+            return None  # the continuation had no JSON, which may mean that nothing was left
+        return best.outcome.truncated
+
     def _find_dead_end(self, reply: Reply, is_repetition: bool) -> None:
         """Set `dead_end` and `is_over`."""
         self._continuations += reply.step.why == "continue"
         capped = self._continuations >= MOST_CONTINUATIONS
-        self.dead_end = None
+        self._dead_end = None
         if not reply.is_truncated or (self.contract.format == "json" and reply.is_complete):
             self.is_over = reply.is_refusal or reply.exceeds_validation
             return
         if reply.has_failed_for_good and reply.broken is not None:
-            self.dead_end = f"the answer was truncated by {reply.broken.category}: {reply.broken}"
+            self._dead_end = f"the answer was truncated by {reply.broken.category}: {reply.broken}"
         elif is_repetition:
-            self.dead_end = "the answer was truncated, and only repeated itself"
+            self._dead_end = "the answer was truncated, and only repeated itself"
         elif capped:
-            self.dead_end = f"the answer was still truncated after {self._continuations} continuations"
+            self._dead_end = f"the answer was still truncated after {self._continuations} continuations"
         elif (self.objects and not self._fresh) or (reply.step.prefill and not reply.may_continue):
-            self.dead_end = "the answer was truncated, and its continuation brought nothing new"
+            self._dead_end = "the answer was truncated, and its continuation brought nothing new"
         self.is_over = reply.has_failed_for_good or is_repetition or capped or reply.exceeds_validation
 
     def _is_repetition(self, reply: Reply) -> bool:
@@ -204,15 +279,15 @@ class Collected:
         """Add the new objects of a reply and return how many they are."""
         outcome = reply.outcome
         new = self.new(outcome.value)
-        self.repaired += (replace(r, index=r.index + self._seen) for r in outcome.repaired)
-        self.retracted += self.new(outcome.retracted)
+        self._repaired += (replace(r, index=r.index + self._seen) for r in outcome.repaired)
+        self._retracted += self.new(outcome.retracted)
         self.objects += new
         if outcome.grounding is not None:
             by_id = dict(zip(map(id, outcome.value), outcome.grounding, strict=True))
-            self.grounding += (by_id[id(value)] for value in new)
+            self._grounding += (by_id[id(value)] for value in new)
         self._seen += len(outcome.value) + len(outcome.rejected)
         if outcome.ok:
-            self.stage = outcome.stage if self.stage is None else max(self.stage, outcome.stage)
+            self._stage = outcome.stage if self._stage is None else max(self._stage, outcome.stage)
         return len(new)
 
     def _replace_rejected(self, reply: Reply) -> None:
@@ -226,20 +301,8 @@ class Collected:
         self.is_over = stuck or reply.is_loop or reply.has_failed_for_good or reply.is_refusal
         self.rejected = others + remaining  # so that the next attempt begins with the others
 
-    def _keep_longest_salvaged(self, reply: Reply) -> None:
-        longest = -1 if self._salvaged is None else len(self._salvaged.text)
-        if reply.outcome.ok and not reply.is_complete and len(reply.text) > longest:
-            self._salvaged = reply
-
     def _known(self) -> set[bytes]:
         """The keys of all objects so far, computed when needed: most answers come in one call."""
         self._keys.update(map(self._key, self.objects[self._keyed :]))
         self._keyed = len(self.objects)
         return self._keys
-
-    def _discard_attempt(self) -> list[Rejected]:
-        """Return its rejected objects, which explain the lack of objects if the next attempt brings none."""
-        rejected, self.rejected = self.rejected, []
-        self.repaired.clear()
-        self._seen = self._start
-        return rejected

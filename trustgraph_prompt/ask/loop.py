@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 from trustgraph_prompt.ask.budget_meter import BudgetMeter, BudgetSpent
@@ -12,10 +13,9 @@ from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.caching import cached
 from trustgraph_prompt.ask.call_stream import CallStream, Listen, Piece
 from trustgraph_prompt.ask.collected import Collected
-from trustgraph_prompt.ask.grounding import judging_by_terms
-from trustgraph_prompt.ask.merge_calls import merge_calls
+from trustgraph_prompt.ask.echoes import judging_by_terms
 from trustgraph_prompt.ask.messages import Feedback, next_pass
-from trustgraph_prompt.ask.next_step import Plan
+from trustgraph_prompt.ask.next_step import NextSteps
 from trustgraph_prompt.ask.passes import add_pass, may_have_more
 from trustgraph_prompt.ask.step import Reply, Step, first_step
 from trustgraph_prompt.compute_thread import beside
@@ -67,13 +67,23 @@ async def ask(
     prompt = judging_by_terms(prompt, question)
     meter = BudgetMeter(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
-    plan = partial(Plan, prompt, provider, attempts, feedback)
-    calls = _Calls(prompt, provider, meter, retry, listen, sleep, budget.characters, request)
-    converse = partial(_ask_passes, prompt, question, plan, calls)
+    asking = _Asking(
+        prompt,
+        question,
+        provider,
+        meter,
+        attempts,
+        budget.characters,
+        listen,
+        retry,
+        sleep,
+        feedback,
+        request,
+    )
     if cache is None or prompt.cache is None:
-        return await converse()
+        return await asking.outcome()
     return await cached(
-        converse,
+        asking.outcome,
         prompt,
         question,
         provider.identity,
@@ -84,136 +94,116 @@ async def ask(
     )
 
 
-async def _ask_passes(
-    prompt: PromptDefinition, question: Question, plan: Callable[[Step], Plan], calls: _Calls
-) -> Outcome:
-    """Ask the question, and then for what is still missing, until a pass brings nothing new or fails."""
-    outcome = last = await _converse(plan(first_step(prompt, question)), calls)
-    for _ in range(1, prompt.passes):
-        if not may_have_more(last):
-            break
-        calls.collected = Collected(prompt, outcome)
-        step = Step("pass", next_pass(question, outcome.value), prompt.config)
-        last = await _converse(plan(step), calls)
-        outcome = add_pass(outcome, last)
-    return outcome
+@dataclass(eq=False, slots=True)
+class _Asking:
+    """One question while it is asked; its parts read from top to bottom: passes, steps, retries, one call.
 
+    `attempts` and `characters` are those of prompt and budget together; `calls` is how many were made.
+    """
 
-async def _converse(plan: Plan, calls: _Calls) -> Outcome:
-    """Make one step after the other, for as long as the plan has a next one and the budget allows it."""
-    collected, end, cause = calls.collected, None, None
-    try:
-        step: Step | None = plan.first()
-        while step is not None:
-            reply = await calls.make(step)
-            next_step = partial(_next_step, plan, collected, reply)
-            step = await beside(next_step, steps(len(reply.text), collected.contract))
-    except BudgetSpent as spent:
-        end = Issue(Reason.BUDGET_SPENT, str(spent))
-    except ProviderError as error:
-        end, cause = calls.end_by(error), without_frames(error)
-    outcome = merge_calls(collected, end, cause)
-    await calls.pass_on_value(outcome)
-    return outcome
+    prompt: PromptDefinition
+    question: Question
+    provider: Provider
+    meter: BudgetMeter
+    attempts: int
+    characters: int | None
+    listen: Listen | None
+    retry: RetryPolicy
+    sleep: Sleep
+    feedback: Feedback | None
+    request: str
+    calls: int = 0
 
+    async def outcome(self) -> Outcome:
+        """Ask the question, and then for what is still missing, until a pass brings nothing new or fails."""
+        outcome = last = await self._pass(first_step(self.prompt, self.question))
+        for _ in range(1, self.prompt.passes):
+            if not may_have_more(last):
+                break
+            step = Step("pass", next_pass(self.question, outcome.value), self.prompt.config)
+            last = await self._pass(step, outcome)
+            outcome = add_pass(outcome, last)
+        return outcome
 
-def _next_step(plan: Plan, collected: Collected, reply: Reply) -> Step | None:
-    """Add a reply and return the next step."""
-    collected.add(reply)
-    return plan.next(collected)
+    async def _pass(self, first: Step, earlier: Outcome | None = None) -> Outcome:
+        """Make the first call, then continue a truncated answer and ask again about what was rejected.
 
+        Ends when nothing more helps, or the budget allows no other call.
+        """
+        collected = Collected(self.prompt, earlier)
+        plan = NextSteps(self.prompt, self.provider, first, self.attempts, self.feedback)
+        end, cause = None, None
+        step: Step | None = first
+        try:
+            if self.attempts < 1:
+                raise BudgetSpent("the budget allows no attempts")
+            while step is not None:
+                reply = await self._reply(step, collected)
+                next_step = partial(plan.after, reply, collected)
+                step = await beside(next_step, steps(len(reply.text), collected.contract))
+        except BudgetSpent as spent:
+            end = Issue(Reason.BUDGET_SPENT, str(spent))
+        except ProviderError as error:
+            end, cause = self._end_by(error), without_frames(error)
+        outcome = collected.outcome(end, cause)
+        if self.listen is not None and outcome.ok and outcome.contract.format == "json":
+            # text and objects were passed on as they came
+            await self.listen(Piece(objects=(outcome.value,), grounding=outcome.grounding))
+        return outcome
 
-class _Calls:
-    """Makes the calls of one question, within its budget, and collects what they bring."""
-
-    def __init__(
-        self,
-        prompt: PromptDefinition,
-        provider: Provider,
-        meter: BudgetMeter,
-        retry: RetryPolicy,
-        listen: Listen | None,
-        sleep: Sleep,
-        characters: int | None,
-        request: str,
-    ) -> None:
-        self.collected = Collected(prompt)  # of the current pass
-        self._made = 0
-        self._prompt = prompt
-        self._provider = provider
-        self._meter = meter
-        self._retry = retry
-        self._listen = listen
-        self._sleep = sleep
-        self._characters = characters
-        self._request = request
-
-    async def make(self, step: Step) -> Reply:
+    async def _reply(self, step: Step, collected: Collected) -> Reply:
         """Make a step and return the reply; retried after transient errors, unless some text had arrived.
 
-        Raises the `ProviderError` of the last attempt, or of the step before if the wait after it would be
-        too long, and `BudgetSpent` if the budget does not allow a call.
+        Backs off if the call before broke off. Raises the `ProviderError` of the last attempt, or of the call
+        before if the wait after it would be too long, and `BudgetSpent` if the budget does not allow a call.
         """
-        await self._recover()
+        if (broken := collected.broken) is not None:
+            left = self.meter.seconds_left()
+            seconds = max(broken.retry_after or 0.0, self.retry.backoff(0))
+            if seconds >= (LONGEST_WAIT if left is None else min(left, LONGEST_WAIT)):
+                raise broken
+            await self.sleep(seconds)
         reasons = iter((step.why,))
 
         async def attempt() -> Reply:
-            return await self._call(next(reasons, "transient"), step)
+            return await self._call(next(reasons, "transient"), step, collected)
 
-        return await self._retry.run(attempt, sleep=self._sleep, seconds_left=self._meter.seconds_left)
+        return await self.retry.run(attempt, sleep=self.sleep, seconds_left=self.meter.seconds_left)
 
-    async def _recover(self) -> None:
-        """Back off if the last call broke off. Raises its error where the wait would be too long."""
-        broken, left = self.collected.broken, self._meter.seconds_left()
-        if broken is None:
-            return
-        seconds = max(broken.retry_after or 0.0, self._retry.backoff(0))
-        if seconds >= (LONGEST_WAIT if left is None else min(left, LONGEST_WAIT)):
-            raise broken
-        await self._sleep(seconds)
-
-    def end_by(self, error: ProviderError) -> Issue:
-        """The issue of an error that ended the loop: what of the budget is used up, if anything."""
-        if spent := self._meter.spent():
-            return Issue(Reason.BUDGET_SPENT, spent)
-        if isinstance(error, ProviderAway):
-            return Issue(Reason.PROVIDER_ERROR, str(error))  # which names the category of the cause
-        return Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}")
-
-    async def pass_on_value(self, outcome: Outcome) -> None:
-        """Pass the value of a json answer to the listener, which received everything else as it came."""
-        if self._listen is not None and outcome.ok and outcome.contract.format == "json":
-            await self._listen(Piece(objects=(outcome.value,), grounding=outcome.grounding))
-
-    async def _call(self, why: str, step: Step) -> Reply:
-        allowed, wanted = self._meter.answer_tokens(step.messages), step.config.answer_limit
+    async def _call(self, why: str, step: Step, collected: Collected) -> Reply:
+        allowed, wanted = self.meter.answer_tokens(step.messages), step.config.answer_limit
         if allowed is not None and allowed <= step.more_than:
             found = f"the budget leaves {allowed} tokens for an answer"
             raise BudgetSpent(f"{found}, which was truncated at {step.more_than}")
-        number = self._made + 1
-        call = step.call(self._prompt, why, number=number, answer_tokens=allowed, request=self._request)
-        stream = CallStream(
-            step,
-            self._prompt.contract,
-            self.collected.new,
-            self._listen,
-            self._characters,
-            getattr(self._provider, "thinking", None),  # not every provider is a `Completer`
-        )
-        broken: ProviderError | None = None
+        call = step.call(self.prompt, why, number=self.calls + 1, answer_tokens=allowed, request=self.request)
+        # not every provider is a `Completer`, which has `thinking`
+        thinking = getattr(self.provider, "thinking", None)
+        stream = CallStream(step, collected, self.listen, self.characters, thinking)
+        answer, broken = stream.answer, None
         try:
-            await stream.receive(self._provider.stream(call), self._meter.seconds_left())
+            await stream.receive(self.provider.stream(call), self.meter.seconds_left())
         except (ProviderPaused, ProviderAway):
             raise  # no call was made, or none that counts, so none is reported
         except ProviderError as error:
             broken = without_frames(error)
-        cost = self._meter.pay(call, stream.usage, stream.written, failed=broken is not None)
-        report = stream.report(call, why, broken, cost)
-        self.collected.calls.append(report)
-        self._made += 1
-        if broken and not stream.text:
+        text = answer.text
+        cost = self.meter.pay(call, answer.usage, answer.thinking + text, failed=broken is not None)
+        report = answer.report(why, f"{broken.category}: {broken}" if broken else None, cost)
+        if broken or stream.is_loop:
+            report = replace(report, usage=answer.usage_of(call))
+        collected.calls.append(report)
+        self.calls += 1
+        if broken and not text:
             raise broken
         is_the_prompts = wanted is not None and (allowed is None or wanted <= allowed)
         reply = await stream.reply(report, broken, room=wanted if is_the_prompts else None)
-        self.collected.calls[-1] = reply.report
+        collected.calls[-1] = reply.report
         return reply
+
+    def _end_by(self, error: ProviderError) -> Issue:
+        """The issue of an error that ended the loop: what of the budget is used up, if anything."""
+        if spent := self.meter.spent():
+            return Issue(Reason.BUDGET_SPENT, spent)
+        if isinstance(error, ProviderAway):
+            return Issue(Reason.PROVIDER_ERROR, str(error))  # which names the category of the cause
+        return Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trustgraph_prompt.ask import messages
-from trustgraph_prompt.ask.budget_meter import BudgetSpent
 from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.step import Reply, Step, is_about_form
 from trustgraph_prompt.llm import Provider
@@ -16,8 +15,8 @@ from trustgraph_prompt.reader import Rejected
 MOST_DOUBLINGS = 2
 
 
-class Plan:
-    """Decides on the steps of one pass, which begins with `first`, with up to `attempts` of the answer.
+class NextSteps:
+    """Decides on the steps of one pass after its `first`, with up to `attempts` of the answer in all.
 
     With `feedback`, the question describes the schema to the model; otherwise the provider may do it.
     """
@@ -26,13 +25,12 @@ class Plan:
         self,
         prompt: PromptDefinition,
         provider: Provider,
+        first: Step,
         attempts: int,
         feedback: messages.Feedback | None,
-        first: Step,
     ) -> None:
         self._feedback = feedback
         self._prompt = prompt
-        self._first = first
         self._opening = first.conversation
         self._provider = provider
         self._attempts_left = attempts - 1
@@ -40,14 +38,13 @@ class Plan:
         self._config = first.config
         self._has_just_repaired = False
 
-    def first(self) -> Step:
-        """The first step. Raises `BudgetSpent` if no attempt is allowed."""
-        if self._attempts_left < 0:
-            raise BudgetSpent("the budget allows no attempts")
-        return self._first
+    def after(self, reply: Reply, collected: Collected) -> Step | None:
+        """Add the reply to what was collected, and return the next step.
 
-    def next(self, collected: Collected) -> Step | None:
-        """The next step; None if the answer is complete, or another call would not help."""
+        None if the answer is complete, or another call would not help. Raises the error of a reply that
+        failed for good, as `Collected.add` does.
+        """
+        collected.add(reply)
         if collected.is_over or collected.is_escalated:
             return None
         return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from trustgraph_prompt.errors import PromptError, Reason, RenderError, excerpt, raise_first
 from trustgraph_prompt.json_text.pointer import pointer
@@ -15,17 +15,8 @@ from trustgraph_prompt.reader import Outcome, read
 _MAX_SHOWN = 120  # characters of a value in a message
 
 
-class _Difference(NamedTuple):
-    """A difference from what an example says, and the path of the clause that says it."""
-
-    path: str
-    message: str
-    found: Any
-    expected: str
-
-    @property
-    def clause(self) -> str:
-        return "/".join(self.path.split("/")[:2])
+_Difference = tuple[str, str, Any, str]
+"""The path in an example that says otherwise, its first part being the clause; message, found, expected."""
 
 
 def try_example(prompt: PromptDefinition, example: Example) -> None:
@@ -36,13 +27,13 @@ def try_example(prompt: PromptDefinition, example: Example) -> None:
     """
     raise_first(
         PromptError(
-            f"{example}: {difference.message}",
-            where=example.places.of(difference.path),
-            path=difference.path if difference.clause in example.places.parts else "",
-            found=difference.found,
-            expected=difference.expected,
+            f"{example}: {message}",
+            where=example.places.of(path),
+            path=path if "/".join(path.split("/")[:2]) in example.places.parts else "",
+            found=found,
+            expected=expected,
         )
-        for difference in (*_of_question(prompt, example), *_of_answer(prompt, example))
+        for path, message, found, expected in (*_of_question(prompt, example), *_of_answer(prompt, example))
     )
 
 
@@ -62,14 +53,12 @@ def _of_question(prompt: PromptDefinition, example: Example) -> Iterator[_Differ
     if example.terms is None:
         return
     if missing := prompt.missing(example.terms):
-        yield _Difference("/terms", "terms are missing", sorted(example.terms), ", ".join(missing))
+        yield "/terms", "terms are missing", sorted(example.terms), ", ".join(missing)
         return
     try:
         prompt.question(example.terms)
     except RenderError as error:
-        yield _Difference(
-            "/terms", "the question cannot be rendered", str(error), "terms that can be rendered"
-        )
+        yield "/terms", "the question cannot be rendered", str(error), "terms that can be rendered"
 
 
 def _of_answer(prompt: PromptDefinition, example: Example) -> Iterator[_Difference]:
@@ -82,21 +71,21 @@ def _of_answer(prompt: PromptDefinition, example: Example) -> Iterator[_Differen
     refused = len(outcome.rejected)
     if example.refuses not in (None, refused):
         found = f"{refused}: {outcome.explain(1)}" if refused else 0
-        yield _Difference("/refuses", "the number of rejected objects differs", found, str(example.refuses))
+        yield "/refuses", "the number of rejected objects differs", found, str(example.refuses)
     if example.truncated not in (None, bool(outcome.truncated)):
         expected = str(example.truncated).lower()
-        yield _Difference("/truncated", "whether the answer is truncated", bool(outcome.truncated), expected)
+        yield "/truncated", "whether the answer is truncated", bool(outcome.truncated), expected
     if example.stage not in (None, stage := outcome.stage.name.lower()):
-        yield _Difference("/stage", "the reading stage differs", stage, str(example.stage))
+        yield "/stage", "the reading stage differs", stage, str(example.stage)
 
 
 def _of_reason(outcome: Outcome, example: Example) -> _Difference:
     found = outcome.reason.value if outcome.ok else f"{outcome.reason.value}: {outcome.explain(1)}"
     if example.reason is Reason.SUCCESS:
         expected = f"a valid answer, or `reason: {outcome.reason.value}`"
-        return _Difference("/reads", "the answer is rejected", found, expected)
+        return "/reads", "the answer is rejected", found, expected
     message = "the answer is accepted" if outcome.ok else "the answer is rejected for another reason"
-    return _Difference("/reason", message, found, example.reason.value)
+    return "/reason", message, found, example.reason.value
 
 
 def _differences(read: Any, expected: Any, path: tuple[str | int, ...]) -> Iterator[_Difference]:
@@ -106,10 +95,10 @@ def _differences(read: Any, expected: Any, path: tuple[str | int, ...]) -> Itera
             if key in read:
                 yield from _differences(read[key], expected[key], (*path, key))
             else:
-                yield _Difference(pointer((*path, key)), "this is missing", list(read), _shown(expected[key]))
+                yield pointer((*path, key)), "this is missing", list(read), _shown(expected[key])
         for key in read:
             if key not in expected:
-                yield _Difference(pointer((*path, key)), "this was not expected", read[key], "no such key")
+                yield pointer((*path, key)), "this was not expected", read[key], "no such key"
     elif isinstance(read, list) and isinstance(expected, list):
         for index, (item, expected_item) in enumerate(zip(read, expected, strict=False)):
             yield from _differences(item, expected_item, (*path, index))
@@ -119,9 +108,9 @@ def _differences(read: Any, expected: Any, path: tuple[str | int, ...]) -> Itera
             message = "this was not expected" if more else "this is missing"
             ended = f"{len(expected)} in all" if more else _shown(expected[at])
             found = read[at] if more else f"{len(read)} in all"
-            yield _Difference(pointer((*path, at)), message, found, ended)
+            yield pointer((*path, at)), message, found, ended
     elif isinstance(read, bool) is not isinstance(expected, bool) or read != expected:
-        yield _Difference(pointer(path), "the value differs", read, _shown(expected))
+        yield pointer(path), "the value differs", read, _shown(expected)
 
 
 def _shown(value: Any) -> str:

@@ -163,7 +163,7 @@ def _check_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> 
 
 
 def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
-    from trustgraph_prompt.ask.grounding import examples_like_answers
+    from trustgraph_prompt.ask.echoes import examples_like_answers
     from trustgraph_prompt.contract.object_keys import not_looked_up
 
     if keys := prompt.unnamed_keys:

@@ -24,7 +24,7 @@ def prompts_of(schema: str, question: str) -> PromptSet:
 
     The module is imported, from the current folder first. Raises `ConfigError`, `ContractError`.
     """
-    from trustgraph_prompt.ask.extraction import extraction_prompt
+    from trustgraph_prompt.ask.typed_extraction import extraction_prompt
     from trustgraph_prompt.prompts import PromptSet
 
     if not question.strip() or question.startswith("-") or os.path.exists(question):

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Generic, TypeVar, overload
 
-from trustgraph_prompt.ask.extraction import check_arguments, extraction_prompt, run_and_close
+from trustgraph_prompt.ask.typed_extraction import check_arguments, extraction_prompt, run_and_close
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.documents import listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size

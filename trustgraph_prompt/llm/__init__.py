@@ -10,6 +10,7 @@ from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.lost_messages import LostMessages
 from trustgraph_prompt.llm.provider import Provider
 from trustgraph_prompt.llm.rate_limits import Limits
+from trustgraph_prompt.llm.recordings import ScriptedAnswer
 from trustgraph_prompt.llm.records import (
     Call,
     Delta,
@@ -23,7 +24,7 @@ from trustgraph_prompt.llm.records import (
     ToolCall,
 )
 from trustgraph_prompt.llm.retry import RetryPolicy
-from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm.scripted import ScriptedProvider
 from trustgraph_prompt.llm.timeout import Timeout
 from trustgraph_prompt.llm.topic_provider import TopicProvider
 

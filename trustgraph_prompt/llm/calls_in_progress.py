@@ -11,7 +11,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from trustgraph_prompt.errors import ProviderError, ProviderUnavailable
-from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta
 from trustgraph_prompt.llm.token_estimates import BYTES_PER_TOKEN
 
@@ -58,6 +58,7 @@ class _InProgress:
     characters: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class CallsInProgress(ProviderWrapper):
     """Limits the time of calls to one server, and how many it gets at a time if it has one slot only.
 
@@ -67,20 +68,13 @@ class CallsInProgress(ProviderWrapper):
     `clock` is in seconds.
     """
 
-    def __init__(
-        self,
-        provider: Provider,
-        *,
-        begin_seconds: float = inf,
-        answer_seconds: float = inf,
-        on_one_slot: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(provider)
-        self._begin_seconds = begin_seconds
-        self._answer_seconds = answer_seconds
-        self._on_one_slot = on_one_slot
-        self._clock = clock
+    begin_seconds: float = inf
+    answer_seconds: float = inf
+    on_one_slot: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._calls: list[_InProgress] = []
         self._most = inf
         self._ended = asyncio.Event()
@@ -91,7 +85,7 @@ class CallsInProgress(ProviderWrapper):
     @property
     def seconds(self) -> list[float]:
         """How long each call has been in progress, the longest first."""
-        now = self._clock()
+        now = self.clock()
         return sorted((now - call.began for call in list(self._calls)), reverse=True)
 
     @property
@@ -123,7 +117,7 @@ class CallsInProgress(ProviderWrapper):
             await self._ended.wait()
         if self._ending.is_set() and is_first(call):
             raise RunIsEnding("the question was not asked")
-        self._calls.append(current := _InProgress(self._clock()))
+        self._calls.append(current := _InProgress(self.clock()))
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
                 first = await self._first(deltas, current)
@@ -141,36 +135,36 @@ class CallsInProgress(ProviderWrapper):
 
     async def _first(self, deltas: AsyncGenerator[Delta, None], call: _InProgress) -> Delta | None:
         try:
-            async with asyncio.timeout(self._begin_seconds) as call.limit:
+            async with asyncio.timeout(self.begin_seconds) as call.limit:
                 return await anext(deltas, None)
         except TimeoutError:
             if call.limit is None or not call.limit.expired():
                 raise
         finally:
             call.limit = None
-        message = f"the server sent nothing for {self._begin_seconds:g} seconds (--begin-seconds)"
+        message = f"the server sent nothing for {self.begin_seconds:g} seconds (--begin-seconds)"
         raise ProviderUnavailable(message, loggable=message)
 
     def _came(self, delta: Delta, call: _InProgress) -> None:
         """Note a piece of an answer, after which calls that wait for theirs may wait longer."""
-        now = self._clock()
+        now = self.clock()
         call.characters += len(delta.text) + len(delta.thinking)
         call.answered = min(call.answered, now)
         if now - self._last_piece >= _LOOK:
             self._last_piece = now
-            ends = asyncio.get_running_loop().time() + self._begin_seconds
+            ends = asyncio.get_running_loop().time() + self.begin_seconds
             for each in self._calls:
                 if each.limit is not None and not each.limit.expired():
                     each.limit.reschedule(ends)
-        if now - call.answered > self._answer_seconds and not delta.finish_reason:
-            limit = f"{self._answer_seconds:g} seconds (--answer-seconds)"
+        if now - call.answered > self.answer_seconds and not delta.finish_reason:
+            limit = f"{self.answer_seconds:g} seconds (--answer-seconds)"
             raise AnswerTookTooLong(f"the answer took more than {limit}; the next run asks again")
 
     def _count_slots(self, ended: _InProgress) -> None:
         others = [call.answered for call in self._calls]
-        if self._most == inf and self._slots.is_one_after(ended.answered, self._clock(), others):
+        if self._most == inf and self._slots.is_one_after(ended.answered, self.clock(), others):
             self._most = _CALLS_FOR_ONE_SLOT
-            self._on_one_slot()
+            self.on_one_slot()
 
 
 @dataclass(slots=True)

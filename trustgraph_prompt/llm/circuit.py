@@ -83,8 +83,9 @@ class Circuit:
         self.room = asyncio.Event()
         self.room.set()
         self.confirming = asyncio.Lock()
+        #: Seconds since the epoch.
+        self.now = clock
         self._changed = changed
-        self._clock = clock
         self._sleep = sleep
         self._uniform = uniform
         self._failures = 0
@@ -103,10 +104,6 @@ class Circuit:
     def is_open(self) -> bool:
         """Whether the model is unavailable."""
         return self._probing is not None
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        return self._clock()
 
     def admits(self, request: str) -> bool:
         """Whether a call for the request may be made now."""
@@ -160,7 +157,7 @@ class Circuit:
         self._is_well = is_well
         self.why = f"{error.category}: {error.loggable}" if error.loggable else error.category
         if not self.is_open:
-            self.since = self._clock()
+            self.since = self.now()
             self.openings += 1
             self._is_certain = is_certain
             for request in self._failed:  # one of them may have crashed the server
@@ -187,7 +184,7 @@ class Circuit:
         opened, unless the call began before the last answer: the server may have been well then.
         """
         shows_well = probe or not (self._is_certain or began < self._last_answer)
-        self._last_answer = self._clock()
+        self._last_answer = self.now()
         self._well_at = max(self._well_at, self._last_answer if shows_well else began)
         self._failures = 0
         self._failed.clear()
@@ -216,7 +213,7 @@ class Circuit:
     def _suspect(self, request: str) -> _Suspect:
         if len(self._suspects) > MOST_SUSPECTS:
             self._suspects.clear()
-        return self._suspects.setdefault(request, _Suspect(self._clock()))
+        return self._suspects.setdefault(request, _Suspect(self.now()))
 
     def _suspicions(self, request: str) -> int:
         return self._suspects[request].times if request in self._suspects else 0
@@ -229,7 +226,7 @@ class Circuit:
     def _blames(self, request: str) -> bool:
         """Whether the request has been failing for long, and the server was well since its first failure."""
         since = self._suspects[request].since if request in self._suspects else math.inf
-        return since < min(self._well_at, self._clock() - SUSPECT_SECONDS)
+        return since < min(self._well_at, self.now() - SUSPECT_SECONDS)
 
     async def _probe(self) -> None:
         for n in count():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 
 from trustgraph_prompt.errors import (
@@ -22,16 +23,14 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.file_descriptors import out_of_descriptors
 from trustgraph_prompt.llm.circuit import LONGEST_PAUSE, Circuit, ProviderAway
-from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta
 
 #: The part of a request's seconds after which a silent server counts as failed; the rest is for reporting it.
 SILENT_PART = 0.95
 
 
-Ready = Callable[[str | None], Awaitable[None]]
-
-
+@dataclass(eq=False, repr=False)
 class CircuitBreaker(ProviderWrapper):
     """Reports successes and failures of calls to the circuit of their model, and obeys it.
 
@@ -42,30 +41,18 @@ class CircuitBreaker(ProviderWrapper):
     a request may be worked on: a server that is silent for nearly as long has failed.
     """
 
-    def __init__(
-        self,
-        provider: Provider,
-        circuit_of: Callable[[str | None], Circuit | None],
-        *,
-        ready: Ready | None = None,
-        holds: Callable[[str | None], bool] = lambda model: True,
-        seconds: float | None = None,
-    ) -> None:
-        super().__init__(provider)
-        self._circuit_of = circuit_of
-        self._ready = ready
-        self._holds = holds
-        self._silence_limit = None if seconds is None else seconds * SILENT_PART
+    circuit_of: Callable[[str | None], Circuit | None]
+    ready: Callable[[str | None], Awaitable[None]] | None = None
+    holds: Callable[[str | None], bool] = lambda model: True
+    seconds: float | None = None
 
-    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer. Raises `ProviderAway` for an outage, else the errors of the wrapped provider."""
+        circuit = self.circuit_of(call.config.model)
+        return self.provider.stream(call) if circuit is None else self._watched(call, circuit)
+
+    async def _watched(self, call: Call, circuit: Circuit) -> AsyncGenerator[Delta, None]:
         model, request = call.config.model, call.request
-        circuit = self._circuit_of(model)
-        if circuit is None:
-            async with aclosing(self.provider.stream(call)) as deltas:
-                async for delta in deltas:
-                    yield delta
-            return
         if not circuit.admits(request):
             raise self._provider_away(circuit, model)
         is_probe, openings, has_begun = circuit.is_open, circuit.openings, False
@@ -102,26 +89,27 @@ class CircuitBreaker(ProviderWrapper):
 
     async def _first_delta(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
         """The first delta, None for an empty answer. Raises `ProviderUnavailable` on timeout."""
+        most = None if self.seconds is None else self.seconds * SILENT_PART
         try:
-            async with asyncio.timeout(self._silence_limit) as limit:
+            async with asyncio.timeout(most) as limit:
                 return await anext(deltas, None)
         except TimeoutError:
             if not limit.expired():
                 raise
-            message = f"no answer began within {self._silence_limit:.0f} seconds"
+            message = f"no answer began within {most:.0f} seconds"
         raise ProviderUnavailable(message, loggable=message) from CallTimeout(message)
 
     async def _count_failure(
         self, circuit: Circuit, model: str | None, request: str, error: ProviderError, openings: int
     ) -> None:
-        is_well = None if self._ready is None else partial(self._is_well, model)
+        is_well = None if self.ready is None else partial(self._is_well, model)
         if circuit.is_open:
             circuit.open(error, is_well)
         elif openings == circuit.openings:
             is_certain = isinstance(error, ProviderAuthentication | ProviderInvalidModel) or _cannot_connect(
                 error
             )
-            if not is_certain or (self._ready is None and error.transient):
+            if not is_certain or (self.ready is None and error.transient):
                 circuit.failed(request, error, is_well)
             else:
                 async with circuit.confirming:
@@ -133,7 +121,7 @@ class CircuitBreaker(ProviderWrapper):
 
         False for a server that cannot be asked whether it is well.
         """
-        if self._ready is None:
+        if self.ready is None:
             return False
         found = await self._readiness_error(model)
         return not _confirms(found, error) or (found is not None and _cannot_connect(found))
@@ -147,14 +135,14 @@ class CircuitBreaker(ProviderWrapper):
     async def _readiness_error(self, model: str | None) -> ProviderError | None:
         """What is wrong with the server or its model, independent of any request."""
         try:
-            if self._ready is not None:
-                await self._ready(model)
+            if self.ready is not None:
+                await self.ready(model)
         except ProviderError as error:
             return error
         return None
 
     def _provider_away(self, circuit: Circuit, model: str | None, *, suspect: bool = False) -> ProviderAway:
-        holds = self._holds(model)
+        holds = self.holds(model)
         retry_after = None if holds else LONGEST_PAUSE
         return ProviderAway(circuit, suspect=suspect or not holds, retry_after=retry_after)
 

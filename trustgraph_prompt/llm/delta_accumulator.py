@@ -109,10 +109,6 @@ class DeltaAccumulator:
         has_begun = written or self.tool_calls or self._finish_reason
         return estimate_usage(call, written, self.tool_calls) if has_begun else Usage()
 
-    def tokens(self, call: Call) -> int:
-        """All tokens of `usage_of`."""
-        return self.usage_of(call).tokens
-
 
 def _tail(pieces: Sequence[str], length: int) -> str:
     start, found = len(pieces), 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trustgraph_prompt.errors import ProviderInvalidRequest
 from trustgraph_prompt.json_text.encoding import canonical
-from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta, Identity, RuntimeConfig
 
 
@@ -23,32 +23,29 @@ def why_refused(config: RuntimeConfig, allowed: Collection[str]) -> str | None:
     )
 
 
+@dataclass(eq=False, repr=False)
 class FlowParameters(ProviderWrapper):
     """A provider wrapper that adds the `extras` of a flow to each call, unless the prompt sets them.
 
     Raises `ProviderInvalidRequest` for extras of a prompt that are not `allowed`; None allows all.
     """
 
-    def __init__(
-        self, provider: Provider, extras: Mapping[str, Any], allowed: Collection[str] | None
-    ) -> None:
-        super().__init__(provider)
-        self._extras = extras
-        self._allowed = allowed
+    extras: Mapping[str, Any]
+    allowed: Collection[str] | None
 
     @property
     def identity(self) -> Identity:
         """That of the server, and the extras: with others it may answer otherwise."""
         identity = self.provider.identity
-        extras = f" {canonical(self._extras).decode()}" if self._extras else ""
+        extras = f" {canonical(self.extras).decode()}" if self.extras else ""
         return replace(identity, place=identity.place + extras)
 
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer of the wrapped provider."""
         config = call.config
-        if self._allowed is not None and (why := why_refused(config, self._allowed)):
+        if self.allowed is not None and (why := why_refused(config, self.allowed)):
             raise ProviderInvalidRequest(why)
-        if not self._extras:
-            return self.provider.stream(call)
-        added = {name: value for name, value in self._extras.items() if getattr(config, name, None) is None}
-        return self.provider.stream(replace(call, config=replace(config, extras={**added, **config.extras})))
+        added = {name: value for name, value in self.extras.items() if getattr(config, name, None) is None}
+        if added:
+            call = replace(call, config=replace(config, extras={**added, **config.extras}))
+        return self.provider.stream(call)

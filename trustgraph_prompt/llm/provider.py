@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Protocol
 
 from trustgraph_prompt.llm.complete import Completer
@@ -24,12 +25,14 @@ class Provider(Completer, Protocol):
         """Whether a last message of the assistant's is continued."""
 
 
+@dataclass(eq=False, repr=False)
 class ProviderWrapper(Completer):
     """Wraps a provider; delegates everything that a subclass does not override."""
 
-    def __init__(self, provider: Provider) -> None:
-        self.provider = provider
-        self.thinking = getattr(provider, "thinking", None)
+    provider: Provider
+
+    def __post_init__(self) -> None:
+        self.thinking = getattr(self.provider, "thinking", None)
 
     @property
     def identity(self) -> Identity:

@@ -61,8 +61,8 @@ class Limits:
             "requests_per_minute": requests_per_minute,
             "tokens_per_minute": tokens_per_minute,
         }
-        #: Called when a pause begins, with the server and the seconds.
-        self.on_pause: Callable[[str, float], None] = lambda server, seconds: None
+        #: Whether tokens are limited.
+        self.counts_tokens = tokens_per_minute is not None
         self._slots = _limit(in_flight)
         self._requests = _Window(_limit(requests_per_minute))
         self._tokens = _Window(_limit(tokens_per_minute))
@@ -73,11 +73,6 @@ class Limits:
         self._waking: set[_Waiter] = set()  # admitted, and not resumed yet
         self._timer: asyncio.Task[None] | None = None
         self._timer_ends = math.inf
-
-    @property
-    def counts_tokens(self) -> bool:
-        """Whether tokens are limited."""
-        return self._tokens.limit < math.inf
 
     @property
     def pauses(self) -> dict[str, float]:
@@ -123,11 +118,14 @@ class Limits:
         if admission.gate.closings:  # it may have opened, or become wider
             self._admit_waiting()
 
-    def refused(self, admission: Admission, retry_after: float | None) -> None:
-        """Note that the server has refused the call for its rate; `retry_after` is in seconds."""
-        if seconds := admission.gate.refused(admission, retry_after, self._clock()):
-            self.on_pause(admission.gate.server, seconds)
+    def refused(self, admission: Admission, retry_after: float | None) -> float | None:
+        """Note that the server has refused the call for its rate; `retry_after` is in seconds.
+
+        Returns the seconds of the pause that begins, if one does.
+        """
+        pause = admission.gate.refused(admission, retry_after, self._clock())
         self._admit_waiting()
+        return pause
 
     def leave(self, admission: Admission, tokens: int = 0) -> None:
         """Note that the call has ended, and how many tokens it took."""
@@ -143,6 +141,8 @@ class Limits:
 
     def _admit_waiting(self) -> None:
         """Admit all calls that may start now, instead of one after the other as each resumes."""
+        if not self._turns and self._timer is None:
+            return
         now = self._clock()
         while (gate := self._next_gate(now)) is not None:
             first = gate.line[0]

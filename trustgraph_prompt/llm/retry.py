@@ -9,11 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
-import tenacity
-
 from trustgraph_prompt.errors import ProviderError, ProviderUnavailable, StructuredOutputInvalid
 from trustgraph_prompt.llm.records import RuntimeConfig
-from trustgraph_prompt.retrying import error_of, retrying
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
@@ -78,37 +75,34 @@ class RetryPolicy:
         Cancellation is never retried.
         """
         ends = None if self.deadline is None else time.monotonic() + self.deadline
-
-        def left() -> float | None:
-            limits = [seconds_left(), None if ends is None else ends - time.monotonic()]
-            return min((limit for limit in limits if limit is not None), default=None)
-
-        def enough(state: tenacity.RetryCallState) -> bool:
-            seconds = left()
-            return (
-                state.attempt_number >= self.max_attempts
-                or _asked_to_wait(state) >= LONGEST_WAIT
-                or (seconds is not None and state.upcoming_sleep >= seconds)
-            )
-
-        async def within_deadline() -> T:
+        n = 0
+        while True:
             try:
-                async with asyncio.timeout(None if ends is None else ends - time.monotonic()) as limit:
-                    return await attempt()
-            except TimeoutError:
-                if not limit.expired():
+                return await (attempt() if ends is None else self._until(ends, attempt))
+            except Exception as error:
+                if not self.classifier(error):
                     raise
-                message = f"no answer within the retry deadline of {self.deadline:g} seconds"
-                raise ProviderUnavailable(message) from None
+                asked = _asked_to_wait(error)
+                is_invalid = isinstance(error, StructuredOutputInvalid) and not transient(error)
+                seconds = 0.0 if is_invalid else max(asked, self.backoff(n))
+                limits = seconds_left(), None if ends is None else ends - time.monotonic()
+                is_too_long = any(limit is not None and seconds >= limit for limit in limits)
+                if n + 1 >= self.max_attempts or asked >= LONGEST_WAIT or is_too_long:
+                    raise
+                if self.on_retry is not None:
+                    await self.on_retry(error, n)
+            await sleep(seconds)  # out here, so that the next error does not refer to this one
+            n += 1
 
-        return await retrying(
-            within_deadline,
-            retry=self._is_worth_another,
-            stop=enough,
-            wait=self._wait,
-            before_sleep=self._notify,
-            sleep=sleep,
-        )
+    async def _until(self, ends: float, attempt: Callable[[], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(ends - time.monotonic()) as limit:
+                return await attempt()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        message = f"no answer within the retry deadline of {self.deadline:g} seconds"
+        raise ProviderUnavailable(message)
 
     def config(self, base: RuntimeConfig, attempt: int) -> RuntimeConfig:
         """The settings of an attempt (from 0)."""
@@ -119,24 +113,8 @@ class RetryPolicy:
         changed = {name: value for name, value in values.items() if value is not None}
         return replace(base, **changed | {"extras": {**base.extras, **override.extras}})
 
-    def _is_worth_another(self, state: tenacity.RetryCallState) -> bool:
-        error = error_of(state)
-        return isinstance(error, Exception) and self.classifier(error)
 
-    def _wait(self, state: tenacity.RetryCallState) -> float:
-        error = error_of(state)
-        if isinstance(error, StructuredOutputInvalid) and not transient(error):
-            return 0.0
-        return max(_asked_to_wait(state), self.backoff(state.attempt_number - 1))
-
-    async def _notify(self, state: tenacity.RetryCallState) -> None:
-        error = error_of(state)
-        if self.on_retry is not None and isinstance(error, Exception):
-            await self.on_retry(error, state.attempt_number - 1)
-
-
-def _asked_to_wait(state: tenacity.RetryCallState) -> float:
+def _asked_to_wait(error: Exception) -> float:
     """The `retry_after`, in seconds, of the error or its direct cause."""
-    error = error_of(state)
-    waits = (getattr(e, "retry_after", None) for e in (error, error and error.__cause__))
+    waits = (getattr(e, "retry_after", None) for e in (error, error.__cause__))
     return max((seconds for seconds in waits if seconds is not None), default=0.0)

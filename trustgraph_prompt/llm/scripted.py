@@ -1,61 +1,17 @@
-"""A provider with prepared answers, for demos and tests.
-
-`recordings.py` reads them from a file; docs/reference/providers.md describes its format.
-"""
+"""A provider with prepared answers (`recordings.py`), for demos and tests."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest, excerpt
+from trustgraph_prompt.errors import ProviderInvalidRequest, excerpt
+from trustgraph_prompt.llm import recordings
 from trustgraph_prompt.llm.complete import Completer
-from trustgraph_prompt.llm.records import Call, Delta, FinishReason, Identity
+from trustgraph_prompt.llm.recordings import ScriptedAnswer
+from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.llm.token_estimates import estimate_usage
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptedAnswer:
-    """One answer, and which questions it is for.
-
-    Which questions: `prompt` is the id of the prompt; `contains` is a text and `match` a regular expression
-    to find in the user's messages. None matches every question.
-
-    How it is sent: `delay` is the seconds before the first piece, `chunk` the characters of a piece. After
-    `cut_after` characters the answer is truncated, with the finish reason "length" unless another is given.
-    `error` is raised after the text, like a broken connection, or at once without a text. `usage` is
-    estimated where it is not given.
-    """
-
-    text: str = ""
-    prompt: str | None = None
-    contains: str | None = None
-    match: str | None = None
-    thinking: str = ""
-    finish_reason: FinishReason | None = "stop"
-    usage: Usage | None = None
-    model: str = "scripted"
-    delay: float = 0.0
-    chunk: int = 64
-    cut_after: int | None = None
-    error: ProviderError | None = None
-
-    @property
-    def question(self) -> tuple[str | None, str | None, str | None]:
-        """The conditions; answers with the same ones are given in turn."""
-        return self.prompt, self.contains, self.match
-
-    def fits(self, prompt: str | None, text: str) -> bool:
-        """Whether the answer is for the question."""
-        return (
-            (self.prompt is None or self.prompt == prompt)
-            and (self.contains is None or self.contains in text)
-            and (self.match is None or re.search(self.match, text) is not None)
-        )
 
 
 class ScriptedProvider(Completer):
@@ -92,8 +48,6 @@ class ScriptedProvider(Completer):
     @classmethod
     def load(cls, path: str | Path) -> ScriptedProvider:
         """Load a recording. Raises `ConfigError` with the line that is wrong."""
-        from trustgraph_prompt.llm import recordings
-
         return cls(recordings.read(Path(path)), name=str(path))
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:

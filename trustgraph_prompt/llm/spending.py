@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from math import inf
 
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
-from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta
 from trustgraph_prompt.llm.token_estimates import estimate, estimate_question
 
@@ -28,6 +29,7 @@ class SpendingLimitReached(ProviderError):
     category = "spending_limit"
 
 
+@dataclass(eq=False, repr=False)
 class SpendingLimit(ProviderWrapper):
     """Counts what calls cost, and makes none that may cost more than is left of `limit`.
 
@@ -39,12 +41,13 @@ class SpendingLimit(ProviderWrapper):
     Tokens that the provider does not report are estimated. A call that fails before anything came is free.
     """
 
-    def __init__(self, provider: Provider, price: Price, limit: float = inf) -> None:
-        super().__init__(provider)
-        self.price = price
-        self.limit = limit
-        self.spent = 0.0
-        self.reached = False
+    price: Price
+    limit: float = inf
+    spent: float = field(default=0.0, init=False)
+    reached: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._reserves: list[float] = []  # of the calls in progress
         self._longest_answer = LONG_ANSWER
         self._ended = asyncio.Event()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class TopicAnswer:
     """Sends a request again if a message seems lost (`broker.protocol.Resending`), and takes the answer.
 
@@ -34,95 +35,69 @@ class TopicAnswer:
     awaited.
     """
 
-    def __init__(
-        self, call: Call, identity: Identity, lost: LostMessages, is_away: Callable[[], bool]
-    ) -> None:
-        self.has_ended = False
-        self.failure: ProviderError | None = None
-        self.error: ProviderError | None = None
-        self._call = call
-        self._identity = identity
-        self._lost = lost
-        self._is_away = is_away
-        self._sendings: dict[str, _Sending] = {}
-        self._leader: _Sending | None = None
+    call: Call
+    identity: Identity
+    lost: LostMessages
+    is_away: Callable[[], bool]
+    has_ended: bool = False
+    failure: ProviderError | None = None
+    error: ProviderError | None = None
+    sendings: dict[str, _Sending] = field(default_factory=dict)
+    leader: _Sending | None = None
 
     def sent(self, id: str) -> None:
-        if self._sendings:
-            log.info("no response, the request is sent again: %s", self._identity.place)
+        if self.sendings:
+            log.info("no response, the request is sent again: %s", self.identity.place)
         else:
-            self._lost.sent()
-        self._sendings[id] = _Sending(self._lost.now(), is_first=not self._sendings)
+            self.lost.sent()
+        self.sendings[id] = _Sending(self.lost.now(), is_first=not self.sendings)
 
     def wait(self, silent: float) -> float | None:
         if self.failure is not None:
-            left = self._lost.patience - silent
+            left = self.lost.patience - silent
             return left if left > 0 else None
-        if self._leader is None and len(self._sendings) > 1:
+        if self.leader is None and len(self.sendings) > 1:
             return inf
-        wait = self._lost.wait(silent, self._is_away)
-        if self._leader is None or wait > 0:
+        wait = self.lost.wait(silent, self.is_away)
+        if self.leader is None or wait > 0:
             return wait
         self.failure = ProviderUnavailable(f"the end of the answer was lost: nothing came for {silent:.0f} s")
         return None
 
     def take(self, message: Message) -> Delta:
         """Take a response; returns what is new of the answer."""
-        sending = self._sendings[message.properties["id"]]
+        sending = self.sendings[message.properties["id"]]
         delta = self._read(sending, message)
-        if self._leader not in (None, sending):
+        if self.leader not in (None, sending):
             self._discard(delta)
             return Delta()
         if sending.error is None:
-            self._leader, self.has_ended = sending, sending.has_ended
+            self.leader, self.has_ended = sending, sending.has_ended
             return delta
         self.failure = sending.error
-        if self._leader is None and any(each.error is None for each in self._sendings.values()):
+        if self.leader is None and any(each.error is None for each in self.sendings.values()):
             self._discard(delta)
             return Delta()
         self.error = sending.error
         return delta
 
     def late(self, response: Message) -> None:
-        sending = self._sendings[response.properties["id"]]
+        sending = self.sendings[response.properties["id"]]
         if not sending.has_ended:
             self._discard(self._read(sending, response))
 
     def _read(self, sending: _Sending, message: Message) -> Delta:
-        model = None if sending.is_named else self._identity.model or None
-        delta = sending.read(message.data, model, is_streamed=self._call.stream)
+        model = None if sending.is_named else self.identity.model or None
+        delta = sending.read(message.data, model, is_streamed=self.call.stream)
         if isinstance(sending.error, ProviderRateLimit):
-            self._lost.rate_limited()
+            self.lost.rate_limited()
         elif sending.error is None and sending.has_ended and sending.is_first:
-            self._lost.answered(sending.since)
+            self.lost.answered(sending.since)
         return delta
 
     def _discard(self, delta: Delta) -> None:
-        if delta.usage is not None and self._call.discarded is not None:
-            self._call.discarded(delta.usage, delta.model or self._identity.model)
-
-
-class _ResponseText:
-    """Joins the text of responses, of which a topic may lose or repeat some."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self.length = 0
-
-    def take(self, response: TextCompletionResponse) -> str:
-        """Return the new text of a response. Raises `ProviderUnavailable` if text before it is missing."""
-        piece, at = response.response or "", response.at
-        if at is not None and at != self.length:
-            repeated = "".join(self._pieces)[at : at + len(piece)]
-            if at > self.length or not piece.startswith(repeated):
-                raise ProviderUnavailable(
-                    "a part of the answer was lost, or the worker began another: "
-                    f"received {self.length} characters, the next response starts at {at}"
-                )
-            piece = piece[len(repeated) :]
-        self._pieces.append(piece)
-        self.length += len(piece)
-        return piece
+        if delta.usage is not None and self.call.discarded is not None:
+            self.call.discarded(delta.usage, delta.model or self.identity.model)
 
 
 @dataclass(eq=False, slots=True)
@@ -131,7 +106,8 @@ class _Sending:
 
     since: float
     is_first: bool
-    text: _ResponseText = field(default_factory=_ResponseText)
+    pieces: list[str] = field(default_factory=list)
+    length: int = 0
     is_named: bool = False
     has_ended: bool = False
     error: ProviderError | None = None
@@ -140,19 +116,33 @@ class _Sending:
         """Read a response; what is wrong with it, and the error that it reports, is `error`."""
         try:
             response = TextCompletionResponse.decode(data)
-            delta = topic_messages.delta(response, self.text.take(response), model)
-        except RequestError as error:
-            return self._fail(ProviderInvalidResponse(str(error)))
-        except ProviderUnavailable as error:
-            return self._fail(error)
+            delta = topic_messages.delta(response, self._new_text(response), model)
+        except (RequestError, ProviderUnavailable) as error:
+            self.has_ended = True
+            self.error = ProviderInvalidResponse(str(error)) if isinstance(error, RequestError) else error
+            return Delta()
         self.is_named = True
         self.has_ended = response.error is not None or response.end_of_stream or not is_streamed
         if response.error is not None:
             self.error = topic_messages.cause(response.error, response.retry_after)
-        elif self.has_ended and response.response is None and not self.text.length:
+        elif self.has_ended and response.response is None and not self.length:
             self.error = ProviderInvalidResponse("no response: neither an answer nor an error")
         return delta
 
-    def _fail(self, error: ProviderError) -> Delta:
-        self.has_ended, self.error = True, error
-        return Delta()
+    def _new_text(self, response: TextCompletionResponse) -> str:
+        """The text of a response that did not come yet: a topic may lose responses, or repeat some.
+
+        Raises `ProviderUnavailable` if text before it is missing.
+        """
+        piece, at = response.response or "", response.at
+        if at is not None and at != self.length:
+            repeated = "".join(self.pieces)[at : at + len(piece)]
+            if at > self.length or not piece.startswith(repeated):
+                raise ProviderUnavailable(
+                    "a part of the answer was lost, or the worker began another: "
+                    f"received {self.length} characters, the next response starts at {at}"
+                )
+            piece = piece[len(repeated) :]
+        self.pieces.append(piece)
+        self.length += len(piece)
+        return piece

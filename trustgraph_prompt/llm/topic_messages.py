@@ -53,24 +53,19 @@ def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequ
         raise ProviderUnsupportedContentBlock("a text-completion request cannot have images")
     system = [message.text for message in call.messages if message.role == "system"]
     others = [message for message in call.messages if message.role != "system"]
-    # such a conversation is fully described by `system` and `prompt`
-    plain = len(others) == 1 and others[0].role == "user" and list(call.messages[len(system) :]) == others
+    is_plain = [message.role for message in call.messages] == ["system"] * len(system) + ["user"]
+    # TrustGraph's workers only know this one text, which fully describes a plain conversation
+    said = [f"{_ROLE_NAMES[message.role]}:\n{message.text}" for message in others]
+    messages = [{"role": message.role, "content": message.text} for message in call.messages]
+    settings = {name: value for name in _SETTINGS if (value := getattr(call.config, name)) not in (None, {})}
     return TextCompletionRequest(
         system="\n\n".join(system),
-        # TrustGraph's workers only know this one text
-        prompt=others[0].text
-        if plain
-        else "\n\n".join(f"{_ROLE_NAMES[message.role]}:\n{message.text}" for message in others),
+        prompt=others[0].text if is_plain else "\n\n".join(said),
         streaming=call.stream,
         response_format=None if call.response_schema is None else "json",
         schema=call.response_schema,
-        messages=None
-        if plain and len(system) < 2
-        else [{"role": message.role, "content": message.text} for message in call.messages],
-        settings={
-            name: value for name in _SETTINGS if (value := getattr(call.config, name)) not in (None, {})
-        }
-        or None,
+        messages=None if is_plain and len(system) < 2 else messages,
+        settings=settings or None,
         schema_in_words=call.schema_in_words,
         direct=True,
         labels=call.labels,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.llm import topic_messages
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.lost_messages import LostMessages
-from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.llm.topic_answer import TopicAnswer
 
@@ -69,7 +68,8 @@ class TopicProvider(Completer):
             request = topic_messages.request(call, self._timeout).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
-        answer = TopicAnswer(call, self.identity, self.lost, partial(self._model_is_away, call))
+        place, model = self.identity.place, call.config.model or self.identity.model
+        answer = TopicAnswer(call, self.identity, self.lost, lambda: bool(self._is_away(place, model)))
         try:
             calling = self._caller.call(request, timeout=self._timeout, resending=answer)
             async with aclosing(calling) as responses:
@@ -88,13 +88,11 @@ class TopicProvider(Completer):
                 raise answer.failure from None
             raise ProviderUnavailable(str(error), loggable=str(error)) from error
 
-    def _model_is_away(self, call: Call) -> bool:
-        return bool(self._is_away(self.identity.place, call.config.model or self.identity.model))
-
     async def close(self) -> None:
         """Do nothing: the caller is not ours."""
 
 
+@dataclass(eq=False, repr=False)
 class OverTopics(ProviderWrapper):
     """A provider wrapper that completes calls for a `TopicProvider`.
 
@@ -102,14 +100,10 @@ class OverTopics(ProviderWrapper):
     off: a broker may drop some pieces of a streamed answer, and TrustGraph's workers do not number theirs.
     """
 
-    def __init__(
-        self, provider: Provider, discarded: Callable[[Usage, str], None], *, whole: bool = False
-    ) -> None:
-        super().__init__(provider)
-        self._discarded = discarded
-        self._whole = whole
+    discarded: Callable[[Usage, str], None]
+    whole: bool = False
 
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer of the wrapped provider."""
-        stream = call.stream and not self._whole
-        return self.provider.stream(replace(call, stream=stream, discarded=self._discarded))
+        stream = call.stream and not self.whole
+        return self.provider.stream(replace(call, stream=stream, discarded=self.discarded))

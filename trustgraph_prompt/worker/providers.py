@@ -53,7 +53,8 @@ class Providers:
         provider = shared.provider
         ended = self.origin.calls(flow, provider) if self.origin else None
         metered = CountedProvider(self.tracing.provider(provider), self.metrics, ended=ended)
-        limited = Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
+        breaker = self.circuits.breaker(flow, provider, metered)
+        limited = Limiter(breaker, self.limits, on_pause=self.metrics.paused)
         completes = flow.input.kind == "text-completion"
         allowed = None if completes else flow.allow_parameters.union(self.allowed)
         return FlowParameters(limited, flow.extras, allowed)

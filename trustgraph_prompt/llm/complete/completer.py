@@ -148,7 +148,7 @@ class Completer(Protocol):
         expected = (
             None if contract is None else Expected(contract, contract is response_schema, self.thinking)
         )
-        return await Completion(self.stream, call, contracts, expected, policy, listen).response()
+        return await _Completion(self.stream, call, contracts, expected, policy, listen).response()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,29 +174,23 @@ class Response(Generic[T]):
     calls: tuple[CallReport, ...] = field(default=(), repr=False)
 
 
-class Completion:
-    """Makes a call as often as the policy allows, until its answer is valid."""
+@dataclass(eq=False, slots=True)
+class _Completion:
+    """Makes a call as often as the policy allows, until its answer is valid.
 
-    def __init__(
-        self,
-        stream: Stream,
-        call: Call,
-        tools: Contracts,
-        expected: Expected | None,
-        policy: RetryPolicy,
-        listen: ListenToDeltas | None,
-    ) -> None:
-        self._stream = stream
-        self._call = call
-        self._tools = tools
-        self._expected = expected
-        self._policy = policy
-        self._listen = listen
-        self._calls: list[CallReport] = []
-        self._messages = list(call.messages)
-        self._tokens = 0
-        self._last = DeltaAccumulator()
-        self._invalid: StructuredOutputInvalid | None = None  # what the next attempt asks to correct
+    `invalid` is the error of the last answer, where the next attempt asks to correct it.
+    """
+
+    stream: Stream
+    call: Call
+    tools: Contracts
+    expected: Expected | None
+    policy: RetryPolicy
+    listen: ListenToDeltas | None
+    calls: list[CallReport] = field(default_factory=list)
+    tokens: int = 0
+    last: DeltaAccumulator = field(default_factory=DeltaAccumulator)
+    invalid: StructuredOutputInvalid | None = None
 
     async def response(self) -> Response[Any]:
         """Return the first valid answer.
@@ -204,43 +198,39 @@ class Completion:
         Raises the error of the last attempt, with all calls that were made and their total usage.
         """
         try:
-            return await replace(self._policy, classifier=self._is_worth_another).run(self._attempt)
+            return await replace(self.policy, classifier=self._is_worth_another).run(self._attempt)
         except (ProviderError, StructuredOutputInvalid) as error:
-            error.calls, error.usage = tuple(self._calls), self._usage
-            if len(self._calls) > 1:
-                error.add_note(f"the last of {len(self._calls)} attempts, which took {self._tokens} tokens")
+            error.calls, error.usage = tuple(self.calls), self._usage
+            if len(self.calls) > 1:
+                error.add_note(f"the last of {len(self.calls)} attempts, which took {self.tokens} tokens")
             raise
 
     @property
     def _usage(self) -> Usage:
-        return Usage.sum(call.usage for call in self._calls)
+        return Usage.sum(call.usage for call in self.calls)
 
     def _is_worth_another(self, error: Exception) -> bool:
-        if self._policy.tokens is not None and self._tokens >= self._policy.tokens:
+        if self.policy.tokens is not None and self.tokens >= self.policy.tokens:
             return False
-        was_passed_on = self._listen is not None and self._last.text
-        return error is self._invalid or (not was_passed_on and self._policy.classifier(error))
+        was_passed_on = self.listen is not None and self.last.text
+        return error is self.invalid or (not was_passed_on and self.policy.classifier(error))
 
     async def _attempt(self) -> Response[Any]:
-        attempt, why = len(self._calls), "transient" if self._calls else "first"
-        if self._policy.reask is not None and self._invalid is not None:
-            why, answer_text = "invalid", self._invalid.output_content
-            reask = text(self._policy.reask(self._invalid), "reask")
-            if answer_text.strip():  # servers reject an empty message of the assistant's
-                self._messages.append(Message("assistant", answer_text))
-            self._messages.append(Message("user", reask))
-            self._invalid = None
-        call = replace(
-            self._call,
-            messages=tuple(self._messages),
-            config=self._policy.config(self._call.config, attempt),
-            labels={"why": why},
-        )
-        answer = self._last = DeltaAccumulator()
+        attempt, why = len(self.calls), "transient" if self.calls else "first"
+        if self.policy.reask is not None and self.invalid is not None:
+            why, answer_text = "invalid", self.invalid.output_content
+            reask = text(self.policy.reask(self.invalid), "reask")
+            # servers reject an empty message of the assistant's
+            answered = [Message("assistant", answer_text)] if answer_text.strip() else []
+            messages = (*self.call.messages, *answered, Message("user", reask))
+            self.call, self.invalid = replace(self.call, messages=messages), None
+        config = self.policy.config(self.call.config, attempt)
+        call = replace(self.call, config=config, labels={"why": why})
+        answer = self.last = DeltaAccumulator()
         problem: str | None = None
         try:
             problem = await self._receive(call, answer)
-            await check_tool_calls(answer, self._tools)
+            await check_tool_calls(answer, self.tools)
         except ProviderError as error:
             problem = _described(error)
             raise
@@ -248,23 +238,23 @@ class Completion:
             problem = "cancelled before the answer ended"
             raise
         finally:
-            self._calls.append(answer.report(why, problem))
-            self._tokens += answer.tokens(call)
+            self.calls.append(answer.report(why, problem))
+            self.tokens += answer.usage_of(call).tokens
         try:
             return await self._checked(answer)
         except StructuredOutputInvalid as error:
-            if self._policy.reask is not None and not transient(error):
-                self._invalid = error
+            if self.policy.reask is not None and not transient(error):
+                self.invalid = error
             raise
 
     async def _receive(self, call: Call, answer: DeltaAccumulator) -> str | None:
         """Receive the whole stream; an error after the end of the answer is returned instead of raised."""
         try:
-            async with aclosing(self._stream(call)) as deltas:
+            async with aclosing(self.stream(call)) as deltas:
                 async for delta in deltas:
                     answer.take(delta)
-                    if self._listen is not None:
-                        await self._listen(delta)
+                    if self.listen is not None:
+                        await self.listen(delta)
         except ProviderError as error:
             if not answer.has_ended:
                 raise
@@ -280,11 +270,11 @@ class Completion:
             model=answer.model,
             thinking=answer.thinking,
             schema_path=answer.schema_path,
-            calls=tuple(self._calls),
+            calls=tuple(self.calls),
         )
-        if self._expected is None or answer.finish_reason == "tool_calls" or answer.tool_calls:
+        if self.expected is None or answer.finish_reason == "tool_calls" or answer.tool_calls:
             return response
-        outcome = replace(await read_content(answer, self._expected), calls=response.calls)
+        outcome = replace(await read_content(answer, self.expected), calls=response.calls)
         return replace(response, parsed=outcome.unwrap(), stage=outcome.stage)
 
 

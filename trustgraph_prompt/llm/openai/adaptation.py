@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted
+from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.response_schema import SchemaPaths, Wanted
 from trustgraph_prompt.llm.records import LIMITS, SchemaPath
 
 log = logging.getLogger(__name__)

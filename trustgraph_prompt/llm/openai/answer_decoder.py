@@ -12,7 +12,7 @@ import orjson
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
 from trustgraph_prompt.llm.openai.assembly import Body, TextAssembler, ToolCalls, joined_parts
-from trustgraph_prompt.llm.openai.errors import Refusal
+from trustgraph_prompt.llm.openai.refusal import Refusal
 from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
 
 #: Characters of an answer, including its thinking and its tool calls.
@@ -71,14 +71,13 @@ class AnswerDecoder:
             raise ProviderInvalidResponse("the answer has no choices")
         calls = self._tool_calls.whole(self._finish_reason)
         left = {key: text.end() for key, text in self._texts.items()}
-        for key, text in left.items():
-            self._body.add_text(key, text)
+        texts = {key: whole for key, text in self._texts.items() if (whole := text.whole())}
         return Delta(
             text=left["content"] + left["refusal"],
             thinking=left["reasoning_content"] or left["reasoning"],
             tool_calls=calls,
             finish_reason=self._reason if calls else None,
-            raw=self._body.whole(self._tool_calls.wire()),
+            raw=self._body.whole(texts, self._tool_calls.wire()),
         )
 
     def whole(self, body: bytes, beginning: str = "") -> Iterator[Delta]:
@@ -137,9 +136,7 @@ class AnswerDecoder:
             return ""
         if not isinstance(piece, str):
             raise ProviderInvalidResponse(f"{key!r} is {type(piece).__name__}, expected str")
-        text = self._texts[key].take(piece)
-        self._body.add_text(key, text)
-        return text
+        return self._texts[key].take(piece)
 
     @property
     def _reason(self) -> FinishReason | None:

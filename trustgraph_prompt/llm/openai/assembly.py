@@ -20,23 +20,30 @@ MAX_BESIDES = 64 * 1024 * 1024
 
 
 class TextAssembler:
-    """Joins the halves of surrogate pairs that a server splits between two pieces."""
+    """Assembles a text, and joins the halves of surrogate pairs that a server splits between two pieces."""
 
     def __init__(self) -> None:
         self._half = ""
+        self._pieces: list[str] = []
 
     def take(self, piece: str) -> str:
         """The complete characters so far; half a pair without its other half becomes U+FFFD."""
         text = self._half + piece
-        if text.isascii():
-            return text
-        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return well_formed(text.removesuffix(self._half))
+        if not text.isascii():
+            self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+            text = well_formed(text.removesuffix(self._half))
+        self._pieces.append(text)
+        return text
 
     def end(self) -> str:
         """What is left when no more pieces come."""
-        half, self._half = self._half, ""
-        return well_formed(half)
+        half, self._half = well_formed(self._half), ""
+        self._pieces.append(half)
+        return half
+
+    def whole(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces)
 
 
 def well_formed(text: str) -> str:
@@ -76,8 +83,8 @@ class ToolCalls:
     def __init__(self) -> None:
         self.size = 0  # characters
         self._are_legacy = False
-        self._calls: list[_Call] = []
-        self._last: dict[int, _Call] = {}  # of each index
+        self._calls: list[_PartialCall] = []
+        self._last: dict[int, _PartialCall] = {}  # of each index
         self._problem = ""
 
     def __bool__(self) -> bool:
@@ -129,7 +136,7 @@ class ToolCalls:
             return {"function_call": calls[0]["function"]}
         return {"tool_calls": calls} if calls else {}
 
-    def _in_order(self) -> list[_Call]:
+    def _in_order(self) -> list[_PartialCall]:
         return sorted(self._calls, key=lambda call: call.index)
 
     def _index(self, index: Any, name: str) -> int:
@@ -138,10 +145,10 @@ class ToolCalls:
             return index
         return max(self._last, default=-1) + bool(name or not self._last)
 
-    def _new_call(self, index: int) -> _Call:
+    def _new_call(self, index: int) -> _PartialCall:
         if len(self._calls) == MAX_TOOL_CALLS:
             raise ProviderInvalidResponse(f"more than {MAX_TOOL_CALLS:,} tool calls")
-        call = self._last[index] = _Call(index)
+        call = self._last[index] = _PartialCall(index)
         self._calls.append(call)
         return call
 
@@ -153,7 +160,7 @@ class ToolCalls:
 
 
 @dataclass(slots=True)
-class _Call:
+class _PartialCall:
     index: int
     id: str = ""
     name: str = ""
@@ -186,13 +193,12 @@ class _Call:
 
 
 class Body:
-    """The response body from the chunks of one choice: joined texts, and the last value of other keys."""
+    """The response body from the chunks of one choice: the last value of each key."""
 
     def __init__(self) -> None:
         self._envelope: dict[str, Any] = {}
         self._choice: dict[str, Any] = {}
         self._message: dict[str, Any] = {"role": "assistant", "content": None}
-        self._texts: dict[str, list[str]] = {}
         self._logprobs: dict[str, list[Any]] = {}
         self._finish_reason: Any = None
         self._usage: Any = None
@@ -220,14 +226,8 @@ class Body:
         if self._size > MAX_BESIDES:
             self._measure()
 
-    def add_text(self, key: str, text: str) -> None:
-        """Take a piece of the text under `key`."""
-        if text:
-            self._texts.setdefault(key, []).append(text)
-
-    def whole(self, tool_calls: Mapping[str, Any]) -> dict[str, Any]:
-        """The body, with the usage as it came; `tool_calls` are merged into its message."""
-        texts = {key: "".join(pieces) for key, pieces in self._texts.items()}
+    def whole(self, texts: Mapping[str, str], tool_calls: Mapping[str, Any]) -> dict[str, Any]:
+        """The body, with the usage as it came; `texts` and `tool_calls` are merged into its message."""
         message = {**self._message, **texts, **tool_calls}
         choice = self._choice | {"message": message, "finish_reason": self._finish_reason}
         choice.pop("delta", None)

@@ -109,9 +109,7 @@ class Connections:
         self._trust = trust
         self._connect_timeout = connect_timeout
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._kept: aiohttp.ClientSession | None = None
-        self._new: aiohttp.ClientSession | None = None
-        self._open: list[aiohttp.ClientSession] = []
+        self._open: dict[str, aiohttp.ClientSession] = {}  # by what its connections are: kept or new
         weakref.finalize(self, _abandon, self._open)
 
     async def request(self, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
@@ -120,25 +118,21 @@ class Connections:
         Raises `ProviderInvalidRequest` where another event loop still uses the connections.
         """
         await self._enter_loop()
-        if self._kept is None:
-            self._kept = self._session(keepalive_timeout=_KEEP_ALIVE)
-        trace = _Trace()
+        trace, kept = _Trace(), self._session("kept", keepalive_timeout=_KEEP_ALIVE)
         try:
-            return await self._kept.request(method, url, trace_request_ctx=trace, **options)
+            return await kept.request(method, url, trace_request_ctx=trace, **options)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
             if not trace.was_closed_before(error):
                 raise
-        if self._new is None:
-            self._new = self._session(force_close=True)
-        return await self._new.request(method, url, trace_request_ctx=_Trace(), **options)
+        new = self._session("new", force_close=True)
+        return await new.request(method, url, trace_request_ctx=_Trace(), **options)
 
     async def close(self) -> None:
         """Close all connections, unless another event loop uses them. Idempotent."""
         if self._loop not in (None, asyncio.get_running_loop()) and self._loop.is_running():
             return
-        sessions = [*self._open]
+        sessions, self._loop = [*self._open.values()], None
         self._open.clear()
-        self._loop = self._kept = self._new = None
         for session in sessions:
             await session.close()
 
@@ -153,11 +147,13 @@ class Connections:
         await self.close()
         self._loop = loop
 
-    def _session(self, **pool: Any) -> aiohttp.ClientSession:
+    def _session(self, kind: str, **pool: Any) -> aiohttp.ClientSession:
+        if kind in self._open:
+            return self._open[kind]
         traces = aiohttp.TraceConfig()
         traces.on_connection_reuseconn.append(_on_reuse)
         traces.on_request_chunk_sent.append(_on_sent)
-        session = aiohttp.ClientSession(
+        self._open[kind] = aiohttp.ClientSession(
             # the limiter bounds how many calls are made at a time
             connector=aiohttp.TCPConnector(limit=0, ssl=self._trust, **pool),
             timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_timeout),
@@ -167,16 +163,15 @@ class Connections:
             cookie_jar=aiohttp.DummyCookieJar(),
             trace_configs=[traces],
         )
-        self._open.append(session)
-        return session
+        return self._open[kind]
 
 
-def _abandon(sessions: Sequence[aiohttp.ClientSession]) -> None:
+def _abandon(sessions: Mapping[str, aiohttp.ClientSession]) -> None:
     """Close the sessions of a provider that nobody closed, such as in a notebook that ends.
 
     aiohttp would print of each that it is unclosed. Its public way to close one needs a running loop.
     """
-    for session in sessions:
+    for session in sessions.values():
         connector = session.connector
         session.detach()
         if connector is not None:

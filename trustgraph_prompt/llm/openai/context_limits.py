@@ -50,7 +50,7 @@ _ALLOWED = (
 _OF_RATE = re.compile(rf"limit:? {_NUMBER}, (?:used:? [\d,]+, )?requested:? {_NUMBER}\b", re.IGNORECASE)
 
 
-class TooLong(NamedTuple):
+class TokenOverflow(NamedTuple):
     """Tokens of the question and of the requested answer, and what the server allows; None where unknown.
 
     `is_of_rate`: one request alone exceeds what the server allows in a minute; its tokens are those of
@@ -91,16 +91,16 @@ class TooLong(NamedTuple):
         return self.answer is not None
 
 
-def too_long(names: Iterable[str], error: Any, words: str) -> TooLong | None:
+def too_long(names: Iterable[str], error: Any, words: str) -> TokenOverflow | None:
     """Parse a refusal because of the model's context, or of a rate that no pause would meet; else None."""
     if (found := _OF_RATE.search(words)) and (allowed := _number(found[1])) < (
         requested := _number(found[2])
     ):
-        return TooLong(requested, allowed=allowed, is_of_rate=True)
+        return TokenOverflow(requested, allowed=allowed, is_of_rate=True)
     if not _CONTEXT_NAMES.intersection(names) and not (_ABOUT.search(words) and _TOO_MUCH.search(words)):
         return None
     fields = error if isinstance(error, Mapping) else {}
-    return TooLong(
+    return TokenOverflow(
         _count(fields.get("n_prompt_tokens")) or _first(_QUESTION, words),  # llama.cpp
         _first(_ANSWER, words),
         _count(fields.get("n_ctx")) or _first(_ALLOWED, words),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 from cachetools import LRUCache
@@ -19,18 +19,16 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.complete import Completer
-from trustgraph_prompt.llm.openai import request, tokenize
+from trustgraph_prompt.llm.openai import request_body, tokenize
 from trustgraph_prompt.llm.openai.adaptation import Adaptation, KnownModel
 from trustgraph_prompt.llm.openai.answer_decoder import AnswerDecoder, refused_answer
-from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.http import REQUEST_ERRORS, Server, beginning_of, body_of, events_of
-from trustgraph_prompt.llm.openai.request import Dialect, Prefill
-from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted, told_in_words
+from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.request_body import Dialect, Prefill
+from trustgraph_prompt.llm.openai.response_schema import SchemaPaths, Wanted, told_in_words
+from trustgraph_prompt.llm.openai.server import REQUEST_ERRORS, Server, beginning_of, body_of, events_of
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
 from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, CallDeadline, Timeout
 from trustgraph_prompt.llm.token_estimates import estimate_question
-
-T = TypeVar("T")
 
 #: Seconds that a server has to list its models.
 _READY = 30.0
@@ -75,6 +73,7 @@ class OpenAIProvider(Completer):
         self.prefill = prefill is not None
         self.thinking = None if thinking is None else notation(*thinking)
         self._server = Server(base_url, api_key, timeout)
+        self.identity = Identity("openai", model, self._server.address)
         self._dialect = Dialect(model, prefill, images)
         self._native_schema = native_schema
         self._own_model = self._new_model(model)
@@ -83,10 +82,6 @@ class OpenAIProvider(Completer):
 
     def __repr__(self) -> str:
         return f"OpenAIProvider({self._server.address!r}, {self.model!r})"
-
-    @property
-    def identity(self) -> Identity:
-        return Identity("openai", self.model, self._server.address)
 
     @property
     def schema_path(self) -> SchemaPath | None:
@@ -144,19 +139,22 @@ class OpenAIProvider(Completer):
         Raises the `ProviderError` that a call would meet: `ProviderAuthentication`, `ProviderInvalidModel`,
         `ProviderModelNotLoaded`, `ProviderUnavailable` and so on.
         """
-        await self._of_models(lambda listed: check_model(listed, model or self.model))
+        await self._listed(model or self.model)
 
     async def models(self) -> list[str]:
         """The names of the models that the server lists, at no cost. Raises as `ready`."""
-        return list(await self._of_models(lambda listed: listed))
+        return list(await self._listed())
 
-    async def _of_models(self, read: Callable[[dict[str, Any]], T]) -> T:
-        """What a function makes of the server's models, by name."""
+    async def _listed(self, expected: str | None = None) -> dict[str, Any]:
+        """The server's models by name, among which the `expected` one must be."""
         seconds = min(_READY, self._timeout.first, self._timeout.total)
         deadline = CallDeadline(replace(self._timeout, first=seconds, total=seconds))
         try:
             async with self._server.send(None, deadline, "/models") as response:
-                return read(models_in(await body_of(response, deadline)))
+                listed = models_in(await body_of(response, deadline))
+            if expected is not None:
+                check_model(listed, expected)
+            return listed
         except REQUEST_ERRORS as error:
             provider_error = self._server.provider_error(error, "/models")
         raise provider_error
@@ -188,7 +186,7 @@ class OpenAIProvider(Completer):
         paths: tuple[SchemaPath | None, ...] = (None,)
         if call.response_schema is None:
             pass
-        elif request.goes_on(call) and self._dialect.prefill != "assistant":
+        elif request_body.goes_on(call) and self._dialect.prefill != "assistant":
             # only llama.cpp applies the schema to prefill and answer together; others, to the answer alone
             paths = ("prompt",)
         else:
@@ -208,7 +206,7 @@ class OpenAIProvider(Completer):
             head = await beginning_of(response, deadline)
             # JSON is a whole answer, whatever its content type, and even if it should have been streamed
             if head.lstrip().startswith((b"{", b"[")):
-                prefill = call.messages[-1].text if request.goes_on(call) else ""
+                prefill = call.messages[-1].text if request_body.goes_on(call) else ""
                 for delta in decoder.whole(await body_of(response, deadline, head), prefill):
                     yield delta
                 return
@@ -225,7 +223,7 @@ class OpenAIProvider(Completer):
             messages = told_in_words(messages, schema)
         elif adaptation.wanted and schema is not None:
             response_format = adaptation.wanted.response_format(schema, adaptation.path)
-        return request.body(
+        return request_body.body(
             call,
             self._dialect,
             messages=messages,

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.errors import ProviderInvalidRequest
-from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.http import Server, body_of
+from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.server import Server, body_of
 from trustgraph_prompt.llm.timeout import CallDeadline, Timeout
 
 _TIMEOUT = Timeout(first=5.0, total=10.0)

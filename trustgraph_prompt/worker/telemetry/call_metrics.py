@@ -55,9 +55,8 @@ class CallMetrics:
         )
 
     def watch(self, limits: Limits, over_topics: Callable[[], Iterable[TopicProvider]] = tuple) -> None:
-        """Show the waiting calls and the pauses of these limits, and the patience of these providers."""
+        """Show the waiting calls and remaining pause of these limits, and the patience of these providers."""
         self._over_topics = over_topics
-        limits.on_pause = self._paused
         self.shown = [(self._waiting, lambda: limits.waiting), (self._pause, lambda: limits.pause)]
 
     def show_patience(self) -> None:
@@ -75,7 +74,8 @@ class CallMetrics:
         else:
             gauge.set(is_away)
 
-    def _paused(self, server: str, seconds: float) -> None:
+    def paused(self, server: str, seconds: float) -> None:
+        """Count and log a pause that a server asked for."""
         self.pauses.inc()
         log.warning(
             "%s rejected a call because of a rate limit, next call in %.1f s", server or "a server", seconds

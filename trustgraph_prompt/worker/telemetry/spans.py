@@ -22,7 +22,7 @@ from trustgraph_prompt.broker.protocol import Caller
 from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.llm.tracing import Traced
+from trustgraph_prompt.llm.call_spans import Traced
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, Unusable

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from trustgraph_prompt import Contract, Outcome, aextract, extract, read
-from trustgraph_prompt.ask.extraction import extraction_prompt
+from trustgraph_prompt.ask.typed_extraction import extraction_prompt
 from trustgraph_prompt.errors import (
     ContractError,
     ProviderAuthentication,

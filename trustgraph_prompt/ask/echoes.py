@@ -1,4 +1,4 @@
-"""Validation of an answer against its question: the terms, and the examples in the prompt."""
+"""Checks an answer against its question: the terms its values come from, the examples it must not echo."""
 
 from __future__ import annotations
 
@@ -15,17 +15,11 @@ _MOST_PROMPTS = 512  # whose examples are remembered
 
 def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefinition:
     """The prompt with a contract that checks values against the terms, and rejects the prompt's examples."""
-    contract = grounded(prompt.contract, question.terms, echoes_of(prompt))
-    return prompt if contract is prompt.contract else prompt.with_contract(contract)
-
-
-def echoes_of(prompt: PromptDefinition) -> Echoes | None:
-    """The examples in the texts of a prompt, which are rejected as answers; None without any."""
-    contract = prompt.contract
-    is_judged = contract.format == "jsonl" or contract.sources is not None
-    if prompt.keeps_echoes or not is_judged:
-        return None
-    return _echoes(prompt.template.source, prompt.system.source, contract)
+    contract, echoes = prompt.contract, None
+    if not prompt.keeps_echoes and (contract.format == "jsonl" or contract.sources is not None):
+        echoes = _echoes(prompt.template.source, prompt.system.source, contract)
+    judging = grounded(contract, question.terms, echoes)
+    return prompt if judging is contract else prompt.with_contract(judging)
 
 
 def examples_like_answers(prompt: PromptDefinition) -> list[Any]:

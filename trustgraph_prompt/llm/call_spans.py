@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode, Tracer, use_span
 
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
-from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.records import NUMBERS, Call, Delta, Identity, ImageBlock, Message, TextBlock
 
 MAX_CONTENT = 64 * 1024
@@ -24,25 +25,24 @@ MAX_CONTENT = 64 * 1024
 _PORTS = {"http": 80, "https": 443}
 
 
+@dataclass(eq=False, repr=False)
 class Traced(ProviderWrapper):
     """Records one span for each call, until the end of its answer; HTTP spans become its children.
 
     `content` says whether spans record the messages.
     """
 
-    def __init__(self, provider: Provider, tracer: Tracer, *, content: bool = False) -> None:
-        super().__init__(provider)
-        self._tracer = tracer
-        self._content = content
+    tracer: Tracer
+    content: bool = False
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer of the wrapped provider."""
         model = call.config.model or self.provider.identity.model
-        span = self._tracer.start_span(f"chat {model}".rstrip(), kind=SpanKind.CLIENT)
+        span = self.tracer.start_span(f"chat {model}".rstrip(), kind=SpanKind.CLIENT)
         answer = DeltaAccumulator()
         try:
             if span.is_recording():
-                span.set_attributes(_of_request(call, self.provider.identity, content=self._content))
+                span.set_attributes(_of_request(call, self.provider.identity, content=self.content))
             async with aclosing(self.provider.stream(call)) as deltas:
                 while True:
                     # current only while the provider works: the consumer's work in between is not the call's
@@ -58,7 +58,7 @@ class Traced(ProviderWrapper):
             span.set_status(StatusCode.ERROR)
             raise
         finally:
-            span.set_attributes(_of_answer(answer, content=self._content))
+            span.set_attributes(_of_answer(answer, content=self.content))
             span.end()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from itertools import takewhile
 from socket import gaierror
 
 import aiohttp
@@ -23,8 +24,8 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.openai import connections
 from trustgraph_prompt.llm.openai.connections import Connections
-from trustgraph_prompt.llm.openai.errors import Refusal
 from trustgraph_prompt.llm.openai.redaction import Secrets
+from trustgraph_prompt.llm.openai.refusal import Refusal
 from trustgraph_prompt.llm.openai.sse import EventStream, EventTooLarge
 from trustgraph_prompt.llm.timeout import CallDeadline, Timeout
 
@@ -58,12 +59,14 @@ class Server:
     """
 
     def __init__(self, base_url: str, api_key: ApiKey | None, timeout: Timeout) -> None:
-        url, key = _endpoint(base_url), _key(api_key)
+        url, key = _base(base_url), _key(api_key)
         if key and url.user:
             raise ConfigError(
                 "the base URL contains a user, and an API key is set: only one of them can be sent"
             )
-        self._url = url.with_user(None)
+        self._base = url.with_user(None)
+        #: The base URL, without secrets.
+        self.address = str(self._base.with_path(url.path))
         self._basic = connections.basic(url)
         self._api_key, self._key = api_key, key
         self.account = hash(api_key if key else self._basic)
@@ -72,11 +75,6 @@ class Server:
         self._other_secrets = _secrets(url, self._proxy)
         trust = connections.trust() if url.scheme == "https" else True
         self._connections = Connections(trust, timeout.connect)
-
-    @property
-    def address(self) -> str:
-        """The base URL, without secrets."""
-        return str(self._url.with_path(self._url.path.removesuffix(_COMPLETIONS)))
 
     @asynccontextmanager
     async def send(
@@ -142,7 +140,7 @@ class Server:
         try:
             return await self._connections.request(
                 "GET" if body is None else "POST",
-                self._url.with_path(self._url.path.removesuffix(_COMPLETIONS) + path, keep_query=True),
+                self._base.with_path(self._base.path + path, keep_query=True),
                 data=body,
                 headers=headers,
                 allow_redirects=False,
@@ -178,14 +176,14 @@ async def beginning_of(response: aiohttp.ClientResponse, deadline: CallDeadline)
 
 async def body_of(response: aiohttp.ClientResponse, deadline: CallDeadline, head: bytes = b"") -> bytes:
     """Read the rest of the body after `head`, and return both; at most `MAX_BODY` bytes."""
+    body = bytearray(head)
+    await deadline.wait(lambda: _read_into(body, response, MAX_BODY))
+    return bytes(body[:MAX_BODY])
 
-    async def rest() -> bytes:
-        body = bytearray(head)
-        while len(body) < MAX_BODY and (chunk := await response.content.readany()):
-            body += chunk
-        return bytes(body[:MAX_BODY])
 
-    return await deadline.wait(rest)
+async def _read_into(body: bytearray, response: aiohttp.ClientResponse, most: int) -> None:
+    while len(body) < most and (chunk := await response.content.readany()):
+        body += chunk
 
 
 async def events_of(
@@ -196,29 +194,24 @@ async def events_of(
     Servers that do not send `[DONE]` end the body. Raises `ProviderInvalidResponse` where there is no event.
     """
     stream = EventStream()
-    chunk, done = head, False
-    while chunk:
-        events = stream.feed(chunk)
-        ends = [index for index, event in enumerate(events) if _is_done(event)]
-        if done := bool(ends):
-            events = events[: ends[0]]
+    chunk, is_done = head, False
+    while not is_done:
+        found = stream.feed(chunk) if chunk else stream.close()
+        events = list(takewhile(lambda event: event.strip() != b"[DONE]", found))
+        if events and not chunk and not _is_json(events[-1]):
+            raise ProviderUnavailable("the connection was closed in the middle of an event")
         if events:
             deadline.an_event_came()
             yield events
-        if done:
-            break
-        chunk = await deadline.wait(response.content.readany)
-    if done:
+        is_done = not chunk or len(events) < len(found)
+        if not is_done:
+            chunk = await deadline.wait(response.content.readany)
+    if chunk:
         await _reach_end(response)
-    rest = [] if done else [event for event in stream.close() if not _is_done(event)]
-    if rest:
-        if not _is_json(rest[-1]):
-            raise ProviderUnavailable("the connection was closed in the middle of an event")
-        deadline.an_event_came()
-        yield rest
     if not deadline.answer_has_begun:
-        found = f"{response.content_type}: {excerpt(head)}"
-        raise ProviderInvalidResponse(f"HTTP 200 without an answer, found {found}")
+        raise ProviderInvalidResponse(
+            f"HTTP 200 without an answer, found {response.content_type}: {excerpt(head)}"
+        )
 
 
 async def _explanation(response: aiohttp.ClientResponse, deadline: CallDeadline) -> bytes:
@@ -226,13 +219,8 @@ async def _explanation(response: aiohttp.ClientResponse, deadline: CallDeadline)
     body = bytearray()
     with suppress(TimeoutError, aiohttp.ClientError, OSError):
         async with asyncio.timeout(min(_EXPLAINING, deadline.seconds)):
-            while len(body) < _MAX_ERROR_BODY and (chunk := await response.content.readany()):
-                body += chunk
+            await _read_into(body, response, _MAX_ERROR_BODY)
     return bytes(body[:_MAX_ERROR_BODY])
-
-
-def _is_done(event: bytes) -> bool:
-    return event.strip() == b"[DONE]"
 
 
 async def _reach_end(response: aiohttp.ClientResponse) -> None:
@@ -275,7 +263,8 @@ def _loggable(error: Exception) -> str:
     return ""
 
 
-def _endpoint(base_url: str) -> URL:
+def _base(base_url: str) -> URL:
+    """The URL that the paths of requests are appended to, with user and query."""
     try:
         url = URL(base_url.strip())
         valid = url.scheme in ("http", "https") and bool(url.raw_host and url.raw_host.encode("idna"))
@@ -288,7 +277,7 @@ def _endpoint(base_url: str) -> URL:
             expected="http://host:port/v1 or the like",
         )
     path = url.path.rstrip("/").removesuffix(_COMPLETIONS)
-    return url.with_path(f"{path or '/v1'}{_COMPLETIONS}").with_query(url.query)
+    return url.with_path(path or "/v1").with_query(url.query)
 
 
 def _shown(url: str) -> str:

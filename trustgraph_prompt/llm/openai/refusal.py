@@ -110,6 +110,7 @@ class Refusal(Exception):
         words = " · ".join(messages + self._names) or " ".join(excerpt(raw, MAX_WORDS).split())
         self.words = excerpt(words, _MAX_READ) or "no explanation"
         self._too_long = too_long(self._names, error, self.words)
+        self._is_filtered = not _CONTENT_FILTERS.isdisjoint(self._names)
         self.hint = "; the provider's content filter refused the question" if self._is_filtered else ""
         self.tokens: int | None = None
         """The caller's estimate of the tokens of the question."""
@@ -166,11 +167,6 @@ class Refusal(Exception):
         return self._status >= 500 and denials.OF_GRAMMARS.search(self.words) is not None
 
     @property
-    def is_of_feature(self) -> bool:
-        """Whether it clearly says that the server or the model supports no schema on this path."""
-        return denials.denies_schemas(self.words)
-
-    @property
     def parameter(self) -> str | None:
         """The parameter of the request that it says the server or the model does not support."""
         if self._status not in (400, 422):
@@ -186,10 +182,6 @@ class Refusal(Exception):
             return None
         answer = self._fields.get("failed_generation")
         return answer if isinstance(answer, str) else ""
-
-    @property
-    def _is_filtered(self) -> bool:
-        return not _CONTENT_FILTERS.isdisjoint(self._names)
 
     def _kind(self) -> type[ProviderError]:
         never_fits = self._too_long is not None and self._too_long.is_of_rate

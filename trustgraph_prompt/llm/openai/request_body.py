@@ -60,8 +60,16 @@ def body(
     `ProviderInvalidRequest` for one that differs and for values that are not JSON, and
     `ProviderUnsupportedContentBlock` for an image that the model does not accept.
     """
-    if call.config.model is not None:
-        dialect = replace(dialect, model=call.config.model)
+    config = call.config
+    if config.model is not None:
+        dialect = replace(dialect, model=config.model)
+    stop = _stop(config.stop_sequences, config.extras.get("stop")) if config.stop_sequences else None
+    optional = {
+        **{name: getattr(config, name) for name in NUMBERS},
+        "stop": stop,
+        "stream_options": {"include_usage": True} if call.stream else None,
+        "response_format": response_format,
+    }
     written: dict[str, Any] = {
         "model": dialect.model,
         "messages": [_message(message, dialect) for message in messages],
@@ -71,29 +79,22 @@ def body(
         ],
         "tool_choice": _tool_choice(call.tool_choice),
         "stream": call.stream,
-        **{name: value for name in NUMBERS if (value := getattr(call.config, name)) is not None},
+        **{name: value for name, value in optional.items() if value is not None},
     }
-    if call.config.stop_sequences:
-        written["stop"] = _stop(call.config.stop_sequences, call.config.extras.get("stop"))
-    if call.stream:
-        written["stream_options"] = {"include_usage": True}
-    if response_format is not None:
-        written["response_format"] = response_format
     if goes_on(call):
         _mark_prefill(written, dialect.prefill)
-    extras = _extras(call.config.extras, written)
+    extras = _extras(config.extras, written)
     for key in _OMITTED_IF_EMPTY:
         if not written[key]:
             del written[key]
     if call.tools:
         written["tools"] = orjson.Fragment(encode(written["tools"], sort=True))
     sent = written | extras
-    kept = call.config.extras.keys() - set(LIMITS)
-    for name in without.intersection(sent) - kept:
+    for name in without.intersection(sent) - (config.extras.keys() - set(LIMITS)):
         del sent[name]
         if name in LIMITS:
             (other,) = set(LIMITS) - {name}
-            sent[other] = call.config.answer_limit
+            sent[other] = config.answer_limit
     return encode(sent)
 
 

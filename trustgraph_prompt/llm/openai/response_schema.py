@@ -10,8 +10,9 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.request import encode, goes_on
+from trustgraph_prompt.llm.openai import denials
+from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.request_body import encode, goes_on
 from trustgraph_prompt.llm.openai.strict_schema import is_strict
 from trustgraph_prompt.llm.records import Call, Message, SchemaPath, TextBlock
 
@@ -120,7 +121,7 @@ class SchemaPaths:
             return
         digest, words = self._refused.get(refused, ("", ""))
         is_second = digest != wanted.digest and words == refusal.words
-        if is_second or refusal.is_of_feature:
+        if is_second or denials.denies_schemas(refusal.words):
             self._first = max(self._first, less_strict)
         self._refused[refused] = wanted.digest, refusal.words
 
