@@ -189,10 +189,7 @@ class ContractError(ConfigError):
 
 
 class LanguageError(ConfigError):
-    """A text in the schema language is invalid, or a JSON Schema cannot be written in it (StreetRace).
-
-    `where` ends with line and column; `path` is a JSON Pointer into the JSON Schema.
-    """
+    """A text in the schema language is invalid; `where` ends with line and column (StreetRace)."""
 
 
 class TemplateError(ConfigError):
