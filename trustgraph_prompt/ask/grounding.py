@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.grounding import Echoes, grounded
+from trustgraph_prompt.contract.grounding import Echoes
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import read
 
@@ -15,7 +15,7 @@ _MOST_PROMPTS = 512  # whose examples are remembered
 
 def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefinition:
     """The prompt with a contract that checks values against the terms, and rejects the prompt's examples."""
-    contract = grounded(prompt.contract, question.terms, echoes_of(prompt))
+    contract = prompt.contract.with_terms(question.terms, echoes_of(prompt))
     return prompt if contract is prompt.contract else prompt.with_contract(contract)
 
 
@@ -39,7 +39,7 @@ def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
 @lru_cache(_MOST_PROMPTS)
 def _echoes(template: str, system: str, contract: Contract) -> Echoes | None:
     objects = _examples(template, system)
-    return Echoes(objects, contract) if objects else None
+    return Echoes(objects, contract.schema, contract.conform) if objects else None
 
 
 def _examples(*texts: str) -> list[Any]:

@@ -170,6 +170,16 @@ def names_version(schema: JsonSchema) -> bool:
     return f'"{PROPERTY}"' in json.dumps(shown(schema, extra=None, coerce=False))
 
 
+def naming_version(schema: JsonSchema, version: str) -> JsonSchema:
+    """The schema with `schema_version` required: a value without it would be validated as the oldest."""
+    keywords = schema if isinstance(schema, Mapping) else {}
+    properties = {PROPERTY: {"const": version}}
+    declared = keywords.get("properties", {})
+    properties |= {name: declared[name] for name in declared if name != PROPERTY}
+    required = [PROPERTY, *(name for name in keywords.get("required", ()) if name != PROPERTY)]
+    return {"type": "object", **keywords, "properties": properties, "required": required}
+
+
 def nearest(named: Version, versions: Iterable[Version]) -> Version | None:
     """The newest version with the same major number that is not newer, else the oldest of them, if any."""
     related = [version for version in versions if version.major == named.major]
