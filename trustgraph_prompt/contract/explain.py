@@ -14,6 +14,7 @@ from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.validator import Validator, readable, surrogate_safe
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import follow, pointer
+from trustgraph_prompt.json_text.values import type_of
 from trustgraph_prompt.json_text.values_in_strings import PATTERNS_IN_WORDS
 
 MAX_ISSUES = 20
@@ -184,8 +185,8 @@ def _reason(error: jsonschema_rs.ValidationError) -> Reason:
     keyword = error.kind.name
     if keyword in _VALUES:
         details = error.kind.as_dict()
-        types = set(map(_type, details.get("options", [details.get("expected_value")])))
-        if _type(error.instance) not in (types | {"integer"} if "number" in types else types):
+        types = set(map(type_of, details.get("options", [details.get("expected_value")])))
+        if type_of(error.instance) not in (types | {"integer"} if "number" in types else types):
             return Reason.SCHEMA_TYPE_ERROR
     return _REASONS.get(keyword, Reason.SCHEMA_VALUE_ERROR)
 
@@ -218,7 +219,7 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _of_type(types: Iterable[str], found: object) -> str:
-    kind = "" if found is None or isinstance(found, dict | list) else f"{_type(found)} "
+    kind = "" if found is None or isinstance(found, dict | list) else f"{type_of(found)} "
     return f"expected {' or '.join(dict.fromkeys(types))}, found {kind}{show(found)}"
 
 
@@ -230,7 +231,7 @@ def _unexpected(names: Sequence[str]) -> str:
 def show(value: object) -> str:
     """A value for a message: JSON of at most `MAX_SHOWN` characters; of a container its type and size."""
     if isinstance(value, dict | list):
-        return f"{_type(value)} of {len(value)}"
+        return f"{type_of(value)} of {len(value)}"
     if isinstance(value, str):
         return f'"{excerpt(value, MAX_SHOWN)}"'
     if value is None or isinstance(value, bool):
@@ -238,8 +239,3 @@ def show(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 1000:
         return "a huge integer"
     return excerpt(str(value), MAX_SHOWN)
-
-
-def _type(value: object) -> str:
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
-    return names.get(type(value), "null")

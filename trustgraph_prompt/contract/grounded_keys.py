@@ -9,12 +9,12 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
-from trustgraph_prompt.contract.coerce_scalars import is_one_of, type_of
-from trustgraph_prompt.contract.references import Path, References
+from trustgraph_prompt.contract.references import Path, References, values_in
 from trustgraph_prompt.contract.schema import Schema
 from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
 from trustgraph_prompt.errors import ContractError
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.values import is_one_of, type_of
 
 FROM, GROUNDING = "x-from", "x-grounding"
 """Our keywords: the terms in which a value must occur, and what to do if it does not."""
@@ -72,7 +72,7 @@ class _Node:
         schema = self.schema
         if "type" in schema and not _has_type(value, schema["type"]):
             return False
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        values = values_in(schema)
         if isinstance(values, list) and not is_one_of(value, values):
             return False
         if isinstance(value, dict):

@@ -10,8 +10,9 @@ from typing import Any
 
 from trustgraph_prompt.contract.alternatives import have_string_tag
 from trustgraph_prompt.contract.limits import MAX_CALL, MAX_STEPS, VALUE
-from trustgraph_prompt.contract.references import BY_NAME, References, within
+from trustgraph_prompt.contract.references import BY_NAME, References
 from trustgraph_prompt.errors import ContractError
+from trustgraph_prompt.json_text.values import levels, within
 
 _SMALL = 1_000  # subschemas that apply to a value; with fewer, values are not measured
 
@@ -86,16 +87,14 @@ class ValidationCost:
 
     def of(self, value: object, most: int) -> int:
         """The steps to validate `value`; more than `most` if it exceeds that or the depth of the contract."""
-        steps, depth, level = 0, 0, [value]
-        while level and steps <= most:
+        steps = 0
+        for depth, level in enumerate(levels(value)):
             each = self._levels[min(depth, len(self._levels) - 1)]
-            if not each:  # nothing applies to the parts either
+            if steps > most or not each:  # nothing applies to the parts either
                 break
             if depth > self._depth:
                 return most + 1
             steps += each * (VALUE * len(level) + sum(map(_length, level)))
-            level = list(chain.from_iterable(map(within, level)))
-            depth += 1
         return steps
 
 
@@ -147,13 +146,10 @@ def _levels(nodes: list[_Node], depth: int) -> list[int]:
 
 def _own(schema: Mapping[str, Any]) -> int:
     """The cost of a subschema without those that it applies; with slow keywords and containers in `enum`."""
-    level = [value for value in schema.get("enum", ()) if isinstance(value, dict | list)]
-    level += within(schema.get("const"))
-    count = 1 + (_MULTIPLE if "multipleOf" in schema else 0)
-    while level:
-        count += _COMPARED * len(level)
-        level = list(chain.from_iterable(map(within, level)))
-    return count
+    containers = [value for value in schema.get("enum", ()) if isinstance(value, dict | list)]
+    containers += within(schema.get("const"))
+    compared = sum(map(len, chain.from_iterable(map(levels, containers))))
+    return 1 + (_MULTIPLE if "multipleOf" in schema else 0) + _COMPARED * compared
 
 
 def _in_parts(node: _Node, counts: list[int]) -> int:

@@ -7,7 +7,8 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from trustgraph_prompt.errors import suggestion
-from trustgraph_prompt.language.constraints import KINDS, json_type, keywords_of, type_of
+from trustgraph_prompt.json_text import values
+from trustgraph_prompt.language.constraints import KINDS, keywords_of, type_of
 from trustgraph_prompt.language.inheritance import Schemas
 from trustgraph_prompt.language.nodes import (
     Annotated,
@@ -210,7 +211,7 @@ def _check_default(field: SchemaField, default: Default, names: Names) -> Iterat
         return
     for constraint in field.constraints:
         kind = KINDS[constraint.name]
-        if json_type(value) in kind.keywords and not kind.holds(value, constraint.arguments):
+        if values.type_of(value) in kind.keywords and not kind.holds(value, constraint.arguments):
             yield Problem(
                 "the default violates a constraint", default.at, value, spell_constraint(constraint)
             )
@@ -222,13 +223,13 @@ def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
         case Scalar("any"):
             return True
         case Scalar("decimal"):
-            return json_type(value) in ("integer", "number", "string")
+            return values.type_of(value) in ("integer", "number", "string")
         case Scalar("float"):
-            return json_type(value) in ("integer", "number")
+            return values.type_of(value) in ("integer", "number")
         case Scalar("int") if isinstance(value, float):
             return value.is_integer()
         case Scalar(name):
-            return bool(SCALARS[name]["type"] == json_type(value))
+            return bool(SCALARS[name]["type"] == values.type_of(value))
         case Literal():
             return not isinstance(value, dict | list) and Literal(value).as_json == expr.as_json
         case ListOf(item):

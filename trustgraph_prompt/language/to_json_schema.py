@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
+from trustgraph_prompt.json_text import values as json_values
 from trustgraph_prompt.json_text.pointer import steps
 from trustgraph_prompt.language.constraints import keywords_named, keywords_of, type_of
 from trustgraph_prompt.language.inheritance import Schemas, discriminator
@@ -30,8 +31,6 @@ from trustgraph_prompt.language.scalars import SCALARS
 
 JsonSchema = dict[str, Any]
 Types = Mapping[str, Mapping[str, Any]]
-
-_JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def to_json_schema(file: File, of: TypeExpr | str, *, types: Types | None = None) -> JsonSchema:
@@ -156,9 +155,9 @@ def _described(description: str | None) -> JsonSchema:
 def _choice(literals: list[Literal]) -> JsonSchema:
     """`const` or `enum`, with the type if all values have the same."""
     values = [literal.value for literal in literals]
-    kinds = {type(value) for value in values}
+    kinds = set(map(json_values.type_of, values))
     choice: JsonSchema = {"const": values[0]} if len(values) == 1 else {"enum": values}
-    return {**choice, "type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else choice
+    return {**choice, "type": kinds.pop()} if len(kinds) == 1 else choice
 
 
 def locate(file: File, schema: str, pointer: str) -> Position | None:

@@ -24,15 +24,10 @@ from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field, f
 from trustgraph_prompt.contract.types.build import Build
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, excerpt
+from trustgraph_prompt.json_text.values import JSON_TYPES
 from trustgraph_prompt.json_text.values_in_strings import BYTES, DECIMAL
 
-_JSON_TYPES: Mapping[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    types.NoneType: "null",
-}
+_OF_JSON = JSON_TYPES.keys() - {dict, list}
 _SCALARS: Mapping[Any, tuple[dict[str, Any], Build]] = {
     str: ({"type": "string"}, build.as_it_is),
     bool: ({"type": "boolean"}, build.as_it_is),
@@ -222,14 +217,14 @@ class Annotations:
 def _choice(values: tuple[Any, ...], where: str) -> dict[str, Any]:
     """The schema of a choice of values, with their type if all have the same."""
     kinds = {type(value) for value in values}
-    if not kinds or not kinds <= _JSON_TYPES.keys():
+    if not kinds or not kinds <= _OF_JSON:
         raise ContractError(
             "these values are not all JSON",
             where=where,
             found=values,
             expected="strings, numbers, booleans, None",
         )
-    kind = {"type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else {}
+    kind = {"type": JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else {}
     return {"enum": list(values), **kind}
 
 
@@ -279,7 +274,7 @@ def _property(cls: type, field: Field[Any], described: Described) -> dict[str, A
     if "description" in field.metadata:
         schema["description"] = field.metadata["description"]
     default = field.default.value if isinstance(field.default, Enum) else field.default
-    return {**schema, "default": default} if type(default) in _JSON_TYPES else schema
+    return {**schema, "default": default} if type(default) in _OF_JSON else schema
 
 
 def _docstring(cls: type) -> str | None:
