@@ -21,7 +21,7 @@ from trustgraph_prompt.contract.limits import DEEPEST
 from trustgraph_prompt.contract.schema import compile_schema, of_sources
 from trustgraph_prompt.contract.types import build
 from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field, from_text
-from trustgraph_prompt.contract.types.build import Build
+from trustgraph_prompt.contract.types.build import Build, Described
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, excerpt
 from trustgraph_prompt.json_text.values import JSON_TYPES
@@ -55,13 +55,6 @@ _UNIONS = (Union, types.UnionType)
 _OMITTED_IF_EMPTY = ("required", "description")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 _EXPECTED = "a dataclass, a Pydantic model, a JSON type, or a list, dict, union, Literal or Enum of these"
-
-
-class Described(NamedTuple):
-    """The JSON Schema of a type, and the builder of its instances."""
-
-    schema: dict[str, Any]
-    build: Build
 
 
 class Annotations:
@@ -195,12 +188,12 @@ class Annotations:
             _check_default(cls, field)
         _check_made_of(cls, [field.name for field in own])
         schema: dict[str, Any] = {}
-        make = build.Instance(cls)
-        described = self._define(cls, schema, make.build)  # before its fields, which may refer to it
+        builds: dict[str, Build] = {}
+        described = self._define(cls, schema, build.instance(cls, builds))  # its fields may refer to it
         of_fields = {
             field.name: self.of(hints[field.name], f"{cls.__qualname__}.{field.name}") for field in own
         }
-        make.fields = {name: each.build for name, each in of_fields.items()}
+        builds |= {name: each.build for name, each in of_fields.items()}
         keywords = {
             "type": "object",
             "properties": from_text(
