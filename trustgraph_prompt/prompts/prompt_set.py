@@ -36,6 +36,12 @@ class _Entry(NamedTuple):
     built: Template | PromptDefinition | None
     error: ConfigError | None = None
 
+    def under(self, system: Template) -> _Entry:
+        """The entry with its prompt in a workspace that has this system message."""
+        if not isinstance(self.built, PromptDefinition):
+            return self
+        return self._replace(built=self.built.with_system(system))
+
 
 @dataclass(frozen=True, slots=True)
 class PromptSet:
@@ -64,32 +70,17 @@ class PromptSet:
             for key, text in entries.items()
             if text and (key == SYSTEM_KEY or key.startswith(PREFIX))
         }
-        read, refused = _read_all(texts, previous._entries if previous else {})
+        read, too_many = _read_all(texts, previous._entries if previous else {})
         system = read[SYSTEM_KEY].built if SYSTEM_KEY in read else None
         system = system if isinstance(system, Template) else SYSTEM
-        prompts: dict[str, PromptDefinition] = {}
-        for key, entry in read.items():
-            if isinstance(entry.built, PromptDefinition):
-                prompts[entry.built.id] = prompt = entry.built.with_system(system)
-                if prompt is not entry.built:
-                    read[key] = entry._replace(built=prompt)
-        owners = _owners(prompts, previous._aliases if previous else {})
-        taken = {id: alias for id, prompt in prompts.items() if (alias := _taken_alias(prompt, owners))}
-        for id, alias in taken.items():
-            refused[PREFIX + id] = PromptError(
-                f"the alias `{alias}` is that of another prompt",
-                where=PREFIX + id,
-                path="/aliases",
-                found=alias,
-                expected=f"no alias of `{owners[alias]}`",
-            )
-            del prompts[id]
-            last = previous.prompts.get(id) if previous else None
-            if last is not None and not _taken_alias(last, owners):
-                prompts[id] = last.with_system(system)
+        read = {key: entry.under(system) for key, entry in read.items()}
+        valid = {built.id: built for _, built, _ in read.values() if isinstance(built, PromptDefinition)}
+        prompts, conflicts = _with_own_aliases(valid, system, previous)
         aliases = {alias: id for id in prompts for alias in prompts[id].aliases if alias not in prompts}
+        invalid = {key: entry.error for key, entry in read.items() if entry.error is not None}
         notes = {SYSTEM_KEY: _note_of_missing_terms(system, prompts), f"{PREFIX}*": _note_of_limit(len(read))}
-        return cls(prompts, refused, read, aliases, {key: note for key, note in notes.items() if note})
+        said = {key: note for key, note in notes.items() if note}
+        return cls(prompts, {**invalid, **too_many, **conflicts}, read, aliases, said)
 
     def find(self, prompt_id: str) -> PromptDefinition | None:
         """The prompt with that id or alias."""
@@ -154,14 +145,14 @@ def _note_of_limit(count: int) -> str:
 def _read_all(
     texts: Mapping[str, bytes], before: Mapping[str, _Entry]
 ) -> tuple[dict[str, _Entry], dict[str, ConfigError]]:
-    """All entries, those that were there before first, and the errors of the invalid ones by key."""
+    """The entries, those that were there before first, and the errors of those beyond the limit, by key."""
     keys = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before))
     limit = MAX_PROMPTS + (SYSTEM_KEY in texts)
-    read = {key: _read(key, texts[key], before.get(key)) for key in keys[:limit]}
-    refused = {key: entry.error for key, entry in read.items() if entry.error is not None}
-    for key in keys[limit:]:
-        refused[key] = PromptError(f"the workspace has more than {MAX_PROMPTS:,} prompts", where=key)
-    return read, refused
+    message = f"the workspace has more than {MAX_PROMPTS:,} prompts"
+    return (
+        {key: _read(key, texts[key], before.get(key)) for key in keys[:limit]},
+        {key: PromptError(message, where=key) for key in keys[limit:]},
+    )
 
 
 def _read(key: str, text: bytes, before: _Entry | None) -> _Entry:
@@ -190,6 +181,33 @@ def _build(key: str, text: bytes) -> Template | PromptDefinition:
     if key == PREFIX:
         raise PromptError("the key has no prompt id", where=key, found=key, expected=f"{PREFIX}<id>")
     return PromptDefinition.from_entry(key.removeprefix(PREFIX), value)
+
+
+def _with_own_aliases(
+    prompts: Mapping[str, PromptDefinition], system: Template, previous: PromptSet | None
+) -> tuple[dict[str, PromptDefinition], dict[str, ConfigError]]:
+    """The prompts without an alias that another one owns, and the errors of those with one, by key.
+
+    Instead of such a prompt its previous version stays in use, if no other prompt owns an alias of that.
+    """
+    owners = _owners(prompts, previous._aliases if previous else {})
+    served: dict[str, PromptDefinition] = {}
+    errors: dict[str, ConfigError] = {}
+    for id, prompt in prompts.items():
+        if (alias := _taken_alias(prompt, owners)) is None:
+            served[id] = prompt
+            continue
+        errors[PREFIX + id] = PromptError(
+            f"the alias `{alias}` is that of another prompt",
+            where=PREFIX + id,
+            path="/aliases",
+            found=alias,
+            expected=f"no alias of `{owners[alias]}`",
+        )
+        last = previous.prompts.get(id) if previous else None
+        if last is not None and not _taken_alias(last, owners):
+            served[id] = last.with_system(system)
+    return served, errors
 
 
 def _owners(prompts: Mapping[str, PromptDefinition], before: Mapping[str, str]) -> dict[str, str]:
