@@ -236,7 +236,7 @@ def _explain(
             unknown = next(key for key in found if key not in known)
             expected = "one of " + ", ".join(sorted(known))
             return f"unknown key{suggestion(str(unknown), known)}", unknown, unknown, expected
-        case "not" if keys := wanted.get("required"):
+        case "not" if isinstance(found, dict) and (keys := wanted.get("required")):
             expected = inner.get("description", "no such key")
             return f"the key `{keys[0]}` is not allowed here", keys[0], found[keys[0]], expected
         case "required":
