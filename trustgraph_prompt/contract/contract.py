@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
@@ -22,7 +23,13 @@ from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import MAX_CALL, Limits, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
-from trustgraph_prompt.contract.versions import Versions, names_version, naming_version, parse_versions
+from trustgraph_prompt.contract.versions import (
+    Version,
+    Versions,
+    names_version,
+    naming_version,
+    parse_versions,
+)
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid, excerpt
 
 if TYPE_CHECKING:
@@ -123,29 +130,11 @@ class Contract:
         _check("choice of fenced blocks", "/fences", fences, get_args(Fences))
         many = _many(format, many)
         written, compiled = rules(invariants)
-        if format == "text" and (schema is not None or versions is not None or written):
-            found = next((part for part in (versions, written) if part), schema)
-            raise ContractError(
-                "an answer of format text has no schema, versions or invariants",
-                found=found,
-                expected="none of them, or format json or jsonl",
-            )
-        plain = None if schema is None else plain_schema(schema)
-        by_version = {} if versions is None else parse_versions(versions)
-        unversioned = plain
-        if plain is None and by_version:
-            oldest_first = list(by_version.values())
-            unversioned, plain = oldest_first[0], oldest_first[-1]
+        if format == "text":
+            _check_nothing_for_text(schema, versions, written)
+        plain, unversioned, by_version = _schemas(schema, versions)
         sources = Sources.take(dict([(None, unversioned), *by_version.items()]))
-
-        def judge_of(schema: Schema | None, extra: Extra | None) -> Judge:
-            return Judge.of(schema, extra, bool(coerce), compiled, limits.depth)
-
-        judge: Judge | Versions
-        if by_version:
-            judge = Versions.of(by_version, unversioned, extra, judge_of)
-        else:
-            judge = judge_of(plain, extra)
+        judge_of = partial(Judge.of, coerce=bool(coerce), rules=compiled, depth=limits.depth)
         branches = branches_of(plain, References(plain)) if isinstance(plain, dict) else []
         contract = cls(
             format=format,
@@ -161,7 +150,9 @@ class Contract:
             limits=limits,
             discriminator=discriminator_of(branches),
             sources=sources,
-            _judge=judge,
+            _judge=Versions.of(by_version, unversioned, extra, judge_of)
+            if by_version
+            else judge_of(plain, extra),
         )
         return replace(contract, fingerprint=contract._hash(unversioned))
 
@@ -542,6 +533,27 @@ def _check(what: str, path: str, found: object, known: tuple[object, ...]) -> No
     if found not in known:
         expected = ", ".join(map(str, known[:-1]))
         raise ContractError(f"unknown {what}", path=path, found=found, expected=f"{expected} or {known[-1]}")
+
+
+def _check_nothing_for_text(schema: object, versions: object, invariants: object) -> None:
+    if schema is not None or versions is not None or invariants:
+        raise ContractError(
+            "an answer of format text has no schema, versions or invariants",
+            found=next((part for part in (versions, invariants) if part), schema),
+            expected="none of them, or format json or jsonl",
+        )
+
+
+def _schemas(
+    schema: JsonSchema | None, versions: Mapping[str, JsonSchema] | None
+) -> tuple[Schema | None, Schema | None, dict[Version, Schema]]:
+    """Copies of the schema to show, of that of values without a version, and of those by version."""
+    plain = None if schema is None else plain_schema(schema)
+    by_version = {} if versions is None else parse_versions(versions)
+    if plain is not None or not by_version:
+        return plain, plain, by_version
+    oldest_first = list(by_version.values())
+    return oldest_first[-1], oldest_first[0], by_version
 
 
 def _many(format: Format, many: bool | None) -> bool:
