@@ -135,6 +135,9 @@ class Contract:
         plain, unversioned, by_version = _schemas(schema, versions)
         sources = Sources.take(dict([(None, unversioned), *by_version.items()]))
         judge_of = partial(Judge.of, coerce=bool(coerce), rules=compiled, depth=limits.depth)
+        judge: Judge | Versions = judge_of(plain, extra)
+        if by_version:
+            judge = Versions.of(by_version, unversioned, extra, judge_of)
         branches = branches_of(plain, References(plain)) if isinstance(plain, dict) else []
         contract = cls(
             format=format,
@@ -150,9 +153,7 @@ class Contract:
             limits=limits,
             discriminator=discriminator_of(branches),
             sources=sources,
-            _judge=Versions.of(by_version, unversioned, extra, judge_of)
-            if by_version
-            else judge_of(plain, extra),
+            _judge=judge,
         )
         return replace(contract, fingerprint=contract._hash(unversioned))
 
