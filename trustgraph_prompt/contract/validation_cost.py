@@ -16,23 +16,17 @@ from trustgraph_prompt.json_text.values import levels, within
 
 _SMALL = 1_000  # subschemas that apply to a value; with fewer, values are not measured
 
-# Keywords that apply subschemas. Of those `apart`, one applies to a member or element; `together`, all may.
-_IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
-_MEMBERS_APART = ("properties", "additionalProperties", "unevaluatedProperties")
-_MEMBERS_TOGETHER = ("patternProperties", "propertyNames")
-_ELEMENTS_APART = ("prefixItems", "items", "additionalItems", "unevaluatedItems")
-_ELEMENTS_TOGETHER = ("contains",)
 _APPLIES = {
-    keyword: group
-    for group, keywords in (
-        ("in_place", _IN_PLACE),
-        ("members_apart", _MEMBERS_APART),
-        ("members_together", _MEMBERS_TOGETHER),
-        ("elements_apart", _ELEMENTS_APART),
-        ("elements_together", _ELEMENTS_TOGETHER),
-    )
-    for keyword in keywords
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "not", "if", "then", "else"), "in_place"),
+    **dict.fromkeys(("dependentSchemas", "dependencies"), "in_place"),
+    **dict.fromkeys(("properties", "additionalProperties", "unevaluatedProperties"), "members_apart"),
+    **dict.fromkeys(("patternProperties", "propertyNames"), "members_together"),
+    **dict.fromkeys(("prefixItems", "items", "additionalItems", "unevaluatedItems"), "elements_apart"),
+    "contains": "elements_together",
 }
+"""Keywords that apply subschemas, and to what: of those `apart`, one applies to a member or an element, while
+`together` all of them may. The names are attributes of `_Node`."""
+
 _REFERS = ("$ref", "$dynamicRef", "$recursiveRef")
 _COUNTS = frozenset((*_APPLIES, *_REFERS))
 _LEAF = 0  # no object has this id
