@@ -135,9 +135,10 @@ class Contract:
         plain, unversioned, by_version = _schemas(schema, versions)
         sources = Sources.take(dict([(None, unversioned), *by_version.items()]))
         judge_of = partial(Judge.of, coerce=bool(coerce), rules=compiled, depth=limits.depth)
-        judge: Judge | Versions = judge_of(plain, extra)
         if by_version:
-            judge = Versions.of(by_version, unversioned, extra, judge_of)
+            judge: Judge | Versions = Versions.of(by_version, unversioned, extra, judge_of)
+        else:
+            judge = judge_of(plain, extra)
         branches = branches_of(plain, References(plain)) if isinstance(plain, dict) else []
         contract = cls(
             format=format,
