@@ -328,18 +328,21 @@ class Contract:
         if not self._is_list:
             if not self._is_paid(value, characters):
                 return value, False
-            made, accepted = self._judge.take(value, meter)
+            taken = self._judge.take(value, meter)
         elif not isinstance(value, list):
             return value, False
         elif self._judge.is_plain and self._meter is None:
-            made, accepted = value, self._judge.accepts_plainly(value)
+            taken = value, self._judge.accepts_plainly(value)
         elif not all(map(self._is_paid, value)):
             return value, False
         else:
-            taken = [self._judge.take(item, meter) for item in value]
-            made = _same_if_unchanged([item for item, _ in taken], value)
-            accepted = all(accepted for _, accepted in taken)
-        return made, accepted and (self._terms is None or self._is_true(made))
+            items = [self._judge.take(item, meter) for item in value]
+            made = _same_if_unchanged([item for item, _ in items], value)
+            taken = made, all(accepted for _, accepted in items)
+        if self._terms is None:
+            return taken
+        made, accepted = taken
+        return made, accepted and self._is_true(made)
 
     def take_all(
         self, values: list[Any], characters: int | None = None, longest: int = 0

@@ -81,14 +81,16 @@ class ValidationCost:
 
     def of(self, value: object, most: int) -> int:
         """The steps to validate `value`; more than `most` if it exceeds that or the depth of the contract."""
-        steps = 0
-        for depth, level in enumerate(levels(value)):
+        steps, depth, level = 0, 0, [value]
+        while level and steps <= most:  # not `levels`: it is called for each value of an array
             each = self._levels[min(depth, len(self._levels) - 1)]
-            if steps > most or not each:  # nothing applies to the parts either
+            if not each:  # nothing applies to the parts either
                 break
             if depth > self._depth:
                 return most + 1
             steps += each * (VALUE * len(level) + sum(map(_length, level)))
+            level = list(chain.from_iterable(map(within, level)))
+            depth += 1
         return steps
 
 
