@@ -41,7 +41,7 @@ class Conformer:
             schema_map = self._free.pop()
         except IndexError:
             schema_map = SchemaMap(self._validator)
-        walk = _Walk(schema_map, self._drop, self._coerce, decode, meter)
+        walk = _Adaptation(schema_map, self._drop, self._coerce, decode, meter)
         try:
             return walk.of(value, schema_map.root)
         except RecursionError:
@@ -52,7 +52,7 @@ class Conformer:
             meter.spend(walk.steps)
 
 
-class _Walk:
+class _Adaptation:
     """Conforms one value."""
 
     def __init__(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 from trustgraph_prompt.contract.adapt_values import Decode, decoded
 from trustgraph_prompt.contract.alternatives import branches_of, declares, discriminator_of
 from trustgraph_prompt.contract.canonical_schema import JsonSchema, digest, shown
+from trustgraph_prompt.contract.compile_schema import Schema, plain_schema
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Sources
 from trustgraph_prompt.contract.grounding import SEARCHING, Echoes, Grounded, Terms
@@ -22,8 +23,7 @@ from trustgraph_prompt.contract.invariants import Invariant, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import MAX_CALL, Limits, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import References
-from trustgraph_prompt.contract.schema import Schema, plain_schema
-from trustgraph_prompt.contract.versions import (
+from trustgraph_prompt.contract.schema_versions import (
     Version,
     Versions,
     names_version,

@@ -9,9 +9,9 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
+from trustgraph_prompt.contract.compile_schema import Schema
 from trustgraph_prompt.contract.references import Path, References, values_in
-from trustgraph_prompt.contract.schema import Schema
-from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
+from trustgraph_prompt.contract.schema_versions import PROPERTY, Version, nearest
 from trustgraph_prompt.errors import ContractError
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.values import is_one_of, type_of
@@ -47,22 +47,22 @@ class Source(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Node:
+class _Subschema:
     """A subschema: its source, and the nodes of the parts of a value."""
 
     schema: Mapping[str, Any]
     source: Source | None = None
-    properties: dict[str, _Node] = field(default_factory=dict)
-    others: _Node | None = None  # of other properties
-    first_items: list[_Node] = field(default_factory=list)
-    items: _Node | None = None  # of the elements after them
-    also: list[_Node] = field(default_factory=list)  # of its references and its allOf
-    choices: list[list[_Node]] = field(default_factory=list)  # of which one or more branches apply
+    properties: dict[str, _Subschema] = field(default_factory=dict)
+    others: _Subschema | None = None  # of other properties
+    first_items: list[_Subschema] = field(default_factory=list)
+    items: _Subschema | None = None  # of the elements after them
+    also: list[_Subschema] = field(default_factory=list)  # of its references and its allOf
+    choices: list[list[_Subschema]] = field(default_factory=list)  # of which one or more branches apply
     is_useful: bool = False  # it, or a node below it, has a source
     is_leaf: bool = False  # it has a source and no parts
 
     @property
-    def parts(self) -> list[_Node]:
+    def parts(self) -> list[_Subschema]:
         single = [part for part in (self.others, self.items) if part is not None]
         alternatives = chain.from_iterable(self.choices)
         return [*self.properties.values(), *self.first_items, *single, *self.also, *alternatives]
@@ -83,7 +83,7 @@ class _Node:
                 return False
         return all(part.accepts(value) for part in self.also if part is not self)
 
-    def below(self, name: str | int) -> _Node | None:
+    def below(self, name: str | int) -> _Subschema | None:
         """The node of a property or of an element, if any."""
         if isinstance(name, str):
             return self.properties.get(name, self.others)
@@ -93,7 +93,7 @@ class _Node:
 class Sources:
     """The sources in a schema, or in the schemas of several versions; `said` lists them for a hash."""
 
-    def __init__(self, roots: Mapping[Version | None, _Node], said: list[list[Any]]) -> None:
+    def __init__(self, roots: Mapping[Version | None, _Subschema], said: list[list[Any]]) -> None:
         self._roots = roots
         self.said = said
         self.terms = frozenset(term for _, source in said for term in source[0])
@@ -140,7 +140,7 @@ class Sources:
                 seen.add(path)
                 yield path, source, text
 
-    def _root_of(self, value: Any) -> _Node:
+    def _root_of(self, value: Any) -> _Subschema:
         named = Version.parse(value[PROPERTY]) if isinstance(value, dict) and PROPERTY in value else None
         versions = (version for version in self._roots if version is not None)
         return self._roots[nearest(named, versions) if named and len(self._roots) > 1 else None]
@@ -150,10 +150,10 @@ class _Builder:
     """Makes the nodes of subschemas, each once, as schemas may be recursive."""
 
     def __init__(self) -> None:
-        self.nodes: dict[int, _Node] = {}
-        self._unfinished: list[_Node] = []
+        self.nodes: dict[int, _Subschema] = {}
+        self._unfinished: list[_Subschema] = []
 
-    def of(self, schema: Mapping[str, Any], references: References) -> _Node:
+    def of(self, schema: Mapping[str, Any], references: References) -> _Subschema:
         """The node of a schema, with those of all subschemas that it leads to."""
         root = self._node(schema)
         while self._unfinished:
@@ -172,18 +172,18 @@ class _Builder:
             node.choices = [list(map(self._node, _list(part[name]))) for name in _CHOICES if name in part]
         return root
 
-    def _node(self, schema: Any) -> _Node:
+    def _node(self, schema: Any) -> _Subschema:
         """The node of a subschema, whose parts are found later; one for all that are true or false."""
         if not isinstance(schema, dict):
             return _ANYTHING
         if id(schema) not in self.nodes:
-            self.nodes[id(schema)] = _Node(schema)
+            self.nodes[id(schema)] = _Subschema(schema)
             self._unfinished.append(self.nodes[id(schema)])
         return self.nodes[id(schema)]
 
     def find_useful(self) -> None:
         """Mark the nodes that have a source, or lead to one."""
-        above: dict[int, list[_Node]] = {}
+        above: dict[int, list[_Subschema]] = {}
         for node in self.nodes.values():
             for part in node.parts:
                 above.setdefault(id(part), []).append(node)
@@ -196,10 +196,10 @@ class _Builder:
                 open_ += above.get(id(node), ())
 
 
-_ANYTHING = _Node({})
+_ANYTHING = _Subschema({})
 
 
-def _found(nodes: list[_Node], value: Any, path: Path) -> Iterator[tuple[Path, Source, str]]:
+def _found(nodes: list[_Subschema], value: Any, path: Path) -> Iterator[tuple[Path, Source, str]]:
     nodes = _applicable(nodes, value)
     for node in nodes:
         if node.source is not None:
@@ -219,14 +219,14 @@ def _found(nodes: list[_Node], value: Any, path: Path) -> Iterator[tuple[Path, S
             yield from _found(inner, part, (*path, name))
 
 
-def _applicable(nodes: list[_Node], value: Any) -> list[_Node]:
+def _applicable(nodes: list[_Subschema], value: Any) -> list[_Subschema]:
     """The nodes with their references and those branches that apply to the value, each once.
 
     No branch of a choice applies if the value may be meant for a branch without a source.
     """
     if not any(node.also or node.choices for node in nodes):
         return nodes
-    found: dict[int, _Node] = {}
+    found: dict[int, _Subschema] = {}
     open_ = list(nodes)
     while open_:
         node = open_.pop()

@@ -25,7 +25,7 @@ _APPLIES = {
     "contains": "elements_together",
 }
 """Keywords that apply subschemas, and to what: of those `apart`, one applies to a member or an element, while
-`together` all of them may. The names are attributes of `_Node`."""
+`together` all of them may. The names are attributes of `_Applied`."""
 
 _REFERS = ("$ref", "$dynamicRef", "$recursiveRef")
 _COUNTS = frozenset((*_APPLIES, *_REFERS))
@@ -102,7 +102,7 @@ def _length(value: object) -> int:
 
 
 @dataclass
-class _Node:
+class _Applied:
     """The numbers of the subschemas that a subschema applies to the value, its members and its elements.
 
     `own` is its cost without them. Of each group in `one_of`, only one applies.
@@ -117,7 +117,7 @@ class _Node:
     elements_together: list[int] = field(default_factory=list)
 
 
-def _levels(nodes: list[_Node], depth: int) -> list[int]:
+def _levels(nodes: list[_Applied], depth: int) -> list[int]:
     """The number of subschemas that apply to a value, by its depth; the last one for all greater depths."""
     try:
         applied = {i: chain(node.in_place, *node.one_of) for i, node in enumerate(nodes)}
@@ -148,7 +148,7 @@ def _own(schema: Mapping[str, Any]) -> int:
     return 1 + (_MULTIPLE if "multipleOf" in schema else 0) + _COMPARED * compared
 
 
-def _in_parts(node: _Node, counts: list[int]) -> int:
+def _in_parts(node: _Applied, counts: list[int]) -> int:
     def most(apart: list[int], together: list[int]) -> int:
         if not apart and not together:  # the usual case
             return 0
@@ -164,7 +164,7 @@ class _Graph:
     """The nodes of the subschemas, beginning with `first`; all that apply no others share one node."""
 
     def __init__(self, references: References, first: Mapping[str, Any], *, rules_out: bool) -> None:
-        self.nodes: list[_Node] = []
+        self.nodes: list[_Applied] = []
         self.has_alternatives = False
         self._references = references
         self._rules_out = rules_out and references.know_const
@@ -189,9 +189,9 @@ class _Graph:
         self._numbers[key] = len(self._schemas)
         self._schemas.append(schema)
 
-    def _node(self, schema: Mapping[str, Any]) -> _Node:
+    def _node(self, schema: Mapping[str, Any]) -> _Applied:
         self._check_base(schema)
-        node = _Node(own=_own(schema))
+        node = _Applied(own=_own(schema))
         for keyword in _APPLIES.keys() & schema.keys():
             target = getattr(node, _APPLIES[keyword])
             held = schema[keyword]

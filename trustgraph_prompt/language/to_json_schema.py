@@ -27,10 +27,10 @@ def to_json_schema(file: nodes.File, of: nodes.TypeExpr | str, *, types: Types |
 
     Raises `LanguageError` for an unknown name, and for two definitions of one name.
     """
-    return _Writer(file, types or {}).root(nodes.Name(of) if isinstance(of, str) else of)
+    return _SchemaWriter(file, types or {}).root(nodes.Name(of) if isinstance(of, str) else of)
 
 
-class _Writer:
+class _SchemaWriter:
     """Writes one JSON Schema. `_used` are the schemas referred to, `_brought` the `$defs` of `types`."""
 
     def __init__(self, file: nodes.File, types: Types) -> None:

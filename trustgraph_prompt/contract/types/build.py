@@ -14,7 +14,7 @@ Build = Callable[[Any], Any]
 Part = tuple[str | int, Build, Any]  # a step of the path, the builder of that part, its value
 
 
-class Described(NamedTuple):
+class TypeSchema(NamedTuple):
     """The JSON Schema of a type, and the builder of its instances."""
 
     schema: dict[str, Any]

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract.adapt_values import Decode
 from trustgraph_prompt.contract.canonical_schema import JsonSchema, shown
+from trustgraph_prompt.contract.compile_schema import Schema, plain_versions
 from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import StepMeter
-from trustgraph_prompt.contract.schema import Schema, plain_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 from trustgraph_prompt.json_text.pointer import pointer
 
