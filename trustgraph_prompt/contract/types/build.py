@@ -32,9 +32,9 @@ class Refused(Exception):
         super().__init__("; ".join(map(str, self.issues)))
 
     @classmethod
-    def because(cls, reason: Reason, message: object, path: str = "") -> Refused:
+    def because(cls, reason: Reason, message: object) -> Refused:
         """Make one with a single issue."""
-        return cls([Issue(reason, excerpt(str(message), _MAX_MESSAGE), path)])
+        return cls([Issue(reason, excerpt(str(message), _MAX_MESSAGE))])
 
     @classmethod
     def by_code(cls, error: Exception) -> Refused:
