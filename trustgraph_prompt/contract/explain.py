@@ -65,7 +65,7 @@ def _few(issues: Iterable[Issue]) -> tuple[Issue, ...]:
 
 def issue_of(error: jsonschema_rs.ValidationError) -> Issue:
     """The issue of an error; for alternatives, that of the branch with the fewest errors."""
-    return next(_issues([error], None))
+    return next(_issues([error], References({})))
 
 
 def unexpected(value: object, stripped: object) -> Iterator[Issue]:
@@ -85,9 +85,7 @@ def unexpected(value: object, stripped: object) -> Iterator[Issue]:
         todo += reversed(pairs)
 
 
-def _issues(
-    errors: Iterable[jsonschema_rs.ValidationError], references: References | None
-) -> Iterator[Issue]:
+def _issues(errors: Iterable[jsonschema_rs.ValidationError], references: References) -> Iterator[Issue]:
     listed = list(islice(errors, MAX_ERRORS))
     with_values = {tuple(error.instance_path) for error in listed if error.kind.name in _VALUES}
     for error in listed:
@@ -113,12 +111,8 @@ def _issues(
             yield from _issues(min(branches, key=lambda branch: _distance(branch, error)), references)
 
 
-def _alternatives(
-    error: jsonschema_rs.ValidationError, references: References | None
-) -> list[dict[str, Any]]:
+def _alternatives(error: jsonschema_rs.ValidationError, references: References) -> list[dict[str, Any]]:
     """The branches of the `oneOf` or `anyOf` of an error."""
-    if references is None:
-        return []
     holder = follow(references.root, pointer(error.schema_path[:-1]))
     return branches_of(holder, references) if isinstance(holder, dict) else []
 
@@ -127,7 +121,7 @@ def _discriminated(
     error: jsonschema_rs.ValidationError,
     alternatives: Sequence[Mapping[str, Any]],
     name: str,
-    references: References | None,
+    references: References,
 ) -> Iterator[Issue]:
     value: Any = error.instance
     choices = [chosen_by(branch, name) for branch in alternatives]
@@ -156,10 +150,10 @@ def _unknown_branch(
     return Issue(Reason.SCHEMA_VALUE_ERROR, message, pointer((*place, name)), keyword)
 
 
-def _rule(error: jsonschema_rs.ValidationError, references: References | None) -> list[str | int]:
+def _rule(error: jsonschema_rs.ValidationError, references: References) -> list[str | int]:
     """The path of the keyword that an error is about; of `required`, that of the name which is missing."""
     path = list(error.schema_path)
-    if error.kind.name == "required" and references is not None:
+    if error.kind.name == "required":
         names = follow(references.root, pointer(path))
         name = error.kind.as_dict()["property"]
         path += [names.index(name)] if isinstance(names, list) and name in names else []

@@ -113,24 +113,27 @@ def _note_of_missing_terms(system: Template, prompts: Mapping[str, PromptDefinit
 
     Requests usually contain the terms that their prompt names. They may contain more, so this is no error.
     """
-    served = {id: prompt for id, prompt in prompts.items() if prompt.system is system}
+    served = [prompt for prompt in prompts.values() if prompt.system is system]
+    needed = system.needs.required - {TERM}
     lacking = {
-        id: system.needs.required.difference(prompt.template.needs.named, prompt.terms, (TERM,))
-        for id, prompt in served.items()
+        prompt.id: needed.difference(prompt.template.needs.named, prompt.terms)
+        for prompt in served
         if prompt.template.dialect == "jinja"
     }
     without = sorted(id for id, terms in lacking.items() if terms)
-    if not without:
-        return ""
     terms = sorted(frozenset().union(*lacking.values()))
+    return _in_words(terms, without, len(served)) if without else ""
+
+
+def _in_words(terms: list[str], without: list[str], served: int) -> str:
+    """The note that of the `served` prompts those `without` lack some of these terms."""
     named = excerpt(", ".join(f"`{term}`" for term in terms))
     needs, it = (f"the term {named}", "it") if len(terms) == 1 else (f"the terms {named}", "them")
-    more = ", …" if len(without) > _NAMED_IN_NOTE else ""
+    some = excerpt(", ".join(without[:_NAMED_IN_NOTE])) + (", …" if len(without) > _NAMED_IN_NOTE else "")
     do = "does" if len(without) == 1 else "do"
     return (
-        f"needs {needs}; {len(without):,} of {len(served):,} prompts {do} not mention {it}, "
-        f"and requests without {it} fail with missing-term "
-        f"({excerpt(', '.join(without[:_NAMED_IN_NOTE]))}{more})"
+        f"needs {needs}; {len(without):,} of {served:,} prompts {do} not mention {it}, "
+        f"and requests without {it} fail with missing-term ({some})"
     )
 
 
