@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from trustgraph_prompt.contract.adapt_values import Decode
 from trustgraph_prompt.contract.canonical_schema import JsonSchema, shown
@@ -75,7 +75,7 @@ class Versions:
     if the schema rejects them. The schemas need not declare `schema_version`.
     """
 
-    is_plain = False
+    is_plain: Literal[False] = False  # no single schema decides
 
     @classmethod
     def of(
@@ -134,10 +134,6 @@ class Versions:
             return value, False
         made, accepted = judge.take(judged, meter)
         return _unshown(made, judged, value), accepted
-
-    def accepts_plainly(self, values: list[Any], at_once: int | None = None) -> bool:
-        """Not available, as there is no single schema; callers check `is_plain`."""
-        raise NotImplementedError
 
     def issues(self, value: Any, meter: StepMeter) -> tuple[Issue, ...]:
         """As `Judge.issues`."""
