@@ -44,6 +44,16 @@ TYPES = {
 }
 
 
+_LIMITS = {
+    "minimum": ("it is too small", "at least {:,}"),
+    "exclusiveMinimum": ("it is too small", "more than {:,}"),
+    "maximum": ("it is too large", "at most {:,}"),
+    "maxLength": ("it is too long", "at most {:,} characters"),
+    "maxItems": ("it has too many items", "at most {:,}"),
+    "uniqueItems": ("it has duplicate items", "unique items"),
+}
+"""What is wrong with a value beyond a limit, and what was expected, by the keyword of the limit."""
+
 _COUNTED = {"minLength": "character", "minItems": "item", "minProperties": "key"}
 
 
@@ -206,78 +216,53 @@ def _error(
 ) -> ConfigError:
     from jsonschema.exceptions import best_match
 
-    is_unknown_key = problem.validator == "additionalProperties"
-    if not is_unknown_key:
+    if problem.validator != "additionalProperties":
         problem = best_match([problem]) or problem
-    inner: Any = problem.schema
-    found: Any = problem.instance
-    wanted: Any = problem.validator_value
-    path = pointer(problem.absolute_path)
-    if is_unknown_key:
-        known = inner.get("properties", {})
-        unknown = next(key for key in found if key not in known)
-        return error(
-            f"unknown key{suggestion(str(unknown), known)}",
-            where=where,
-            path=path + pointer([unknown]),
-            found=unknown,
-            expected="one of " + ", ".join(sorted(known)),
-        )
-    if problem.validator == "not" and (keys := wanted.get("required")):
-        return error(
-            f"the key `{keys[0]}` is not allowed here",
-            where=where,
-            path=path + pointer([keys[0]]),
-            found=found[keys[0]],
-            expected=inner.get("description", "no such key"),
-        )
-    if problem.validator == "required":
-        missing = next(key for key in wanted if problem.message.startswith(f"{key!r} "))
-        known = inner.get("properties") or ({} if path else schema.get("properties", {}))
-        described = known.get(missing, {}).get("description")
-        return error(
-            f"the key `{missing}` is missing",
-            where=where,
-            path=path,
-            found=", ".join(map(str, found)) or "no keys",
-            expected=f"`{missing}`: {described}" if described else f"`{missing}` too",
-        )
-    if problem.validator in ("oneOf", "anyOf"):
-        message = "it has none of the allowed forms"
-        expected: str | None = "; or ".join(_form(form, schema) for form in inner[problem.validator])
-    else:
-        message, expected = _explain(problem, inner)
+    message, key, found, expected = _explain(problem, schema)
+    path = pointer((*problem.absolute_path, *([] if key is None else [key])))
     return error(message, where=where, path=path, found=found, expected=expected)
 
 
-def _explain(problem: ValidationError, inner: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Say what is wrong with a value, and what was expected."""
+def _explain(
+    problem: ValidationError, schema: Mapping[str, Any]
+) -> tuple[str, str | None, object, str | None]:
+    """What is wrong with a value, at which of its keys, what was found, and what was expected."""
+    inner: Any = problem.schema
     found: Any = problem.instance
     wanted: Any = problem.validator_value
     match problem.validator:
+        case "additionalProperties":
+            known = inner.get("properties", {})
+            unknown = next(key for key in found if key not in known)
+            expected = "one of " + ", ".join(sorted(known))
+            return f"unknown key{suggestion(str(unknown), known)}", unknown, unknown, expected
+        case "not" if isinstance(found, dict) and (keys := wanted.get("required")):
+            expected = inner.get("description", "no such key")
+            return f"the key `{keys[0]}` is not allowed here", keys[0], found[keys[0]], expected
+        case "required":
+            missing = next(key for key in wanted if problem.message.startswith(f"{key!r} "))
+            known = inner.get("properties") or ({} if problem.absolute_path else schema.get("properties", {}))
+            described = known.get(missing, {}).get("description")
+            expected = f"`{missing}`: {described}" if described else f"`{missing}` too"
+            return f"the key `{missing}` is missing", None, ", ".join(map(str, found)) or "no keys", expected
+        case "oneOf" | "anyOf" as keyword:
+            forms = "; or ".join(_form(form, schema) for form in inner[keyword])
+            return "it has none of the allowed forms", None, found, forms
         case "type":
             types = [wanted] if isinstance(wanted, str) else wanted
-            return "it is of the wrong type", " or ".join(TYPES[name] for name in types)
+            return "it is of the wrong type", None, found, " or ".join(TYPES[name] for name in types)
         case "enum":
-            near = suggestion(str(found), map(str, wanted))
-            return f"it is not one of the allowed values{near}", "one of " + ", ".join(map(str, wanted))
+            near, allowed = suggestion(str(found), map(str, wanted)), ", ".join(map(str, wanted))
+            return f"it is not one of the allowed values{near}", None, found, f"one of {allowed}"
         case "pattern":
-            return "it has an invalid format", inner.get("description")
-        case "minimum":
-            return "it is too small", f"at least {wanted:,}"
-        case "exclusiveMinimum":
-            return "it is too small", f"more than {wanted:,}"
-        case "maximum":
-            return "it is too large", f"at most {wanted:,}"
+            return "it has an invalid format", None, found, inner.get("description")
         case "minLength" | "minItems" | "minProperties" if not found:
-            return "it is empty", f"at least {wanted} {_COUNTED[problem.validator]}{'s' * (wanted != 1)}"
-        case "maxLength":
-            return "it is too long", f"at most {wanted:,} characters"
-        case "maxItems":
-            return "it has too many items", f"at most {wanted:,}"
-        case "uniqueItems":
-            return "it has duplicate items", "unique items"
-    return excerpt(problem.message), None
+            unit = f"{_COUNTED[problem.validator]}{'s' * (wanted != 1)}"
+            return "it is empty", None, found, f"at least {wanted} {unit}"
+        case str() as keyword if keyword in _LIMITS:
+            message, limit = _LIMITS[keyword]
+            return message, None, found, limit.format(wanted)
+    return excerpt(problem.message), None, found, None
 
 
 def _form(form: Mapping[str, Any], schema: Mapping[str, Any]) -> str:

@@ -40,7 +40,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cost import Usage
-    from trustgraph_prompt.outcome import CallReport, Outcome
 
 __all__ = [
     "PROVIDER_ERRORS",
@@ -189,10 +188,7 @@ class ContractError(ConfigError):
 
 
 class LanguageError(ConfigError):
-    """A text in the schema language is invalid, or a JSON Schema cannot be written in it (StreetRace).
-
-    `where` ends with line and column; `path` is a JSON Pointer into the JSON Schema.
-    """
+    """A text in the schema language is invalid; `where` ends with line and column (StreetRace)."""
 
 
 class TemplateError(ConfigError):
@@ -267,9 +263,11 @@ class StructuredOutputInvalid(TrustgraphPromptError):
     """An answer does not meet its contract (OpenArmature, section 7; category `structured_output_invalid`).
 
     OpenArmature defines `response_schema`, `output_content` (the answer, byte for byte), `error_message`,
-    `finish_reason` and `usage` (of all calls). `issues` are the problems of the answer, `outcome` has all
-    details.
+    `finish_reason` and `usage` (of all calls). `issues` are the problems of the answer, `outcome` is the
+    `Outcome` with all details, `calls` are its `CallReport`s.
     """
+
+    # An outcome raises this error: naming the classes of outcome.py here would close a circle of imports.
 
     category: ClassVar[str] = "structured_output_invalid"
     transient: ClassVar[bool] = False
@@ -283,7 +281,7 @@ class StructuredOutputInvalid(TrustgraphPromptError):
         finish_reason: str | None = None,
         usage: Usage | None = None,
         issues: tuple[Issue, ...] = (),
-        outcome: Outcome | None = None,
+        outcome: Any = None,
     ) -> None:
         self.error_message = error_message
         self.response_schema = response_schema
@@ -292,7 +290,7 @@ class StructuredOutputInvalid(TrustgraphPromptError):
         self.usage = usage
         self.issues = issues
         self.outcome = outcome
-        self.calls = () if outcome is None else outcome.calls
+        self.calls: tuple[Any, ...] = () if outcome is None else outcome.calls
         super().__init__(error_message)
 
 
@@ -384,7 +382,7 @@ class ProviderError(TrustgraphPromptError):
     def __init__(self, message: str, *, retry_after: float | None = None, loggable: str = "") -> None:
         self.retry_after = retry_after
         self.loggable = loggable
-        self.calls: tuple[CallReport, ...] = ()
+        self.calls: tuple[Any, ...] = ()  # `CallReport`s
         self.usage: Usage | None = None
         super().__init__(message)
 

@@ -10,7 +10,6 @@ import pytest
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.broken_rule import LONGEST, BrokenRule, RuleSource, SchemaFile, broken_rule
-from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.prompts import files
 
 PROPERTIES: dict[str, Any] = {
@@ -66,7 +65,7 @@ def marked(rule: BrokenRule) -> tuple[str, str]:
 def test_the_rule_is_marked_in_its_part_of_the_schema(value: object, where: str, rule: str) -> None:
     invariants = ["entity != 'rock rock'"]
     contract = Contract.from_schema(SCHEMA, format="jsonl", invariants=invariants)
-    [found] = rules(grounded(contract, {"text": "a rock"}), value)
+    [found] = rules(contract.with_terms({"text": "a rock"}), value)
     assert marked(found) == (where, rule)
     assert len(found.text) <= LONGEST
 
@@ -175,7 +174,7 @@ def test_the_line_of_a_file_in_the_schema_language_is_shown(
 ) -> None:
     (tmp_path / "p.prompt").write_text(PROMPTS)
     found = files.read(tmp_path)
-    contract = grounded(found.build().get("define").contract, {"text": "a rock"})
+    contract = found.build().get("define").contract.with_terms({"text": "a rock"})
 
     whole = {"weight": 1, "kind": {"name": "rock"}, **value}
     [rule] = rules(contract, whole, found.places["template.define"])

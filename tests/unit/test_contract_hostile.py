@@ -326,7 +326,7 @@ def test_half_a_surrogate_pair_is_judged_as_the_replacement_character(settings: 
     schema = {"properties": {"a": {"pattern": "^\ufffd$"}}, "patternProperties": {"^x-": {"type": "string"}}}
     contract = Contract.from_schema(schema, **settings)
     assert contract.accepts({"a": HALF})
-    assert contract.accepts_all([{"a": HALF}, {"x-" + HALF: "b"}])
+    assert contract.take_all([{"a": HALF}, {"x-" + HALF: "b"}], 40, 20) is not None
     assert not contract.accepts({"x-" + HALF: []})
     (issue,) = contract.issues({"x-" + HALF: []})
     assert (issue.path, issue.reason) == ("/x-\ufffd", Reason.SCHEMA_TYPE_ERROR)

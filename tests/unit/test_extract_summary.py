@@ -11,7 +11,6 @@ import pytest
 from trustgraph_prompt import wire
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.contract import Contract, Format
-from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.documents import Chunk, Document
 from trustgraph_prompt.extraction.results import FoundObject, Job, Result
@@ -70,7 +69,7 @@ def test_accepted_values_that_are_not_in_the_text_are_told() -> None:
 def test_values_found_only_in_part_are_counted_and_listed() -> None:
     passage = Chunk(1, 0, "Tamm called the Spring Festival off.")
     schema = {"properties": {"n": {"type": "string", "x-from": "text"}}}
-    contract = grounded(Contract.from_schema(schema, format="jsonl"), {"text": passage.text})
+    contract = Contract.from_schema(schema, format="jsonl").with_terms({"text": passage.text})
     outcome = read('{"n": "herb tamm"}\n{"n": "spring festival"}', contract)
     answer = Answer.of(*ANSWER, outcome, ("1", "2"))
     objects = [
@@ -184,7 +183,7 @@ def test_kept_answers_tell_nothing_about_what_is_left_and_are_in_no_rate() -> No
 def test_what_the_model_is_told_to_do_is_left_out() -> None:
     schema = {"properties": {"n": {"type": "string", "x-from": "text"}}}
     contract = Contract.from_schema(schema, format="jsonl")
-    outcome = read('{"n": "Nile"}', grounded(contract, {"text": "Chalk is soft."}))
+    outcome = read('{"n": "Nile"}', contract.with_terms({"text": "Chalk is soft."}))
     answer = Answer.of(*ANSWER, outcome, ())
     counted = ExtractSummary([JOB])
     counted.add(Result(JOB, (), answer))

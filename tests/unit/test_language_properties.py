@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jsonschema
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.errors import LanguageError
-from trustgraph_prompt.language import File, format, from_json_schema, parse, to_json_schema
+from trustgraph_prompt.language import File, format, parse, to_json_schema
 from trustgraph_prompt.language.constraints import ORDER
 from trustgraph_prompt.language.nodes import (
     Annotated,
@@ -175,17 +172,6 @@ def test_a_file_is_read_again_as_it_was_written(file: File) -> None:
 
 
 @thorough
-@given(all_schemas)
-def test_a_schema_comes_back_from_its_json_schema(defined: tuple[SchemaDef, ...]) -> None:
-    file = File(defined)
-    written = to_json_schema(file, "A")
-    read = from_json_schema(written, "A")
-    used = {"A", *written.get("$defs", ())}
-    assert repr(read.schemas) == repr(tuple(one for one in defined if one.name in used))
-    assert to_json_schema(read, "A") == written
-
-
-@thorough
 @given(all_schemas, st.data())
 def test_the_contract_gives_the_verdicts_of_its_json_schema(
     defined: tuple[SchemaDef, ...], data: st.DataObject
@@ -205,68 +191,6 @@ def test_the_contract_gives_the_verdicts_of_its_json_schema(
             assert judge.is_valid(value)
 
 
-json_schemas = st.recursive(
-    st.booleans()
-    | st.sampled_from([{"type": kind} for kind in ("string", "integer", "object", "null", "x")]),
-    lambda inner: st.fixed_dictionaries(
-        {},
-        optional={
-            "type": st.sampled_from(
-                ["object", "array", "string", ["string", "null"], ["array", "object"], [], 1]
-            ),
-            "properties": st.dictionaries(keys, inner, max_size=3),
-            "required": st.lists(keys, max_size=1),
-            "items": inner,
-            "anyOf": st.lists(inner, max_size=3),
-            "oneOf": st.lists(inner, max_size=3),
-            "additionalProperties": inner,
-            "enum": st.lists(values, max_size=3),
-            "const": values,
-            "default": values,
-            "minLength": values,
-            "minimum": values,
-            "uniqueItems": values,
-            "$ref": st.sampled_from(["#", "#/$defs/D", "#/$defs/E", "x", 3]),
-            "description": texts | st.just(3),
-            "title": texts,
-        },
-    ),
-    max_leaves=15,
-)
-
-
-@thorough
-@given(st.dictionaries(keys, json_schemas, min_size=1, max_size=3), json_schemas, st.data())
-def test_any_json_schema_is_said_or_refused_with_the_place(
-    properties: dict[str, Any], definition: Any, data: st.DataObject
-) -> None:
-    required = data.draw(st.sets(st.sampled_from(sorted(properties))))
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": sorted(required),
-        "$defs": {"D": definition},
-    }
-    try:
-        file = from_json_schema(schema, "A")
-    except LanguageError as error:
-        place: Any = schema
-        for step in error.path.split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            place = place[int(step) if isinstance(place, list) else step]
-        return
-    normal = to_json_schema(file, "A")
-    assert repr(parse(format(file))) == repr(file)
-    assert from_json_schema(normal, "A") == file
-    for value in data.draw(
-        st.lists(st.dictionaries(st.sampled_from(sorted(properties)), values), max_size=4)
-    ):
-        expected = jsonschema.Draft202012Validator(schema).is_valid(value)
-        assert jsonschema.Draft202012Validator(normal).is_valid(value) == expected
-
-
 def test_what_the_language_says_of_its_own_is_known_to_json_schema() -> None:
     for scalar in SCALARS.values():
         jsonschema.Draft202012Validator.check_schema(scalar)
-    with pytest.raises(LanguageError):
-        from_json_schema({"type": "string"}, "A")

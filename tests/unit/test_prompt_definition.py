@@ -303,6 +303,7 @@ def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
         ("model", {"name": ""}, "/model/name", "it is empty (found '', expected at least 1 character)"),
         ("model", {"extras": {"n": 5}}, "/model/extras/n", "the key `n` is not allowed here"),
         ("model", {"extras": {"max_tokens": 5}}, "/model/extras/max_tokens", "is not allowed here"),
+        ("model", {"extras": 5}, "/model/extras", "it is of the wrong type"),
     ],
 )
 def test_a_bad_entry_of_ours_names_the_key(key: str, value: Any, path: str, said: str) -> None:

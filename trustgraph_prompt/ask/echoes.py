@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.grounding import Echoes, grounded
+from trustgraph_prompt.contract.grounding import Echoes
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import read
 
@@ -18,7 +18,7 @@ def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefi
     contract, echoes = prompt.contract, None
     if not prompt.keeps_echoes and (contract.format == "jsonl" or contract.sources is not None):
         echoes = _echoes(prompt.template.source, prompt.system.source, contract)
-    judging = grounded(contract, question.terms, echoes)
+    judging = contract.with_terms(question.terms, echoes)
     return prompt if judging is contract else prompt.with_contract(judging)
 
 
@@ -33,7 +33,7 @@ def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
 @lru_cache(_MOST_PROMPTS)
 def _echoes(template: str, system: str, contract: Contract) -> Echoes | None:
     objects = _examples(template, system)
-    return Echoes(objects, contract) if objects else None
+    return Echoes(objects, contract.schema, contract.conform) if objects else None
 
 
 def _examples(*texts: str) -> list[Any]:

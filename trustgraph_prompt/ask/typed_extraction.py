@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast, get_origin, overload
 from trustgraph_prompt.ask.loop import ask
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.alternatives import branches_of
+from trustgraph_prompt.contract.compile_schema import plain_schema
 from trustgraph_prompt.contract.references import References
-from trustgraph_prompt.contract.schema import plain_schema
 from trustgraph_prompt.errors import ContractError, excerpt
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, Template

@@ -6,15 +6,13 @@ The branch of an `anyOf`, `oneOf` or `if` that applies is found by the discrimin
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.alternatives import picked
 from trustgraph_prompt.contract.applicable_schemas import Branching, Schema, SchemaMap, SchemasAt
-from trustgraph_prompt.contract.coerce_scalars import type_of
 from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly
-from trustgraph_prompt.contract.references import within
 from trustgraph_prompt.contract.validator import Validator
+from trustgraph_prompt.json_text.values import levels, type_of
 
 _LOOK = 800  # steps of a look at a value or a schema, which takes a microsecond or two
 _TRY = 4  # looks to try a branch, whatever the value
@@ -43,7 +41,7 @@ class Conformer:
             schema_map = self._free.pop()
         except IndexError:
             schema_map = SchemaMap(self._validator)
-        walk = _Walk(schema_map, self._drop, self._coerce, decode, meter)
+        walk = _Adaptation(schema_map, self._drop, self._coerce, decode, meter)
         try:
             return walk.of(value, schema_map.root)
         except RecursionError:
@@ -54,7 +52,7 @@ class Conformer:
             meter.spend(walk.steps)
 
 
-class _Walk:
+class _Adaptation:
     """Conforms one value."""
 
     def __init__(
@@ -177,10 +175,8 @@ class _Walk:
     def _try(self, branch: Schema, value: Any, base: SchemasAt) -> tuple[Schema, Any]:
         made = self._apply(value, self._decided(value, self._map.place((branch,)), base))
         self._spend(_TRY)
-        level = [made]
-        while level:
+        for level in levels(made):
             self._spend(len(level) * self._verdict)
-            level = list(chain.from_iterable(map(within, level)))
         return branch, made
 
     def _fit_together(self, branches: list[Schema], value: Any, base: SchemasAt) -> bool:
@@ -222,8 +218,4 @@ def decoded(text: str, decode: Decode) -> dict[str, Any] | list[Any] | None:
 
 def _size(value: Any) -> int:
     """The number of values in a value, itself included."""
-    size, level = 0, [value]
-    while level:
-        size += len(level)
-        level = list(chain.from_iterable(map(within, level)))
-    return size
+    return sum(map(len, levels(value)))

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from trustgraph_prompt.contract.coerce_scalars import is_one_of
-from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.references import References, types_in, values_in
+from trustgraph_prompt.json_text.values import is_one_of
 
 B = TypeVar("B")
 
@@ -68,7 +68,7 @@ def discriminator_of(branches: Sequence[Mapping[str, Any]]) -> str | None:
 
     Branches that accept no objects are ignored.
     """
-    branches = [branch for branch in branches if "object" in _types(branch, default="object")]
+    branches = [branch for branch in branches if "object" in types_in(branch, "object")]
     if len(branches) < 2:
         return None
     return next(
@@ -81,7 +81,7 @@ def exclude_each_other(alternatives: Sequence[Any], references: References) -> b
     branches = branches_of({"oneOf": alternatives}, references)
     if not branches:  # of true or false
         return False
-    types = [_types(branch) for branch in branches]
+    types = [types_in(branch, "any") for branch in branches]
     objects = [branch for branch, named in zip(branches, types, strict=True) if named == ["object"]]
     name = discriminator_of(objects)
     if name is not None and all(name in branch.get("required", ()) for branch in objects):
@@ -98,16 +98,11 @@ def have_string_tag(alternatives: Sequence[Any], references: References) -> bool
     branches = branches_of({"oneOf": alternatives}, references)
     name = discriminator_of(branches)
     return name is not None and all(
-        _types(branch) == ["object"]
+        types_in(branch) == ["object"]
         and name in branch.get("required", ())
         and [str] == list(map(type, chosen_by(branch, name)))
         for branch in branches
     )
-
-
-def _types(branch: Mapping[str, Any], default: str = "any") -> list[str]:
-    types = branch.get("type", default)
-    return [types] if isinstance(types, str) else list(types)
 
 
 def _discriminates(name: str, branches: Sequence[Mapping[str, Any]]) -> bool:
@@ -127,11 +122,7 @@ def _discriminates(name: str, branches: Sequence[Mapping[str, Any]]) -> bool:
 def chosen_by(branch: Mapping[str, Any], name: str) -> list[Any]:
     """The values of the property `name` that pick this branch."""
     prop = branch.get("properties", {}).get(name)
-    if not isinstance(prop, dict):
-        return []
-    if "const" in prop:
-        return [prop["const"]]
-    return list(prop.get("enum", ()))
+    return list(values_in(prop) or ()) if isinstance(prop, dict) else []
 
 
 def declares(schema: Mapping[str, Any], references: References, name: str) -> bool:

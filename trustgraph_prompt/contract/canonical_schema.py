@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from trustgraph_prompt.contract.alternatives import branches_of, exclude_each_other
-from trustgraph_prompt.contract.coerce_scalars import type_of
-from trustgraph_prompt.contract.references import BY_NAME, ONE_OR_MORE, References
+from trustgraph_prompt.contract.references import BY_NAME, ONE_OR_MORE, References, types_in, values_in
+from trustgraph_prompt.json_text.values import type_of
 
 JsonSchema = Mapping[str, Any] | bool
 
@@ -132,8 +132,8 @@ def _tells_containers_apart(part: Mapping[str, Any], keywords: Iterable[str], re
 
 
 def _may_be(kind: str, branch: Mapping[str, Any]) -> bool:
-    values = [branch["const"]] if "const" in branch else branch.get("enum")
-    return kind in _listed(branch.get("type", kind)) and (values is None or kind in map(type_of, values))
+    values = values_in(branch)
+    return kind in types_in(branch, kind) and (values is None or kind in map(type_of, values))
 
 
 class _TooLarge(Exception):
@@ -206,7 +206,7 @@ class _Rewriter:
             made["type"] = types[0] if len(types) == 1 else sorted(set(types))
         if isinstance(made.get("enum"), list):
             made["enum"] = self._distinct(made["enum"])
-            if "type" in made and {type_of(value) for value in made["enum"]} == set(_listed(made["type"])):
+            if "type" in made and {type_of(value) for value in made["enum"]} == set(types_in(made)):
                 del made["type"]
 
     def _alternatives(self, made: dict[str, Any]) -> None:
@@ -228,7 +228,7 @@ class _Rewriter:
         branches = made["anyOf"]
         if all(isinstance(branch, dict) and branch.keys() == {"type"} for branch in branches):
             if "type" not in made and not (self._coerce and "enum" in made):
-                types = {name for branch in branches for name in _listed(branch["type"])}
+                types = {name for branch in branches for name in types_in(branch)}
                 made["type"] = sorted(types) if len(types) > 1 else next(iter(types))
                 del made["anyOf"]
         elif not self._coerce and "enum" not in made and all(map(_is_enum, branches)):
@@ -251,10 +251,6 @@ class _Rewriter:
 
 def _is_enum(branch: Any) -> bool:
     return isinstance(branch, dict) and (branch.keys() == {"enum"} or branch == {"type": "null"})
-
-
-def _listed(types: Any) -> Iterable[str]:
-    return [types] if isinstance(types, str) else types
 
 
 class _Unfolding:

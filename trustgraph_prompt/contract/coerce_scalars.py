@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+
+from trustgraph_prompt.contract.references import types_in, values_in
+from trustgraph_prompt.json_text.values import type_of
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -17,15 +20,6 @@ _EXACT = 2**53  # beyond, several integers have the same float
 
 _UNCONVERTED = frozenset(("string", "object", "array"))
 _REMARKS = frozenset(("type", "title", "description", "default", "examples", "$comment"))
-_TYPES: dict[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    dict: "object",
-    list: "array",
-}
 
 
 class Target(NamedTuple):
@@ -40,9 +34,9 @@ class Target(NamedTuple):
         types: frozenset[str] | None = None
         literals: tuple[Any, ...] = ()
         for schema in schemas:
-            values = [schema["const"]] if "const" in schema else schema.get("enum", [])
+            values = values_in(schema) or []
             literals += tuple(values)
-            named = _types(schema) or list(map(type_of, values))
+            named = types_in(schema) or list(map(type_of, values))
             alternatives = (alternative_types(schema.get(keyword, ())) for keyword in ("anyOf", "oneOf"))
             for allowed in (named, *alternatives):
                 if allowed:
@@ -67,21 +61,6 @@ class Target(NamedTuple):
         if isinstance(value, float) and "integer" in self.types and "number" not in self.types:
             return int(value) if value.is_integer() and abs(value) <= _EXACT else value
         return value
-
-
-def type_of(value: Any) -> str:
-    """The JSON Schema type of a value."""
-    return _TYPES[type(value)]
-
-
-def is_same(left: Any, right: Any) -> bool:
-    """Whether two values are equal in JSON, where true is not 1."""
-    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
-
-
-def is_one_of(value: Any, values: Collection[Any]) -> bool:
-    """Whether a value equals one of the values in JSON."""
-    return value in values and (isinstance(value, str) or any(is_same(value, one) for one in values))
 
 
 def _from_text(text: str, types: frozenset[str]) -> Any:
@@ -109,9 +88,4 @@ def alternative_types(branches: Iterable[Any]) -> list[str] | None:
     """The types of all branches, if they have no other constraints; else None."""
     if not all(isinstance(b, dict) and "type" in b and _REMARKS.issuperset(b) for b in branches):
         return None
-    return [name for branch in branches for name in _types(branch)]
-
-
-def _types(schema: Mapping[str, Any]) -> list[str]:
-    named = schema.get("type", [])
-    return [named] if isinstance(named, str) else list(named)
+    return [name for branch in branches for name in types_in(branch)]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
@@ -13,19 +14,25 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 from trustgraph_prompt.contract.adapt_values import Decode, decoded
 from trustgraph_prompt.contract.alternatives import branches_of, declares, discriminator_of
 from trustgraph_prompt.contract.canonical_schema import JsonSchema, digest, shown
+from trustgraph_prompt.contract.compile_schema import Schema, plain_schema
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Sources
+from trustgraph_prompt.contract.grounding import SEARCHING, Echoes, Grounded, Terms
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import MAX_CALL, Limits, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import References
-from trustgraph_prompt.contract.schema import Schema, plain_schema
-from trustgraph_prompt.contract.versions import PROPERTY, Versions, names_version, parse_versions
+from trustgraph_prompt.contract.schema_versions import (
+    Version,
+    Versions,
+    names_version,
+    naming_version,
+    parse_versions,
+)
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid, excerpt
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.contract.grounding import Grounded
     from trustgraph_prompt.contract.types import Build
 
 Format = Literal["text", "json", "jsonl"]
@@ -84,6 +91,8 @@ class Contract:
     _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
     _build: Build | None = field(default=None, repr=False, compare=False)
     _meter: StepMeter | None = field(default=None, repr=False, compare=False)
+    _terms: Terms | None = field(default=None, repr=False, compare=False)
+    _plain: Contract | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_schema(
@@ -121,27 +130,13 @@ class Contract:
         _check("choice of fenced blocks", "/fences", fences, get_args(Fences))
         many = _many(format, many)
         written, compiled = rules(invariants)
-        if format == "text" and (schema is not None or versions is not None or written):
-            found = next((part for part in (versions, written) if part), schema)
-            raise ContractError(
-                "an answer of format text has no schema, versions or invariants",
-                found=found,
-                expected="none of them, or format json or jsonl",
-            )
-        plain = None if schema is None else plain_schema(schema)
-        by_version = {} if versions is None else parse_versions(versions)
-        unversioned = plain
-        if plain is None and by_version:
-            oldest_first = list(by_version.values())
-            unversioned, plain = oldest_first[0], oldest_first[-1]
+        if format == "text":
+            _check_nothing_for_text(schema, versions, written)
+        plain, unversioned, by_version = _schemas(schema, versions)
         sources = Sources.take(dict([(None, unversioned), *by_version.items()]))
-
-        def judge_of(schema: Schema | None, extra: Extra | None) -> Judge:
-            return Judge.of(schema, extra, bool(coerce), compiled, limits.depth)
-
-        judge: Judge | Versions
+        judge_of = partial(Judge.of, coerce=bool(coerce), rules=compiled, depth=limits.depth)
         if by_version:
-            judge = Versions.of(by_version, unversioned, extra, judge_of)
+            judge: Judge | Versions = Versions.of(by_version, unversioned, extra, judge_of)
         else:
             judge = judge_of(plain, extra)
         branches = branches_of(plain, References(plain)) if isinstance(plain, dict) else []
@@ -267,10 +262,25 @@ class Contract:
         """
         return replace(self, _meter=self._new_meter())
 
+    def with_terms(self, terms: Mapping[str, object] | None, echoes: Echoes | None = None) -> Contract:
+        """Return the contract for the answer to a question with these terms.
+
+        It also rejects values that do not occur in their sources, and echoes of examples, but searches only
+        for values that meet the schema. It is the same contract without terms, and for a text.
+        """
+        if terms is None or self.format == "text":
+            return self
+        return replace(self, _terms=Terms(terms, self.sources, echoes), _plain=self)
+
+    @property
+    def without_terms(self) -> Contract:
+        """The contract that `with_terms` made this one from; else this contract."""
+        return self._plain or self
+
     @property
     def demand(self) -> int:
         """About how many steps it takes to validate one character of an answer."""
-        return self._judge.demand
+        return self._judge.demand + (SEARCHING if self._searches else 0)
 
     @property
     def spent(self) -> Issue | None:
@@ -291,8 +301,7 @@ class Contract:
             return self._judge.conform(value, meter)
         if not isinstance(value, list):
             return value
-        made = [self._judge.conform(item, meter) for item in value]
-        return value if all(map(is_, made, value)) else made
+        return _same_if_unchanged([self._judge.conform(item, meter) for item in value], value)
 
     def opened(self, value: Any, decode: Decode) -> Any:
         """Return the value with strings decoded that hold the JSON of a list or an object, where the schema
@@ -308,8 +317,7 @@ class Contract:
         items = decoded(value, decode) if isinstance(value, str) else value
         if not isinstance(items, list):
             return value
-        made = [self._judge.opened(item, meter, decode) for item in items]
-        return value if items is value and all(map(is_, made, value)) else made
+        return _same_if_unchanged([self._judge.opened(item, meter, decode) for item in items], value)
 
     def take(self, value: Any, characters: int | None = None) -> tuple[Any, bool]:
         """Conform a value and validate it: `conform` and `accepts` in one call.
@@ -318,16 +326,23 @@ class Contract:
         """
         meter = self._meter or self._new_meter()
         if not self._is_list:
-            return self._judge.take(value, meter) if self._is_paid(value, characters) else (value, False)
-        if not isinstance(value, list):
+            if not self._is_paid(value, characters):
+                return value, False
+            taken = self._judge.take(value, meter)
+        elif not isinstance(value, list):
             return value, False
-        if self._judge.is_plain and self._meter is None:
-            return value, self._judge.accepts_plainly(value)
-        if not all(map(self._is_paid, value)):
+        elif self._judge.is_plain and self._meter is None:
+            taken = value, self._judge.accepts_plainly(value)
+        elif not all(map(self._is_paid, value)):
             return value, False
-        taken = [self._judge.take(item, meter) for item in value]
-        made = [item for item, _ in taken]
-        return value if all(map(is_, made, value)) else made, all(accepted for _, accepted in taken)
+        else:
+            items = [self._judge.take(item, meter) for item in value]
+            made = _same_if_unchanged([item for item, _ in items], value)
+            taken = made, all(accepted for _, accepted in items)
+        if self._terms is None:
+            return taken
+        made, accepted = taken
+        return made, accepted and self._is_true(made)
 
     def take_all(
         self, values: list[Any], characters: int | None = None, longest: int = 0
@@ -339,8 +354,6 @@ class Contract:
         """
         judge = self._judge
         if characters is None:
-            if judge.is_plain and self._meter is None:
-                return values if self.accepts_all(values) else None
             taken = [self.take(value) for value in values]
             return [value for value, _ in taken] if all(accepted for _, accepted in taken) else None
         each = judge.widest * longest
@@ -359,19 +372,18 @@ class Contract:
                 if not accepted:
                     return None
                 made.append(one)
+        left = 0
         if self._meter is not None:
-            self._meter.left = trial.left
-        return made
+            left, self._meter.left = self._meter.left, trial.left
+        if not self._searches or all(map(self._is_true, made)):
+            return made
+        if self._meter is not None:  # the caller then takes each alone, and pays for it
+            self._meter.left = left
+        return None
 
     def accepts(self, value: object) -> bool:
         """Whether `value`, after `conform`, is a valid object of a jsonl answer or value of a json answer."""
         return self.take(value)[1]
-
-    def accepts_all(self, values: Iterable[object]) -> bool:
-        """Whether all `values` are accepted. Faster than `accepts` for each, fastest for a list."""
-        if self._judge.is_plain and not self._is_list and self._meter is None and isinstance(values, list):
-            return self._judge.accepts_plainly(values)
-        return all(map(self.accepts, values))
 
     def issues(self, value: object, characters: int | None = None) -> tuple[Issue, ...]:
         """Explain why `value` is rejected, in a few issues at most; empty exactly if it is accepted. Slow."""
@@ -390,7 +402,9 @@ class Contract:
                 found = tuple(islice(self._issues_of_items(items, meter), MAX_ISSUES))
         except TooCostly as error:
             found = (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
-        return (Issue(Reason.EFFORT_SPENT, meter.message),) if meter.is_spent else found
+        if meter.is_spent:
+            return (Issue(Reason.EFFORT_SPENT, meter.message),)
+        return found or self.ungrounded(self.conform(value))
 
     def instructions(self, wording: Wording = PLAIN) -> str:
         """The instructions for a model on how to write its answer; "" if the format is text.
@@ -403,7 +417,7 @@ class Contract:
         schema = {} if self.schema is None else shown(self.schema, extra=self.extra, coerce=self.coerce)
         if self.versions:
             newest, of_newest = list(self.versions.items())[-1]
-            schema = _naming_version(schema, newest) if self.schema is of_newest else schema
+            schema = naming_version(schema, newest) if self.schema is of_newest else schema
         return wording.of(format=self.format, many=self.many, schema=schema, closed=self.extra == "forbid")
 
     def declares(self, name: str) -> bool:
@@ -414,22 +428,20 @@ class Contract:
         )
 
     @property
-    def without_terms(self) -> Contract:
-        """The contract that `grounded` made this one from for one question; else this contract."""
-        return self
-
-    @property
     def control_words(self) -> frozenset[str]:
         """The words of the terms of the question with a control character before them, as `latex` has it."""
-        return frozenset()
+        return frozenset() if self._terms is None else self._terms.control_words
 
     def ungrounded(self, value: Any) -> tuple[Issue, ...]:
         """Explain which values do not occur in the terms of the question; the schema is not asked."""
-        return ()
+        try:
+            return tuple(islice(self._flaws(value), MAX_ISSUES))
+        except TooCostly as error:
+            return (Issue(Reason.EFFORT_SPENT, str(error)),)
 
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
         """Where the values of these objects occur in the terms of the question; None without `sources`."""
-        return None
+        return None if self._terms is None else self._terms.grounding(values)
 
     def names(self) -> frozenset[str]:
         """The names of all properties that the schemas declare at any level."""
@@ -457,6 +469,21 @@ class Contract:
         except TooCostly:
             return False
         return True
+
+    @property
+    def _searches(self) -> bool:
+        """Whether anything is searched in the terms of the question to judge a value."""
+        return self._terms is not None and self._terms.searches
+
+    def _is_true(self, value: Any) -> bool:
+        """Whether the terms have nothing against a value that meets the schema."""
+        try:
+            return next(self._flaws(value), None) is None
+        except TooCostly:
+            return False
+
+    def _flaws(self, value: Any) -> Iterator[Issue]:
+        return iter(()) if self._terms is None else self._terms.flaws(value, self._meter, each=self._is_list)
 
     def _issues_of_items(self, items: list[Any], meter: StepMeter) -> Iterator[Issue]:
         for index, item in enumerate(items):
@@ -501,20 +528,37 @@ def _built(build: Build, value: Any) -> tuple[Any, tuple[Issue, ...], BaseExcept
         return None, (Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep for instances"),), None
 
 
-def _naming_version(schema: JsonSchema, version: str) -> JsonSchema:
-    """The schema with `schema_version` required: a value without it would be validated as the oldest."""
-    keywords = schema if isinstance(schema, Mapping) else {}
-    properties = {PROPERTY: {"const": version}}
-    declared = keywords.get("properties", {})
-    properties |= {name: declared[name] for name in declared if name != PROPERTY}
-    required = [PROPERTY, *(name for name in keywords.get("required", ()) if name != PROPERTY)]
-    return {"type": "object", **keywords, "properties": properties, "required": required}
+def _same_if_unchanged(made: list[Any], value: Any) -> Any:
+    """`value` itself if it is a list of the very same elements."""
+    unchanged = isinstance(value, list) and all(map(is_, made, value))
+    return value if unchanged else made
 
 
 def _check(what: str, path: str, found: object, known: tuple[object, ...]) -> None:
     if found not in known:
         expected = ", ".join(map(str, known[:-1]))
         raise ContractError(f"unknown {what}", path=path, found=found, expected=f"{expected} or {known[-1]}")
+
+
+def _check_nothing_for_text(schema: object, versions: object, invariants: object) -> None:
+    if schema is not None or versions is not None or invariants:
+        raise ContractError(
+            "an answer of format text has no schema, versions or invariants",
+            found=next((part for part in (versions, invariants) if part), schema),
+            expected="none of them, or format json or jsonl",
+        )
+
+
+def _schemas(
+    schema: JsonSchema | None, versions: Mapping[str, JsonSchema] | None
+) -> tuple[Schema | None, Schema | None, dict[Version, Schema]]:
+    """Copies of the schema to show, of that of values without a version, and of those by version."""
+    plain = None if schema is None else plain_schema(schema)
+    by_version = {} if versions is None else parse_versions(versions)
+    if plain is not None or not by_version:
+        return plain, plain, by_version
+    oldest_first = list(by_version.values())
+    return oldest_first[-1], oldest_first[0], by_version
 
 
 def _many(format: Format, many: bool | None) -> bool:

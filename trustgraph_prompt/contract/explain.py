@@ -14,6 +14,7 @@ from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.validator import Validator, readable, surrogate_safe
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import follow, pointer
+from trustgraph_prompt.json_text.values import type_of
 from trustgraph_prompt.json_text.values_in_strings import PATTERNS_IN_WORDS
 
 MAX_ISSUES = 20
@@ -64,7 +65,7 @@ def _few(issues: Iterable[Issue]) -> tuple[Issue, ...]:
 
 def issue_of(error: jsonschema_rs.ValidationError) -> Issue:
     """The issue of an error; for alternatives, that of the branch with the fewest errors."""
-    return next(_issues([error], None))
+    return next(_issues([error], References({})))
 
 
 def unexpected(value: object, stripped: object) -> Iterator[Issue]:
@@ -84,9 +85,7 @@ def unexpected(value: object, stripped: object) -> Iterator[Issue]:
         todo += reversed(pairs)
 
 
-def _issues(
-    errors: Iterable[jsonschema_rs.ValidationError], references: References | None
-) -> Iterator[Issue]:
+def _issues(errors: Iterable[jsonschema_rs.ValidationError], references: References) -> Iterator[Issue]:
     listed = list(islice(errors, MAX_ERRORS))
     with_values = {tuple(error.instance_path) for error in listed if error.kind.name in _VALUES}
     for error in listed:
@@ -112,12 +111,8 @@ def _issues(
             yield from _issues(min(branches, key=lambda branch: _distance(branch, error)), references)
 
 
-def _alternatives(
-    error: jsonschema_rs.ValidationError, references: References | None
-) -> list[dict[str, Any]]:
+def _alternatives(error: jsonschema_rs.ValidationError, references: References) -> list[dict[str, Any]]:
     """The branches of the `oneOf` or `anyOf` of an error."""
-    if references is None:
-        return []
     holder = follow(references.root, pointer(error.schema_path[:-1]))
     return branches_of(holder, references) if isinstance(holder, dict) else []
 
@@ -126,7 +121,7 @@ def _discriminated(
     error: jsonschema_rs.ValidationError,
     alternatives: Sequence[Mapping[str, Any]],
     name: str,
-    references: References | None,
+    references: References,
 ) -> Iterator[Issue]:
     value: Any = error.instance
     choices = [chosen_by(branch, name) for branch in alternatives]
@@ -155,10 +150,10 @@ def _unknown_branch(
     return Issue(Reason.SCHEMA_VALUE_ERROR, message, pointer((*place, name)), keyword)
 
 
-def _rule(error: jsonschema_rs.ValidationError, references: References | None) -> list[str | int]:
+def _rule(error: jsonschema_rs.ValidationError, references: References) -> list[str | int]:
     """The path of the keyword that an error is about; of `required`, that of the name which is missing."""
     path = list(error.schema_path)
-    if error.kind.name == "required" and references is not None:
+    if error.kind.name == "required":
         names = follow(references.root, pointer(path))
         name = error.kind.as_dict()["property"]
         path += [names.index(name)] if isinstance(names, list) and name in names else []
@@ -184,8 +179,8 @@ def _reason(error: jsonschema_rs.ValidationError) -> Reason:
     keyword = error.kind.name
     if keyword in _VALUES:
         details = error.kind.as_dict()
-        types = set(map(_type, details.get("options", [details.get("expected_value")])))
-        if _type(error.instance) not in (types | {"integer"} if "number" in types else types):
+        types = set(map(type_of, details.get("options", [details.get("expected_value")])))
+        if type_of(error.instance) not in (types | {"integer"} if "number" in types else types):
             return Reason.SCHEMA_TYPE_ERROR
     return _REASONS.get(keyword, Reason.SCHEMA_VALUE_ERROR)
 
@@ -218,7 +213,7 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _of_type(types: Iterable[str], found: object) -> str:
-    kind = "" if found is None or isinstance(found, dict | list) else f"{_type(found)} "
+    kind = "" if found is None or isinstance(found, dict | list) else f"{type_of(found)} "
     return f"expected {' or '.join(dict.fromkeys(types))}, found {kind}{show(found)}"
 
 
@@ -230,7 +225,7 @@ def _unexpected(names: Sequence[str]) -> str:
 def show(value: object) -> str:
     """A value for a message: JSON of at most `MAX_SHOWN` characters; of a container its type and size."""
     if isinstance(value, dict | list):
-        return f"{_type(value)} of {len(value)}"
+        return f"{type_of(value)} of {len(value)}"
     if isinstance(value, str):
         return f'"{excerpt(value, MAX_SHOWN)}"'
     if value is None or isinstance(value, bool):
@@ -238,8 +233,3 @@ def show(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 1000:
         return "a huge integer"
     return excerpt(str(value), MAX_SHOWN)
-
-
-def _type(value: object) -> str:
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
-    return names.get(type(value), "null")

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
-from trustgraph_prompt.contract.coerce_scalars import is_one_of, type_of
-from trustgraph_prompt.contract.references import Path, References
-from trustgraph_prompt.contract.schema import Schema
-from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
+from trustgraph_prompt.contract.compile_schema import Schema
+from trustgraph_prompt.contract.references import Path, References, values_in
+from trustgraph_prompt.contract.schema_versions import PROPERTY, Version, nearest
 from trustgraph_prompt.errors import ContractError
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.values import is_one_of, type_of
 
 FROM, GROUNDING = "x-from", "x-grounding"
 """Our keywords: the terms in which a value must occur, and what to do if it does not."""
@@ -47,22 +47,22 @@ class Source(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Node:
+class _Subschema:
     """A subschema: its source, and the nodes of the parts of a value."""
 
     schema: Mapping[str, Any]
     source: Source | None = None
-    properties: dict[str, _Node] = field(default_factory=dict)
-    others: _Node | None = None  # of other properties
-    first_items: list[_Node] = field(default_factory=list)
-    items: _Node | None = None  # of the elements after them
-    also: list[_Node] = field(default_factory=list)  # of its references and its allOf
-    choices: list[list[_Node]] = field(default_factory=list)  # of which one or more branches apply
+    properties: dict[str, _Subschema] = field(default_factory=dict)
+    others: _Subschema | None = None  # of other properties
+    first_items: list[_Subschema] = field(default_factory=list)
+    items: _Subschema | None = None  # of the elements after them
+    also: list[_Subschema] = field(default_factory=list)  # of its references and its allOf
+    choices: list[list[_Subschema]] = field(default_factory=list)  # of which one or more branches apply
     is_useful: bool = False  # it, or a node below it, has a source
     is_leaf: bool = False  # it has a source and no parts
 
     @property
-    def parts(self) -> list[_Node]:
+    def parts(self) -> list[_Subschema]:
         single = [part for part in (self.others, self.items) if part is not None]
         alternatives = chain.from_iterable(self.choices)
         return [*self.properties.values(), *self.first_items, *single, *self.also, *alternatives]
@@ -72,7 +72,7 @@ class _Node:
         schema = self.schema
         if "type" in schema and not _has_type(value, schema["type"]):
             return False
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        values = values_in(schema)
         if isinstance(values, list) and not is_one_of(value, values):
             return False
         if isinstance(value, dict):
@@ -83,7 +83,7 @@ class _Node:
                 return False
         return all(part.accepts(value) for part in self.also if part is not self)
 
-    def below(self, name: str | int) -> _Node | None:
+    def below(self, name: str | int) -> _Subschema | None:
         """The node of a property or of an element, if any."""
         if isinstance(name, str):
             return self.properties.get(name, self.others)
@@ -93,7 +93,7 @@ class _Node:
 class Sources:
     """The sources in a schema, or in the schemas of several versions; `said` lists them for a hash."""
 
-    def __init__(self, roots: Mapping[Version | None, _Node], said: list[list[Any]]) -> None:
+    def __init__(self, roots: Mapping[Version | None, _Subschema], said: list[list[Any]]) -> None:
         self._roots = roots
         self.said = said
         self.terms = frozenset(term for _, source in said for term in source[0])
@@ -121,12 +121,7 @@ class Sources:
         for path, part in parts:
             source, node = _source(part, path), builder.nodes.get(id(part))
             if node is None and _DEFINITIONS.isdisjoint(path):
-                raise ContractError(
-                    f"`{FROM}` has no effect here",
-                    path=pointer((*path, FROM)),
-                    found=part[FROM],
-                    expected=f"below {_LOOKED_INTO}",
-                )
+                _refuse(f"`{FROM}` has no effect here", (*path, FROM), part[FROM], f"below {_LOOKED_INTO}")
             if node is not None:
                 node.source = source
                 said.append([pointer(path), [list(source.terms), source.policy]])
@@ -145,7 +140,7 @@ class Sources:
                 seen.add(path)
                 yield path, source, text
 
-    def _root_of(self, value: Any) -> _Node:
+    def _root_of(self, value: Any) -> _Subschema:
         named = Version.parse(value[PROPERTY]) if isinstance(value, dict) and PROPERTY in value else None
         versions = (version for version in self._roots if version is not None)
         return self._roots[nearest(named, versions) if named and len(self._roots) > 1 else None]
@@ -155,40 +150,40 @@ class _Builder:
     """Makes the nodes of subschemas, each once, as schemas may be recursive."""
 
     def __init__(self) -> None:
-        self.nodes: dict[int, _Node] = {}
+        self.nodes: dict[int, _Subschema] = {}
+        self._unfinished: list[_Subschema] = []
 
-    def of(self, schema: Mapping[str, Any], references: References) -> _Node:
+    def of(self, schema: Mapping[str, Any], references: References) -> _Subschema:
+        """The node of a schema, with those of all subschemas that it leads to."""
         root = self._node(schema)
-        open_ = [schema]
-        while open_:
-            part = open_.pop()
-            node = self.nodes[id(part)]
-
-            def within(subschema: Any) -> _Node:
-                if isinstance(subschema, dict) and id(subschema) not in self.nodes:
-                    open_.append(subschema)
-                return self._node(subschema) if isinstance(subschema, dict) else _ANYTHING
-
-            properties = part.get("properties")
-            if isinstance(properties, dict):
-                node.properties = {name: within(schema) for name, schema in properties.items()}
-            node.others = within(part["additionalProperties"]) if "additionalProperties" in part else None
-            items = part.get("items")
-            first = items if isinstance(items, list) else part.get("prefixItems")
-            node.first_items = list(map(within, _list(first)))
-            behind = part.get("additionalItems") if isinstance(items, list) else items
-            node.items = within(behind) if behind is not None else None
-            referred = [place for _, place in references.of(part)]
-            node.also = list(map(within, (*_list(part.get("allOf")), *referred)))
-            node.choices = [list(map(within, _list(part[name]))) for name in _CHOICES if name in part]
+        while self._unfinished:
+            node = self._unfinished.pop()
+            part = node.schema
+            node.properties = {name: self._node(inner) for name, inner in _pairs(part.get("properties"))}
+            if "additionalProperties" in part:
+                node.others = self._node(part["additionalProperties"])
+            first, rest = part.get("prefixItems"), part.get("items")
+            if isinstance(rest, list):  # up to draft 2019-09
+                first, rest = rest, part.get("additionalItems")
+            node.first_items = list(map(self._node, _list(first)))
+            node.items = None if rest is None else self._node(rest)
+            referred = [target for _, target in references.of(part)]
+            node.also = list(map(self._node, (*_list(part.get("allOf")), *referred)))
+            node.choices = [list(map(self._node, _list(part[name]))) for name in _CHOICES if name in part]
         return root
 
-    def _node(self, schema: Mapping[str, Any]) -> _Node:
-        return self.nodes.setdefault(id(schema), _Node(schema))
+    def _node(self, schema: Any) -> _Subschema:
+        """The node of a subschema, whose parts are found later; one for all that are true or false."""
+        if not isinstance(schema, dict):
+            return _ANYTHING
+        if id(schema) not in self.nodes:
+            self.nodes[id(schema)] = _Subschema(schema)
+            self._unfinished.append(self.nodes[id(schema)])
+        return self.nodes[id(schema)]
 
     def find_useful(self) -> None:
         """Mark the nodes that have a source, or lead to one."""
-        above: dict[int, list[_Node]] = {}
+        above: dict[int, list[_Subschema]] = {}
         for node in self.nodes.values():
             for part in node.parts:
                 above.setdefault(id(part), []).append(node)
@@ -201,10 +196,10 @@ class _Builder:
                 open_ += above.get(id(node), ())
 
 
-_ANYTHING = _Node({})
+_ANYTHING = _Subschema({})
 
 
-def _found(nodes: list[_Node], value: Any, path: Path) -> Iterator[tuple[Path, Source, str]]:
+def _found(nodes: list[_Subschema], value: Any, path: Path) -> Iterator[tuple[Path, Source, str]]:
     nodes = _applicable(nodes, value)
     for node in nodes:
         if node.source is not None:
@@ -224,14 +219,14 @@ def _found(nodes: list[_Node], value: Any, path: Path) -> Iterator[tuple[Path, S
             yield from _found(inner, part, (*path, name))
 
 
-def _applicable(nodes: list[_Node], value: Any) -> list[_Node]:
+def _applicable(nodes: list[_Subschema], value: Any) -> list[_Subschema]:
     """The nodes with their references and those branches that apply to the value, each once.
 
     No branch of a choice applies if the value may be meant for a branch without a source.
     """
     if not any(node.also or node.choices for node in nodes):
         return nodes
-    found: dict[int, _Node] = {}
+    found: dict[int, _Subschema] = {}
     open_ = list(nodes)
     while open_:
         node = open_.pop()
@@ -255,36 +250,25 @@ def _texts(source: Source, value: Any, path: Path) -> Iterator[tuple[Path, Sourc
 
 
 def _source(schema: Mapping[str, Any], path: Path) -> Source:
+    """The source that a subschema has. Raises `ContractError` for one that cannot mean anything."""
+    names, policy = schema.get(FROM), schema.get(GROUNDING, "refuse")
     if FROM not in schema:
-        raise ContractError(
-            f"`{GROUNDING}` without `{FROM}` has no effect", path=pointer((*path, GROUNDING)), expected=FROM
-        )
+        _refuse(f"`{GROUNDING}` without `{FROM}` has no effect", (*path, GROUNDING), None, FROM)
     types = schema.get("type", "string")
     if _HOLDERS.isdisjoint([types] if isinstance(types, str) else types):
-        raise ContractError(
-            f"`{FROM}` applies to strings and numbers only",
-            path=pointer((*path, FROM)),
-            found=types,
-            expected=f"`{FROM}` beside a type of {', '.join(sorted(_HOLDERS))}",
-        )
-    names, policy = schema[FROM], schema.get(GROUNDING, "refuse")
-    terms = [names] if isinstance(names, str) else names
-    if not isinstance(terms, list) or not terms or not all(isinstance(term, str) and term for term in terms):
-        raise ContractError(
-            f"`{FROM}` names no term",
-            path=pointer((*path, FROM)),
-            found=names,
-            expected="the name of a term, or a list of names",
-        )
+        expected = f"`{FROM}` beside a type of {', '.join(sorted(_HOLDERS))}"
+        _refuse(f"`{FROM}` applies to strings and numbers only", (*path, FROM), types, expected)
+    terms = [names] if isinstance(names, str) else _list(names)
+    if not terms or not all(isinstance(term, str) and term for term in terms):
+        _refuse(f"`{FROM}` names no term", (*path, FROM), names, "the name of a term, or a list of names")
     if policy not in get_args(Policy):
-        raise ContractError(
-            f"unknown `{GROUNDING}`",
-            path=pointer((*path, GROUNDING)),
-            found=policy,
-            expected="refuse, strict or mark",
-        )
+        _refuse(f"unknown `{GROUNDING}`", (*path, GROUNDING), policy, "refuse, strict or mark")
     within = path if path[:1] == ("versions",) else ("schema", *path)
     return Source(tuple(dict.fromkeys(terms)), policy, pointer((*within, FROM)), _may_be_null(schema))
+
+
+def _refuse(message: str, path: Path, found: object, expected: str) -> NoReturn:
+    raise ContractError(message, path=pointer(path), found=found, expected=expected)
 
 
 def _may_be_null(schema: Any) -> bool:
@@ -302,3 +286,7 @@ def _has_type(value: Any, types: Any) -> bool:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _pairs(value: Any) -> Iterable[tuple[str, Any]]:
+    return value.items() if isinstance(value, dict) else ()

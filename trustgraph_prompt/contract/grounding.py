@@ -1,20 +1,18 @@
-"""Contracts with the terms of the question: values must occur in their texts, and must not echo examples."""
+"""Looks values up in the terms of the question: they must occur there, and must not echo examples."""
 
 from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from typing import Any, Final
 
 from trustgraph_prompt.contract.canonical_schema import JsonSchema
-from trustgraph_prompt.contract.contract import Contract
-from trustgraph_prompt.contract.explain import MAX_ISSUES, show
-from trustgraph_prompt.contract.grounded_keys import Source
-from trustgraph_prompt.contract.limits import TooCostly
+from trustgraph_prompt.contract.explain import show
+from trustgraph_prompt.contract.grounded_keys import Source, Sources
+from trustgraph_prompt.contract.limits import StepMeter
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import RANK, MatchKind, Passage
@@ -23,7 +21,8 @@ from trustgraph_prompt.json_text.pointer import pointer
 
 _MOST_KEPT: Final = 10_000  # values whose grounding is cached
 _SHORTEST: Final = 3  # characters of a string that can identify an echo
-_SEARCHING: Final = 300  # steps for each character of a value
+SEARCHING: Final = 300
+"""Steps to search for each character of a value."""
 
 _LEAVE_OUT: Final = "; leave the object out"
 _WRITE_NULL: Final = "; write null here if the passage does not say it"
@@ -59,21 +58,24 @@ class Echoes:
     every answer. An object without any free string may be correct by chance, and is no echo.
     """
 
-    def __init__(self, examples: Iterable[Any], contract: Contract) -> None:
+    def __init__(
+        self, examples: Iterable[Any], schema: JsonSchema | None, conform: Callable[[Any], Any]
+    ) -> None:
         objects = [part for example in examples for part in _objects(example)]
-        self._objects = frozenset(map(_canonical, (*objects, *map(contract.conform, objects))))
-        self._prescribed = frozenset(_prescribed(contract.schema))
+        self._objects = frozenset(map(_canonical, (*objects, *map(conform, objects))))
+        self._prescribed = frozenset(_prescribed(schema))
 
     def __len__(self) -> int:
         return len(self._objects)
 
-    def has(self, value: Any) -> bool:
-        return isinstance(value, dict) and _canonical(value) in self._objects
-
-    def free(self, value: Any) -> list[str]:
-        """The strings of a value that the model can choose freely; short ones only if there are no others."""
+    def has(self, value: Any, text: Callable[[], Passage]) -> bool:
+        """Whether a value repeats an example, and none of the strings in it occurs in the text."""
+        if not isinstance(value, dict) or _canonical(value) not in self._objects:
+            return False
         free = [text for text in _strings(value) if text.strip() and text not in self._prescribed]
-        return [text for text in free if len(text) >= _SHORTEST] or free
+        free = [text for text in free if len(text) >= _SHORTEST] or free
+        found = map(text().find, free)
+        return bool(free) and not any(match and not match.kind.is_weak for match in found)
 
 
 Grounded = tuple[Mapping[str, Grounding | None], ...]
@@ -81,29 +83,71 @@ Grounded = tuple[Mapping[str, Grounding | None], ...]
 in no term and were accepted."""
 
 
-def grounded(
-    contract: Contract, terms: Mapping[str, object] | None, echoes: Echoes | None = None
-) -> Contract:
-    """Return the contract for the answer to a question with these terms.
+class Terms:
+    """The terms of one question, in which the answer's values are searched; those that are texts are indexed.
 
-    It rejects values that do not occur in their sources, and echoes of examples. It is the same contract
-    without terms, and for a text.
+    `searches` says whether a value is searched at all: `sources` are the keys whose values must occur there,
+    `echoes` the examples that an answer must not repeat.
     """
-    if terms is None or contract.format == "text":
-        return contract
-    values = {each.name: getattr(contract, each.name) for each in fields(contract)}
-    return _WithTerms(**values, _plain=contract, _texts=_Texts(terms), _echoes=echoes)
 
-
-class _Texts:
-    """The terms that are texts, each indexed on first use."""
-
-    def __init__(self, terms: Mapping[str, object]) -> None:
+    def __init__(self, terms: Mapping[str, object], sources: Sources | None, echoes: Echoes | None) -> None:
+        self.searches = sources is not None or echoes is not None
         self._terms = terms
+        self._sources = sources
+        self._echoes = echoes
         self._known: dict[tuple[tuple[str, ...], str], Grounding | None] = {}
         self._passages = {name: Passage(text) for name, text in terms.items() if isinstance(text, str)}
 
-    def find(self, source: Source, value: str) -> Grounding | None:
+    @cached_property
+    def control_words(self) -> frozenset[str]:
+        """The words of the terms with a control character before them, as `latex` has it."""
+        return frozenset().union(*map(control_words, _strings(self._terms)))
+
+    def grounding(self, values: Iterable[Any]) -> Grounded | None:
+        """Where the values of these objects occur; None without sources."""
+        if self._sources is None:
+            return None
+        return tuple(
+            {pointer(path): self._find(source, text) for path, source, text in self._sourced(value)}
+            for value in values
+        )
+
+    def flaws(self, value: Any, meter: StepMeter | None, *, each: bool = False) -> Iterator[Issue]:
+        """The issues of a value that meets the schema, or of `each` element of it. Raises `TooCostly`."""
+        if each:
+            for index, item in enumerate(value):
+                for issue in self.flaws(item, meter):
+                    yield replace(issue, path=f"/{index}{issue.path}")
+            return
+        for path, source, text in self._sourced(value):
+            if source.policy == "mark":
+                continue
+            if meter:
+                meter.spend(SEARCHING * len(text))
+            found = self._find(source, text)
+            if found is None:
+                message = f"{show(text)} is not in the passage"
+                advice = _WRITE_NULL if source.may_be_null else _LEAVE_OUT
+                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, advice)
+            elif source.policy == "strict" and found.kind.is_weak:
+                message = f"{show(text)} is in the passage only in part"
+                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)
+        if self._echoes is not None and self._echoes.has(value, lambda: self._all):
+            yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
+
+    @cached_property
+    def _all(self) -> Passage:
+        """All strings in all terms."""
+        return Passage("\n".join(_strings(self._terms)))
+
+    def _sourced(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
+        """The values with a source of which at least one term is a text here."""
+        if self._sources is not None:
+            for path, source, text in self._sources.values(value):
+                if not self._passages.keys().isdisjoint(source.terms):
+                    yield path, source, text
+
+    def _find(self, source: Source, value: str) -> Grounding | None:
         """The best match of a value in the terms of its source."""
         if (key := (source.terms, value)) in self._known:
             return self._known[key]
@@ -116,130 +160,6 @@ class _Texts:
         if len(self._known) < _MOST_KEPT:
             self._known[key] = best
         return best
-
-    def are_known(self, source: Source) -> bool:
-        """Whether at least one term of the source is a text here."""
-        return not self._passages.keys().isdisjoint(source.terms)
-
-    @cached_property
-    def control_words(self) -> frozenset[str]:
-        return frozenset().union(*map(control_words, _strings(self._terms)))
-
-    @cached_property
-    def all(self) -> Passage:
-        """All strings in all terms."""
-        return Passage("\n".join(_strings(self._terms)))
-
-
-@dataclass(frozen=True, slots=True)
-class _WithTerms(Contract):
-    """Validates against the schema first, and searches the terms only for valid values."""
-
-    _plain: Contract | None = field(default=None, compare=False, repr=False)
-    _texts: _Texts = field(default_factory=lambda: _Texts({}), compare=False, repr=False)
-    _echoes: Echoes | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def without_terms(self) -> Contract:
-        return self._plain or self
-
-    @property
-    def demand(self) -> int:
-        return self._judge.demand + (_SEARCHING if self._searches else 0)
-
-    @property
-    def control_words(self) -> frozenset[str]:
-        return self._texts.control_words
-
-    @property
-    def _searches(self) -> bool:
-        """Whether anything is searched in the terms to judge a value."""
-        return self.sources is not None or self._echoes is not None
-
-    def take(self, value: Any, characters: int | None = None) -> tuple[Any, bool]:
-        taken, accepted = Contract.take(self, value, characters)
-        return taken, accepted and self._is_true(taken)
-
-    def take_all(
-        self, values: list[Any], characters: int | None = None, longest: int = 0
-    ) -> list[Any] | None:
-        if not self._searches:
-            return Contract.take_all(self, values, characters, longest)
-        left = self._meter.left if self._meter else 0
-        taken = Contract.take_all(self, values, characters, longest)
-        if taken is None or all(map(self._is_true, taken)):
-            return taken
-        if self._meter:  # the caller then takes each alone, and pays for it
-            self._meter.left = left
-        return None
-
-    def accepts_all(self, values: Iterable[object]) -> bool:
-        return all(map(self.accepts, values))
-
-    def issues(self, value: object, characters: int | None = None) -> tuple[Issue, ...]:
-        if found := Contract.issues(self, value, characters):
-            return found
-        return self.ungrounded(self.conform(value))
-
-    def ungrounded(self, value: Any) -> tuple[Issue, ...]:
-        try:
-            return tuple(islice(self._flaws(value), MAX_ISSUES))
-        except TooCostly as error:
-            return (Issue(Reason.EFFORT_SPENT, str(error)),)
-
-    def grounding(self, values: Iterable[Any]) -> Grounded | None:
-        if self.sources is None:
-            return None
-        return tuple(
-            {pointer(path): self._texts.find(source, text) for path, source, text in self._sourced(value)}
-            for value in values
-        )
-
-    def _is_true(self, value: Any) -> bool:
-        try:
-            return next(self._flaws(value), None) is None
-        except TooCostly:
-            return False
-
-    def _sourced(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
-        if self.sources is not None:
-            for path, source, text in self.sources.values(value):
-                if self._texts.are_known(source):
-                    yield path, source, text
-
-    def _flaws(self, value: Any) -> Iterator[Issue]:
-        """The issues of a value that meets the schema."""
-        if self._is_list:
-            for index, item in enumerate(value):
-                yield from (replace(issue, path=f"/{index}{issue.path}") for issue in self._flaws_of(item))
-        else:
-            yield from self._flaws_of(value)
-
-    def _flaws_of(self, value: Any) -> Iterator[Issue]:
-        for path, source, text in self._sourced(value):
-            if source.policy == "mark":
-                continue
-            if self._meter:
-                self._meter.spend(_SEARCHING * len(text))
-            found = self._texts.find(source, text)
-            if found is None:
-                message = f"{show(text)} is not in the passage"
-                advice = _WRITE_NULL if source.may_be_null else _LEAVE_OUT
-                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, advice)
-            elif source.policy == "strict" and found.kind.is_weak:
-                message = f"{show(text)} is in the passage only in part"
-                yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)
-        if self._is_echo(value):
-            yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
-
-    def _is_echo(self, value: Any) -> bool:
-        if self._echoes is None or (self.format == "json" and self.sources is None):
-            return False
-        if not self._echoes.has(value):
-            return False
-        free = self._echoes.free(value)
-        found = map(self._texts.all.find, free)
-        return bool(free) and not any(match and not match.kind.is_weak for match in found)
 
 
 def _canonical(value: Any) -> str:

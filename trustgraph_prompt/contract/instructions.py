@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.contract.coerce_scalars import type_of
-from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.references import References, types_in, values_in
 from trustgraph_prompt.errors import excerpt
+from trustgraph_prompt.json_text.values import type_of
 from trustgraph_prompt.json_text.values_in_strings import PATTERNS_IN_WORDS
 
 MAX_TEXT = 6_000
@@ -173,8 +173,8 @@ class _Words:
         if "const" in schema or "enum" in schema:
             return ", ".join([_values_of(schema), *_bounds(schema)]), []
         implied = {"object": _OF_OBJECTS, "array": {"items"}}
-        types = schema.get("type", [name for name, keywords in implied.items() if schema.keys() & keywords])
-        return self._of_types([types] if isinstance(types, str) else types, schema, above)
+        kinds = [name for name, keywords in implied.items() if schema.keys() & keywords]
+        return self._of_types(types_in(schema) if "type" in schema else kinds, schema, above)
 
     def _of_types(
         self, types: Sequence[str], schema: Mapping[str, Any], above: tuple[int, ...]
@@ -287,9 +287,7 @@ def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
 
 def _values_of(schema: Mapping[str, Any]) -> str:
     others = schema.keys() & _WITH_ALTERNATIVES - {"type"}
-    values = [schema["const"]] if "const" in schema else schema["enum"]
-    types = schema.get("type", [])
-    types = {types} if isinstance(types, str) else set(types)
+    values, types = values_in(schema) or [], set(types_in(schema))
     if "number" in types:
         types.add("integer")
     if len(others) > 1 or (types and not types.issuperset(map(type_of, values))):

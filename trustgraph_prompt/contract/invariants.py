@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
-from trustgraph_prompt.contract.coerce_scalars import is_same
 from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly, size
 from trustgraph_prompt.errors import ContractError
+from trustgraph_prompt.json_text.values import is_same
 
 MAX_SOURCE = 2_000
 MAX_PARTS = 200

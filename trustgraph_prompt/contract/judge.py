@@ -8,10 +8,10 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 from trustgraph_prompt.contract.adapt_values import Conformer, Decode
+from trustgraph_prompt.contract.compile_schema import Schema, compile_schema
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
 from trustgraph_prompt.contract.invariants import InvariantRule, failures
 from trustgraph_prompt.contract.limits import StepMeter, TooCostly
-from trustgraph_prompt.contract.schema import Schema, compile_schema
 from trustgraph_prompt.contract.validator import Validator, surrogate_safe
 from trustgraph_prompt.errors import Issue, Reason
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trustgraph_prompt.errors import ContractError
+from trustgraph_prompt.json_text.values import levels
 
 MAX_STEPS = 200_000_000
 """Steps for one answer, about a second. A step is one subschema applied to one character: 1 to 5 ns."""
@@ -88,14 +89,6 @@ _COMPARED = 30  # steps to visit a value here and to compare it with another
 
 def size(value: Any) -> int:
     """The steps to compare a value with a similar one."""
-    steps, open_ = 0, [value]
-    while open_:
-        part = open_.pop()
-        steps += _COMPARED
-        if isinstance(part, str):
-            steps += len(part)
-        elif isinstance(part, dict):
-            open_ += part.values()
-        elif isinstance(part, list):
-            open_ += part
-    return steps
+    return sum(
+        _COMPARED + (len(part) if isinstance(part, str) else 0) for level in levels(value) for part in level
+    )

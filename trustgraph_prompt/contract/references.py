@@ -1,8 +1,8 @@
-"""Resolves the references of a schema, and walks its subschemas."""
+"""Reads a schema: resolves its references, walks its subschemas, and finds the types and values it names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -167,11 +167,15 @@ def _parts(schema: Mapping[str, Any]) -> Iterator[Place]:
             yield (keyword,), held
 
 
-def within(value: object) -> Iterable[Any]:
-    """The members or elements of a JSON value."""
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+def types_in(schema: Mapping[str, Any], default: str | None = None) -> list[str]:
+    """The types that a subschema names, else the default."""
+    types = schema.get("type", [] if default is None else default)
+    return [types] if isinstance(types, str) else list(types)
+
+
+def values_in(schema: Mapping[str, Any]) -> list[Any] | None:
+    """The only values that a subschema allows by `const` or `enum`; None if it has neither."""
+    return [schema["const"]] if "const" in schema else schema.get("enum")
 
 
 def _anchors_in(path: Path, value: Any) -> Iterator[tuple[str, Place]]:

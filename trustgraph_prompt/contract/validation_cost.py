@@ -10,28 +10,23 @@ from typing import Any
 
 from trustgraph_prompt.contract.alternatives import have_string_tag
 from trustgraph_prompt.contract.limits import MAX_CALL, MAX_STEPS, VALUE
-from trustgraph_prompt.contract.references import BY_NAME, References, within
+from trustgraph_prompt.contract.references import BY_NAME, References
 from trustgraph_prompt.errors import ContractError
+from trustgraph_prompt.json_text.values import levels, within
 
 _SMALL = 1_000  # subschemas that apply to a value; with fewer, values are not measured
 
-# Keywords that apply subschemas. Of those `apart`, one applies to a member or element; `together`, all may.
-_IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
-_MEMBERS_APART = ("properties", "additionalProperties", "unevaluatedProperties")
-_MEMBERS_TOGETHER = ("patternProperties", "propertyNames")
-_ELEMENTS_APART = ("prefixItems", "items", "additionalItems", "unevaluatedItems")
-_ELEMENTS_TOGETHER = ("contains",)
 _APPLIES = {
-    keyword: group
-    for group, keywords in (
-        ("in_place", _IN_PLACE),
-        ("members_apart", _MEMBERS_APART),
-        ("members_together", _MEMBERS_TOGETHER),
-        ("elements_apart", _ELEMENTS_APART),
-        ("elements_together", _ELEMENTS_TOGETHER),
-    )
-    for keyword in keywords
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "not", "if", "then", "else"), "in_place"),
+    **dict.fromkeys(("dependentSchemas", "dependencies"), "in_place"),
+    **dict.fromkeys(("properties", "additionalProperties", "unevaluatedProperties"), "members_apart"),
+    **dict.fromkeys(("patternProperties", "propertyNames"), "members_together"),
+    **dict.fromkeys(("prefixItems", "items", "additionalItems", "unevaluatedItems"), "elements_apart"),
+    "contains": "elements_together",
 }
+"""Keywords that apply subschemas, and to what: of those `apart`, one applies to a member or an element, while
+`together` all of them may. The names are attributes of `_Applied`."""
+
 _REFERS = ("$ref", "$dynamicRef", "$recursiveRef")
 _COUNTS = frozenset((*_APPLIES, *_REFERS))
 _LEAF = 0  # no object has this id
@@ -87,7 +82,7 @@ class ValidationCost:
     def of(self, value: object, most: int) -> int:
         """The steps to validate `value`; more than `most` if it exceeds that or the depth of the contract."""
         steps, depth, level = 0, 0, [value]
-        while level and steps <= most:
+        while level and steps <= most:  # not `levels`: it is called for each value of an array
             each = self._levels[min(depth, len(self._levels) - 1)]
             if not each:  # nothing applies to the parts either
                 break
@@ -107,7 +102,7 @@ def _length(value: object) -> int:
 
 
 @dataclass
-class _Node:
+class _Applied:
     """The numbers of the subschemas that a subschema applies to the value, its members and its elements.
 
     `own` is its cost without them. Of each group in `one_of`, only one applies.
@@ -122,7 +117,7 @@ class _Node:
     elements_together: list[int] = field(default_factory=list)
 
 
-def _levels(nodes: list[_Node], depth: int) -> list[int]:
+def _levels(nodes: list[_Applied], depth: int) -> list[int]:
     """The number of subschemas that apply to a value, by its depth; the last one for all greater depths."""
     try:
         applied = {i: chain(node.in_place, *node.one_of) for i, node in enumerate(nodes)}
@@ -147,16 +142,13 @@ def _levels(nodes: list[_Node], depth: int) -> list[int]:
 
 def _own(schema: Mapping[str, Any]) -> int:
     """The cost of a subschema without those that it applies; with slow keywords and containers in `enum`."""
-    level = [value for value in schema.get("enum", ()) if isinstance(value, dict | list)]
-    level += within(schema.get("const"))
-    count = 1 + (_MULTIPLE if "multipleOf" in schema else 0)
-    while level:
-        count += _COMPARED * len(level)
-        level = list(chain.from_iterable(map(within, level)))
-    return count
+    containers = [value for value in schema.get("enum", ()) if isinstance(value, dict | list)]
+    containers += within(schema.get("const"))
+    compared = sum(map(len, chain.from_iterable(map(levels, containers))))
+    return 1 + (_MULTIPLE if "multipleOf" in schema else 0) + _COMPARED * compared
 
 
-def _in_parts(node: _Node, counts: list[int]) -> int:
+def _in_parts(node: _Applied, counts: list[int]) -> int:
     def most(apart: list[int], together: list[int]) -> int:
         if not apart and not together:  # the usual case
             return 0
@@ -172,7 +164,7 @@ class _Graph:
     """The nodes of the subschemas, beginning with `first`; all that apply no others share one node."""
 
     def __init__(self, references: References, first: Mapping[str, Any], *, rules_out: bool) -> None:
-        self.nodes: list[_Node] = []
+        self.nodes: list[_Applied] = []
         self.has_alternatives = False
         self._references = references
         self._rules_out = rules_out and references.know_const
@@ -197,9 +189,9 @@ class _Graph:
         self._numbers[key] = len(self._schemas)
         self._schemas.append(schema)
 
-    def _node(self, schema: Mapping[str, Any]) -> _Node:
+    def _node(self, schema: Mapping[str, Any]) -> _Applied:
         self._check_base(schema)
-        node = _Node(own=_own(schema))
+        node = _Applied(own=_own(schema))
         for keyword in _APPLIES.keys() & schema.keys():
             target = getattr(node, _APPLIES[keyword])
             held = schema[keyword]

@@ -17,7 +17,6 @@ import orjson
 
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract, Format
-from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
 from trustgraph_prompt.prompts import PromptDefinition, Template, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
@@ -110,7 +109,7 @@ class PromptManager:
         a warning.
         """
         prompt = self._prompt(id)
-        contract = grounded(prompt.contract, self._terms(prompt, input))
+        contract = prompt.contract.with_terms(self._terms(prompt, input))
         system = self._rendered(id, prompt, prompt.system or self.system_template, input)
         answer = await llm(system=system, prompt=self._question(id, prompt, input))
         if answer is None:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from trustgraph_prompt.config_files import MAX_ERRORS, read_json_lines
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.contract.object_keys import ObjectKind, kinds_of
 from trustgraph_prompt.errors import ConfigError, Reason, raise_first, suggestion
 from trustgraph_prompt.json_text.pointer import pointer
@@ -174,7 +173,7 @@ def _problems(prompt: PromptDefinition, text: GoldText, given: Mapping[str, obje
             expected=f"`{missing[0]}` too",
         )
         return
-    contract = grounded(prompt.contract, terms)
+    contract = prompt.contract.with_terms(terms)
     is_list = prompt.contract.many and prompt.contract.format == "json"
     for index, value in enumerate(text.objects):
         keys = value if isinstance(value, dict) else {}

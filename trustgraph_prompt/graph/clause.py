@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.coerce_scalars import is_one_of
 from trustgraph_prompt.contract.object_keys import check_key, kinds_of
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.values import is_one_of
 
 _KEY: Final = {"type": "string", "minLength": 1}
 _SCHEMES: Final = ("http://", "https://", "urn:")

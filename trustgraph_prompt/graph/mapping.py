@@ -8,13 +8,13 @@ from itertools import repeat
 from typing import Any, Final
 
 from trustgraph_prompt.contract import Grounded, Grounding
-from trustgraph_prompt.contract.coerce_scalars import is_one_of
 from trustgraph_prompt.graph.clause import EntityForm, Form, GraphClause, StatementForm
 from trustgraph_prompt.graph.names import Naming
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTEGER, LABEL, TYPE
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.values import is_one_of
 
 Evidence = tuple[Grounding | None, ...]
 """Where the values that a statement is made of occur in the text: None for one that occurs nowhere."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from trustgraph_prompt.language.format import format
-from trustgraph_prompt.language.from_json_schema import from_json_schema
 from trustgraph_prompt.language.nodes import File
 from trustgraph_prompt.language.parse import parse
 from trustgraph_prompt.language.to_json_schema import locate, to_json_schema
 
-__all__ = ["File", "format", "from_json_schema", "locate", "parse", "to_json_schema"]
+__all__ = ["File", "format", "locate", "parse", "to_json_schema"]

@@ -7,29 +7,10 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from trustgraph_prompt.errors import suggestion
-from trustgraph_prompt.language.constraints import KINDS, json_type, keywords_of, type_of
+from trustgraph_prompt.json_text import values
+from trustgraph_prompt.language import nodes
+from trustgraph_prompt.language.constraints import KINDS, keywords_of, type_of
 from trustgraph_prompt.language.inheritance import Schemas
-from trustgraph_prompt.language.nodes import (
-    Annotated,
-    Constraint,
-    Default,
-    File,
-    ListOf,
-    Literal,
-    MapOf,
-    Name,
-    Optional,
-    Position,
-    PromptDef,
-    Scalar,
-    SchemaDef,
-    SchemaField,
-    TypeExpr,
-    Union,
-    alternatives,
-    bare,
-    nullable,
-)
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.scalars import GENERIC, RESERVED, SCALARS
 from trustgraph_prompt.language.write import spell_constraint, spell_field, spell_type
@@ -43,7 +24,7 @@ MAX_FIELDS = 1_000
 MAX_BASES = 50
 """How many levels of inheritance there may be."""
 
-_NULL = Scalar("null")
+_NULL = nodes.Scalar("null")
 
 #: Names that other languages have for the types of this one.
 _FOREIGN_NAMES: Mapping[str, str] = {
@@ -84,17 +65,17 @@ class _Named(Protocol):
 NamedNode = TypeVar("NamedNode", bound=_Named)
 
 
-def _duplicates(nodes: Iterable[NamedNode]) -> Iterator[tuple[NamedNode, NamedNode]]:
+def _duplicates(named: Iterable[NamedNode]) -> Iterator[tuple[NamedNode, NamedNode]]:
     """Each node whose name an earlier one has, and the first that has it."""
     first: dict[str, NamedNode] = {}
-    for node in nodes:
+    for node in named:
         if node.name in first:
             yield node, first[node.name]
         else:
             first[node.name] = node
 
 
-def check_field(field: SchemaField, names: Names) -> Iterator[Problem]:
+def check_field(field: nodes.SchemaField, names: Names) -> Iterator[Problem]:
     """The problems of a field."""
     problem = None
     for problem in (
@@ -107,52 +88,52 @@ def check_field(field: SchemaField, names: Names) -> Iterator[Problem]:
         yield from _check_default(field, field.default, names)
 
 
-def _check_question_mark(field: SchemaField) -> Iterator[Problem]:
+def _check_question_mark(field: nodes.SchemaField) -> Iterator[Problem]:
     if not field.may_be_missing:
         return
-    found, null = f"{field.name}?", isinstance(field.type, Optional)
+    found, null = f"{field.name}?", isinstance(field.type, nodes.Optional)
     if field.default is not None or null:
         why = "the type ends with ?" if null else "the field has a default"
         yield Problem(f"the ? after the name is redundant: {why}", field.at, found, field.name)
-    elif nullable(field.type) != field.type:
-        expected = f"{field.name}: {spell_type(nullable(field.type))}"
+    elif nodes.nullable(field.type) != field.type:
+        expected = f"{field.name}: {spell_type(nodes.nullable(field.type))}"
         yield Problem(
             "a field that may be missing or null has its ? after the type", field.at, found, expected
         )
 
 
-def check_type(expr: TypeExpr, names: Names) -> Iterator[Problem]:
+def check_type(expr: nodes.TypeExpr, names: Names) -> Iterator[Problem]:
     """The problems of a type."""
     match expr:
-        case Name(name) if name in GENERIC:
+        case nodes.Name(name) if name in GENERIC:
             parts = "items" if name == "list" else "values"
             expected = f"{name}[string], {name}[any] or similar"
             yield Problem(f"{name} needs the type of its {parts}", expr.at, name, expected)
-        case Name(name) if name not in names.schemas and name not in names.types:
+        case nodes.Name(name) if name not in names.schemas and name not in names.types:
             expected = "a type of the language or the name of a schema"
             yield Problem(f"unknown type{names.similar(name)}", expr.at, name, expected)
-        case Optional(inner) if isinstance(bare(inner), Optional):
+        case nodes.Optional(inner) if isinstance(nodes.bare(inner), nodes.Optional):
             yield Problem("duplicate ?", expr.at, spell_type(expr), spell_type(expr.type))
-        case Optional(inner) if _NULL in alternatives(inner):
+        case nodes.Optional(inner) if _NULL in nodes.alternatives(inner):
             yield Problem(
                 "the ? is redundant: the type allows null", expr.at, spell_type(expr), spell_type(inner)
             )
-        case Union(members):
+        case nodes.Union(members):
             yield from _check_union(members)
-        case Annotated(inner, constraints):
+        case nodes.Annotated(inner, constraints):
             yield from _check_constraints(inner, constraints, names)
     for part in expr.parts:
         yield from check_type(part, names)
 
 
-def _check_union(members: tuple[TypeExpr, ...]) -> Iterator[Problem]:
+def _check_union(members: tuple[nodes.TypeExpr, ...]) -> Iterator[Problem]:
     seen = set()
     for member in members:
-        key = member.as_json if isinstance(member, Literal) else member
+        key = member.as_json if isinstance(member, nodes.Literal) else member
         if key in seen:
             yield Problem(f"duplicate alternative {spell_type(member)}", member.at)
         seen.add(key)
-        if isinstance(bare(member), Optional):
+        if isinstance(nodes.bare(member), nodes.Optional):
             expected = "? after the union, as in (string | int)?"
             yield Problem("? is not allowed inside a union", member.at, spell_type(member), expected)
 
@@ -160,9 +141,11 @@ def _check_union(members: tuple[TypeExpr, ...]) -> Iterator[Problem]:
 # ---- constraints
 
 
-def _check_constraints(expr: TypeExpr, constraints: Sequence[Constraint], names: Names) -> Iterator[Problem]:
-    inner = expr.type if isinstance(expr, Optional) else expr
-    members = inner.members if isinstance(inner, Union) else (inner,)
+def _check_constraints(
+    expr: nodes.TypeExpr, constraints: Sequence[nodes.Constraint], names: Names
+) -> Iterator[Problem]:
+    inner = expr.type if isinstance(expr, nodes.Optional) else expr
+    members = inner.members if isinstance(inner, nodes.Union) else (inner,)
     json_types = [type_of(member, names.types) for member in members]
     known = [constraint for constraint in constraints if constraint.name in KINDS]
     for constraint in constraints:
@@ -188,7 +171,7 @@ def _check_constraints(expr: TypeExpr, constraints: Sequence[Constraint], names:
     yield from _check_range(valid)
 
 
-def _check_range(constraints: Iterable[Constraint]) -> Iterator[Problem]:
+def _check_range(constraints: Iterable[nodes.Constraint]) -> Iterator[Problem]:
     """Check that some number lies between the bounds."""
     bounds = {constraint.name: constraint for constraint in constraints}
     for lowest in (bounds[name] for name in ("min", "above") if name in bounds):
@@ -203,45 +186,45 @@ def _check_range(constraints: Iterable[Constraint]) -> Iterator[Problem]:
 # ---- defaults
 
 
-def _check_default(field: SchemaField, default: Default, names: Names) -> Iterator[Problem]:
+def _check_default(field: nodes.SchemaField, default: nodes.Default, names: Names) -> Iterator[Problem]:
     value = default.value
     if not _fits(value, field.type, names):
         yield Problem("the default does not match the type", default.at, value, spell_type(field.type))
         return
     for constraint in field.constraints:
         kind = KINDS[constraint.name]
-        if json_type(value) in kind.keywords and not kind.holds(value, constraint.arguments):
+        if values.type_of(value) in kind.keywords and not kind.holds(value, constraint.arguments):
             yield Problem(
                 "the default violates a constraint", default.at, value, spell_constraint(constraint)
             )
 
 
-def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
+def _fits(value: Any, expr: nodes.TypeExpr, names: Names) -> bool:
     """Whether a value matches a type; schemas and further types are not looked into."""
     match expr:
-        case Scalar("any"):
+        case nodes.Scalar("any"):
             return True
-        case Scalar("decimal"):
-            return json_type(value) in ("integer", "number", "string")
-        case Scalar("float"):
-            return json_type(value) in ("integer", "number")
-        case Scalar("int") if isinstance(value, float):
+        case nodes.Scalar("decimal"):
+            return values.type_of(value) in ("integer", "number", "string")
+        case nodes.Scalar("float"):
+            return values.type_of(value) in ("integer", "number")
+        case nodes.Scalar("int") if isinstance(value, float):
             return value.is_integer()
-        case Scalar(name):
-            return bool(SCALARS[name]["type"] == json_type(value))
-        case Literal():
-            return not isinstance(value, dict | list) and Literal(value).as_json == expr.as_json
-        case ListOf(item):
+        case nodes.Scalar(name):
+            return bool(SCALARS[name]["type"] == values.type_of(value))
+        case nodes.Literal():
+            return not isinstance(value, dict | list) and nodes.Literal(value).as_json == expr.as_json
+        case nodes.ListOf(item):
             return isinstance(value, list) and all(_fits(element, item, names) for element in value)
-        case MapOf(item):
+        case nodes.MapOf(item):
             return isinstance(value, dict) and all(_fits(member, item, names) for member in value.values())
-        case Optional(inner):
+        case nodes.Optional(inner):
             return value is None or _fits(value, inner, names)
-        case Union(members):
+        case nodes.Union(members):
             return any(_fits(value, member, names) for member in members)
-        case Annotated(inner):
+        case nodes.Annotated(inner):
             return _fits(value, inner, names)
-        case Name(name):
+        case nodes.Name(name):
             return name not in names.schemas or isinstance(value, dict)
     return False
 
@@ -249,7 +232,7 @@ def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
 # ---- schemas and prompts
 
 
-def check(file: File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
+def check(file: nodes.File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
     """The problems of a file; `types` are the JSON Schemas of further types, by name."""
     if len(file.schemas) > MAX_SCHEMAS:
         at = file.schemas[MAX_SCHEMAS].at
@@ -269,7 +252,7 @@ def check(file: File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[Proble
         yield from _check_expecting(prompt, names)
 
 
-def _check_names(file: File, names: Names) -> Iterator[Problem]:
+def _check_names(file: nodes.File, names: Names) -> Iterator[Problem]:
     for schema in file.schemas:
         if names.is_type(schema.name):
             yield Problem("a schema cannot have the name of a type", schema.at, schema.name, "another name")
@@ -277,7 +260,7 @@ def _check_names(file: File, names: Names) -> Iterator[Problem]:
         yield Problem(f"the schema {again.name} is already defined{_in_line(first.at)}", again.at)
 
 
-def _check_bases(file: File, names: Names) -> Iterator[Problem]:
+def _check_bases(file: nodes.File, names: Names) -> Iterator[Problem]:
     left = {schema.name: schema for schema in file.schemas}
     for schema in file.schemas:
         for again, _ in _duplicates(schema.bases):
@@ -311,7 +294,7 @@ def _cycle(names: Iterable[str], follow: Callable[[str], str]) -> list[str]:
     return path[path.index(path[-1]) :]
 
 
-def _check_fields(schema: SchemaDef, names: Names) -> Iterator[Problem]:
+def _check_fields(schema: nodes.SchemaDef, names: Names) -> Iterator[Problem]:
     for again, first in _duplicates(schema.fields):
         yield Problem(
             f"the field {again.name} of {schema.name} is already defined{_in_line(first.at)}", again.at
@@ -320,7 +303,7 @@ def _check_fields(schema: SchemaDef, names: Names) -> Iterator[Problem]:
         yield from check_field(field, names)
 
 
-def _check_inherited(file: File) -> Iterator[Problem]:
+def _check_inherited(file: nodes.File) -> Iterator[Problem]:
     """Check what the bases contribute: the number of fields, and fields that two of them define."""
     schemas = Schemas(file)
     for schema in schemas.by_name.values():
@@ -330,7 +313,7 @@ def _check_inherited(file: File) -> Iterator[Problem]:
         if not fields and schema.bases:
             yield Problem(f"the schema {schema.name} has no fields", schema.at)
         own = {field.name for field in schema.fields}
-        seen: dict[str, tuple[SchemaField, str]] = {}
+        seen: dict[str, tuple[nodes.SchemaField, str]] = {}
         for base in schema.bases:
             for field in schemas.fields(base.name):
                 other, of = seen.setdefault(field.name, (field, base.name))
@@ -343,7 +326,7 @@ def _check_inherited(file: File) -> Iterator[Problem]:
                     )
 
 
-def _check_finite(file: File) -> Iterator[Problem]:
+def _check_finite(file: nodes.File) -> Iterator[Problem]:
     """Check that each schema has a finite value: one that need not hold another value of the same schema."""
     schemas = Schemas(file)
     left = {
@@ -362,18 +345,18 @@ def _check_finite(file: File) -> Iterator[Problem]:
         )
 
 
-def _needed(types: list[TypeExpr], left: Mapping[str, object]) -> str | None:
+def _needed(types: list[nodes.TypeExpr], left: Mapping[str, object]) -> str | None:
     """A schema among those left that values of the types must hold; types that need none are removed."""
     while types:
-        members = alternatives(types[-1])
-        names = [member.name for member in members if isinstance(member, Name) and member.name in left]
+        members = nodes.alternatives(types[-1])
+        names = [member.name for member in members if isinstance(member, nodes.Name) and member.name in left]
         if len(names) == len(members):
             return names[0]
         types.pop()
     return None
 
 
-def _check_expecting(prompt: PromptDef, names: Names) -> Iterator[Problem]:
+def _check_expecting(prompt: nodes.PromptDef, names: Names) -> Iterator[Problem]:
     expecting = prompt.expecting
     if expecting is None:
         return
@@ -389,12 +372,14 @@ def _check_expecting(prompt: PromptDef, names: Names) -> Iterator[Problem]:
         )
 
 
-def _is_list_of_objects(expr: TypeExpr) -> bool:
-    if not isinstance(expr, ListOf):
+def _is_list_of_objects(expr: nodes.TypeExpr) -> bool:
+    if not isinstance(expr, nodes.ListOf):
         return False
-    members = alternatives(expr.item)
-    return all(isinstance(member, Name | MapOf) or member == Scalar("any") for member in members)
+    members = nodes.alternatives(expr.item)
+    return all(
+        isinstance(member, nodes.Name | nodes.MapOf) or member == nodes.Scalar("any") for member in members
+    )
 
 
-def _in_line(at: Position | None) -> str:
+def _in_line(at: nodes.Position | None) -> str:
     return "" if at is None else f" in line {at.line}"

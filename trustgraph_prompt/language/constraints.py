@@ -168,19 +168,3 @@ def keywords_named(name: str) -> frozenset[str]:
 
 def _is_default(keyword: str, value: Any) -> bool:
     return value is None or (value == 0 and keyword in ("minLength", "minItems", "minProperties"))
-
-
-def json_type(value: Any) -> str:
-    """The JSON type of a value; "" for a value that JSON lacks."""
-    return _JSON_TYPES.get(type(value), "")
-
-
-_JSON_TYPES: Mapping[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    list: "array",
-    dict: "object",
-    type(None): "null",
-}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import Any, NamedTuple
 from typing import Literal as OneOf
 
@@ -51,7 +52,9 @@ class TypeExpr(Node):
     @property
     def parts(self) -> tuple[TypeExpr, ...]:
         """The types that it consists of."""
-        return ()
+        held = (getattr(self, each.name) for each in fields(self) if each.name != "at")
+        listed = (each if isinstance(each, tuple) else (each,) for each in held)
+        return tuple(part for part in chain.from_iterable(listed) if isinstance(part, TypeExpr))
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,6 @@ class ListOf(TypeExpr):
 
     item: TypeExpr
 
-    @property
-    def parts(self) -> tuple[TypeExpr, ...]:
-        return (self.item,)
-
 
 @dataclass(frozen=True)
 class MapOf(TypeExpr):
@@ -86,20 +85,12 @@ class MapOf(TypeExpr):
 
     value: TypeExpr
 
-    @property
-    def parts(self) -> tuple[TypeExpr, ...]:
-        return (self.value,)
-
 
 @dataclass(frozen=True)
 class Optional(TypeExpr):
     """`T?`: T or null. A field of this type may also be missing."""
 
     type: TypeExpr
-
-    @property
-    def parts(self) -> tuple[TypeExpr, ...]:
-        return (self.type,)
 
 
 @dataclass(frozen=True)
@@ -120,10 +111,6 @@ class Union(TypeExpr):
 
     members: tuple[TypeExpr, ...]
 
-    @property
-    def parts(self) -> tuple[TypeExpr, ...]:
-        return self.members
-
 
 @dataclass(frozen=True)
 class Annotated(TypeExpr):
@@ -135,10 +122,6 @@ class Annotated(TypeExpr):
     type: TypeExpr
     constraints: tuple[Constraint, ...] = ()
     description: str | None = None
-
-    @property
-    def parts(self) -> tuple[TypeExpr, ...]:
-        return (self.type,)
 
 
 def bare(expr: TypeExpr) -> TypeExpr:

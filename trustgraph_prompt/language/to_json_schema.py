@@ -6,35 +6,19 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
+from trustgraph_prompt.json_text import values as json_values
 from trustgraph_prompt.json_text.pointer import steps
+from trustgraph_prompt.language import nodes
 from trustgraph_prompt.language.constraints import keywords_named, keywords_of, type_of
 from trustgraph_prompt.language.inheritance import Schemas, discriminator
-from trustgraph_prompt.language.nodes import (
-    Annotated,
-    Constraint,
-    File,
-    ListOf,
-    Literal,
-    MapOf,
-    Name,
-    Optional,
-    Position,
-    Scalar,
-    SchemaField,
-    TypeExpr,
-    Union,
-    bare,
-)
 from trustgraph_prompt.language.problem import Problem, complain
 from trustgraph_prompt.language.scalars import SCALARS
 
 JsonSchema = dict[str, Any]
 Types = Mapping[str, Mapping[str, Any]]
 
-_JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
-
-def to_json_schema(file: File, of: TypeExpr | str, *, types: Types | None = None) -> JsonSchema:
+def to_json_schema(file: nodes.File, of: nodes.TypeExpr | str, *, types: Types | None = None) -> JsonSchema:
     """Convert a type, or the schema of that name, of a parsed file to a JSON Schema.
 
     A schema is the root itself, with its name as the title; the others that are used are in `$defs` by name,
@@ -43,21 +27,21 @@ def to_json_schema(file: File, of: TypeExpr | str, *, types: Types | None = None
 
     Raises `LanguageError` for an unknown name, and for two definitions of one name.
     """
-    return _Writer(file, types or {}).root(Name(of) if isinstance(of, str) else of)
+    return _SchemaWriter(file, types or {}).root(nodes.Name(of) if isinstance(of, str) else of)
 
 
-class _Writer:
+class _SchemaWriter:
     """Writes one JSON Schema. `_used` are the schemas referred to, `_brought` the `$defs` of `types`."""
 
-    def __init__(self, file: File, types: Types) -> None:
+    def __init__(self, file: nodes.File, types: Types) -> None:
         self._schemas = Schemas(file)
         self._types = types
         self._used: dict[str, None] = {}
         self._brought: dict[str, Any] = {}
 
-    def root(self, expr: TypeExpr) -> JsonSchema:
+    def root(self, expr: nodes.TypeExpr) -> JsonSchema:
         """The JSON Schema of a type, with its definitions."""
-        if isinstance(expr, Name) and expr.name not in self._types:
+        if isinstance(expr, nodes.Name) and expr.name not in self._types:
             root = {"title": expr.name, **self._schema(expr.name)}
         else:
             root = self._type(expr)
@@ -81,21 +65,23 @@ class _Writer:
             **({"additionalProperties": False} if schema.closed else {}),
         }
 
-    def _field(self, field: SchemaField) -> JsonSchema:
+    def _field(self, field: nodes.SchemaField) -> JsonSchema:
         return {
             **self._type(field.type, field.constraints),
             **({} if field.default is None else {"default": field.default.value}),
             **_described(field.description),
         }
 
-    def _type(self, expr: TypeExpr, constraints: tuple[Constraint, ...] = ()) -> JsonSchema:
+    def _type(self, expr: nodes.TypeExpr, constraints: tuple[nodes.Constraint, ...] = ()) -> JsonSchema:
         match expr:
-            case Annotated(inner, own, description):
+            case nodes.Annotated(inner, own, description):
                 return {**self._type(inner, own), **_described(description)}
-            case Optional(inner):
-                branches = self._branches(inner.members if isinstance(inner, Union) else [inner], constraints)
+            case nodes.Optional(inner):
+                branches = self._branches(
+                    inner.members if isinstance(inner, nodes.Union) else [inner], constraints
+                )
                 return {self._either(inner): [*branches, {"type": "null"}]}
-            case Union(members):
+            case nodes.Union(members):
                 branches = self._branches(members, constraints)
                 return {self._either(expr): branches} if len(branches) > 1 else branches[0]
         json_type = type_of(expr, self._types)
@@ -104,19 +90,19 @@ class _Writer:
             keywords |= keywords_of(constraint, json_type) or {}
         return keywords
 
-    def _unconstrained(self, expr: TypeExpr) -> JsonSchema:
+    def _unconstrained(self, expr: nodes.TypeExpr) -> JsonSchema:
         match expr:
-            case Scalar(name):
+            case nodes.Scalar(name):
                 return dict(SCALARS[name])
-            case Literal():
+            case nodes.Literal():
                 return _choice([expr])
-            case ListOf(item):
+            case nodes.ListOf(item):
                 return {"type": "array", "items": self._type(item)}
-            case MapOf(value):
+            case nodes.MapOf(value):
                 return {"type": "object", "additionalProperties": self._type(value) or True}
-            case Name(name) if name in self._types:
+            case nodes.Name(name) if name in self._types:
                 return self._given(name)
-            case Name(name):
+            case nodes.Name(name):
                 self._used[self._schemas[name].name] = None
                 return {"$ref": f"#/$defs/{name}"}
         raise TypeError(f"{expr!r} is not a type")
@@ -128,23 +114,29 @@ class _Writer:
                 complain([Problem(f"{other} is defined twice", None)], None)
         return given
 
-    def _branches(self, members: Iterable[TypeExpr], constraints: tuple[Constraint, ...]) -> list[JsonSchema]:
+    def _branches(
+        self, members: Iterable[nodes.TypeExpr], constraints: tuple[nodes.Constraint, ...]
+    ) -> list[JsonSchema]:
         """The members of a union; adjacent literals become one `enum`."""
         branches: list[JsonSchema] = []
-        for literals, group in groupby(members, lambda member: isinstance(member, Literal)):
+        for literals, group in groupby(members, lambda member: isinstance(member, nodes.Literal)):
             if literals:
-                branches.append(_choice([member for member in group if isinstance(member, Literal)]))
+                branches.append(_choice([member for member in group if isinstance(member, nodes.Literal)]))
             else:
                 branches += [self._type(member, constraints) for member in group]
         return branches
 
-    def _either(self, expr: TypeExpr) -> str:
+    def _either(self, expr: nodes.TypeExpr) -> str:
         """`oneOf` for schemas with a discriminator, else `anyOf`."""
-        members = [bare(member) for member in expr.members] if isinstance(expr, Union) else []
+        members = [nodes.bare(member) for member in expr.members] if isinstance(expr, nodes.Union) else []
         schemas = [
-            member.name for member in members if isinstance(member, Name) and member.name not in self._types
+            member.name
+            for member in members
+            if isinstance(member, nodes.Name) and member.name not in self._types
         ]
-        others = [member for member in members if member not in (Scalar("null"), *map(Name, schemas))]
+        others = [
+            member for member in members if member not in (nodes.Scalar("null"), *map(nodes.Name, schemas))
+        ]
         is_tagged = len(schemas) > 1 and not others and discriminator(self._schemas, schemas)
         return "oneOf" if is_tagged else "anyOf"
 
@@ -153,15 +145,15 @@ def _described(description: str | None) -> JsonSchema:
     return {} if description is None else {"description": description}
 
 
-def _choice(literals: list[Literal]) -> JsonSchema:
+def _choice(literals: list[nodes.Literal]) -> JsonSchema:
     """`const` or `enum`, with the type if all values have the same."""
     values = [literal.value for literal in literals]
-    kinds = {type(value) for value in values}
+    kinds = set(map(json_values.type_of, values))
     choice: JsonSchema = {"const": values[0]} if len(values) == 1 else {"enum": values}
-    return {**choice, "type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else choice
+    return {**choice, "type": kinds.pop()} if len(kinds) == 1 else choice
 
 
-def locate(file: File, schema: str, pointer: str) -> Position | None:
+def locate(file: nodes.File, schema: str, pointer: str) -> nodes.Position | None:
     """The position of what `pointer` leads to in `to_json_schema(file, schema)`.
 
     That of the constraint or the field, else of the schema around it; None if nothing parsed is there.

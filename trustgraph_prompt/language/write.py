@@ -7,20 +7,8 @@ import re
 from os.path import commonprefix
 from typing import Any
 
+from trustgraph_prompt.language import nodes
 from trustgraph_prompt.language.constraints import TAKE_BARE_WORDS
-from trustgraph_prompt.language.nodes import (
-    Annotated,
-    Constraint,
-    ListOf,
-    Literal,
-    MapOf,
-    Name,
-    Optional,
-    Scalar,
-    SchemaField,
-    TypeExpr,
-    Union,
-)
 
 NAME = re.compile(r"[^\W\d][\w-]*")
 """A name that needs no quotes."""
@@ -35,38 +23,38 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\", '"': '"', "'": "'"}
 
 
-def spell_type(expr: TypeExpr) -> str:
+def spell_type(expr: nodes.TypeExpr) -> str:
     """A type, on one line."""
     match expr:
-        case Scalar(name) | Name(name):
+        case nodes.Scalar(name) | nodes.Name(name):
             return name
-        case Literal(value):
+        case nodes.Literal(value):
             return spell_value(value)
-        case ListOf(item):
+        case nodes.ListOf(item):
             return f"{_in_brackets(item)}[]"
-        case MapOf(value):
-            return f"map[{_annotated(value) if isinstance(value, Annotated) else spell_type(value)}]"
-        case Optional(inner):
+        case nodes.MapOf(value):
+            return f"map[{_annotated(value) if isinstance(value, nodes.Annotated) else spell_type(value)}]"
+        case nodes.Optional(inner):
             return f"{_in_brackets(inner)}?"
-        case Union(members):
+        case nodes.Union(members):
             return " | ".join(map(spell_type, members))
-        case Annotated():
+        case nodes.Annotated():
             return f"({_annotated(expr)})"
     raise TypeError(f"{expr!r} is not a type")
 
 
-def _in_brackets(expr: TypeExpr) -> str:
+def _in_brackets(expr: nodes.TypeExpr) -> str:
     """A type before `[]` or `?`: a union needs brackets there."""
     text = spell_type(expr)
-    return f"({text})" if isinstance(expr, Union) else text
+    return f"({text})" if isinstance(expr, nodes.Union) else text
 
 
-def _annotated(expr: Annotated) -> str:
+def _annotated(expr: nodes.Annotated) -> str:
     parts = [spell_type(expr.type), *map(spell_constraint, expr.constraints)]
     return " ".join(parts if expr.description is None else [*parts, spell_value(expr.description)])
 
 
-def spell_constraint(constraint: Constraint) -> str:
+def spell_constraint(constraint: nodes.Constraint) -> str:
     """A constraint with its arguments."""
 
     def argument(value: Any) -> str:
@@ -80,7 +68,7 @@ def spell_constraint(constraint: Constraint) -> str:
     return f"@{constraint.name}({arguments})" if arguments else f"@{constraint.name}"
 
 
-def spell_field(field: SchemaField) -> str:
+def spell_field(field: nodes.SchemaField) -> str:
     """A field, on one line."""
     name = spell_key(field.name) + ("?" if field.may_be_missing else "")
     parts = [f"{name}: {spell_type(field.type)}", *map(spell_constraint, field.constraints)]

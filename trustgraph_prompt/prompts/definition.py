@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -14,11 +15,11 @@ from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import (
+    ConfigError,
     ContractError,
     PromptError,
     RenderError,
     RequestError,
-    TemplateError,
     excerpt,
 )
 from trustgraph_prompt.graph import ontology
@@ -28,7 +29,7 @@ from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.match_clause import MatchClause
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
-from trustgraph_prompt.prompts.template import Dialect, Template
+from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
 """The system message of a workspace without one, which is TrustGraph's default."""
@@ -141,52 +142,33 @@ class PromptDefinition:
             known = {key: entry[key] for key in TRUSTGRAPH_KEYS if key in entry}
             entry = {"dialect": "ibis", "aliases": TRUSTGRAPH_ALIASES.get(id, []), **known}
         check(entry, SCHEMA, where, PromptError)
-        if not entry["prompt"].strip():
-            raise PromptError("the prompt has no text", where=where, path="/prompt", found=entry["prompt"])
-        dialect = entry["dialect"]
-        model = {_CONFIG_KEYS[key]: value for key, value in entry.get("model", {}).items()}
-        if "stop_sequences" in model:
-            model["stop_sequences"] = tuple(model["stop_sequences"])
-        own_system = entry.get("system")
-        try:
-            check_terms(entry.get("terms", {}), RenderMeter())
-        except RenderError as error:
-            raise PromptError(str(error), where=where, path="/terms") from error
-        if answer_format.TERM in entry.get("terms", {}) and entry.get("answer-format") != "none":
-            path = f"/terms/{answer_format.TERM}"
-            found, expected = answer_format.TERM, "another name"
-            raise PromptError(answer_format.RESERVED, where=where, path=path, found=found, expected=expected)
-        contract = _contract(id, entry, where, strict=not is_trustgraphs)
-        attempts = entry.get("attempts", 1)
-        if entry.get("repair-by-model") and attempts < 2:
-            raise PromptError(
-                "`repair-by-model` needs a second attempt",
-                where=where,
-                path="/attempts",
-                found=attempts,
-                expected="2 or more",
-            )
-        template = _template(entry["prompt"], dialect, where, "/prompt")
-        system = SYSTEM if own_system is None else _template(own_system, dialect, where, "/system")
-        _check_sources(contract, template.needs.named | system.needs.named, entry, where)
-        if "native" in entry and server_schema(contract, items=True) is None:
-            raise PromptError(
-                "no server can enforce this schema",
-                where=where,
-                path="/native",
-                found=entry["native"],
-                expected="no `versions`, and a schema of objects without a key `items`",
-            )
+        with _part_of(where):
+            _check_texts(entry)
+            contract = _contract(id, entry, strict=not is_trustgraphs)
+            _check_attempts(entry)
+        with _part_of(where, "/prompt"):
+            template = Template.compile(entry["prompt"], dialect=entry["dialect"], where=where)
+        system = SYSTEM
+        if "system" in entry:
+            with _part_of(where, "/system"):
+                system = Template.compile(entry["system"], dialect=entry["dialect"], where=where)
+        with _part_of(where):
+            _check_sources(contract, template.needs.named | system.needs.named, entry)
+            _check_native(contract, entry)
+        with _part_of(where, "/graph"):
+            graph = GraphClause.of(entry["graph"], contract) if "graph" in entry else None
+        with _part_of(where, "/match"):
+            match = MatchClause.of(entry.get("match"), contract)
         return cls(
             id=id,
             template=template,
             contract=contract,
-            config=RuntimeConfig(**model),
-            attempts=attempts,
+            config=_config(entry.get("model", {})),
+            attempts=entry.get("attempts", 1),
             passes=entry.get("passes", 1),
             aliases=tuple(entry.get("aliases", ())),
             system=system,
-            own_system=own_system is not None,
+            own_system="system" in entry,
             terms=entry.get("terms", {}),
             description=entry.get("description", ""),
             cache=_cache_seconds(entry.get("cache", False)),
@@ -194,8 +176,8 @@ class PromptDefinition:
             repair_by_model=entry.get("repair-by-model", False),
             keeps_echoes=entry.get("echoes") == "keep",
             native_items="native" in entry,
-            graph=_graph(entry, contract, where),
-            match=_match(entry, contract, where),
+            graph=graph,
+            match=match,
             answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
 
@@ -320,21 +302,68 @@ def system_template(value: object) -> Template:
         return Template.compile(value, dialect="ibis", where="system")
     check(value, SYSTEM_SCHEMA, "system", PromptError)
     assert isinstance(value, dict)
-    return _template(value["prompt"], value["dialect"], "system", "/prompt")
+    with _part_of("system", "/prompt"):
+        return Template.compile(value["prompt"], dialect=value["dialect"], where="system")
 
 
-def _check_sources(contract: Contract, named: frozenset[str], entry: Mapping[str, Any], where: str) -> None:
+@contextmanager
+def _part_of(where: str, path: str = "") -> Iterator[None]:
+    """Raise the errors of a part of an entry with the name of the entry, and with the path of the part."""
+    try:
+        yield
+    except ConfigError as error:
+        raise error.at(where, path) from error
+
+
+def _check_texts(entry: Mapping[str, Any]) -> None:
+    """Raise `PromptError` for a prompt without text, and for terms that cannot be rendered."""
+    terms = entry.get("terms", {})
+    if not entry["prompt"].strip():
+        raise PromptError("the prompt has no text", path="/prompt", found=entry["prompt"])
+    try:
+        check_terms(terms, RenderMeter())
+    except RenderError as error:
+        raise PromptError(str(error), path="/terms") from error
+    if (term := answer_format.TERM) in terms and entry.get("answer-format") != "none":
+        path = f"/terms/{term}"
+        raise PromptError(answer_format.RESERVED, path=path, found=term, expected="another name")
+
+
+def _check_attempts(entry: Mapping[str, Any]) -> None:
+    attempts = entry.get("attempts", 1)
+    if entry.get("repair-by-model") and attempts < 2:
+        problem = "`repair-by-model` needs a second attempt"
+        raise PromptError(problem, path="/attempts", found=attempts, expected="2 or more")
+
+
+def _check_sources(contract: Contract, named: frozenset[str], entry: Mapping[str, Any]) -> None:
     """Raise `PromptError` if the schema grounds values (`x-from`) in a term that the prompt does not have."""
     known = (named - {answer_format.TERM}) | entry.get("terms", {}).keys()
     unknown = contract.sources.terms - known if contract.sources else ()
     for term in sorted(unknown):
         raise PromptError(
             "the schema takes values from a term that the prompt does not have",
-            where=where,
             path="/object-schema" if entry.get("object-schema") is not None else "/schema",
             found=term,
             expected=", ".join(sorted(known)) or "a term of the prompt",
         )
+
+
+def _check_native(contract: Contract, entry: Mapping[str, Any]) -> None:
+    if "native" in entry and server_schema(contract, items=True) is None:
+        raise PromptError(
+            "no server can enforce this schema",
+            path="/native",
+            found=entry["native"],
+            expected="no `versions`, and a schema of objects without a key `items`",
+        )
+
+
+def _config(model: Mapping[str, Any]) -> RuntimeConfig:
+    settings = {_CONFIG_KEYS[key]: value for key, value in model.items()}
+    if "stop_sequences" in settings:
+        settings["stop_sequences"] = tuple(settings["stop_sequences"])
+    return RuntimeConfig(**settings)
 
 
 def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:
@@ -343,40 +372,12 @@ def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:
     return cache["seconds"]
 
 
-def _graph(entry: Mapping[str, Any], contract: Contract, where: str) -> GraphClause | None:
-    if "graph" not in entry:
-        return None
-    try:
-        return GraphClause.of(entry["graph"], contract)
-    except PromptError as error:
-        raise error.at(where, "/graph") from error
-
-
-def _match(entry: Mapping[str, Any], contract: Contract, where: str) -> MatchClause:
-    try:
-        return MatchClause.of(entry.get("match"), contract)
-    except PromptError as error:
-        raise error.at(where, "/match") from error
-
-
-def _template(source: str, dialect: Dialect, where: str, path: str) -> Template:
-    try:
-        return Template.compile(source, dialect=dialect, where=where)
-    except TemplateError as error:
-        raise error.at(where, path) from error
-
-
-def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) -> Contract:
+def _contract(id: str, entry: Mapping[str, Any], *, strict: bool) -> Contract:
     format = entry.get("response-type", "text")
     for key, formats in _FORMATS_OF.items():
         if strict and entry.get(key) is not None and format not in formats:
-            raise PromptError(
-                f"`{key}` does not apply to an answer of type {format}",
-                where=where,
-                path="/response-type",
-                found=format,
-                expected=" or ".join(formats),
-            )
+            problem, expected = f"`{key}` does not apply to an answer of type {format}", " or ".join(formats)
+            raise PromptError(problem, path="/response-type", found=format, expected=expected)
     key = "object-schema" if format == "jsonl" and entry.get("object-schema") is not None else "schema"
     schema = None if format == "text" else entry.get(key)
     try:
@@ -385,7 +386,7 @@ def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) ->
     except ContractError as error:
         # none of these keys is a keyword of JSON Schema
         is_schema = not error.path.startswith(tuple(f"/{name}" for name in _CONTRACT_KEYS))
-        raise error.at(where, f"/{key}" if is_schema else "") from error
+        raise error.at("", f"/{key}" if is_schema else "") from error
 
 
 Operator = Literal["~", "==", "!=", "contains"]

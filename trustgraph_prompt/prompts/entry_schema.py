@@ -9,6 +9,15 @@ from trustgraph_prompt.graph.clause import SCHEMA as GRAPH_SCHEMA
 from trustgraph_prompt.llm.records import NO_EXTRAS
 from trustgraph_prompt.prompts.match_clause import SCHEMA as MATCH_SCHEMA
 
+
+def _flag(description: str) -> dict[str, Any]:
+    return {"type": "boolean", "default": False, "description": description}
+
+
+def _count(most: int, description: str) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 1, "maximum": most, "default": 1, "description": description}
+
+
 _SCHEMA_OF_ANSWERS = {"type": ["object", "boolean", "null"]}
 
 SCHEMA: Mapping[str, Any] = {
@@ -42,11 +51,7 @@ SCHEMA: Mapping[str, Any] = {
             **_SCHEMA_OF_ANSWERS,
             "description": "JSON Schema of each object (jsonl); takes precedence over `schema`.",
         },
-        "many": {
-            "type": "boolean",
-            "default": False,
-            "description": "Whether the answer is a list of values that match the schema (json).",
-        },
+        "many": _flag("Whether the answer is a list of values that match the schema (json)."),
         "fences": {
             "enum": ["any", "strict", "one"],
             "default": "any",
@@ -64,21 +69,13 @@ SCHEMA: Mapping[str, Any] = {
             "description": "Whether a description of the answer is appended to a question without "
             "{{ answer_format }}; by default, if the question does not name every required key.",
         },
-        "repair": {
-            "type": "boolean",
-            "default": False,
-            "description": "Whether broken JSON is repaired instead of rejected.",
-        },
+        "repair": _flag("Whether broken JSON is repaired instead of rejected."),
         "extra": {
             "enum": ["forbid", "ignore"],
             "description": "Whether keys that the schema does not declare are rejected or dropped; "
             "by default, the schema decides.",
         },
-        "coerce": {
-            "type": "boolean",
-            "default": False,
-            "description": 'Whether scalars are converted to the type of the schema, such as "12" to 12.',
-        },
+        "coerce": _flag('Whether scalars are converted to the type of the schema, such as "12" to 12.'),
         "invariants": {
             "type": "array",
             "items": {
@@ -110,27 +107,16 @@ SCHEMA: Mapping[str, Any] = {
             "uniqueItems": True,
             "description": "Other ids of this prompt.",
         },
-        "attempts": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 10,
-            "default": 1,
-            "description": "The maximum number of attempts until the answer is valid.",
-        },
-        "passes": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 5,
-            "default": 1,
-            "description": "The maximum number of passes: each one after the first asks for objects that are "
+        "attempts": _count(10, "The maximum number of attempts until the answer is valid."),
+        "passes": _count(
+            5,
+            "The maximum number of passes: each one after the first asks for objects that are "
             "still missing (jsonl).",
-        },
-        "repair-by-model": {
-            "type": "boolean",
-            "default": False,
-            "description": "Whether the attempt after a malformed answer shows the model only that answer, "
-            "without the question.",
-        },
+        ),
+        "repair-by-model": _flag(
+            "Whether the attempt after a malformed answer shows the model only that answer, "
+            "without the question."
+        ),
         "echoes": {
             "enum": ["refuse", "keep"],
             "default": "refuse",

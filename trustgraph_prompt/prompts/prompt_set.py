@@ -36,6 +36,12 @@ class _Entry(NamedTuple):
     built: Template | PromptDefinition | None
     error: ConfigError | None = None
 
+    def under(self, system: Template) -> _Entry:
+        """The entry with its prompt in a workspace that has this system message."""
+        if not isinstance(self.built, PromptDefinition):
+            return self
+        return self._replace(built=self.built.with_system(system))
+
 
 @dataclass(frozen=True, slots=True)
 class PromptSet:
@@ -64,32 +70,17 @@ class PromptSet:
             for key, text in entries.items()
             if text and (key == SYSTEM_KEY or key.startswith(PREFIX))
         }
-        read, refused = _read_all(texts, previous._entries if previous else {})
+        read, too_many = _read_all(texts, previous._entries if previous else {})
         system = read[SYSTEM_KEY].built if SYSTEM_KEY in read else None
         system = system if isinstance(system, Template) else SYSTEM
-        prompts: dict[str, PromptDefinition] = {}
-        for key, entry in read.items():
-            if isinstance(entry.built, PromptDefinition):
-                prompts[entry.built.id] = prompt = entry.built.with_system(system)
-                if prompt is not entry.built:
-                    read[key] = entry._replace(built=prompt)
-        owners = _owners(prompts, previous._aliases if previous else {})
-        taken = {id: alias for id, prompt in prompts.items() if (alias := _taken_alias(prompt, owners))}
-        for id, alias in taken.items():
-            refused[PREFIX + id] = PromptError(
-                f"the alias `{alias}` is that of another prompt",
-                where=PREFIX + id,
-                path="/aliases",
-                found=alias,
-                expected=f"no alias of `{owners[alias]}`",
-            )
-            del prompts[id]
-            last = previous.prompts.get(id) if previous else None
-            if last is not None and not _taken_alias(last, owners):
-                prompts[id] = last.with_system(system)
+        read = {key: entry.under(system) for key, entry in read.items()}
+        valid = {built.id: built for _, built, _ in read.values() if isinstance(built, PromptDefinition)}
+        prompts, conflicts = _with_own_aliases(valid, system, previous)
         aliases = {alias: id for id in prompts for alias in prompts[id].aliases if alias not in prompts}
+        invalid = {key: entry.error for key, entry in read.items() if entry.error is not None}
         notes = {SYSTEM_KEY: _note_of_missing_terms(system, prompts), f"{PREFIX}*": _note_of_limit(len(read))}
-        return cls(prompts, refused, read, aliases, {key: note for key, note in notes.items() if note})
+        said = {key: note for key, note in notes.items() if note}
+        return cls(prompts, {**invalid, **too_many, **conflicts}, read, aliases, said)
 
     def find(self, prompt_id: str) -> PromptDefinition | None:
         """The prompt with that id or alias."""
@@ -122,24 +113,27 @@ def _note_of_missing_terms(system: Template, prompts: Mapping[str, PromptDefinit
 
     Requests usually contain the terms that their prompt names. They may contain more, so this is no error.
     """
-    served = {id: prompt for id, prompt in prompts.items() if prompt.system is system}
+    served = [prompt for prompt in prompts.values() if prompt.system is system]
+    needed = system.needs.required - {TERM}
     lacking = {
-        id: system.needs.required.difference(prompt.template.needs.named, prompt.terms, (TERM,))
-        for id, prompt in served.items()
+        prompt.id: needed.difference(prompt.template.needs.named, prompt.terms)
+        for prompt in served
         if prompt.template.dialect == "jinja"
     }
     without = sorted(id for id, terms in lacking.items() if terms)
-    if not without:
-        return ""
     terms = sorted(frozenset().union(*lacking.values()))
+    return _in_words(terms, without, len(served)) if without else ""
+
+
+def _in_words(terms: list[str], without: list[str], served: int) -> str:
+    """The note that of the `served` prompts those `without` lack some of these terms."""
     named = excerpt(", ".join(f"`{term}`" for term in terms))
     needs, it = (f"the term {named}", "it") if len(terms) == 1 else (f"the terms {named}", "them")
-    more = ", …" if len(without) > _NAMED_IN_NOTE else ""
+    some = excerpt(", ".join(without[:_NAMED_IN_NOTE])) + (", …" if len(without) > _NAMED_IN_NOTE else "")
     do = "does" if len(without) == 1 else "do"
     return (
-        f"needs {needs}; {len(without):,} of {len(served):,} prompts {do} not mention {it}, "
-        f"and requests without {it} fail with missing-term "
-        f"({excerpt(', '.join(without[:_NAMED_IN_NOTE]))}{more})"
+        f"needs {needs}; {len(without):,} of {served:,} prompts {do} not mention {it}, "
+        f"and requests without {it} fail with missing-term ({some})"
     )
 
 
@@ -154,14 +148,14 @@ def _note_of_limit(count: int) -> str:
 def _read_all(
     texts: Mapping[str, bytes], before: Mapping[str, _Entry]
 ) -> tuple[dict[str, _Entry], dict[str, ConfigError]]:
-    """All entries, those that were there before first, and the errors of the invalid ones by key."""
+    """The entries, those that were there before first, and the errors of those beyond the limit, by key."""
     keys = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before))
     limit = MAX_PROMPTS + (SYSTEM_KEY in texts)
-    read = {key: _read(key, texts[key], before.get(key)) for key in keys[:limit]}
-    refused = {key: entry.error for key, entry in read.items() if entry.error is not None}
-    for key in keys[limit:]:
-        refused[key] = PromptError(f"the workspace has more than {MAX_PROMPTS:,} prompts", where=key)
-    return read, refused
+    message = f"the workspace has more than {MAX_PROMPTS:,} prompts"
+    return (
+        {key: _read(key, texts[key], before.get(key)) for key in keys[:limit]},
+        {key: PromptError(message, where=key) for key in keys[limit:]},
+    )
 
 
 def _read(key: str, text: bytes, before: _Entry | None) -> _Entry:
@@ -190,6 +184,33 @@ def _build(key: str, text: bytes) -> Template | PromptDefinition:
     if key == PREFIX:
         raise PromptError("the key has no prompt id", where=key, found=key, expected=f"{PREFIX}<id>")
     return PromptDefinition.from_entry(key.removeprefix(PREFIX), value)
+
+
+def _with_own_aliases(
+    prompts: Mapping[str, PromptDefinition], system: Template, previous: PromptSet | None
+) -> tuple[dict[str, PromptDefinition], dict[str, ConfigError]]:
+    """The prompts without an alias that another one owns, and the errors of those with one, by key.
+
+    Instead of such a prompt its previous version stays in use, if no other prompt owns an alias of that.
+    """
+    owners = _owners(prompts, previous._aliases if previous else {})
+    served: dict[str, PromptDefinition] = {}
+    errors: dict[str, ConfigError] = {}
+    for id, prompt in prompts.items():
+        if (alias := _taken_alias(prompt, owners)) is None:
+            served[id] = prompt
+            continue
+        errors[PREFIX + id] = PromptError(
+            f"the alias `{alias}` is that of another prompt",
+            where=PREFIX + id,
+            path="/aliases",
+            found=alias,
+            expected=f"no alias of `{owners[alias]}`",
+        )
+        last = previous.prompts.get(id) if previous else None
+        if last is not None and not _taken_alias(last, owners):
+            served[id] = last.with_system(system)
+    return served, errors
 
 
 def _owners(prompts: Mapping[str, PromptDefinition], before: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trustgraph_prompt.contract import Contract, Format
-from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.outcome import CallReport, Outcome
@@ -76,7 +75,7 @@ class StreamReader:
     ) -> None:
         if not isinstance(contract, Contract):
             contract = Contract.from_schema(None, format=contract)
-        self._contract = grounded(contract, terms)
+        self._contract = contract.with_terms(terms)
         self._markers = markers_of(None if thinking is None else notation(*thinking))
         self._unread: list[str] = []
         self._read: list[str] = []

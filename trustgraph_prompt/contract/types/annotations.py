@@ -17,22 +17,17 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from uuid import UUID
 
 from trustgraph_prompt.contract.canonical_schema import digest
+from trustgraph_prompt.contract.compile_schema import compile_schema, of_sources
 from trustgraph_prompt.contract.limits import DEEPEST
-from trustgraph_prompt.contract.schema import compile_schema, of_sources
 from trustgraph_prompt.contract.types import build
 from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field, from_text
-from trustgraph_prompt.contract.types.build import Build
+from trustgraph_prompt.contract.types.build import Build, TypeSchema
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, excerpt
+from trustgraph_prompt.json_text.values import JSON_TYPES
 from trustgraph_prompt.json_text.values_in_strings import BYTES, DECIMAL
 
-_JSON_TYPES: Mapping[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    types.NoneType: "null",
-}
+_OF_JSON = JSON_TYPES.keys() - {dict, list}
 _SCALARS: Mapping[Any, tuple[dict[str, Any], Build]] = {
     str: ({"type": "string"}, build.as_it_is),
     bool: ({"type": "boolean"}, build.as_it_is),
@@ -62,44 +57,37 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 _EXPECTED = "a dataclass, a Pydantic model, a JSON type, or a list, dict, union, Literal or Enum of these"
 
 
-class Described(NamedTuple):
-    """The JSON Schema of a type, and the builder of its instances."""
-
-    schema: dict[str, Any]
-    build: Build
-
-
 class Annotations:
     """Converts types. Each class is in `definitions` once, so that it can refer to itself."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, dict[str, Any]] = {}
-        self._classes: dict[type, Described] = {}
+        self._classes: dict[type, TypeSchema] = {}
         self._unions: list[tuple[str, list[dict[str, Any]]]] = []  # where, and references to the classes
 
-    def of(self, annotation: Any, where: str) -> Described:
+    def of(self, annotation: Any, where: str) -> TypeSchema:
         """Convert an annotation; `where` names it in a `ContractError`, raised if it has no JSON Schema."""
         if isinstance(annotation, str):
             expected = "the type itself, without quotes"
             raise ContractError("a string is not a type", where=where, found=annotation, expected=expected)
         if get_origin(annotation) is Annotated:
             schema, make = self.of(annotation.__origin__, where)
-            return Described(bounded(schema, annotation.__metadata__, where), make)
+            return TypeSchema(bounded(schema, annotation.__metadata__, where), make)
         if annotation is Any or annotation is object:
-            return Described({}, build.as_it_is)
+            return TypeSchema({}, build.as_it_is)
         try:
             hash(annotation)
         except TypeError:  # an instance, or a list with a class in it
             annotation = repr(annotation)
         if annotation in _SCALARS:
             schema, make = _SCALARS[annotation]
-            return Described(dict(schema), make)
+            return TypeSchema(dict(schema), make)
         origin, arguments = get_origin(annotation) or annotation, get_args(annotation)
         if origin is Literal:
             schema = _choice(arguments, where)
             if len(arguments) == 1:
                 schema = {"const": schema.pop("enum")[0], **schema}
-            return Described(schema, build.one_value_of(arguments))
+            return TypeSchema(schema, build.one_value_of(arguments))
         if origin in _UNIONS:
             return self._union(arguments, where)
         if origin is tuple:
@@ -109,7 +97,7 @@ class Annotations:
             item = self.of(arguments[0] if arguments else Any, where)
             unique = {"uniqueItems": True} if origin in _SETS else {}
             schema = {"type": "array", **unique, "items": item.schema}
-            return Described(schema, build.elements(item.build, _CONTAINERS[origin]))
+            return TypeSchema(schema, build.elements(item.build, _CONTAINERS[origin]))
         if origin in _MAPPINGS:
             return self._mapping(annotation, arguments or (str, Any), where)
         if isinstance(annotation, type) and (described := self._class(annotation)):
@@ -130,40 +118,40 @@ class Annotations:
                 problem = "two classes of this union have the same schema"
                 raise ContractError(problem, where=where, found=found, expected=expected)
 
-    def _union(self, arguments: tuple[Any, ...], where: str) -> Described:
+    def _union(self, arguments: tuple[Any, ...], where: str) -> TypeSchema:
         branches = [self.of(argument, where) for argument in arguments]
         schema = {"anyOf": [branch.schema for branch in branches]}
         self._unions.append((where, [branch for branch in schema["anyOf"] if "$ref" in branch]))
         if len(branches) == 2 and types.NoneType in arguments:
             branch = branches[1 - arguments.index(types.NoneType)]
-            return Described(schema, build.optional(branch.build))
-        return Described(schema, build.one_of(cache(lambda: [self._judged(branch) for branch in branches])))
+            return TypeSchema(schema, build.optional(branch.build))
+        return TypeSchema(schema, build.one_of(cache(lambda: [self._judged(branch) for branch in branches])))
 
-    def _judged(self, branch: Described) -> tuple[Callable[[Any], bool], Build]:
+    def _judged(self, branch: TypeSchema) -> tuple[Callable[[Any], bool], Build]:
         validator = compile_schema({**branch.schema, "$defs": self.definitions}, DEEPEST)
         return partial(surrogate_safe, validator.is_valid), branch.build
 
-    def _tuple(self, arguments: tuple[Any, ...], where: str) -> Described:
+    def _tuple(self, arguments: tuple[Any, ...], where: str) -> TypeSchema:
         if arguments[1:] == (...,):
             item = self.of(arguments[0], where)
-            return Described({"type": "array", "items": item.schema}, build.elements(item.build, tuple))
+            return TypeSchema({"type": "array", "items": item.schema}, build.elements(item.build, tuple))
         items = [self.of(argument, where) for argument in arguments]
         positions = {"prefixItems": [item.schema for item in items]} if items else {}
         schema = {"type": "array", **positions, "minItems": len(items), "maxItems": len(items)}
-        return Described(schema, build.positions([item.build for item in items]))
+        return TypeSchema(schema, build.positions([item.build for item in items]))
 
-    def _mapping(self, annotation: Any, arguments: tuple[Any, ...], where: str) -> Described:
+    def _mapping(self, annotation: Any, arguments: tuple[Any, ...], where: str) -> TypeSchema:
         key, value = arguments
         if key is not str:
             raise ContractError(
                 "a JSON object has string keys", where=where, found=annotation, expected="str keys"
             )
         item = self.of(value, where)
-        return Described(
+        return TypeSchema(
             {"type": "object", "additionalProperties": item.schema or True}, build.members(item.build)
         )
 
-    def _class(self, cls: type) -> Described | None:
+    def _class(self, cls: type) -> TypeSchema | None:
         """Convert a class and put it into the definitions; None if it has no JSON Schema."""
         if cls in self._classes:
             return self._classes[cls]
@@ -174,15 +162,15 @@ class Annotations:
             return self._model(cls)
         return self._dataclass(cls) if is_dataclass(cls) else None
 
-    def _define(self, cls: type, schema: dict[str, Any], make: Build) -> Described:
+    def _define(self, cls: type, schema: dict[str, Any], make: Build) -> TypeSchema:
         plain = _NOT_IN_NAMES.sub("_", cls.__name__)
         names = (plain, *(f"{plain}{number}" for number in range(2, len(self.definitions) + 3)))
         name = next(name for name in names if name not in self.definitions)
         self.definitions[name] = schema
-        self._classes[cls] = Described({"$ref": f"#/$defs/{name}"}, make)
+        self._classes[cls] = TypeSchema({"$ref": f"#/$defs/{name}"}, make)
         return self._classes[cls]
 
-    def _model(self, cls: type) -> Described:
+    def _model(self, cls: type) -> TypeSchema:
         from trustgraph_prompt.contract.types import pydantic_models
 
         schema, make = pydantic_models.described(cls)
@@ -193,19 +181,19 @@ class Annotations:
                 raise ContractError(f"two classes have the name {name}", where=cls.__qualname__)
         return described
 
-    def _dataclass(self, cls: Any) -> Described:
+    def _dataclass(self, cls: Any) -> TypeSchema:
         hints = _hints(cls)
         own = [field for field in fields(cls) if field.init]
         for field in own:
             _check_default(cls, field)
         _check_made_of(cls, [field.name for field in own])
         schema: dict[str, Any] = {}
-        make = build.Instance(cls)
-        described = self._define(cls, schema, make.build)  # before its fields, which may refer to it
+        builds: dict[str, Build] = {}
+        described = self._define(cls, schema, build.instance(cls, builds))  # its fields may refer to it
         of_fields = {
             field.name: self.of(hints[field.name], f"{cls.__qualname__}.{field.name}") for field in own
         }
-        make.fields = {name: each.build for name, each in of_fields.items()}
+        builds |= {name: each.build for name, each in of_fields.items()}
         keywords = {
             "type": "object",
             "properties": from_text(
@@ -222,14 +210,14 @@ class Annotations:
 def _choice(values: tuple[Any, ...], where: str) -> dict[str, Any]:
     """The schema of a choice of values, with their type if all have the same."""
     kinds = {type(value) for value in values}
-    if not kinds or not kinds <= _JSON_TYPES.keys():
+    if not kinds or not kinds <= _OF_JSON:
         raise ContractError(
             "these values are not all JSON",
             where=where,
             found=values,
             expected="strings, numbers, booleans, None",
         )
-    kind = {"type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else {}
+    kind = {"type": JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else {}
     return {"enum": list(values), **kind}
 
 
@@ -272,14 +260,14 @@ def _check_default(cls: type, field: Field[Any]) -> None:
         )
 
 
-def _property(cls: type, field: Field[Any], described: Described) -> dict[str, Any]:
+def _property(cls: type, field: Field[Any], described: TypeSchema) -> dict[str, Any]:
     """The schema of a field: its type with bounds, sources, description and default."""
     where = f"{cls.__qualname__}.{field.name}"
     schema = {**bounded_in_field(described.schema, field.metadata, where), **of_sources(field.metadata)}
     if "description" in field.metadata:
         schema["description"] = field.metadata["description"]
     default = field.default.value if isinstance(field.default, Enum) else field.default
-    return {**schema, "default": default} if type(default) in _JSON_TYPES else schema
+    return {**schema, "default": default} if type(default) in _OF_JSON else schema
 
 
 def _docstring(cls: type) -> str | None:

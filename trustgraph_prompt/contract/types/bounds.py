@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from trustgraph_prompt.contract.compile_schema import similar
 from trustgraph_prompt.contract.grounded_keys import FROM, GROUNDING
-from trustgraph_prompt.contract.schema import similar
 from trustgraph_prompt.errors import ContractError
 
 _OF_SOURCES: Mapping[str, str] = {FROM: FROM, GROUNDING: GROUNDING}

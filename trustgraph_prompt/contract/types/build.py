@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.errors import Issue, Reason, excerpt
@@ -12,6 +12,14 @@ from trustgraph_prompt.json_text.pointer import pointer
 
 Build = Callable[[Any], Any]
 Part = tuple[str | int, Build, Any]  # a step of the path, the builder of that part, its value
+
+
+class TypeSchema(NamedTuple):
+    """The JSON Schema of a type, and the builder of its instances."""
+
+    schema: dict[str, Any]
+    build: Build
+
 
 _MAX_MESSAGE = 200  # characters of the message of a class about a value
 
@@ -24,9 +32,9 @@ class Refused(Exception):
         super().__init__("; ".join(map(str, self.issues)))
 
     @classmethod
-    def because(cls, reason: Reason, message: object, path: str = "") -> Refused:
+    def because(cls, reason: Reason, message: object) -> Refused:
         """Make one with a single issue."""
-        return cls([Issue(reason, excerpt(str(message), _MAX_MESSAGE), path)])
+        return cls([Issue(reason, excerpt(str(message), _MAX_MESSAGE))])
 
     @classmethod
     def by_code(cls, error: Exception) -> Refused:
@@ -122,26 +130,24 @@ def members(build: Build) -> Build:
     return make
 
 
-class Instance:
+def instance(cls: type, fields: Mapping[str, Build]) -> Build:
     """The builder of a dataclass; ignores keys that are not fields.
 
-    `fields` are set later, as they may refer to the same class. Any error of the class counts as the
+    `fields` may be filled in later, as they may refer to the same class. Any error of the class counts as the
     violation of an invariant.
     """
 
-    def __init__(self, cls: type) -> None:
-        self.fields: dict[str, Build] = {}
-        self._cls = cls
-
-    def build(self, value: Any) -> Any:
-        present = [name for name in self.fields if name in value]
-        made = parts((name, self.fields[name], value[name]) for name in present)
+    def build(value: Any) -> Any:
+        present = [name for name in fields if name in value]
+        made = parts((name, fields[name], value[name]) for name in present)
         try:
-            return self._cls(**dict(zip(present, made, strict=True)))
+            return cls(**dict(zip(present, made, strict=True)))
         except RecursionError:
             raise
         except Exception as error:
             raise Refused.by_code(error) from error
+
+    return build
 
 
 def one_of(branches: Callable[[], Iterable[tuple[Callable[[Any], bool], Build]]]) -> Build:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.judge import Extra
-from trustgraph_prompt.contract.versions import PROPERTY, Version
+from trustgraph_prompt.contract.schema_versions import PROPERTY, Version
 from trustgraph_prompt.errors import ContractError
 
 CURRENT_SCHEMA_VERSION = "1.0"

@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from trustgraph_prompt.contract.adapt_values import Decode
 from trustgraph_prompt.contract.canonical_schema import JsonSchema, shown
+from trustgraph_prompt.contract.compile_schema import Schema, plain_versions
 from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import StepMeter
-from trustgraph_prompt.contract.schema import Schema, plain_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 from trustgraph_prompt.json_text.pointer import pointer
 
@@ -75,7 +75,7 @@ class Versions:
     if the schema rejects them. The schemas need not declare `schema_version`.
     """
 
-    is_plain = False
+    is_plain: Literal[False] = False  # no single schema decides
 
     @classmethod
     def of(
@@ -135,10 +135,6 @@ class Versions:
         made, accepted = judge.take(judged, meter)
         return _unshown(made, judged, value), accepted
 
-    def accepts_plainly(self, values: list[Any], at_once: int | None = None) -> bool:
-        """Not available, as there is no single schema; callers check `is_plain`."""
-        raise NotImplementedError
-
     def issues(self, value: Any, meter: StepMeter) -> tuple[Issue, ...]:
         """As `Judge.issues`."""
         judge, judged = self._chosen(value, meter)
@@ -168,6 +164,16 @@ class Versions:
 def names_version(schema: JsonSchema) -> bool:
     """Whether the schema mentions the property `schema_version`, apart from remarks such as examples."""
     return f'"{PROPERTY}"' in json.dumps(shown(schema, extra=None, coerce=False))
+
+
+def naming_version(schema: JsonSchema, version: str) -> JsonSchema:
+    """The schema with `schema_version` required: a value without it would be validated as the oldest."""
+    keywords = schema if isinstance(schema, Mapping) else {}
+    properties = {PROPERTY: {"const": version}}
+    declared = keywords.get("properties", {})
+    properties |= {name: declared[name] for name in declared if name != PROPERTY}
+    required = [PROPERTY, *(name for name in keywords.get("required", ()) if name != PROPERTY)]
+    return {"type": "object", **keywords, "properties": properties, "required": required}
 
 
 def nearest(named: Version, versions: Iterable[Version]) -> Version | None:
