@@ -22,10 +22,11 @@ from tests.support.command import DOCUMENT, SCRIPTED, run
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.documents import Chunk, Document
+from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.report import Report
 from trustgraph_prompt.extraction.report_page import Origin, write_report
-from trustgraph_prompt.extraction.results import FoundObject, Job, Result
-from trustgraph_prompt.extraction.run import ANSWERS
+from trustgraph_prompt.extraction.results import FoundObject, Result
+from trustgraph_prompt.extraction.state import ANSWERS
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
 if TYPE_CHECKING:

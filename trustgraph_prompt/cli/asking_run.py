@@ -13,9 +13,9 @@ from trustgraph_prompt.cli import options, output, progress
 if TYPE_CHECKING:
     from trustgraph_prompt.cost import Price
     from trustgraph_prompt.estimation.estimate import Pace
-    from trustgraph_prompt.extraction.results import Q, Result
+    from trustgraph_prompt.extraction.questions import Q, Splitting
+    from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.extraction.run import Extraction
-    from trustgraph_prompt.extraction.splitting import Splitting
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
     from trustgraph_prompt.llm.spending import SpendingLimit

@@ -14,7 +14,8 @@ from trustgraph_prompt.cli.output import counted, duration
 from trustgraph_prompt.extraction.review import review
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.extraction.results import Job, Result
+    from trustgraph_prompt.extraction.questions import Job
+    from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.llm.spending import SpendingLimit
 
 MAX_EXAMPLES = 10

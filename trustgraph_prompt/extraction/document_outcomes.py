@@ -16,11 +16,12 @@ from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.documents import listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.extraction import context, run
+from trustgraph_prompt.extraction import questions
 from trustgraph_prompt.extraction.graph import groundings
-from trustgraph_prompt.extraction.results import Job, Result
+from trustgraph_prompt.extraction.questions import Job, Splitting
+from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.extraction.run import Extraction
 from trustgraph_prompt.extraction.run_record import RunRecord
-from trustgraph_prompt.extraction.splitting import Splitting
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.reader import Rejected
@@ -98,7 +99,7 @@ async def aextract_document(
     splitting = Splitting(size, parse_overlap(str(overlap), size, "overlap"))
     prompts = replace(PromptSet.build({}), prompts={prompt.id: prompt})
     if splitting.overlap.length:
-        prompts = context.showing_context(prompts, [prompt])
+        prompts = questions.showing_context(prompts, [prompt])
     model = provider.identity.model or provider.identity.place
     jobs, skipped = await asyncio.to_thread(_jobs, path, prompts.get(prompt.id), model, splitting)
     with TemporaryDirectory() as folder:
@@ -114,7 +115,7 @@ async def aextract_document(
             if failed_in_a_row == _HOPELESS:
                 extraction.stop()
 
-        extraction = run.Extraction(
+        extraction = Extraction(
             jobs,
             prompts,
             provider,
@@ -159,7 +160,7 @@ def _jobs(
 ) -> tuple[list[Job], list[ChunkOutcome[Any]]]:
     """The questions about the chunks of files, and an outcome for each file that cannot be read."""
     files, notes = listed([str(path)])
-    jobs, unusable = run.jobs(files, [prompt], model=model, terms={}, splitting=splitting)
+    jobs, unusable = questions.jobs(files, [prompt], model=model, terms={}, splitting=splitting)
     documents = {job.document.file: job.document for job in jobs}.values()
     for note in (*notes, *(f"{each.file}: {note}" for each in documents for note in each.notes)):
         log.warning("%s", note)

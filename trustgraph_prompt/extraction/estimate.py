@@ -13,7 +13,7 @@ from trustgraph_prompt.estimation.answer_lengths import AnswerLengths, Sample
 from trustgraph_prompt.estimation.estimate import Estimate, Pace, PlannedQuestion, estimate
 from trustgraph_prompt.estimation.tokenizer import Tokenizer, bundled, choose_tokenizer
 from trustgraph_prompt.extraction import run
-from trustgraph_prompt.extraction.results import Q, Question
+from trustgraph_prompt.extraction.questions import Q, Question
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.prompts.example import Example

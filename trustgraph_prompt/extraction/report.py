@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt.cost import Price, Usage
-from trustgraph_prompt.extraction.results import FoundObject, Job, Result
+from trustgraph_prompt.extraction.questions import Job
+from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.extraction.review import Review, review
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import steps

@@ -7,96 +7,55 @@ embedded broker in a file, so that a repeated run only makes the calls that have
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Generic
+from typing import Final, Generic
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.cost import Budget
-from trustgraph_prompt.documents import Chunk, Converter
 from trustgraph_prompt.errors import (
     BrokerUnavailable,
-    ConfigError,
     ProviderAuthentication,
     ProviderError,
     ProviderInvalidModel,
     ProviderInvalidRequest,
     SubscriptionBusy,
     TrustgraphPromptError,
-    without_frames,
 )
-from trustgraph_prompt.extraction.results import Job, Q, Result, ResultCollector
-from trustgraph_prompt.extraction.splitting import Splitting
+from trustgraph_prompt.extraction.questions import Q, Splitting
+from trustgraph_prompt.extraction.results import Result, ResultCollector
+from trustgraph_prompt.extraction.state import (
+    ANSWERS,
+    LOCK,
+    OBJECTS,
+    OWNER,
+    RECORD,
+    SPLITTING,
+    entries,
+    read_state,
+    send,
+)
 from trustgraph_prompt.llm import Call, Delta, Provider
 from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.spending import SpendingLimitReached
-from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.loop import FlowLoop
 from trustgraph_prompt.worker.request_services import SharedServices
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 REQUESTS: Final = "persistent://local/extract/requests"
-ANSWERS: Final = "persistent://local/extract/answers"
-OBJECTS: Final = "persistent://local/extract/objects"
-SPLITTING: Final = "persistent://local/extract/splitting"
-RECORD: Final = "persistent://local/extract/record"
-OWNER: Final = "run"
-"""The key in the record of the command that the state belongs to, and of how the run asks."""
 
 SECONDS_BETWEEN_CHECKS: Final = 1.0
 """Of the state."""
 
-LOCK: Final = "persistent://local/extract/lock"
 SUBSCRIPTION: Final = "extract"
 WORKSPACE: Final = "default"
-
-
-def jobs(
-    files: Iterable[Path],
-    prompts: Sequence[PromptDefinition],
-    *,
-    model: str,
-    terms: Mapping[str, object],
-    splitting: Splitting,
-) -> tuple[list[Job], list[ConfigError]]:
-    """Return a job for each prompt and chunk, in the order of the files, and the errors of unusable files.
-
-    `model` is part of the requests' ids: answers of another model do not count.
-    """
-    for prompt in prompts:
-        if prompt.contract.format == "text":
-            raise ConfigError("it answers with text, which contains no objects", where=prompt.id)
-    jobs: list[Job] = []
-    unusable: list[ConfigError] = []
-    with Converter() as converter:
-        for file in files:
-            try:
-                document, chunks = splitting.read(file, converter)
-            except ConfigError as error:
-                unusable.append(without_frames(error))
-                continue
-            for chunk in chunks:
-                for prompt in prompts:
-                    id = _request_id(prompt, model, terms, chunk)
-                    jobs.append(Job(len(jobs), id, prompt.id, document, chunk))
-    return jobs, unusable
-
-
-def recorded_splitting(state: Path) -> Splitting:
-    """How the documents of an earlier run were split. Raises `ConfigError` if the state does not tell."""
-    recorded = asyncio.run(_splitting_in(state)) if state.exists() else None
-    if recorded is None:
-        raise ConfigError(
-            "does not tell how documents were split", where=str(state), expected="a new `extract`"
-        )
-    return Splitting.from_json(recorded)
 
 
 def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
@@ -106,8 +65,7 @@ def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
     """
     kept: list[Result[Q]] = []
     collector = ResultCollector(jobs, kept.append)
-    if state.exists():
-        asyncio.run(_take_kept(collector, state))
+    collector.take_all(read_state(state, OBJECTS), read_state(state, ANSWERS), earlier=True)
     return collector.to_ask(), kept
 
 
@@ -171,17 +129,22 @@ class Extraction(Generic[Q]):
         async with await connect(f"embedded:{self._state}") as kept:
             await _lock(kept, self._state)
             await self._record(kept)
-            await _catch_up(self._collector, kept, earlier=True)
+            await self._catch_up(kept, earlier=True)
             if self._collector.open:
                 async with await connect("embedded:") as volatile:
                     await self._work(kept, volatile)
-                await _catch_up(self._collector, kept, earlier=False)
+                await self._catch_up(kept, earlier=False)
 
     async def _record(self, kept: Broker) -> None:
         if self._owner is not None:
-            await _send(kept, RECORD, OWNER, self._owner)
+            await send(kept, RECORD, {OWNER: self._owner})
         if self._splitting:
-            await _send(kept, SPLITTING, "splitting", self._splitting.as_json())
+            await send(kept, SPLITTING, {"splitting": self._splitting.as_json()})
+
+    async def _catch_up(self, kept: Broker, *, earlier: bool) -> None:
+        """Take all objects and answers in the state."""
+        objects, answers = await entries(kept, OBJECTS), await entries(kept, ANSWERS)
+        self._collector.take_all(objects, answers, earlier=earlier)
 
     async def _lose_hope(self) -> None:
         """Stop before another call is made."""
@@ -271,51 +234,12 @@ async def _check(kept: Broker, producers: ProducerPool) -> None:
         await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
 
 
-async def _catch_up(collector: ResultCollector[Any], kept: Broker, *, earlier: bool) -> None:
-    """Take all objects and answers in the state."""
-    for message in await entries(kept, OBJECTS):
-        collector.take_object(message)
-    for message in await entries(kept, ANSWERS):
-        collector.take_answer(message, earlier=earlier)
-
-
-async def _take_kept(collector: ResultCollector[Any], state: Path) -> None:
-    async with await connect(f"embedded:{state}") as kept:
-        await _catch_up(collector, kept, earlier=True)
-
-
-async def _splitting_in(state: Path) -> dict[str, Any] | None:
-    async with await connect(f"embedded:{state}") as kept:
-        return next(
-            (wire.decode(message.data, "splitting") for message in await entries(kept, SPLITTING)), None
-        )
-
-
-async def entries(kept: Broker, topic: str) -> list[Message]:
-    """Return the last message of each key. Opening the topic as a table also makes it compacted."""
-    table = await kept.table(topic)
-    await table.close()
-    return list(table.entries.values())
-
-
-async def _send(kept: Broker, topic: str, key: str, value: object) -> None:
-    producer = await kept.producer(topic)
-    await producer.send(wire.encode(value), key=key)
-    await producer.close()
-
-
 async def _lock(kept: Broker, state: Path) -> None:
     """Lock the state until its broker is closed."""
     try:
         await kept.consumer(LOCK, SUBSCRIPTION, type="exclusive")
     except SubscriptionBusy:
         raise SubscriptionBusy(f"{state}: another run is using it") from None
-
-
-def _request_id(prompt: PromptDefinition, model: str, terms: Mapping[str, object], chunk: Chunk) -> str:
-    context = [chunk.context] if chunk.context else []
-    parts = (prompt.id, prompt.version, model, wire.canonical(terms).decode(), chunk.text, *context)
-    return hashlib.sha256(wire.canonical(parts)).hexdigest()[:32]
 
 
 def _first(group: BaseExceptionGroup[TrustgraphPromptError]) -> BaseException:
