@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.documents import Chunk, Document, Place
-from trustgraph_prompt.extraction.graph import answer_statements
+from trustgraph_prompt.extraction.graph_outputs import answer_statements
 from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.graph import vocabulary as v

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from trustgraph_prompt.llm.spending import SpendingLimit
     from trustgraph_prompt.prompts import PromptSet
 
-_HOPELESS = 20
-"""After this many failures in a row the run stops: the server is down."""
-
 LIMIT_REACHED = 3
 """The exit code of a run that `--max-cost` has ended."""
 
@@ -56,19 +53,18 @@ def run(
     """
     import asyncio
 
-    from trustgraph_prompt.extraction.run import Extraction
+    from trustgraph_prompt.extraction.run import HOPELESS, Extraction
 
     def hear(result: Result[Q]) -> None:
         listen(result)
         update()
-        if summary.failed_in_a_row == _HOPELESS:
-            output.note(f"stopping after {_HOPELESS} failures in a row")
-            extraction.stop()
+        if summary.failed_in_a_row == HOPELESS:
+            output.note(f"stopping after {HOPELESS} failures in a row")
 
     extraction = Extraction(
-        questions,
-        prompts,
-        provider,
+        jobs=questions,
+        prompts=prompts,
+        provider=provider,
         state=state,
         terms=terms,
         concurrency=concurrency,

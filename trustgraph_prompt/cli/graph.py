@@ -101,7 +101,7 @@ def export(
     place of each.
     """
     from trustgraph_prompt.graph_store import neo4j as neo4j_files
-    from trustgraph_prompt.graph_store.rdf_files import file_format, write_rdf
+    from trustgraph_prompt.graph_store.rdf import file_format, write_rdf
     from trustgraph_prompt.graph_store.read_view import read_view
 
     if file is None and neo4j is None:

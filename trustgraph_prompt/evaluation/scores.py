@@ -11,10 +11,9 @@ import numpy as np
 
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.evaluation.gold import FEWEST, GoldText
+from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion, GoldText
 from trustgraph_prompt.evaluation.matching import Matching, differences, match
 from trustgraph_prompt.evaluation.measures import Counts, Measure, compared, measured
-from trustgraph_prompt.evaluation.run import GoldQuestion
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.outcome import Stage
 from trustgraph_prompt.prompts.match_clause import MatchClause

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from trustgraph_prompt.ask.extraction import check_arguments, extraction_prompt, run_and_close
 from trustgraph_prompt.contract import Contract, Grounding
@@ -17,9 +17,8 @@ from trustgraph_prompt.documents import listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.extraction import questions
-from trustgraph_prompt.extraction.graph import groundings
 from trustgraph_prompt.extraction.questions import Job, Splitting
-from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.extraction.results import Result, groundings
 from trustgraph_prompt.extraction.run import Extraction
 from trustgraph_prompt.extraction.run_record import RunRecord
 from trustgraph_prompt.llm import Provider
@@ -30,9 +29,6 @@ T = TypeVar("T")
 log = logging.getLogger("trustgraph_prompt.extraction")
 # else each unusable answer is told on stderr, without its place; its outcome says more
 logging.getLogger("trustgraph_prompt.worker").addHandler(logging.NullHandler())
-
-_HOPELESS: Final = 20
-"""After this many failures in a row the rest is not asked: the server is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,29 +101,20 @@ async def aextract_document(
     with TemporaryDirectory() as folder:
         kept = Path(state or Path(folder, "state"))
         record = await asyncio.to_thread(RunRecord, kept, "extract", "state")  # has a loop of its own
-        results: dict[int, Result] = {}
-        failed_in_a_row = 0
-
-        def listen(result: Result) -> None:
-            nonlocal failed_in_a_row
-            results[result.job.position] = result
-            failed_in_a_row = failed_in_a_row + 1 if result.failure else 0
-            if failed_in_a_row == _HOPELESS:
-                extraction.stop()
-
-        extraction = Extraction(
-            jobs,
-            prompts,
-            provider,
+        results: list[Result] = []
+        await Extraction(
+            jobs=jobs,
+            prompts=prompts,
+            provider=provider,
             state=kept,
             terms={},
             concurrency=concurrency,
-            listen=listen,
+            listen=results.append,
             owner=record.owner(kept, model=model, terms={}, **splitting.as_json()),
             splitting=splitting,
-        )
-        await extraction.run()
-    return [_outcome(results.get(job.position) or Result(job), prompt.contract) for job in jobs] + skipped
+        ).run()
+    found = {result.job.position: result for result in results}
+    return [_outcome(found.get(job.position) or Result(job), prompt.contract) for job in jobs] + skipped
 
 
 @overload

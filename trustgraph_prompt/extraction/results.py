@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
+from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.contract.grounding import without_advice
 from trustgraph_prompt.errors import ProviderError, excerpt
 from trustgraph_prompt.extraction.questions import Job, Q
@@ -62,6 +63,15 @@ class FoundObject(NamedTuple):
         ]
         value = self.value if found else None
         return [Doubt(path, follow(value, path), is_weak) for path, is_weak in found]
+
+
+def groundings(found: FoundObject) -> Mapping[str, Grounding | None]:
+    """Where the values of an object occur, by JSON Pointer."""
+    return {
+        path: each
+        and Grounding(each["term"], MatchKind(each["kind"]), each["score"], tuple(map(tuple, each["spans"])))
+        for path, each in found.groundings.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -54,6 +55,9 @@ REQUESTS: Final = "persistent://local/extract/requests"
 SECONDS_BETWEEN_CHECKS: Final = 1.0
 """Of the state."""
 
+HOPELESS: Final = 20
+"""After this many failures in a row the rest is not asked: the server is down."""
+
 SUBSCRIPTION: Final = "extract"
 WORKSPACE: Final = "default"
 
@@ -69,33 +73,28 @@ def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
     return collector.to_ask(), kept
 
 
+@dataclass(kw_only=True, eq=False)
 class Extraction(Generic[Q]):
     """A run over some questions. `state` is the file that keeps objects and answers, `owner` and `splitting`.
 
-    It ends early at a failed call that shows that every other call would fail as well; `is_hopeless` is set
-    then.
+    It ends early after `HOPELESS` failures in a row. At a failed call that shows that every other call would
+    fail as well it ends, too, and `is_hopeless` is set.
     """
 
-    def __init__(
-        self,
-        jobs: Sequence[Q],
-        prompts: PromptSet,
-        provider: Provider,
-        *,
-        state: Path,
-        terms: Mapping[str, object],
-        concurrency: int,
-        listen: Callable[[Result[Q]], None],
-        owner: Mapping[str, object] | None = None,
-        splitting: Splitting | None = None,
-    ) -> None:
-        self.is_hopeless = False
-        self._prompts = prompts
-        self._provider = _Watched(provider, self._lose_hope)
-        self._state = state
-        self._owner = owner
-        self._splitting = splitting
-        self._collector = ResultCollector(jobs, listen)
+    jobs: Sequence[Q]
+    prompts: PromptSet
+    provider: Provider
+    state: Path
+    terms: Mapping[str, object]
+    concurrency: int
+    listen: Callable[[Result[Q]], None]
+    owner: Mapping[str, object] | None = None
+    splitting: Splitting | None = None
+    is_hopeless: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._collector = ResultCollector(self.jobs, self._hear)
+        self._failed_in_a_row = 0
         self._stopping = asyncio.Event()
         self._loop: FlowLoop | None = None
         self._flow = Flow(
@@ -103,12 +102,18 @@ class Extraction(Generic[Q]):
             Input(REQUESTS, SUBSCRIPTION),
             Outputs(ANSWERS, objects={"": OBJECTS}),
             workspace=WORKSPACE,
-            terms=terms,
-            concurrency=concurrency,
+            terms=self.terms,
+            concurrency=self.concurrency,
             deliveries=1,
             budget=Budget(),  # the provider limits the time of each call
             unusable="answer",  # the summary lists them
         )
+
+    def _hear(self, result: Result[Q]) -> None:
+        self.listen(result)
+        self._failed_in_a_row = self._failed_in_a_row + 1 if result.failure else 0
+        if self._failed_in_a_row == HOPELESS:
+            self.stop()
 
     def stop(self) -> None:
         """Finish the calls in progress and keep their answers."""
@@ -126,8 +131,8 @@ class Extraction(Generic[Q]):
         Raises `BrokerError` if the state is unusable, also later, or in use by another run. A
         `TrustgraphPromptError` of `listen` ends the run.
         """
-        async with await connect(f"embedded:{self._state}") as kept:
-            await _lock(kept, self._state)
+        async with await connect(f"embedded:{self.state}") as kept:
+            await _lock(kept, self.state)
             await self._record(kept)
             await self._catch_up(kept, earlier=True)
             if self._collector.open:
@@ -136,10 +141,10 @@ class Extraction(Generic[Q]):
                 await self._catch_up(kept, earlier=False)
 
     async def _record(self, kept: Broker) -> None:
-        if self._owner is not None:
-            await send(kept, RECORD, {OWNER: self._owner})
-        if self._splitting:
-            await send(kept, SPLITTING, {"splitting": self._splitting.as_json()})
+        if self.owner is not None:
+            await send(kept, RECORD, {OWNER: self.owner})
+        if self.splitting:
+            await send(kept, SPLITTING, {"splitting": self.splitting.as_json()})
 
     async def _catch_up(self, kept: Broker, *, earlier: bool) -> None:
         """Take all objects and answers in the state."""
@@ -156,7 +161,8 @@ class Extraction(Generic[Q]):
     async def _work(self, kept: Broker, volatile: Broker) -> None:
         """Send the open jobs to the flow and collect what it publishes, until none is open."""
         producers = ProducerPool(kept)
-        services = SharedServices({WORKSPACE: self._prompts}, producers, Metrics()).of_flow(self._provider)
+        shared = SharedServices({WORKSPACE: self.prompts}, producers, Metrics())
+        services = shared.of_flow(_Watched(self.provider, self._lose_hope))
         loop = self._loop = FlowLoop(self._flow, partial(volatile.consumer, REQUESTS, SUBSCRIPTION), services)
         objects = await kept.reader(OBJECTS, start="latest")
         answers = await kept.reader(ANSWERS, start="latest")
