@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
 from trustgraph_prompt.config_files import MAX_FILE_BYTES, check
-from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.graph.ontology import MAX_SUPERCLASSES, Element, Elements, Ontology
+from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
+from trustgraph_prompt.graph.ontology import (
+    ENTRY_KEYS,
+    MAX_SUPERCLASSES,
+    MOST_COMPARED,
+    Element,
+    Elements,
+    Ontology,
+)
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.graph.vocabulary import OWL, RDFS
 from trustgraph_prompt.json_text.pointer import pointer
@@ -102,12 +110,17 @@ class _Reader:
 
     def __init__(self, ontology: str, classes: Mapping[str, Mapping[str, Any]]) -> None:
         self.warnings: list[str] = []
+        self._seen = set(ENTRY_KEYS)
         self._base = f"https://trustgraph.ai/ontology/{ontology}#"
         by_iri = {entry["uri"]: id for id, entry in classes.items() if entry.get("uri")}
         self._ids = {**by_iri, **{id: id for id in classes}}
 
     def element(self, section: str, id: str, entry: Mapping[str, Any]) -> Element:
         path = pointer((section, id))
+        for key in islice((key for key in entry if key not in self._seen), MOST_COMPARED - len(self._seen)):
+            self._seen.add(key)
+            if near := suggestion(key, ENTRY_KEYS):
+                self.warnings.append(f"{path}: unknown key {excerpt(key)!r}{near} It is ignored")
         parents, domain, range = (_list(entry, f"rdfs:{key}") for key in ("subClassOf", "domain", "range"))
         comments = _texts(entry, "rdfs:comment")
         return Element(
