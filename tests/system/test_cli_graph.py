@@ -282,9 +282,10 @@ def test_stats_counts_what_is_there(store: Path) -> None:
         "facts": 6,
         "facts-by-predicate": {"part of": 2, "definition": 1, "found in": 1, "type": 1, "made of": 1},
         "facts-by-prompt": {"relationships": 4, "definitions": 2},
-        "facts-with-names-found-in-the-text": 5,
+        "facts-with-names-found-in-the-text": 4,
         "facts-with-a-name-found-only-in-part": 0,
         "facts-with-a-name-not-found-in-the-text": 1,
+        "facts-not-looked-up": 1,
         "refused": 1,
         "truncated": 1,
     }

@@ -568,6 +568,14 @@ def test_a_file_of_no_use_is_skipped_and_the_others_are_asked(expected: bytes, t
     assert f"skipped: 2 files\n  {empty}: is empty\n  {broken}: is a binary file" in result.stdout
 
 
+def test_page_of_the_graph_says_that_a_file_was_skipped(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text(" ")
+    outputs = ("-o", tmp_path / "objects.jsonl", "--graph", tmp_path / "graph.html")
+    run("extract", tmp_path / "empty.txt", DOCUMENT, "--provider", SCRIPTED, *outputs)
+    page = (tmp_path / "graph.html").read_text("utf-8")
+    assert '<p id="incomplete">1 file of the run was skipped.</p>' in page
+
+
 @pytest.mark.parametrize(
     ("prompt", "given", "says"),
     [

@@ -115,11 +115,16 @@ class RunOutputs:
         return written
 
     def _incomplete(self, plan: Plan) -> str:
-        """What a graph of this run lacks, for people; "" if every question has an answer."""
+        """What a graph of this run lacks, for people; "" if all was read and answered."""
         lacking = len(plan.jobs) - len(self._positions)
         questions = output.counted(len(plan.jobs), "question")
         have = "has" if lacking == 1 else "have"
-        return f"Incomplete: {lacking:,} of {questions} of the run {have} no answer." if lacking else ""
+        notes = [f"Incomplete: {lacking:,} of {questions} of the run {have} no answer."] if lacking else []
+        if count := len(plan.skipped):
+            notes.append(
+                f"{output.counted(count, 'file')} of the run {'was' if count == 1 else 'were'} skipped."
+            )
+        return " ".join(notes)
 
     @property
     def _positions(self) -> set[int]:

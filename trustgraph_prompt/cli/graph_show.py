@@ -97,6 +97,8 @@ def _sources(view: GraphView, fact: Fact) -> list[str]:
         found.append(f"  {_place(view, passage)}: {sentence}")
     if fact.is_weak:
         found.append("  a name was found in the text only in part")
+    if found and not fact.is_looked_up:
+        found.append("  a name was not looked up in the text")
     if fact.is_ungrounded or not found:
         remark = "a name was not found in the text" if fact.is_ungrounded else "not looked up in the text"
         found += [f"  {_place(view, each)}: {remark}" for each in fact.chunks]
