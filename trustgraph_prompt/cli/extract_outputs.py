@@ -148,16 +148,16 @@ class RunOutputs:
         return {file: hash for file, hash in earlier.items() if hash and hash != hashes[file]}
 
     def _write_report(self, file: Path, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> None:
-        from trustgraph_prompt.extraction.report import Report
-        from trustgraph_prompt.extraction.report_page import Origin, write_report
+        from trustgraph_prompt.extraction.report import RunReport
+        from trustgraph_prompt.extraction.report_page import ReportedRun, write_report
 
-        report = Report(plan.answer_limits, price)
+        report = RunReport(plan.answer_limits, price)
         for result in self._results:
             report.add(result)
         report.count(plan.jobs)
         versions = {definition.id: definition.version for definition in plan.asked}
         graph = self.graph.page if self.graph else None
-        write_report(report, file, Origin(self.out, plan.model, versions, graph, plan.skipped), advice)
+        write_report(report, file, ReportedRun(self.out, plan.model, versions, graph, plan.skipped), advice)
 
     def discard(self) -> list[Path]:
         """Leave everything as it was before the run."""

@@ -107,9 +107,8 @@ def _sources(view: GraphView, fact: Fact) -> list[str]:
 
 def _place(view: GraphView, passage: Passage) -> str:
     document = view.documents[passage.document]
-    name = document.files[0] if document.files else document.iri
     return ", ".join(
-        [name, *([f"page {passage.page}"] if passage.page else []), *filter(None, [passage.heading])]
+        [document.name, *([f"page {passage.page}"] if passage.page else []), *filter(None, [passage.heading])]
     )
 
 

@@ -13,7 +13,7 @@ from trustgraph_prompt.estimation.answer_lengths import AnswerLengths, Sample
 from trustgraph_prompt.estimation.estimate import Estimate, Pace, PlannedQuestion, estimate
 from trustgraph_prompt.estimation.tokenizer import Tokenizer, bundled, choose_tokenizer
 from trustgraph_prompt.extraction import run
-from trustgraph_prompt.extraction.questions import Q, Question
+from trustgraph_prompt.extraction.questions import Q, RunQuestion
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.prompts.example import Example
@@ -94,7 +94,7 @@ async def _count_all(questions: Sequence[PlannedQuestion], tokenizer: Tokenizer)
             each.cancel()
 
 
-def _planned(question: Question, prompts: PromptSet, terms: Mapping[str, object]) -> PlannedQuestion:
+def _planned(question: RunQuestion, prompts: PromptSet, terms: Mapping[str, object]) -> PlannedQuestion:
     try:
         return PlannedQuestion.of(prompts.get(question.prompt), {**terms, **question.terms})
     except (RenderError, RequestError) as error:

@@ -31,7 +31,7 @@ Counts = Counter[str]
 """What some questions came to, by the names that the report has for it, with tokens and money."""
 
 
-class Remark(NamedTuple):
+class RunRemark(NamedTuple):
     """What is missing: where, why, and the text it comes from. `object` is the text of a refused object."""
 
     job: Job
@@ -49,7 +49,7 @@ class DocumentPart:
     chunks: dict[int, list[Job]] = field(default_factory=dict)
 
 
-class Report:
+class RunReport:
     """Collects the results of a run. `limits` has the token limit of an answer, by prompt."""
 
     def __init__(self, limits: Mapping[str, int | None], price: Price | None = None) -> None:
@@ -57,11 +57,11 @@ class Report:
         self.total: Counts = Counter()
         self.prompts: dict[str, Counts] = {prompt: Counter() for prompt in limits}
         self.documents: dict[str, DocumentPart] = {}
-        self.refused: dict[tuple[str, str], list[Remark]] = {}
-        self.doubtful: list[Remark] = []
-        self.truncated: list[Remark] = []
-        self.nothing: list[Remark] = []
-        self.failed: list[Remark] = []
+        self.refused: dict[tuple[str, str], list[RunRemark]] = {}
+        self.doubtful: list[RunRemark] = []
+        self.truncated: list[RunRemark] = []
+        self.nothing: list[RunRemark] = []
+        self.failed: list[RunRemark] = []
         self._limits = limits
         self._results: dict[int, tuple[Result, Review]] = {}
 
@@ -112,17 +112,19 @@ class Report:
     def _remark(self, job: Job) -> None:
         result, found = self.of(job)
         for each in found.refused:
-            self.refused.setdefault((job.prompt, each.reason), []).append(Remark(job, each.reason, each.text))
+            self.refused.setdefault((job.prompt, each.reason), []).append(
+                RunRemark(job, each.reason, each.text)
+            )
         for accepted in result.objects:
-            self.doubtful += (Remark(job, str(doubt), accepted.text.decode()) for doubt in accepted.doubts)
+            self.doubtful += (RunRemark(job, str(doubt), accepted.text.decode()) for doubt in accepted.doubts)
         if found.truncation is not None:
-            self.truncated.append(Remark(job, found.truncation.why))
+            self.truncated.append(RunRemark(job, found.truncation.why))
         if found.is_barren:
-            self.nothing.append(Remark(job, "the answer says that there are no objects"))
+            self.nothing.append(RunRemark(job, "the answer says that there are no objects"))
         if found.without_use is not None:
-            self.nothing.append(Remark(job, found.without_use))
+            self.nothing.append(RunRemark(job, found.without_use))
         if result.failure is not None:
-            self.failed.append(Remark(job, result.failure))
+            self.failed.append(RunRemark(job, result.failure))
 
     def shown_chunks(self) -> set[tuple[str, int]]:
         """The chunks that are shown with their objects, by file and number: the first that fit."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from trustgraph_prompt import __version__, html_pages
-from trustgraph_prompt.extraction.report import MAX_PASSAGE, MAX_REMARKS, Remark, Report, shown_values
+from trustgraph_prompt.extraction.report import MAX_PASSAGE, MAX_REMARKS, RunRemark, RunReport, shown_values
 from trustgraph_prompt.replaced_file import replaced
 from trustgraph_prompt.terminal import harmless
 
@@ -26,7 +26,7 @@ Advice = tuple[str, Sequence[str]]
 """What helps against what went wrong, and the commands to type."""
 
 
-class Origin(NamedTuple):
+class ReportedRun(NamedTuple):
     """Of what run the report is: its file of objects, model, prompts with versions, and page of the graph.
 
     `skipped` tells why which files are no documents.
@@ -39,7 +39,7 @@ class Origin(NamedTuple):
     skipped: Sequence[str]
 
 
-def write_report(report: Report, file: Path, origin: Origin, advice: Sequence[Advice]) -> None:
+def write_report(report: RunReport, file: Path, origin: ReportedRun, advice: Sequence[Advice]) -> None:
     """Write the report of counted jobs, which replaces the previous file at the end. Raises `StoreError`."""
     style = html_pages.style(FILES / "page.css")
     shown = report.shown_chunks()
@@ -73,7 +73,7 @@ def write_report(report: Report, file: Path, origin: Origin, advice: Sequence[Ad
         out.writelines(page)
 
 
-def _bounded(groups: Mapping[Any, Sequence[Remark]]) -> list[tuple[Any, int, list[Remark]]]:
+def _bounded(groups: Mapping[Any, Sequence[RunRemark]]) -> list[tuple[Any, int, list[RunRemark]]]:
     """The groups with the most remarks first, with their number and those that are shown."""
     left = MAX_REMARKS
     bounded = []

@@ -168,21 +168,14 @@ class ResultCollector(Generic[Q]):
         if all(id in objects for id in answer.objects):
             found = tuple(objects[id] for id in answer.objects)
             failure = answer.why if answer.reason in UNSERVED else None
-            self._close(answer.request, found, answer, failure, earlier=earlier)
+            self._close(answer.request, objects=found, answer=answer, failure=failure, earlier=earlier)
 
-    def _close(
-        self,
-        request: str,
-        objects: tuple[FoundObject, ...] = (),
-        answer: Answer | None = None,
-        failure: str | None = None,
-        *,
-        earlier: bool = False,
-    ) -> None:
+    def _close(self, request: str, **result: Any) -> None:
+        """Give each job of a request its result, of which all but the job is given."""
         self._objects.pop(request, None)
         self._answers.pop(request, None)
         for job in self._open.pop(request, ()):
-            self._listen(Result(job, objects, answer, failure, earlier))
+            self._listen(Result(job, **result))
 
 
 def _was_ended_by(answer: Answer, *errors: type[ProviderError]) -> bool:

@@ -48,7 +48,7 @@ def graph_of(
         for form in clause.forms if isinstance(value, dict) else ():
             if form.when and not _applies(form, value):
                 continue
-            writer = _Writer(graph, named, value, found)
+            writer = _ObjectWriter(graph, named, value, found)
             if isinstance(form, StatementForm):
                 writer.add_statement(form)
             else:
@@ -61,7 +61,7 @@ def _applies(form: Form, value: Mapping[str, Any]) -> bool:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _ObjectWriter:
     """Adds the statements of an object to a graph."""
 
     graph: Graph

@@ -70,7 +70,7 @@ def make_ontology(id: str, document: Any, where: str) -> Ontology:
     if (found := sum(map(len, sections.values()))) > MAX_ELEMENTS:
         expected = f"at most {MAX_ELEMENTS:,} classes and properties"
         raise ConfigError("too large", where=where, found=found, expected=expected)
-    reader = _Reader(id, sections["classes"])
+    reader = _ElementReader(id, sections["classes"])
     classes, relations, attributes = (
         {key: reader.element(name, key, entry) for key, entry in section.items()}
         for name, section in sections.items()
@@ -105,7 +105,7 @@ def _renamed(elements: Elements, ontology: Ontology) -> Iterator[Element]:
         yield each._replace(id=f"{ontology.id}:{id}", parents=parents, domain=domain, range=range)
 
 
-class _Reader:
+class _ElementReader:
     """Reads the elements of an ontology, and collects warnings."""
 
     def __init__(self, ontology: str, classes: Mapping[str, Mapping[str, Any]]) -> None:

@@ -25,6 +25,11 @@ class SourceDocument:
     format: str
     text: str = field(repr=False)
 
+    @property
+    def name(self) -> str:
+        """The name of its first file, or else its IRI."""
+        return self.files[0] if self.files else self.iri
+
 
 @dataclass(frozen=True, slots=True)
 class Thing:
