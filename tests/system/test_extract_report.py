@@ -23,8 +23,7 @@ from trustgraph_prompt.broker import connect
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.documents import Chunk, Document
 from trustgraph_prompt.extraction.questions import Job
-from trustgraph_prompt.extraction.report import RunReport
-from trustgraph_prompt.extraction.report_page import ReportedRun, write_report
+from trustgraph_prompt.extraction.report import ReportedRun, RunReport, write_report
 from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.extraction.state import ANSWERS
 from trustgraph_prompt.worker.messages.answer_record import Answer

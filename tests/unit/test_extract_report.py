@@ -19,8 +19,14 @@ from trustgraph_prompt.documents import Chunk, Document
 from trustgraph_prompt.documents.files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.questions import Job
-from trustgraph_prompt.extraction.report import MAX_CHARACTERS, MAX_REMARKS, RunReport, shown_values
-from trustgraph_prompt.extraction.report_page import ReportedRun, write_report
+from trustgraph_prompt.extraction.report import (
+    MAX_CHARACTERS,
+    MAX_REMARKS,
+    ReportedRun,
+    RunReport,
+    shown_values,
+    write_report,
+)
 from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.extraction.written_files import check_page
 from trustgraph_prompt.json_text.encoding import encode

@@ -62,9 +62,9 @@ def run(
             output.note(f"stopping after {HOPELESS} failures in a row")
 
     extraction = Extraction(
-        jobs=questions,
-        prompts=prompts,
-        provider=provider,
+        questions,
+        prompts,
+        provider,
         state=state,
         terms=terms,
         concurrency=concurrency,

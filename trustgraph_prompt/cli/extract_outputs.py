@@ -148,8 +148,7 @@ class RunOutputs:
         return {file: hash for file, hash in earlier.items() if hash and hash != hashes[file]}
 
     def _write_report(self, file: Path, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> None:
-        from trustgraph_prompt.extraction.report import RunReport
-        from trustgraph_prompt.extraction.report_page import ReportedRun, write_report
+        from trustgraph_prompt.extraction.report import ReportedRun, RunReport, write_report
 
         report = RunReport(plan.answer_limits, price)
         for result in self._results:

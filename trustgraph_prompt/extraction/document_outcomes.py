@@ -103,9 +103,9 @@ async def aextract_document(
         record = await asyncio.to_thread(RunRecord, kept, "extract", "state")  # has a loop of its own
         results: list[Result] = []
         await Extraction(
-            jobs=jobs,
-            prompts=prompts,
-            provider=provider,
+            jobs,
+            prompts,
+            provider,
             state=kept,
             terms={},
             concurrency=concurrency,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from trustgraph_prompt import __version__
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction.results import FoundObject, Result, groundings, refusal_reason
+from trustgraph_prompt.extraction.results import Result, groundings, refusal_reason
 from trustgraph_prompt.extraction.written_files import MayReplace, check_file, check_folder, check_page
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.clause import GraphClause, example_for
+from trustgraph_prompt.graph.clause import example_for
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.provenance import (
@@ -165,20 +165,15 @@ def answer_statements(result: Result, prompt: PromptDefinition, model: str) -> I
         document=document,
         start=chunk.start,
     )
-    graph = _graph(prompt.graph, result.objects)
+    graph = Graph()
+    if prompt.graph is not None:
+        found = tuple(map(groundings, result.objects))
+        said = graph_of(prompt.graph, [each.value for each in result.objects], _named, found)
+        graph = Graph({**said.facts, **said.labels})
     yield from graph.facts
     yield from provenance(graph, origin)
     yield from about_passage(document, chunk.start, end)
     yield from _about_answer(answer, origin)
-
-
-def _graph(clause: GraphClause | None, objects: Sequence[FoundObject]) -> Graph:
-    """The graph of an answer, its labels among the facts."""
-    if clause is None:
-        return Graph()
-    values = [each.value for each in objects]
-    graph = graph_of(clause, values, _named, tuple(map(groundings, objects)))
-    return Graph({**graph.facts, **graph.labels})
 
 
 def _about_answer(answer: Answer, origin: Origin) -> Iterator[Statement]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -73,7 +73,7 @@ def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
     return collector.to_ask(), kept
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class Extraction(Generic[Q]):
     """A run over some questions. `state` is the file that keeps objects and answers, `owner` and `splitting`.
 
@@ -84,6 +84,7 @@ class Extraction(Generic[Q]):
     jobs: Sequence[Q]
     prompts: PromptSet
     provider: Provider
+    _: KW_ONLY
     state: Path
     terms: Mapping[str, object]
     concurrency: int
