@@ -44,6 +44,9 @@ _MARKUP: Final = 300
 """Characters that an object costs beside its text."""
 
 
+_NAMES: Final = {"barren": "nothing", "unusable": "without_use"}
+"""What the report calls kinds of remarks; others have the same name."""
+
 Counts = Counter[str]
 """What some questions came to, by the names that the report has for it, with tokens and money."""
 
@@ -79,6 +82,12 @@ class RunReport:
         self.truncated: list[RunRemark] = []
         self.nothing: list[RunRemark] = []
         self.failed: list[RunRemark] = []
+        self._of = {
+            **dict.fromkeys(("weak", "ungrounded"), self.doubtful),
+            **dict.fromkeys(("barren", "unusable"), self.nothing),
+            "truncated": self.truncated,
+            "failed": self.failed,
+        }
         self._limits = limits
         self._results: dict[int, tuple[Result, Review]] = {}
 
@@ -106,42 +115,26 @@ class RunReport:
             return {"questions": 1, "not_asked": 1}
         result, found = self.of(job)
         usage = Usage(**result.answer.usage) if is_paid and result.answer else Usage()
-        are_weak = [doubt.is_weak for each in result.objects for doubt in each.doubts]
         return {
             "questions": 1,
             "answers": int(result.failure is None),
             "objects": len(result.objects),
-            "refused": found.refused_count,
             "looked_up": sum(len(each.groundings) for each in result.objects),
             "not_looked_up": sum(each.grounding is None for each in result.objects),
-            "weak": are_weak.count(True),
-            "ungrounded": are_weak.count(False),
-            "completed": int(found.completed),
-            "truncated": int(found.truncation is not None),
-            "nothing": int(found.is_barren),
-            "without_use": int(found.without_use is not None),
-            "failed": int(result.failure is not None),
+            **{_NAMES.get(kind, kind): count for kind, count in found.kinds.items()},
+            "refused": found.refused_count,
             "tokens_in": usage.prompt_tokens or 0,
             "tokens_out": usage.completion_tokens or 0,
             "money": self.price.of(usage) if self.price else 0.0,
         }
 
     def _remark(self, job: Job) -> None:
-        result, found = self.of(job)
-        for each in found.refused:
-            self.refused.setdefault((job.prompt, each.reason), []).append(
-                RunRemark(job, each.reason, each.text)
-            )
-        for accepted in result.objects:
-            self.doubtful += (RunRemark(job, str(doubt), accepted.text.decode()) for doubt in accepted.doubts)
-        if found.truncation is not None:
-            self.truncated.append(RunRemark(job, found.truncation.why))
-        if found.is_barren:
-            self.nothing.append(RunRemark(job, "the answer says that there are no objects"))
-        if found.without_use is not None:
-            self.nothing.append(RunRemark(job, found.without_use))
-        if result.failure is not None:
-            self.failed.append(RunRemark(job, result.failure))
+        for kind, why, object, _ in self.of(job)[1].remarks:
+            why = why or "the answer says that there are no objects"
+            if kind == "refused":
+                self.refused.setdefault((job.prompt, why), []).append(RunRemark(job, why, object))
+            elif kind in self._of:
+                self._of[kind].append(RunRemark(job, why, object))
 
     def shown_chunks(self) -> set[tuple[str, int]]:
         """The chunks that are shown with their objects, by file and number: the first that fit."""
