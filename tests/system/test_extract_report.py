@@ -218,7 +218,7 @@ def test_texts_from_outside_stay_texts(tmp_path: Path, open_report: Opening) -> 
     made = run(*command, "-o", "<i>.jsonl", "--report", "report.html", folder=tmp_path)
     assert made.returncode == 0, made.stderr
     page = open_report(tmp_path / "report.html")
-    assert page.title() == "RunReport: <i>.jsonl"
+    assert page.title() == "Report: <i>.jsonl"
     assert page.locator("img, i, b:not(#numbers b), script").count() == 0
     assert page.locator("h1").inner_text() == "<i>.jsonl"
     assert page.locator(".objects dt").all_inner_texts() == ["a", HOSTILE]

@@ -79,8 +79,8 @@ def truncation(
 ) -> tuple[str, bool]:
     """Name the limit that truncated an answer, and why the rest could not be obtained.
 
-    Also returns whether a larger limit would help. `issues` and `calls` are as in answer records; `max_tokens`
-    is the prompt's limit for its first call.
+    Also returns whether a larger limit would help. `issues` and `calls` are those of an answer record;
+    `max_tokens` is the prompt's limit for its first call.
     """
     dead_ends = [issue["message"] for issue in issues if issue["reason"] == "truncated"]
     filled = [call for call in calls if call["finish_reason"] == "length"]
