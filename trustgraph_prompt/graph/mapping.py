@@ -43,17 +43,16 @@ def graph_of(
 
     A value that is no object, to which no form applies, or that lacks what a form needs, adds nothing.
     """
-    graph = Graph()
-    for value, found in zip(objects, grounded or repeat(_NO_VALUES), strict=False):
-        for form in clause.forms if isinstance(value, dict) else ():
-            if form.when and not _applies(form, value):
+    writer = _Writer(Graph(), named)
+    for writer.value, writer.found in zip(objects, grounded or repeat(_NO_VALUES), strict=False):
+        for form in clause.forms if isinstance(writer.value, dict) else ():
+            if form.when and not _applies(form, writer.value):
                 continue
-            writer = _ObjectWriter(graph, named, value, found)
             if isinstance(form, StatementForm):
                 writer.add_statement(form)
             else:
                 writer.add_entity(form)
-    return graph
+    return writer.graph
 
 
 def _applies(form: Form, value: Mapping[str, Any]) -> bool:
@@ -61,13 +60,13 @@ def _applies(form: Form, value: Mapping[str, Any]) -> bool:
 
 
 @dataclass(slots=True)
-class _ObjectWriter:
-    """Adds the statements of an object to a graph."""
+class _Writer:
+    """Adds the statements of single objects to a graph: of `value`, whose values were `found`."""
 
     graph: Graph
     named: Naming
-    value: Mapping[str, Any]
-    found: Mapping[str, Grounding | None]
+    value: Mapping[str, Any] = field(default_factory=dict)
+    found: Mapping[str, Grounding | None] = field(default_factory=dict)
 
     def add_statement(self, form: StatementForm) -> None:
         parts = [self.value.get(key) for key in (form.subject, form.predicate, form.object)]
@@ -98,8 +97,9 @@ class _ObjectWriter:
             _add(self.graph.facts, Statement(entity, predicate, term), evidence + of_value)
         if described:
             self._labelled(name, evidence)
-            texts = [name] if _is_empty(definition) else [name, _text(definition)]
-            self.graph.contexts |= dict.fromkeys(Context(entity, text) for text in texts)
+            self.graph.contexts[Context(entity, name)] = None
+            if not _is_empty(definition):
+                self.graph.contexts[Context(entity, _text(definition))] = None
 
     def _description(
         self, form: EntityForm, of_entity: Evidence
