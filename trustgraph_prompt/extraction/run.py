@@ -89,7 +89,7 @@ class Extraction(Generic[Q]):
     terms: Mapping[str, object]
     concurrency: int
     listen: Callable[[Result[Q]], None]
-    owner: Mapping[str, object] | None = None
+    owner: Mapping[str, object]
     splitting: Splitting | None = None
     is_hopeless: bool = field(default=False, init=False)
 
@@ -142,8 +142,7 @@ class Extraction(Generic[Q]):
                 await self._catch_up(kept, earlier=False)
 
     async def _record(self, kept: Broker) -> None:
-        if self.owner is not None:
-            await send(kept, RECORD, {OWNER: self.owner})
+        await send(kept, RECORD, {OWNER: self.owner})
         if self.splitting:
             await send(kept, SPLITTING, {"splitting": self.splitting.as_json()})
 
