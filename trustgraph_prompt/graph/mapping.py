@@ -77,9 +77,9 @@ class _Writer:
         of_subject, of_object = evidence_of(self.found, form.subject), evidence_of(self.found, form.object)
         evidence = of_subject + of_object
         statement = Statement(
-            self._labelled(subject, of_subject),
-            self._labelled(predicate, evidence),
-            self._labelled(object, of_object) if is_entity is True else Literal(object),
+            self._label(subject, of_subject),
+            self._label(predicate, evidence),
+            self._label(object, of_object) if is_entity is True else Literal(object),
         )
         _add(self.graph.facts, statement, evidence)
 
@@ -96,7 +96,7 @@ class _Writer:
         for predicate, term, of_value in described:
             _add(self.graph.facts, Statement(entity, predicate, term), evidence + of_value)
         if described:
-            self._labelled(name, evidence)
+            self._label(name, evidence)
             self.graph.contexts[Context(entity, name)] = None
             if not _is_empty(definition):
                 self.graph.contexts[Context(entity, _text(definition))] = None
@@ -125,9 +125,10 @@ class _Writer:
                 yield each, evidence_of(self.found, key, index) if is_list else evidence_of(self.found, key)
 
     def _labelled(self, text: str, evidence: Evidence) -> Iri:
-        """The IRI of a name, with its label; an IRI of the clause as it is."""
-        if isinstance(text, Iri):
-            return text
+        """The IRI of a name or an IRI of the clause; a name gets its label."""
+        return text if isinstance(text, Iri) else self._label(text, evidence)
+
+    def _label(self, text: str, evidence: Evidence) -> Iri:
         iri = self.named(text)
         _add(self.graph.labels, Statement(iri, LABEL, Literal(text)), evidence)
         return iri
