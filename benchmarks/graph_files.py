@@ -28,7 +28,7 @@ from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.provenance import Origin, about_document, passage_iri, provenance
 from trustgraph_prompt.graph.statements import Literal, Quoted, Statement
 from trustgraph_prompt.graph_store import rdf
-from trustgraph_prompt.graph_store.rdf_files import write_rdf
+from trustgraph_prompt.graph_store.rdf import write_rdf
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.store import GraphStore
 from trustgraph_prompt.grounding import MatchKind

@@ -8,7 +8,7 @@ import { shortened } from "./lists.js";
  * @typedef {{number: number, name: string, text: string, headings: number[][], passages: Passage[]}} Doc
  * @typedef {{number: number, name: string, types: string[], x: number, y: number, iris: string[], others: string[], facts: Fact[]}} Thing
  *   `facts` are those in which it is subject or object.
- * @typedef {{subject: Thing, predicate: string, object: Thing | string, isRelation: boolean, isLinked: boolean, passages: Passage[], prompts: string[], chunks: Passage[], isUngrounded: boolean, isWeak: boolean}} Fact
+ * @typedef {{subject: Thing, predicate: string, object: Thing | string, isRelation: boolean, isLinked: boolean, passages: Passage[], prompts: string[], chunks: Passage[], isUngrounded: boolean, isWeak: boolean, isLookedUp: boolean}} Fact
  *   `chunks` are what it was extracted from. `isLinked`: the model gave a text, which is the name of this object.
  * @typedef {{document: Doc, start: number, end: number, passages: Passage[], at: Passage}} Place
  *   From the first sentence of some passages to the last; `at` tells page and heading.
@@ -44,7 +44,7 @@ export const things = data.things.map(([own, types, x, y, iris, others], number)
 }));
 
 /** @type {Fact[]} */
-export const facts = data.facts.map(([subject, predicate, object, isRelation, where, prompts, chunks, isUngrounded, isWeak, linked]) => ({
+export const facts = data.facts.map(([subject, predicate, object, isRelation, where, prompts, chunks, isUngrounded, isWeak, linked, isLookedUp]) => ({
   subject: things[subject],
   predicate: name(predicate),
   object: things[isRelation ? object : linked] ?? aText(strings[object]),
@@ -55,6 +55,7 @@ export const facts = data.facts.map(([subject, predicate, object, isRelation, wh
   chunks: chunks.map((each) => passages[each]),
   isUngrounded,
   isWeak,
+  isLookedUp,
 }));
 
 for (const fact of facts) {
@@ -73,6 +74,8 @@ export const truncated = data.cuts.map(([passage, prompt]) => ({ passage: passag
 export const ungrounded = facts.filter((fact) => fact.isUngrounded);
 
 export const weak = facts.filter((fact) => fact.isWeak);
+
+export const notLookedUp = facts.filter((fact) => !fact.isLookedUp);
 
 export const prompts = [...new Set(facts.flatMap((fact) => fact.prompts))].sort();
 

@@ -1,6 +1,6 @@
 // What is chosen, and how lists, drawing and text follow it.
 
-import { NO_TYPE, colour, documents, facts, inSentences, mentionsOf, placesOf, prompts, refusals, thingAt, things, truncated, types, ungrounded, weak, wholePlace } from "./data.js";
+import { NO_TYPE, colour, documents, facts, inSentences, mentionsOf, notLookedUp, placesOf, prompts, refusals, thingAt, things, truncated, types, ungrounded, weak, wholePlace } from "./data.js";
 import { draw } from "./graph.js";
 import { button, element, fill, fillList, inWords, isolated } from "./lists.js";
 import { clearPlace, onPassage, showDocument, showPlace } from "./text.js";
@@ -86,10 +86,10 @@ function hidePlace() {
 const sentenceOf = ({ subject, predicate, object }) =>
   [isolated(subject.name), " — ", isolated(predicate), " → ", isolated(object.name ?? object)];
 
-function remarkOn({ passages, isUngrounded, isWeak }) {
+function remarkOn({ passages, isUngrounded, isWeak, isLookedUp }) {
   if (isWeak) return " — a name is in the text only in part";
-  if (passages.length) return isUngrounded ? " — a name is not in the text" : "";
-  return ` — extracted from this passage${isUngrounded ? ", but not found in it" : ""}`;
+  if (passages.length) return isUngrounded ? " — a name is not in the text" : isLookedUp ? "" : " — a name was not looked up";
+  return ` — extracted from this passage${isUngrounded ? ", but not found in it" : isLookedUp ? "" : ", and not looked up in it"}`;
 }
 
 /** A passage by its file, page and heading. */
@@ -113,7 +113,7 @@ function predicateButton(fact) {
 }
 
 function factRow(fact) {
-  const marks = [fact.isLinked && "linked by name", fact.isWeak && "in the text in part", fact.isUngrounded && "not in the text"];
+  const marks = [fact.isLinked && "linked by name", fact.isWeak && "in the text in part", fact.isUngrounded && "not in the text", !fact.isLookedUp && "not looked up"];
   const remarks = element("small", {}, marks.filter(Boolean).map((mark) => ` (${mark})`).join(""));
   if (!fact.isRelation) return [predicateButton(fact), element("span", {}, fact.object), remarks];
   const [arrow, other] = fact.subject === thing ? ["→ ", fact.object] : ["← ", fact.subject];
@@ -271,6 +271,8 @@ const problems = {
     "Facts with a name that is not in the text. Their prompt keeps such facts; they may be made up."],
   weak: [weak, factProblem,
     "Facts with a name of which the text has only a part, such as the surname. It may be the name of another thing."],
+  ...(notLookedUp.length && { "not looked up": [notLookedUp, factProblem,
+    "Facts with a name from a key that no schema marks. Nobody has asked whether it is in the text."] }),
   truncated: [truncated, (cut) => [
     button("The answer was truncated: objects may be missing", () => chooseProblem(cut, "The answer about this passage was truncated")),
     element("small", {}, `${cut.prompt} · `, ...placeName(cut.passage))],

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.evaluation.gold import GoldText
-from trustgraph_prompt.evaluation.run import GoldQuestion
+from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText
 from trustgraph_prompt.evaluation.scores import Evaluation
 from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.json_text.encoding import encode

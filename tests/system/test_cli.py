@@ -651,6 +651,18 @@ def test_check_names_the_numbers_and_dates_that_are_not_looked_up(tmp_path: Path
     assert "people does not look up the keys `born`, `year` in the text" in checked.stderr
 
 
+def test_check_names_keys_of_things_in_the_graph_that_are_not_looked_up(tmp_path: Path) -> None:
+    schema = "schema Person:\n    name: string @from(text)\n    place: string\n    job: string\n\n"
+    prompt = (
+        'prompt people expecting Person[] as jsonl:\n    terms: {text: ""}\n    text: "Who? {{ text }}"\n'
+        "    graph: [{entity: {subject: name, properties: {place: {entity: true}, job: {}}}}]\n"
+    )
+    (tmp_path / "people.prompt").write_text(schema + prompt)
+    checked = run("check", tmp_path / "people.prompt")
+    assert checked.returncode == 0
+    assert "people makes things of the key `place` in the graph, and does not look up" in checked.stderr
+
+
 def test_check_refuses_a_term_of_the_reserved_name(tmp_path: Path) -> None:
     (tmp_path / "p.prompt").write_text('prompt p:\n    terms: {answer_format: "x"}\n    text: "Which?"\n')
     result = run("check", tmp_path / "p.prompt")

@@ -282,15 +282,16 @@ def test_stats_counts_what_is_there(store: Path) -> None:
         "facts": 6,
         "facts-by-predicate": {"part of": 2, "definition": 1, "found in": 1, "type": 1, "made of": 1},
         "facts-by-prompt": {"relationships": 4, "definitions": 2},
-        "facts-with-names-found-in-the-text": 5,
+        "facts-with-names-found-in-the-text": 4,
         "facts-with-a-name-found-only-in-part": 0,
         "facts-with-a-name-not-found-in-the-text": 1,
+        "facts-not-looked-up": 1,
         "refused": 1,
         "truncated": 1,
     }
     lines = [line.strip() for line in run("graph", "stats", "--store", store).stdout.splitlines()]
     assert {"2 documents", "6 facts", "2 part of", "1 refused"} <= {*lines}
-    assert "5 facts with names found in the text" in lines
+    assert {"4 facts with names found in the text", "1 fact not looked up"} <= {*lines}
 
 
 def test_show_prints_what_is_known_with_its_sentences(store: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.support import command
 from tests.support.llama_server import MODEL, LlamaServer, model_file
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.extraction.run import ANSWERS
+from trustgraph_prompt.extraction.state import ANSWERS
 from trustgraph_prompt.worker import Answer
 
 pytestmark = [pytest.mark.real_model, pytest.mark.xdist_group("model")]

@@ -568,6 +568,22 @@ def test_a_file_of_no_use_is_skipped_and_the_others_are_asked(expected: bytes, t
     assert f"skipped: 2 files\n  {empty}: is empty\n  {broken}: is a binary file" in result.stdout
 
 
+def test_misspelt_key_in_the_terms_of_an_ontology_is_named_with_the_known_ones(tmp_path: Path) -> None:
+    terms = ("-t", 'classes:={"Person": {"coment": "A human."}}', "--provider", SCRIPTED, "--estimate")
+    asked = run(
+        "extract", DOCUMENT, "--prompt", "extract-with-ontologies", *terms, "-o", tmp_path / "o.jsonl"
+    )
+    assert "warning: unknown keys in the term classes: coment; the known ones are uri," in asked.stderr
+
+
+def test_page_of_the_graph_says_that_a_file_was_skipped(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text(" ")
+    outputs = ("-o", tmp_path / "objects.jsonl", "--graph", tmp_path / "graph.html")
+    run("extract", tmp_path / "empty.txt", DOCUMENT, "--provider", SCRIPTED, *outputs)
+    page = (tmp_path / "graph.html").read_text("utf-8")
+    assert '<p id="incomplete">1 file of the run was skipped.</p>' in page
+
+
 @pytest.mark.parametrize(
     ("prompt", "given", "says"),
     [

@@ -22,10 +22,10 @@ from tests.support.command import DOCUMENT, SCRIPTED, run
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.documents import Chunk, Document
-from trustgraph_prompt.extraction.report import Report
-from trustgraph_prompt.extraction.report_page import Origin, write_report
-from trustgraph_prompt.extraction.results import FoundObject, Job, Result
-from trustgraph_prompt.extraction.run import ANSWERS
+from trustgraph_prompt.extraction.questions import Job
+from trustgraph_prompt.extraction.report import ReportedRun, RunReport, write_report
+from trustgraph_prompt.extraction.results import FoundObject, Result
+from trustgraph_prompt.extraction.state import ANSWERS
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def test_nothing_may_be_loaded_or_run(demo: Path) -> None:
 
 def test_ten_thousand_objects_can_be_used(tmp_path: Path, open_report: Opening) -> None:
     documents = [Document(f"{n}.txt", "word " * 400) for n in range(50)]
-    report = Report({"define": None})
+    report = RunReport({"define": None})
     jobs: list[Job] = []
     for document in documents:
         for number in range(1, 41):
@@ -290,7 +290,7 @@ def test_ten_thousand_objects_can_be_used(tmp_path: Path, open_report: Opening) 
             report.add(Result(jobs[-1], found))
     report.count(jobs)
     write_report(
-        report, tmp_path / "r.html", Origin(tmp_path / "o.jsonl", "m", {"define": "v"}, None, ()), ()
+        report, tmp_path / "r.html", ReportedRun(tmp_path / "o.jsonl", "m", {"define": "v"}, None, ()), ()
     )
     page = open_report(tmp_path / "r.html")
     assert page.locator(".objects > li").count() == 10_000

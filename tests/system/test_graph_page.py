@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -681,6 +682,26 @@ def test_incomplete_graph_says_so_and_details_say_what_is_not_checked(
         sees(page.locator("#incomplete"), "Incomplete: 2 of <3> questions.")
         page.locator("#things button").first.click()
         sees(page.locator("#details"), re.compile("a predicate or a definition may be wrong"))
+
+
+def test_facts_that_were_not_looked_up_are_counted_and_marked(open_page: Opening) -> None:
+    view = Story().view()
+    lived = next(fact for fact in view.facts if fact.predicate == "lived in")
+    facts = [fact._replace(is_looked_up=fact is not lived) for fact in view.facts]
+    page = open_page(replace(view, facts=facts))
+    page.get_by_role("button", name="1 not looked up").click()
+    sees(page.locator("#problem-list li"), re.compile("Ada Lovelace — lived in → London"))
+    page.locator("#problem-list button").click()
+    sees(page.locator("#place"), re.compile("a name was not looked up"))
+    page.locator("#things").get_by_role("button", name="London").click()
+    sees(page.locator("#details .facts li"), re.compile(r"lived in.*\(not looked up\)"))
+    assert not page.locator("#incomplete").is_visible()
+
+
+def test_page_says_at_the_top_that_nothing_was_looked_up(open_page: Opening) -> None:
+    view = Story().view()
+    page = open_page(replace(view, facts=[fact._replace(is_looked_up=False) for fact in view.facts]))
+    sees(page.locator("#incomplete"), "No name of any fact was looked up in the texts.")
 
 
 def test_an_empty_graph_opens(open_page: Opening) -> None:

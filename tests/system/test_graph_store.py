@@ -18,7 +18,8 @@ from tests.unit.test_extraction_graph import CHUNK, DOCUMENT, LIES
 from tests.unit.test_extraction_graph import PROMPT as FACTS
 from trustgraph_prompt.errors import ConfigError, StoreError
 from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
-from trustgraph_prompt.extraction.results import Job, Result
+from trustgraph_prompt.extraction.questions import Job
+from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.graph.statements import Statement
 from trustgraph_prompt.graph_store import rdf
 from trustgraph_prompt.graph_store.read_view import read_view

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.command import DOCUMENT, ROOT, SCRIPTED, run
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.extraction.run import RECORD
 from trustgraph_prompt.extraction.run_record import RunRecord
+from trustgraph_prompt.extraction.state import RECORD
 
 EXTRACT = ("extract", "chalk.txt", "--provider", SCRIPTED, "-o", "out.jsonl")
 OUTPUTS = ("--rdf", "graph.ttl", "--neo4j", "neo4j", "--graph", "graph.html", "--report", "report.html")

@@ -21,8 +21,8 @@ from trustgraph_prompt.documents.chunks import (
     parse_size,
 )
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction import run
-from trustgraph_prompt.extraction.splitting import Splitting
+from trustgraph_prompt.extraction import questions
+from trustgraph_prompt.extraction.questions import Splitting
 
 HARD = "ab. \n\r\t#*`>-|!?\u2019\u2014é\u0301漢字。👩\u200d👧🇩🇪"
 TEXTS = st.text(alphabet=HARD, max_size=400)
@@ -194,7 +194,7 @@ class TestSizes:
 
 
 def test_a_file_that_cannot_be_read_is_an_error_that_is_kept_without_frames(tmp_path: Path) -> None:
-    _, [error] = run.jobs([tmp_path / "none.txt"], [], model="m", terms={}, splitting=Splitting())
+    _, [error] = questions.jobs([tmp_path / "none.txt"], [], model="m", terms={}, splitting=Splitting())
     assert "none.txt" in str(error)
     assert not holds_frames(error)
 

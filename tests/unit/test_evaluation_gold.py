@@ -10,7 +10,7 @@ import pytest
 
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.evaluation import gold
-from trustgraph_prompt.evaluation.run import questions
+from trustgraph_prompt.evaluation.gold import questions
 from trustgraph_prompt.prompts import PromptDefinition
 
 ENTRY = {

@@ -9,9 +9,8 @@ import pytest
 
 from tests.support.flawed_model import evaluation, flawed, gold_texts
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.evaluation.gold import FEWEST, GoldText
+from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion, GoldText
 from trustgraph_prompt.evaluation.measures import compared, measured
-from trustgraph_prompt.evaluation.run import GoldQuestion
 from trustgraph_prompt.evaluation.scores import Comparison, Evaluation
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.prompts.match_clause import MatchClause

@@ -15,8 +15,8 @@ from trustgraph_prompt.cli.extract_plan import Plan
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.cost import Price
 from trustgraph_prompt.documents.chunks import Size
+from trustgraph_prompt.extraction.questions import Splitting
 from trustgraph_prompt.extraction.results import Result
-from trustgraph_prompt.extraction.splitting import Splitting
 from trustgraph_prompt.llm import ScriptedProvider
 from trustgraph_prompt.llm.spending import SpendingLimit
 from trustgraph_prompt.prompts import PromptSet

@@ -18,9 +18,16 @@ from trustgraph_prompt.cost import Price
 from trustgraph_prompt.documents import Chunk, Document
 from trustgraph_prompt.documents.files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction.report import MAX_CHARACTERS, MAX_REMARKS, Report, shown_values
-from trustgraph_prompt.extraction.report_page import Origin, write_report
-from trustgraph_prompt.extraction.results import FoundObject, Job, Result
+from trustgraph_prompt.extraction.questions import Job
+from trustgraph_prompt.extraction.report import (
+    MAX_CHARACTERS,
+    MAX_REMARKS,
+    ReportedRun,
+    RunReport,
+    shown_values,
+    write_report,
+)
+from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.extraction.written_files import check_page
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.worker.messages.answer_record import Answer
@@ -40,17 +47,17 @@ def result(job: Job, text: str, *objects: bytes, finish_reason: str = "stop") ->
     return Result(job, tuple(map(FoundObject, objects)), replace(answer, usage=TOKENS))
 
 
-def report_of(*results: Result, unanswered: tuple[Job, ...] = ()) -> Report:
-    report = Report({"define": None}, Price(1_000_000, 2_000_000))
+def report_of(*results: Result, unanswered: tuple[Job, ...] = ()) -> RunReport:
+    report = RunReport({"define": None}, Price(1_000_000, 2_000_000))
     for each in results:
         report.add(each)
     report.count([*(each.job for each in results), *unanswered])
     return report
 
 
-def page_of(report: Report, folder: Path, *advice: Advice, skipped: tuple[str, ...] = ()) -> str:
+def page_of(report: RunReport, folder: Path, *advice: Advice, skipped: tuple[str, ...] = ()) -> str:
     file = folder / "report.html"
-    origin = Origin(folder / "out.jsonl", "small", {"define": "v1"}, folder / "a graph.html", skipped)
+    origin = ReportedRun(folder / "out.jsonl", "small", {"define": "v1"}, folder / "a graph.html", skipped)
     write_report(report, file, origin, advice)
     return file.read_text("utf-8")
 
@@ -153,13 +160,13 @@ def test_nothing_in_doubt_is_not_nothing_looked_up(tmp_path: Path) -> None:
 
 
 def test_a_link_is_a_relative_path_whatever_the_name(tmp_path: Path) -> None:
-    origin = Origin(tmp_path / "javascript:alert(1).jsonl", "m", {"define": "v1"}, None, ())
+    origin = ReportedRun(tmp_path / "javascript:alert(1).jsonl", "m", {"define": "v1"}, None, ())
     write_report(report_of(Result(JOB)), tmp_path / "report.html", origin, ())
     assert 'href="javascript%3Aalert%281%29.jsonl"' in (tmp_path / "report.html").read_text()
 
 
 def test_a_link_to_a_name_that_is_not_utf_8_has_its_bytes(tmp_path: Path) -> None:
-    origin = Origin(tmp_path / os.fsdecode(b"caf\xe9.jsonl"), "m", {"define": "v1"}, None, ())
+    origin = ReportedRun(tmp_path / os.fsdecode(b"caf\xe9.jsonl"), "m", {"define": "v1"}, None, ())
     write_report(report_of(Result(JOB)), tmp_path / "report.html", origin, ())
     assert 'href="caf%E9.jsonl"' in (tmp_path / "report.html").read_text()
 
@@ -176,7 +183,7 @@ def test_a_page_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     report = report_of(Result(JOB))
     with pytest.raises(UndefinedError):  # the prompt has no version
-        write_report(report, tmp_path / "report.html", Origin(tmp_path / "o", "m", {}, None, ()), ())
+        write_report(report, tmp_path / "report.html", ReportedRun(tmp_path / "o", "m", {}, None, ()), ())
     assert [*tmp_path.iterdir()] == []
 
 

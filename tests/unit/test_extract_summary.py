@@ -13,7 +13,8 @@ from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.documents import Chunk, Document
-from trustgraph_prompt.extraction.results import FoundObject, Job, Result
+from trustgraph_prompt.extraction.questions import Job
+from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.llm import ScriptedProvider
 from trustgraph_prompt.llm.spending import SpendingLimit
 from trustgraph_prompt.reader import CallReport, Outcome, read

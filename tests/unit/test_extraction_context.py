@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trustgraph_prompt import package_data
-from trustgraph_prompt.extraction.context import showing_context
+from trustgraph_prompt.extraction.questions import showing_context
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
 
 PROMPTS = PromptSet.build(files.load(package_data.templates()))

@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.documents import Chunk, Document, Place
-from trustgraph_prompt.extraction.graph import answer_statements
-from trustgraph_prompt.extraction.results import FoundObject, Job, Result
+from trustgraph_prompt.extraction.graph_outputs import answer_statements
+from trustgraph_prompt.extraction.questions import Job
+from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE, about_document, document_iri
 from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement

@@ -11,7 +11,8 @@ import pytest
 
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.documents import Chunk, Document, Place
-from trustgraph_prompt.extraction.results import FoundObject, Job, ObjectsFile, Result, ResultCollector
+from trustgraph_prompt.extraction.questions import Job
+from trustgraph_prompt.extraction.results import FoundObject, ObjectsFile, Result, ResultCollector
 from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, RunIsEnding
 from trustgraph_prompt.worker.messages.answer_record import Answer
 

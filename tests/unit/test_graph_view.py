@@ -63,6 +63,21 @@ def test_a_fact_is_weak_where_no_other_answer_found_all_of_its_names() -> None:
     assert doubts(strong) == doubts(weak, strong, ungrounded) == (False, False)
 
 
+def test_a_fact_is_looked_up_if_an_answer_found_both_of_its_names() -> None:
+    fact, name = relation("Tamm", "wrote", "Notes"), definition("Tamm", "A writer.")
+    half, both = Answer("half", {fact: ("Tamm",)}), Answer("both", {fact: ("Tamm", "Notes")})
+
+    def are_looked_up(*answers: Answer) -> list[bool]:
+        seen = view(*Paper("a.txt", "Tamm wrote Notes.", {0: answers}).statements())
+        return [each.is_looked_up for each in seen.facts]
+
+    assert are_looked_up(half) == are_looked_up(half, Answer("again", {fact: ("Tamm",)})) == [False]
+    assert are_looked_up(half, both) == are_looked_up(Answer("none", {fact: ()})) == [True]
+    assert are_looked_up(Answer("defined", {name: ("Tamm",)})) == [True]
+    assert [each.is_looked_up for each in view(fact, name).facts] == [False, False]
+    assert are_looked_up(Answer("itself", {relation("Tamm", "is", "Tamm"): ("Tamm",)})) == [True]
+
+
 def test_a_class_is_a_type_of_its_thing_and_no_thing() -> None:
     seen = view(*CHALK.statements())
     assert seen.things[entity("Chalk")].types == ("Rock",)

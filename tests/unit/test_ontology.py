@@ -11,7 +11,7 @@ from trustgraph_prompt.config_files import MAX_FILE_BYTES
 from trustgraph_prompt.contract.grounding import Grounding
 from trustgraph_prompt.errors import ConfigError, Reason
 from trustgraph_prompt.graph.mapping import Graph
-from trustgraph_prompt.graph.ontology import MAX_SUPERCLASSES, Ontology
+from trustgraph_prompt.graph.ontology import MAX_SUPERCLASSES, Ontology, unknown_keys
 from trustgraph_prompt.graph.ontology_config import MAX_ELEMENTS, merged, read_ontology
 from trustgraph_prompt.graph.ontology_statements import (
     description,
@@ -172,6 +172,22 @@ def test_a_class_that_is_not_there_is_a_warning_and_limits_nothing() -> None:
         "/objectProperties/p/rdfs:domain: the ontology has no class 'Away'; it is ignored",
     )
     assert known.check(relation("p", "B", "B")) == ()
+
+
+def test_misspelt_key_of_an_element_is_named_in_a_warning() -> None:
+    known = ontology(
+        {"classes": {"A": {"rdfs:coment": "a"}, "B": {"rdfs:coment": "b", "made by": "somebody"}}}
+    )
+    assert known.warnings == (
+        "/classes/A: unknown key 'rdfs:coment', did you mean 'rdfs:comment'? It is ignored",
+    )
+
+
+def test_unknown_keys_of_terms_are_named_with_the_known_ones() -> None:
+    terms = {"classes": {"A": {"coment": "a"}}, "object_properties": {"p": {"rnge": "A", "domain": "A"}}}
+    of_classes, of_relations = unknown_keys({**terms, "text": "x"})
+    assert of_classes.startswith("unknown keys in the term classes: coment; the known ones are uri, labels, ")
+    assert of_relations.startswith("unknown keys in the term object_properties: rnge; the known ones are ")
 
 
 @pytest.mark.parametrize("value", [{"type": "topic", "topic": "x"}, {}, "leek", {"type": ["entity"]}])

@@ -77,6 +77,31 @@ def test_the_organization_ontology_in_turtle_says_what_is_right_and_wrong() -> N
     )
 
 
+def test_misspelt_terms_of_owl_and_rdf_schema_are_errors_with_the_right_one(tmp_path: Path) -> None:
+    misspelt = ":eats a owl:ObjectPropertie ; rdfs:domian :Animal ; rdfs:range :Plant . :Plant a owl:Class ."
+    with pytest.raises(ConfigError) as error:
+        turtle(tmp_path, misspelt)
+    messages = [one.message for one in (error.value, *error.value.others)]
+    assert sorted(messages) == [
+        "there is no owl:ObjectPropertie, did you mean 'owl:ObjectProperty'?",
+        "there is no rdfs:domian, did you mean 'rdfs:domain'?",
+    ]
+
+
+def test_terms_that_exist_in_any_version_of_owl_and_rdf_are_no_errors(tmp_path: Path) -> None:
+    real = ":A a owl:Class, rdfs:Class ; rdfs:isDefinedBy owl: ; rdf:_1 :A ; owl:disjointWith owl:Nothing ."
+    assert turtle(tmp_path, real).warnings == ()
+
+
+def test_class_that_is_only_a_domain_or_a_range_is_named_in_a_warning(tmp_path: Path) -> None:
+    declared = ":Person a owl:Class . :knows a owl:ObjectProperty ; rdfs:domain :Persn ; rdfs:range :Person ."
+    [warning] = turtle(tmp_path, declared).warnings
+    assert warning == (
+        "http://plants.example/Persn is a domain or a range, but the file does not say that it is a class, "
+        "did you mean 'Person'?"
+    )
+
+
 def test_the_union_of_classes_as_a_domain_allows_each_of_them() -> None:
     org = load_ontology(ONTOLOGIES / "org.ttl")
 

@@ -10,7 +10,7 @@ import typer
 
 from trustgraph_prompt.cli import failure_advice, output
 from trustgraph_prompt.errors import ProviderError, Reason
-from trustgraph_prompt.extraction.truncation import truncation
+from trustgraph_prompt.extraction.review import truncation
 from trustgraph_prompt.json_text.encoding import canonical
 
 if TYPE_CHECKING:

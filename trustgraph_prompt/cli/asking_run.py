@@ -12,16 +12,13 @@ from trustgraph_prompt.cli import options, output, progress
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.extraction.results import Q, Result
+    from trustgraph_prompt.extraction.questions import Q, Splitting
+    from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.extraction.run import Extraction
-    from trustgraph_prompt.extraction.splitting import Splitting
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
     from trustgraph_prompt.llm.spending import SpendingLimit
     from trustgraph_prompt.prompts import PromptSet
-
-_HOPELESS = 20
-"""After this many failures in a row the run stops: the server is down."""
 
 LIMIT_REACHED = 3
 """The exit code of a run that `--max-cost` has ended."""
@@ -63,14 +60,13 @@ def run(
     """
     import asyncio
 
-    from trustgraph_prompt.extraction.run import Extraction
+    from trustgraph_prompt.extraction.run import HOPELESS, Extraction
 
     def hear(result: Result[Q]) -> None:
         listen(result)
         update()
-        if summary.failed_in_a_row == _HOPELESS:
-            output.note(f"stopping after {_HOPELESS} failures in a row")
-            extraction.stop()
+        if summary.failed_in_a_row == HOPELESS:
+            output.note(f"stopping after {HOPELESS} failures in a row")
 
     extraction = Extraction(
         questions,

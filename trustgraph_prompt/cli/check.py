@@ -176,6 +176,11 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
             f"{place}: {prompt.id} does not look up {_quoted(keys)} in the text, and models make up numbers "
             "and dates that the text does not give; mark what it should give with `@from`, or `x-from`"
         )
+    if prompt.graph and (keys := not_looked_up(prompt.contract, dict.fromkeys(prompt.graph.names))):
+        yield (
+            f"{place}: {prompt.id} makes things of {_quoted(keys)} in the graph, and does not look up their "
+            "names in the text; mark what the text names with `@from`, or `x-from`"
+        )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))
         yield (

@@ -22,7 +22,7 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.eval_report import Report
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.evaluation.run import GoldQuestion
+    from trustgraph_prompt.evaluation.gold import GoldQuestion
     from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
@@ -106,7 +106,7 @@ def command(
     """
     from trustgraph_prompt.cli import estimates
     from trustgraph_prompt.evaluation import gold as gold_files
-    from trustgraph_prompt.evaluation import measured_prompts, run
+    from trustgraph_prompt.evaluation import measured_prompts
     from trustgraph_prompt.extraction.estimate import estimate_run
     from trustgraph_prompt.extraction.run_record import RunRecord
     from trustgraph_prompt.llm import ScriptedProvider
@@ -145,7 +145,9 @@ def command(
             output.note(remark)
     pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
     owner = RunRecord(state, "eval", "--gold").owner(gold)
-    todo = [(side, run.questions(side.asked, texts, model=side.identity, terms=terms)) for side in sides]
+    todo = [
+        (side, gold_files.questions(side.asked, texts, model=side.identity, terms=terms)) for side in sides
+    ]
     if estimate:
         with output.waiting("counting tokens"):
             estimated = [

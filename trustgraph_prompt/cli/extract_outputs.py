@@ -115,11 +115,16 @@ class RunOutputs:
         return written
 
     def _incomplete(self, plan: Plan) -> str:
-        """What a graph of this run lacks, for people; "" if every question has an answer."""
+        """What a graph of this run lacks, for people; "" if all was read and answered."""
         lacking = len(plan.jobs) - len(self._positions)
         questions = output.counted(len(plan.jobs), "question")
         have = "has" if lacking == 1 else "have"
-        return f"Incomplete: {lacking:,} of {questions} of the run {have} no answer." if lacking else ""
+        notes = [f"Incomplete: {lacking:,} of {questions} of the run {have} no answer."] if lacking else []
+        if count := len(plan.skipped):
+            notes.append(
+                f"{output.counted(count, 'file')} of the run {'was' if count == 1 else 'were'} skipped."
+            )
+        return " ".join(notes)
 
     @property
     def _positions(self) -> set[int]:
@@ -143,16 +148,15 @@ class RunOutputs:
         return {file: digest for file, digest in earlier.items() if digest and digest != hashes[file]}
 
     def _write_report(self, file: Path, plan: Plan, price: Price | None, advice: Sequence[Advice]) -> None:
-        from trustgraph_prompt.extraction.report import Report
-        from trustgraph_prompt.extraction.report_page import Origin, write_report
+        from trustgraph_prompt.extraction.report import ReportedRun, RunReport, write_report
 
-        report = Report(plan.answer_limits, price)
+        report = RunReport(plan.answer_limits, price)
         for result in self._results:
             report.add(result)
         report.count(plan.jobs)
         versions = {definition.id: definition.version for definition in plan.asked}
         graph = self.graph.page if self.graph else None
-        write_report(report, file, Origin(self.out, plan.model, versions, graph, plan.skipped), advice)
+        write_report(report, file, ReportedRun(self.out, plan.model, versions, graph, plan.skipped), advice)
 
     def discard(self) -> list[Path]:
         """Leave everything as it was before the run."""

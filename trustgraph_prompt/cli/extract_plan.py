@@ -14,13 +14,13 @@ from trustgraph_prompt.cli.extract_schema import prompts_of
 from trustgraph_prompt.documents import Document, listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction import context, run
-from trustgraph_prompt.extraction.splitting import Splitting
+from trustgraph_prompt.extraction import questions
+from trustgraph_prompt.extraction.questions import Splitting
 from trustgraph_prompt.extraction.unfit_answers import unfit_answers, why_unfit
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
-    from trustgraph_prompt.extraction.results import Job
+    from trustgraph_prompt.extraction.questions import Job
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
 DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
@@ -96,14 +96,14 @@ def make_plan(
     before = parse_overlap(overlap, size, "--overlap")
     splitting = Splitting(size, before)
     if before.length:
-        if context.TERM in terms:
+        if questions.CONTEXT in terms:
             raise ConfigError(
-                "is reserved for what precedes the chunk (--overlap)", where=f"--term {context.TERM}"
+                "is reserved for what precedes the chunk (--overlap)", where=f"--term {questions.CONTEXT}"
             )
-        prompts = context.showing_context(prompts, asked)
+        prompts = questions.showing_context(prompts, asked)
         asked = [prompts.get(definition.id) for definition in asked]
     documents = [file for file in found if not _is_within(file, outputs.paths)]
-    jobs, unusable = run.jobs(
+    jobs, unusable = questions.jobs(
         progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
     )
     for definition in asked:

@@ -14,7 +14,8 @@ from trustgraph_prompt.cli.output import counted, duration
 from trustgraph_prompt.extraction.review import review
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.extraction.results import Job, Result
+    from trustgraph_prompt.extraction.questions import Job
+    from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.llm.spending import SpendingLimit
 
 MAX_EXAMPLES = 10
@@ -125,7 +126,6 @@ class ExtractSummary:
         self.objects[job.prompt] += len(result.objects)
         self.earlier_objects += len(result.objects) if result.earlier else 0
         chunk = job.document.file, job.chunk.number
-        place = job.place
         if result.failure is None:
             self.failed_in_a_row = 0
             self._jobs_of_chunk[chunk] -= 1
@@ -133,31 +133,16 @@ class ExtractSummary:
                 del self._jobs_of_chunk[chunk]
         else:
             self.failed_in_a_row += 1
-            self.failed.append(JobRemark(job.position, place, result.failure))
-        if answer is None:
-            return
         found = review(result, self.max_tokens.get(job.prompt))
         self.refused_count += found.refused_count
-        self.refused += (
-            JobRemark(job.position, f"{place}, object {refused.number}", refused.reason)
-            for refused in found.refused
-        )
+        self.lacked_room |= found.lacked_room
+        for kind, why, _, number in found.remarks:
+            place = f"{job.place}, object {number}" if number else job.place
+            getattr(self, kind).append(JobRemark(job.position, place, why))
         for each in result.objects:
             self.looked_up += len(each.groundings)
             self.not_looked_up[job.prompt] += each.grounding is None
-            for doubt in each.doubts:
-                doubtful = self.weak if doubt.is_weak else self.ungrounded
-                doubtful.append(JobRemark(job.position, place, str(doubt)))
-        if found.truncation is not None:
-            self.truncated.append(JobRemark(job.position, place, found.truncation.why))
-            self.lacked_room |= found.truncation.lacked_room
-        if found.completed:
-            self.completed.append(JobRemark(job.position, place))
-        if found.is_barren:
-            self.barren.append(JobRemark(job.position, place))
-        if found.without_use is not None:
-            self.unusable.append(JobRemark(job.position, place, found.without_use))
-        if not result.earlier and job.id not in self._paid:
+        if answer is not None and not result.earlier and job.id not in self._paid:
             self._paid.add(job.id)
             self.tokens_in += answer.usage.get("prompt_tokens") or 0
             self.tokens_out += answer.usage.get("completion_tokens") or 0

@@ -65,10 +65,11 @@ def _stats(view: GraphView) -> dict[str, Any]:
         "facts-by-predicate": _counts(fact.predicate for fact in view.facts),
         "facts-by-prompt": _counts(id for fact in view.facts for id in fact.prompts),
         "facts-with-names-found-in-the-text": sum(
-            bool(fact.passages) and not (fact.is_weak or fact.is_ungrounded) for fact in view.facts
+            fact.is_looked_up and not (fact.is_weak or fact.is_ungrounded) for fact in view.facts
         ),
         "facts-with-a-name-found-only-in-part": sum(fact.is_weak for fact in view.facts),
         "facts-with-a-name-not-found-in-the-text": sum(fact.is_ungrounded for fact in view.facts),
+        "facts-not-looked-up": sum(not fact.is_looked_up for fact in view.facts),
         "refused": len(view.refusals),
         "truncated": len(view.cuts),
     }
@@ -101,7 +102,7 @@ def export(
     place of each.
     """
     from trustgraph_prompt.graph_store import neo4j as neo4j_files
-    from trustgraph_prompt.graph_store.rdf_files import file_format, write_rdf
+    from trustgraph_prompt.graph_store.rdf import file_format, write_rdf
     from trustgraph_prompt.graph_store.read_view import read_view
 
     if file is None and neo4j is None:

@@ -96,7 +96,7 @@ def _print(
     import pyoxigraph as ox
 
     from trustgraph_prompt.cli import query_results
-    from trustgraph_prompt.graph_store.store import PREFIXES
+    from trustgraph_prompt.graph.vocabulary import PREFIXES
 
     if isinstance(results, ox.QueryTriples):
         text = ox.serialize(found, format=ox.RdfFormat.TURTLE, prefixes=PREFIXES) or b""

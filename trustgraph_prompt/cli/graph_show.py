@@ -97,6 +97,8 @@ def _sources(view: GraphView, fact: Fact) -> list[str]:
         found.append(f"  {_place(view, passage)}: {sentence}")
     if fact.is_weak:
         found.append("  a name was found in the text only in part")
+    if found and not fact.is_looked_up:
+        found.append("  a name was not looked up in the text")
     if fact.is_ungrounded or not found:
         remark = "a name was not found in the text" if fact.is_ungrounded else "not looked up in the text"
         found += [f"  {_place(view, each)}: {remark}" for each in fact.chunks]
@@ -105,9 +107,8 @@ def _sources(view: GraphView, fact: Fact) -> list[str]:
 
 def _place(view: GraphView, passage: Passage) -> str:
     document = view.documents[passage.document]
-    name = document.files[0] if document.files else document.iri
     return ", ".join(
-        [name, *([f"page {passage.page}"] if passage.page else []), *filter(None, [passage.heading])]
+        [document.name, *([f"page {passage.page}"] if passage.page else []), *filter(None, [passage.heading])]
     )
 
 

@@ -13,7 +13,6 @@ import typer
 
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph_store.store import PREFIXES
 from trustgraph_prompt.terminal import harmless
 
 _ANY_WIDTH = 100_000  # of a file or a pipe, in characters
@@ -90,7 +89,7 @@ def _cell(term: object) -> str:
     if isinstance(term, ox.Triple):
         return f"<<( {' '.join(map(_cell, term))} )>>"
     if isinstance(term, ox.NamedNode):
-        for prefix, iri in PREFIXES.items():
+        for prefix, iri in v.PREFIXES.items():
             if term.value.startswith(iri):
                 return f"{prefix}:{term.value.removeprefix(iri)}"
         return f"<{term.value}>"

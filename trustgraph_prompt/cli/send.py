@@ -149,7 +149,7 @@ def _send_chunks(to: Flow, names: Sequence[str], broker: str, *, as_json: bool) 
 
 def _chunks_of(file: Path, converter: Converter) -> Iterator[Chunk]:
     """The messages of a document. Raises `ConfigError` if it is not a usable one."""
-    from trustgraph_prompt.extraction.splitting import Splitting
+    from trustgraph_prompt.extraction.questions import Splitting
     from trustgraph_prompt.graph.provenance import document_iri, passage_iri
     from trustgraph_prompt.wire import Chunk, Metadata
 

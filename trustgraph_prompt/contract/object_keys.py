@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract.alternatives import branches_of
@@ -54,12 +54,14 @@ def kinds_of(contract: Contract) -> Iterator[ObjectKind]:
                 )
 
 
-def not_looked_up(contract: Contract) -> list[str]:
-    """The keys of numbers and dates that are not looked up in the text, where other keys are."""
+def not_looked_up(contract: Contract, keys: Iterable[str] | None = None) -> list[str]:
+    """Those of `keys` that are not looked up in the text, where others are; by default numbers and dates."""
     if contract.sources is None:
         return []
     sourced = [f"{path}/" for path, _ in contract.sources.said]
-    keys = {key: kind for kind in kinds_of(contract) for key in kind.properties if kind.is_figure(key)}
+    if keys is None:
+        kinds = kinds_of(contract)
+        keys = dict.fromkeys(key for kind in kinds for key in kind.properties if kind.is_figure(key))
     return [key for key in keys if not any(f"{pointer(('properties', key))}/" in path for path in sourced)]
 
 

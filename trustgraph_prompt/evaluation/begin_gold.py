@@ -9,7 +9,7 @@ from typing import Any, Final
 from trustgraph_prompt.config_files import read_json_lines
 from trustgraph_prompt.documents import Converter
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction.run import recorded_splitting
+from trustgraph_prompt.extraction.questions import Splitting
 
 _LINE: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -44,7 +44,7 @@ def begin(extracted: Path, prompts: Sequence[str]) -> Iterator[dict[str, Any]]:
             where=f"--from {extracted}",
             expected=f"objects of {' or '.join(prompts)}",
         )
-    splitting = recorded_splitting(extracted.with_name(f"{extracted.name}.state"))
+    splitting = Splitting.recorded(extracted.with_name(f"{extracted.name}.state"))
     with Converter() as converter:
         for file, (sha256, where) in files.items():
             document, chunks = splitting.read(Path(file), converter)

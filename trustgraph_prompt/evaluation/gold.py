@@ -1,13 +1,15 @@
-"""Gold files: JSON Lines of terms and of the objects that should come, checked before anything is asked."""
+"""Gold files: JSON Lines of terms and of the objects that should come, and the questions about them."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from trustgraph_prompt import wire
 from trustgraph_prompt.config_files import MAX_ERRORS, read_json_lines
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.object_keys import ObjectKind, kinds_of
@@ -85,6 +87,47 @@ def read(path: Path) -> list[GoldText]:
 def texts_for(prompt: PromptDefinition, texts: Sequence[GoldText]) -> list[GoldText]:
     """The texts that are for a prompt, also by one of its aliases."""
     return [text for text in texts if text.prompt in (None, prompt.id, *prompt.aliases)]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldQuestion:
+    """One prompt to ask about one gold text."""
+
+    position: int
+    id: str
+    prompt: str
+    text: GoldText = field(repr=False)
+
+    @property
+    def terms(self) -> Mapping[str, object]:
+        """The terms of the text."""
+        return self.text.terms
+
+    @property
+    def place(self) -> str:
+        """File, line and prompt."""
+        return f"{self.text.where}, {self.prompt}"
+
+
+def questions(
+    prompts: Sequence[PromptDefinition],
+    texts: Sequence[GoldText],
+    *,
+    model: str,
+    terms: Mapping[str, object],
+) -> list[GoldQuestion]:
+    """Return a question for each prompt and each text that is for it.
+
+    An id covers the prompt's version, the model and the terms, so that an answer is kept for as long as none
+    of them changes. What should come is not part of it.
+    """
+    found: list[GoldQuestion] = []
+    for prompt in prompts:
+        for text in texts_for(prompt, texts):
+            decides = (prompt.id, prompt.version, model, {**terms, **text.terms})
+            id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
+            found.append(GoldQuestion(len(found), id, prompt.id, text))
+    return found
 
 
 def check_for(prompt: PromptDefinition, texts: Sequence[GoldText], given: Mapping[str, object]) -> None:

@@ -11,10 +11,9 @@ import numpy as np
 
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.evaluation.gold import FEWEST, GoldText
+from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion, GoldText
 from trustgraph_prompt.evaluation.matching import Matching, differences, match
 from trustgraph_prompt.evaluation.measures import Counts, Measure, compared, measured
-from trustgraph_prompt.evaluation.run import GoldQuestion
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.outcome import Stage
 from trustgraph_prompt.prompts.match_clause import MatchClause
@@ -142,7 +141,7 @@ def is_unanswered(result: Result[GoldQuestion]) -> bool:
     return result.answer is None or result.answer.reason in UNSERVED - {Reason.REFUSED}
 
 
-class Change(NamedTuple):
+class ObjectChange(NamedTuple):
     """An object about which two versions disagree: `what` became of it in the new one."""
 
     text: str
@@ -158,7 +157,7 @@ class Comparison(NamedTuple):
 
     texts: int
     differences: dict[str, Measure]
-    changes: Sequence[Change]
+    changes: Sequence[ObjectChange]
 
     @property
     def verdict(self) -> Verdict:
@@ -182,11 +181,11 @@ class Comparison(NamedTuple):
         return cls(len(pairs), compared(*counts), changes)
 
 
-def _changes(new: TextScore, old: TextScore, clause: MatchClause) -> Iterator[Change]:
+def _changes(new: TextScore, old: TextScore, clause: MatchClause) -> Iterator[ObjectChange]:
     now, before = ({expected for expected, _ in score.matching.matched} for score in (new, old))
     for index, value in enumerate(new.text.objects):
         if index in now ^ before:
-            yield Change(new.text.name, "found" if index in now else "missing", value)
+            yield ObjectChange(new.text.name, "found" if index in now else "missing", value)
     wrong, wrong_before = new.unexpected, old.unexpected
     same = match(wrong, wrong_before, clause).matched
     for what, values, kept in (
@@ -194,5 +193,7 @@ def _changes(new: TextScore, old: TextScore, clause: MatchClause) -> Iterator[Ch
         ("no longer too many", wrong_before, {index for _, index in same}),
     ):
         yield from (
-            Change(new.text.name, what, value) for index, value in enumerate(values) if index not in kept
+            ObjectChange(new.text.name, what, value)
+            for index, value in enumerate(values)
+            if index not in kept
         )

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from trustgraph_prompt.ask.typed_extraction import check_arguments, extraction_prompt, run_and_close
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.documents import listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.extraction import context, run
-from trustgraph_prompt.extraction.graph import groundings
-from trustgraph_prompt.extraction.results import Job, Result
+from trustgraph_prompt.extraction import questions
+from trustgraph_prompt.extraction.questions import Job, Splitting
+from trustgraph_prompt.extraction.results import Result, groundings
+from trustgraph_prompt.extraction.run import Extraction
 from trustgraph_prompt.extraction.run_record import RunRecord
-from trustgraph_prompt.extraction.splitting import Splitting
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.reader import Rejected
@@ -29,9 +29,6 @@ T = TypeVar("T")
 log = logging.getLogger("trustgraph_prompt.extraction")
 # else each unusable answer is told on stderr, without its place; its outcome says more
 logging.getLogger("trustgraph_prompt.worker").addHandler(logging.NullHandler())
-
-_HOPELESS: Final = 20
-"""After this many failures in a row the rest is not asked: the server is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,35 +95,26 @@ async def aextract_document(
     splitting = Splitting(size, parse_overlap(str(overlap), size, "overlap"))
     prompts = replace(PromptSet.build({}), prompts={prompt.id: prompt})
     if splitting.overlap.length:
-        prompts = context.showing_context(prompts, [prompt])
+        prompts = questions.showing_context(prompts, [prompt])
     model = provider.identity.model or provider.identity.place
     jobs, skipped = await asyncio.to_thread(_jobs, path, prompts.get(prompt.id), model, splitting)
     with TemporaryDirectory() as folder:
         kept = Path(state or Path(folder, "state"))
         record = await asyncio.to_thread(RunRecord, kept, "extract", "state")  # has a loop of its own
-        results: dict[int, Result] = {}
-        failed_in_a_row = 0
-
-        def listen(result: Result) -> None:
-            nonlocal failed_in_a_row
-            results[result.job.position] = result
-            failed_in_a_row = failed_in_a_row + 1 if result.failure else 0
-            if failed_in_a_row == _HOPELESS:
-                extraction.stop()
-
-        extraction = run.Extraction(
+        results: list[Result] = []
+        await Extraction(
             jobs,
             prompts,
             provider,
             state=kept,
             terms={},
             concurrency=concurrency,
-            listen=listen,
+            listen=results.append,
             owner=record.owner(kept, model=model, terms={}, **splitting.as_json()),
             splitting=splitting,
-        )
-        await extraction.run()
-    return [_outcome(results.get(job.position) or Result(job), prompt.contract) for job in jobs] + skipped
+        ).run()
+    found = {result.job.position: result for result in results}
+    return [_outcome(found.get(job.position) or Result(job), prompt.contract) for job in jobs] + skipped
 
 
 @overload
@@ -159,7 +147,7 @@ def _jobs(
 ) -> tuple[list[Job], list[ChunkOutcome[Any]]]:
     """The questions about the chunks of files, and an outcome for each file that cannot be read."""
     files, notes = listed([str(path)])
-    jobs, unusable = run.jobs(files, [prompt], model=model, terms={}, splitting=splitting)
+    jobs, unusable = questions.jobs(files, [prompt], model=model, terms={}, splitting=splitting)
     documents = {job.document.file: job.document for job in jobs}.values()
     for note in (*notes, *(f"{each.file}: {note}" for each in documents for note in each.notes)):
         log.warning("%s", note)

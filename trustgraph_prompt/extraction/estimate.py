@@ -14,7 +14,8 @@ from trustgraph_prompt.ask.step import first_call
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import ConfigError, ProviderError, RenderError, RequestError
 from trustgraph_prompt.extraction import run
-from trustgraph_prompt.extraction.results import Q, Question, Result
+from trustgraph_prompt.extraction.questions import Q, RunQuestion
+from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.extraction.tokenizer import Tokenizer, bundled, choose_tokenizer
 from trustgraph_prompt.llm import Call, Provider
 from trustgraph_prompt.llm.token_estimates import estimate as estimate_text
@@ -248,7 +249,7 @@ async def _count_all(questions: Sequence[PlannedQuestion], tokenizer: Tokenizer)
             each.cancel()
 
 
-def _planned(question: Question, prompts: PromptSet, terms: Mapping[str, object]) -> PlannedQuestion:
+def _planned(question: RunQuestion, prompts: PromptSet, terms: Mapping[str, object]) -> PlannedQuestion:
     try:
         return PlannedQuestion.of(prompts.get(question.prompt), {**terms, **question.terms})
     except (RenderError, RequestError) as error:

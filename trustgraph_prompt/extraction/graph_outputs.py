@@ -1,4 +1,4 @@
-"""Where the graph of an extraction goes: into a store, and from there into files and a page."""
+"""The graph of an extraction: what it says, and where it goes: into a store, and from there into files."""
 
 from __future__ import annotations
 
@@ -7,21 +7,33 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trustgraph_prompt import __version__
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction.graph import answer_statements
-from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.extraction.results import Result, groundings, refusal_reason
 from trustgraph_prompt.extraction.written_files import MayReplace, check_file, check_folder, check_page
+from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.clause import example_for
-from trustgraph_prompt.graph.provenance import about_document
-from trustgraph_prompt.graph.statements import Statement
-from trustgraph_prompt.graph_store import rdf
+from trustgraph_prompt.graph.mapping import Graph, graph_of
+from trustgraph_prompt.graph.names import naming
+from trustgraph_prompt.graph.provenance import (
+    GRAPH_SOURCE,
+    Origin,
+    about_document,
+    about_passage,
+    passage_iri,
+    provenance,
+)
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement
 from trustgraph_prompt.graph_store.forget import forget_text
 from trustgraph_prompt.graph_store.neo4j import NODES, RELATIONSHIPS, write_neo4j
 from trustgraph_prompt.graph_store.page import write_page
-from trustgraph_prompt.graph_store.rdf_files import file_format, write_rdf
+from trustgraph_prompt.graph_store.rdf import file_format, quads, write_rdf
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.store import GraphStore
 from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.worker.messages.answer_record import Answer
+
+_named = naming()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +106,7 @@ class GraphOutputs:
             results = [each for each in results if not each.is_asked_again]
         statements = _statements(results, prompts, model)
         if self.rdf is not None and not any((self.store, self.neo4j, self.page)):
-            write_rdf(rdf.quads(statements), self.rdf)  # takes a fifth of the time of the way through a store
+            write_rdf(quads(statements), self.rdf)  # takes a fifth of the time of the way through a store
             wrote(self.rdf)
             return [self.rdf]
         with (
@@ -131,3 +143,54 @@ def _statements(
         yield from about_document(document)
     for result in answered:
         yield from answer_statements(result, prompts[result.job.prompt], model)
+
+
+def answer_statements(result: Result, prompt: PromptDefinition, model: str) -> Iterator[Statement]:
+    """The statements of an answer to a prompt about a chunk, with those about their origin.
+
+    Labels have an origin too, so that a document can be taken out of a graph again.
+    """
+    document, chunk, answer = result.job.document, result.job.chunk, result.answer
+    assert answer is not None
+    end = chunk.start + len(chunk.text)
+    origin = Origin(
+        chunk=passage_iri(document, chunk.start, end),
+        text=chunk.text,
+        prompt=prompt.id,
+        version=answer.version,
+        component="trustgraph-prompt",
+        component_version=__version__,
+        published=None,
+        model=model,
+        document=document,
+        start=chunk.start,
+    )
+    graph = Graph()
+    if prompt.graph is not None:
+        found = tuple(map(groundings, result.objects))
+        said = graph_of(prompt.graph, [each.value for each in result.objects], _named, found)
+        graph = Graph({**said.facts, **said.labels})
+    yield from graph.facts
+    yield from provenance(graph, origin)
+    yield from about_passage(document, chunk.start, end)
+    yield from _about_answer(answer, origin)
+
+
+def _about_answer(answer: Answer, origin: Origin) -> Iterator[Statement]:
+    """Statements about an answer that also one without facts has."""
+
+    def about(subject: Iri, predicate: Iri, object: Iri | Literal) -> Statement:
+        return Statement(subject, predicate, object, GRAPH_SOURCE)
+
+    activity = origin.activity
+    yield about(activity, v.TYPE, v.ACTIVITY)
+    yield about(activity, v.USED, origin.chunk)
+    yield about(activity, v.PROMPT, Literal(origin.prompt))
+    yield about(activity, v.PROMPT_VERSION, Literal(origin.version))
+    if answer.truncated:
+        yield about(activity, v.TRUNCATED, Literal("true", v.BOOLEAN))
+    for rejected in answer.rejected:
+        refused = Iri(f"{activity}#refused-{rejected['index']}")
+        yield about(activity, v.REFUSED, refused)
+        yield about(refused, v.REFUSED_OBJECT, Literal(rejected["raw"]))
+        yield about(refused, v.REASON, Literal(refusal_reason(rejected)))

@@ -1,17 +1,35 @@
-"""What a report says of a run: counts by prompt and document, what is missing and why, and the objects."""
+"""The report of a run: what came of it by prompt and document, what is missing and why, and the objects.
+
+It is one HTML file, without a script, which loads nothing from elsewhere.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
+from markupsafe import Markup
+
+from trustgraph_prompt import __version__, html_pages
 from trustgraph_prompt.cost import Price, Usage
-from trustgraph_prompt.extraction.results import FoundObject, Job, Result
+from trustgraph_prompt.extraction.questions import Job
+from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.extraction.review import Review, review
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import steps
+from trustgraph_prompt.replaced_file import replaced
+from trustgraph_prompt.terminal import harmless
+
+FILES: Final = Path(__file__).parent / "report_files"
+
+POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'"
 
 MAX_CHARACTERS: Final = 10_000_000
 """Of passages and objects that are shown; with the other limits this bounds the page."""
@@ -26,11 +44,14 @@ _MARKUP: Final = 300
 """Characters that an object costs beside its text."""
 
 
+_NAMES: Final = {"barren": "nothing", "unusable": "without_use"}
+"""What the report calls kinds of remarks; others have the same name."""
+
 Counts = Counter[str]
 """What some questions came to, by the names that the report has for it, with tokens and money."""
 
 
-class Remark(NamedTuple):
+class RunRemark(NamedTuple):
     """What is missing: where, why, and the text it comes from. `object` is the text of a refused object."""
 
     job: Job
@@ -48,7 +69,7 @@ class DocumentPart:
     chunks: dict[int, list[Job]] = field(default_factory=dict)
 
 
-class Report:
+class RunReport:
     """Collects the results of a run. `limits` has the token limit of an answer, by prompt."""
 
     def __init__(self, limits: Mapping[str, int | None], price: Price | None = None) -> None:
@@ -56,11 +77,17 @@ class Report:
         self.total: Counts = Counter()
         self.prompts: dict[str, Counts] = {prompt: Counter() for prompt in limits}
         self.documents: dict[str, DocumentPart] = {}
-        self.refused: dict[tuple[str, str], list[Remark]] = {}
-        self.doubtful: list[Remark] = []
-        self.truncated: list[Remark] = []
-        self.nothing: list[Remark] = []
-        self.failed: list[Remark] = []
+        self.refused: dict[tuple[str, str], list[RunRemark]] = {}
+        self.doubtful: list[RunRemark] = []
+        self.truncated: list[RunRemark] = []
+        self.nothing: list[RunRemark] = []
+        self.failed: list[RunRemark] = []
+        self._of = {
+            **dict.fromkeys(("weak", "ungrounded"), self.doubtful),
+            **dict.fromkeys(("barren", "unusable"), self.nothing),
+            "truncated": self.truncated,
+            "failed": self.failed,
+        }
         self._limits = limits
         self._results: dict[int, tuple[Result, Review]] = {}
 
@@ -88,40 +115,26 @@ class Report:
             return {"questions": 1, "not_asked": 1}
         result, found = self.of(job)
         usage = Usage(**result.answer.usage) if is_paid and result.answer else Usage()
-        are_weak = [doubt.is_weak for each in result.objects for doubt in each.doubts]
         return {
             "questions": 1,
             "answers": int(result.failure is None),
             "objects": len(result.objects),
-            "refused": found.refused_count,
             "looked_up": sum(len(each.groundings) for each in result.objects),
             "not_looked_up": sum(each.grounding is None for each in result.objects),
-            "weak": are_weak.count(True),
-            "ungrounded": are_weak.count(False),
-            "completed": int(found.completed),
-            "truncated": int(found.truncation is not None),
-            "nothing": int(found.is_barren),
-            "without_use": int(found.without_use is not None),
-            "failed": int(result.failure is not None),
+            **{_NAMES.get(kind, kind): count for kind, count in found.kinds.items()},
+            "refused": found.refused_count,
             "tokens_in": usage.prompt_tokens or 0,
             "tokens_out": usage.completion_tokens or 0,
             "money": self.price.of(usage) if self.price else 0.0,
         }
 
     def _remark(self, job: Job) -> None:
-        result, found = self.of(job)
-        for each in found.refused:
-            self.refused.setdefault((job.prompt, each.reason), []).append(Remark(job, each.reason, each.text))
-        for accepted in result.objects:
-            self.doubtful += (Remark(job, str(doubt), accepted.text.decode()) for doubt in accepted.doubts)
-        if found.truncation is not None:
-            self.truncated.append(Remark(job, found.truncation.why))
-        if found.is_barren:
-            self.nothing.append(Remark(job, "the answer says that there are no objects"))
-        if found.without_use is not None:
-            self.nothing.append(Remark(job, found.without_use))
-        if result.failure is not None:
-            self.failed.append(Remark(job, result.failure))
+        for kind, why, object, _ in self.of(job)[1].remarks:
+            why = why or "the answer says that there are no objects"
+            if kind == "refused":
+                self.refused.setdefault((job.prompt, why), []).append(RunRemark(job, why, object))
+            elif kind in self._of:
+                self._of[kind].append(RunRemark(job, why, object))
 
     def shown_chunks(self) -> set[tuple[str, int]]:
         """The chunks that are shown with their objects, by file and number: the first that fit."""
@@ -177,3 +190,71 @@ def _pieces(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, 
             yield text[start:end], True
             done = end
     yield text[done:], False
+
+
+Advice = tuple[str, Sequence[str]]
+"""What helps against what went wrong, and the commands to type."""
+
+
+class ReportedRun(NamedTuple):
+    """Of what run the report is: its file of objects, model, prompts with versions, and page of the graph.
+
+    `skipped` tells why which files are no documents.
+    """
+
+    objects: Path
+    model: str
+    versions: Mapping[str, str]
+    graph: Path | None
+    skipped: Sequence[str]
+
+
+def write_report(report: RunReport, file: Path, origin: ReportedRun, advice: Sequence[Advice]) -> None:
+    """Write the report of counted jobs, which replaces the previous file at the end. Raises `StoreError`."""
+    style = html_pages.style(FILES / "page.css")
+    shown = report.shown_chunks()
+    files = {file for file, _ in shown}
+    page = (
+        html_pages.environment(FILES, finalize=_visible)
+        .get_template("report.html")
+        .generate(
+            report=report,
+            origin=origin,
+            advice=advice,
+            style=style,
+            policy=f"{POLICY}; style-src {html_pages.allowed(style)}",
+            version=__version__,
+            made=datetime.now(UTC),
+            most=MAX_REMARKS,
+            shown=shown,
+            shown_files=files,
+            shown_values=shown_values,
+            document_rows=[
+                (part.file, "", part.counts, f"d{part.number}" if part.file in files else "")
+                for part in islice(report.documents.values(), MAX_REMARKS)
+            ],
+            chunks=sum(len(part.chunks) for part in report.documents.values()),
+            refused=_bounded(report.refused),
+            link=lambda path: quote(os.fsencode(os.path.relpath(path, file.parent))),
+            passage=lambda remark: remark.job.chunk.text[:MAX_PASSAGE],
+        )
+    )
+    with replaced(file) as part, part.open("w", encoding="utf-8", errors="replace") as out:
+        out.writelines(page)
+
+
+def _bounded(groups: Mapping[Any, Sequence[RunRemark]]) -> list[tuple[Any, int, list[RunRemark]]]:
+    """The groups with the most remarks first, with their number and those that are shown."""
+    left = MAX_REMARKS
+    bounded = []
+    for key, remarks in sorted(groups.items(), key=lambda group: -len(group[1])):
+        bounded.append((key, len(remarks), list(islice(remarks, left))))
+        left -= len(bounded[-1][2])
+    return bounded[:MAX_REMARKS]
+
+
+def _visible(value: Any) -> Any:
+    """Escape what would reorder the text of the page, or could not be seen in it."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return harmless(value.replace("\r\n", "\n").replace("\t", "    "))

@@ -5,73 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
+from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.contract.grounding import without_advice
-from trustgraph_prompt.documents import Chunk, Document
 from trustgraph_prompt.errors import ProviderError, excerpt
-from trustgraph_prompt.extraction.context import TERM
+from trustgraph_prompt.extraction.questions import Job, Q
 from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.json_text.pointer import follow
 from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, RunIsEnding
 from trustgraph_prompt.llm.spending import SpendingLimitReached
 from trustgraph_prompt.worker.dead_letters.record import ANSWERED
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
-
-
-class Question(Protocol):
-    """What a run asks: a prompt with terms.
-
-    `id` is the request's: a hash of all that decides the answer. `position` counts from 0 over all questions
-    of a run. `place` names the question for people.
-    """
-
-    @property
-    def position(self) -> int: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def prompt(self) -> str: ...
-    @property
-    def terms(self) -> Mapping[str, object]: ...
-    @property
-    def place(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One prompt to run on one chunk.
-
-    `id` is the request's: a hash of the prompt's version, the model, the terms, the chunk and its context.
-    `position` counts from 0 over all jobs of a run.
-    """
-
-    position: int
-    id: str
-    prompt: str
-    document: Document
-    chunk: Chunk = field(repr=False)
-
-    @property
-    def terms(self) -> dict[str, str]:
-        """The terms of the request, beside those of all requests."""
-        context = {TERM: self.chunk.context} if self.chunk.context else {}
-        return {"text": self.chunk.text, **context}
-
-    @property
-    def place(self) -> str:
-        """File, chunk and prompt."""
-        return f"{self.document.file} chunk {self.chunk.number}, {self.prompt}"
-
-
-if TYPE_CHECKING:  # plain `Result` is `Result[Job]`
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    Q = TypeVarWithDefault("Q", bound=Question, default=Job)
-else:
-    Q = TypeVar("Q")
 
 
 class Doubt(NamedTuple):
@@ -116,6 +63,15 @@ class FoundObject(NamedTuple):
         ]
         value = self.value if found else None
         return [Doubt(path, follow(value, path), is_weak) for path, is_weak in found]
+
+
+def groundings(found: FoundObject) -> Mapping[str, Grounding | None]:
+    """Where the values of an object occur, by JSON Pointer."""
+    return {
+        path: each
+        and Grounding(each["term"], MatchKind(each["kind"]), each["score"], tuple(map(tuple, each["spans"])))
+        for path, each in found.groundings.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +126,15 @@ class ResultCollector(Generic[Q]):
         """Return one job for each request without a result; equal chunks share a request."""
         return [same[0] for same in self._open.values()]
 
+    def take_all(
+        self, objects: Mapping[str, Message], answers: Mapping[str, Message], *, earlier: bool
+    ) -> None:
+        """Take all that a state has."""
+        for message in objects.values():
+            self.take_object(message)
+        for message in answers.values():
+            self.take_answer(message, earlier=earlier)
+
     def take_object(self, message: Message) -> None:
         """Take an object: its key is its id, its property `request` the request."""
         request = message.properties.get("request", "")
@@ -203,21 +168,14 @@ class ResultCollector(Generic[Q]):
         if all(id in objects for id in answer.objects):
             found = tuple(objects[id] for id in answer.objects)
             failure = answer.why if answer.reason in UNSERVED else None
-            self._close(answer.request, found, answer, failure, earlier=earlier)
+            self._close(answer.request, objects=found, answer=answer, failure=failure, earlier=earlier)
 
-    def _close(
-        self,
-        request: str,
-        objects: tuple[FoundObject, ...] = (),
-        answer: Answer | None = None,
-        failure: str | None = None,
-        *,
-        earlier: bool = False,
-    ) -> None:
+    def _close(self, request: str, **result: Any) -> None:
+        """Give each job of a request its result, of which all but the job is given."""
         self._objects.pop(request, None)
         self._answers.pop(request, None)
         for job in self._open.pop(request, ()):
-            self._listen(Result(job, objects, answer, failure, earlier))
+            self._listen(Result(job, **result))
 
 
 def _was_ended_by(answer: Answer, *errors: type[ProviderError]) -> bool:

@@ -7,96 +7,59 @@ embedded broker in a file, so that a repeated run only makes the calls that have
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Generic
+from typing import Final, Generic
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.cost import Budget
-from trustgraph_prompt.documents import Chunk, Converter
 from trustgraph_prompt.errors import (
     BrokerUnavailable,
-    ConfigError,
     ProviderAuthentication,
     ProviderError,
     ProviderInvalidModel,
     ProviderInvalidRequest,
     SubscriptionBusy,
     TrustgraphPromptError,
-    without_frames,
 )
-from trustgraph_prompt.extraction.results import Job, Q, Result, ResultCollector
-from trustgraph_prompt.extraction.splitting import Splitting
+from trustgraph_prompt.extraction.questions import Q, Splitting
+from trustgraph_prompt.extraction.results import Result, ResultCollector
+from trustgraph_prompt.extraction.state import (
+    ANSWERS,
+    LOCK,
+    OBJECTS,
+    OWNER,
+    RECORD,
+    SPLITTING,
+    entries,
+    read_state,
+    send,
+)
 from trustgraph_prompt.llm import Call, Delta, Provider
 from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.spending import SpendingLimitReached
-from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.flows import FlowLoop
 from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 REQUESTS: Final = "persistent://local/extract/requests"
-ANSWERS: Final = "persistent://local/extract/answers"
-OBJECTS: Final = "persistent://local/extract/objects"
-SPLITTING: Final = "persistent://local/extract/splitting"
-RECORD: Final = "persistent://local/extract/record"
-OWNER: Final = "run"
-"""The key in the record of the command that the state belongs to, and of how the run asks."""
 
 SECONDS_BETWEEN_CHECKS: Final = 1.0
 """Of the state."""
 
-LOCK: Final = "persistent://local/extract/lock"
+HOPELESS: Final = 20
+"""After this many failures in a row the rest is not asked: the server is down."""
+
 SUBSCRIPTION: Final = "extract"
 WORKSPACE: Final = "default"
-
-
-def jobs(
-    files: Iterable[Path],
-    prompts: Sequence[PromptDefinition],
-    *,
-    model: str,
-    terms: Mapping[str, object],
-    splitting: Splitting,
-) -> tuple[list[Job], list[ConfigError]]:
-    """Return a job for each prompt and chunk, in the order of the files, and the errors of unusable files.
-
-    `model` is part of the requests' ids: answers of another model do not count.
-    """
-    for prompt in prompts:
-        if prompt.contract.format == "text":
-            raise ConfigError("it answers with text, which contains no objects", where=prompt.id)
-    jobs: list[Job] = []
-    unusable: list[ConfigError] = []
-    with Converter() as converter:
-        for file in files:
-            try:
-                document, chunks = splitting.read(file, converter)
-            except ConfigError as error:
-                unusable.append(without_frames(error))
-                continue
-            for chunk in chunks:
-                for prompt in prompts:
-                    id = _request_id(prompt, model, terms, chunk)
-                    jobs.append(Job(len(jobs), id, prompt.id, document, chunk))
-    return jobs, unusable
-
-
-def recorded_splitting(state: Path) -> Splitting:
-    """How the documents of an earlier run were split. Raises `ConfigError` if the state does not tell."""
-    recorded = asyncio.run(_splitting_in(state)) if state.exists() else None
-    if recorded is None:
-        raise ConfigError(
-            "does not tell how documents were split", where=str(state), expected="a new `extract`"
-        )
-    return Splitting.from_json(recorded)
 
 
 def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
@@ -106,38 +69,33 @@ def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
     """
     kept: list[Result[Q]] = []
     collector = ResultCollector(jobs, kept.append)
-    if state.exists():
-        asyncio.run(_take_kept(collector, state))
+    collector.take_all(read_state(state, OBJECTS), read_state(state, ANSWERS), earlier=True)
     return collector.to_ask(), kept
 
 
+@dataclass(eq=False)
 class Extraction(Generic[Q]):
     """A run over some questions. `state` is the file that keeps objects and answers, `owner` and `splitting`.
 
-    It ends early at a failed call that shows that every other call would fail as well; `is_hopeless` is set
-    then.
+    It ends early after `HOPELESS` failures in a row. At a failed call that shows that every other call would
+    fail as well it ends, too, and `is_hopeless` is set.
     """
 
-    def __init__(
-        self,
-        jobs: Sequence[Q],
-        prompts: PromptSet,
-        provider: Provider,
-        *,
-        state: Path,
-        terms: Mapping[str, object],
-        concurrency: int,
-        listen: Callable[[Result[Q]], None],
-        owner: Mapping[str, object] | None = None,
-        splitting: Splitting | None = None,
-    ) -> None:
-        self.is_hopeless = False
-        self._prompts = prompts
-        self._provider = _Watched(provider, self._lose_hope)
-        self._state = state
-        self._owner = owner
-        self._splitting = splitting
-        self._collector = ResultCollector(jobs, listen)
+    jobs: Sequence[Q]
+    prompts: PromptSet
+    provider: Provider
+    _: KW_ONLY
+    state: Path
+    terms: Mapping[str, object]
+    concurrency: int
+    listen: Callable[[Result[Q]], None]
+    owner: Mapping[str, object]
+    splitting: Splitting | None = None
+    is_hopeless: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._collector = ResultCollector(self.jobs, self._hear)
+        self._failed_in_a_row = 0
         self._stopping = asyncio.Event()
         self._loop: FlowLoop | None = None
         self._flow = Flow(
@@ -145,12 +103,18 @@ class Extraction(Generic[Q]):
             Input(REQUESTS, SUBSCRIPTION),
             Outputs(ANSWERS, objects={"": OBJECTS}),
             workspace=WORKSPACE,
-            terms=terms,
-            concurrency=concurrency,
+            terms=self.terms,
+            concurrency=self.concurrency,
             deliveries=1,
             budget=Budget(),  # the provider limits the time of each call
             unusable="answer",  # the summary lists them
         )
+
+    def _hear(self, result: Result[Q]) -> None:
+        self.listen(result)
+        self._failed_in_a_row = self._failed_in_a_row + 1 if result.failure else 0
+        if self._failed_in_a_row == HOPELESS:
+            self.stop()
 
     def stop(self) -> None:
         """Finish the calls in progress and keep their answers."""
@@ -168,20 +132,24 @@ class Extraction(Generic[Q]):
         Raises `BrokerError` if the state is unusable, also later, or in use by another run. A
         `TrustgraphPromptError` of `listen` ends the run.
         """
-        async with await connect(f"embedded:{self._state}") as kept:
-            await _lock(kept, self._state)
+        async with await connect(f"embedded:{self.state}") as kept:
+            await _lock(kept, self.state)
             await self._record(kept)
-            await _catch_up(self._collector, kept, earlier=True)
+            await self._catch_up(kept, earlier=True)
             if self._collector.open:
                 async with await connect("embedded:") as volatile:
                     await self._work(kept, volatile)
-                await _catch_up(self._collector, kept, earlier=False)
+                await self._catch_up(kept, earlier=False)
 
     async def _record(self, kept: Broker) -> None:
-        if self._owner is not None:
-            await _send(kept, RECORD, OWNER, self._owner)
-        if self._splitting:
-            await _send(kept, SPLITTING, "splitting", self._splitting.as_json())
+        await send(kept, RECORD, {OWNER: self.owner})
+        if self.splitting:
+            await send(kept, SPLITTING, {"splitting": self.splitting.as_json()})
+
+    async def _catch_up(self, kept: Broker, *, earlier: bool) -> None:
+        """Take all objects and answers in the state."""
+        objects, answers = await entries(kept, OBJECTS), await entries(kept, ANSWERS)
+        self._collector.take_all(objects, answers, earlier=earlier)
 
     async def _lose_hope(self) -> None:
         """Stop before another call is made."""
@@ -193,9 +161,10 @@ class Extraction(Generic[Q]):
     async def _work(self, kept: Broker, volatile: Broker) -> None:
         """Send the open jobs to the flow and collect what it publishes, until none is open."""
         producers = ProducerPool(kept)
-        services = Services({WORKSPACE: self._prompts}, producers, Metrics())
+        services = Services({WORKSPACE: self.prompts}, producers, Metrics())
         subscribe = partial(volatile.consumer, REQUESTS, SUBSCRIPTION)
-        loop = self._loop = FlowLoop(self._flow, self._provider, services, subscribe)
+        watched = _Watched(self.provider, self._lose_hope)
+        loop = self._loop = FlowLoop(self._flow, watched, services, subscribe)
         objects = await kept.reader(OBJECTS, start="latest")
         answers = await kept.reader(ANSWERS, start="latest")
         dead = await volatile.reader(topics.dead_letter_topic(REQUESTS, SUBSCRIPTION))
@@ -272,51 +241,12 @@ async def _check(kept: Broker, producers: ProducerPool) -> None:
         await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
 
 
-async def _catch_up(collector: ResultCollector[Any], kept: Broker, *, earlier: bool) -> None:
-    """Take all objects and answers in the state."""
-    for message in await entries(kept, OBJECTS):
-        collector.take_object(message)
-    for message in await entries(kept, ANSWERS):
-        collector.take_answer(message, earlier=earlier)
-
-
-async def _take_kept(collector: ResultCollector[Any], state: Path) -> None:
-    async with await connect(f"embedded:{state}") as kept:
-        await _catch_up(collector, kept, earlier=True)
-
-
-async def _splitting_in(state: Path) -> dict[str, Any] | None:
-    async with await connect(f"embedded:{state}") as kept:
-        return next(
-            (wire.decode(message.data, "splitting") for message in await entries(kept, SPLITTING)), None
-        )
-
-
-async def entries(kept: Broker, topic: str) -> list[Message]:
-    """Return the last message of each key. Opening the topic as a table also makes it compacted."""
-    table = await kept.table(topic)
-    await table.close()
-    return list(table.entries.values())
-
-
-async def _send(kept: Broker, topic: str, key: str, value: object) -> None:
-    producer = await kept.producer(topic)
-    await producer.send(wire.encode(value), key=key)
-    await producer.close()
-
-
 async def _lock(kept: Broker, state: Path) -> None:
     """Lock the state until its broker is closed."""
     try:
         await kept.consumer(LOCK, SUBSCRIPTION, type="exclusive")
     except SubscriptionBusy:
         raise SubscriptionBusy(f"{state}: another run is using it") from None
-
-
-def _request_id(prompt: PromptDefinition, model: str, terms: Mapping[str, object], chunk: Chunk) -> str:
-    context = [chunk.context] if chunk.context else []
-    parts = (prompt.id, prompt.version, model, wire.canonical(terms).decode(), chunk.text, *context)
-    return hashlib.sha256(wire.canonical(parts)).hexdigest()[:32]
 
 
 def _first(group: BaseExceptionGroup[TrustgraphPromptError]) -> BaseException:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
@@ -11,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from trustgraph_prompt import wire
-from trustgraph_prompt.broker import connect
 from trustgraph_prompt.documents.files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction.run import OBJECTS, OWNER, RECORD, SPLITTING, entries
+from trustgraph_prompt.extraction.state import OBJECTS, OWNER, RECORD, SPLITTING, read_state, write_state
 
 
 class RunRecord:
@@ -27,7 +25,7 @@ class RunRecord:
     def __init__(self, state: Path, command: str, option: str) -> None:
         self._state = state
         self._command = command
-        self._entries = asyncio.run(_read(state)) if state.exists() else {}
+        self._entries = _read(state)
         if (owner := self.run.get("command", command)) != command:
             about = f" for {file}" if (file := self.run.get("file")) else ""
             raise ConfigError(
@@ -51,9 +49,7 @@ class RunRecord:
         """
         if (known := self._entries.get(self._key(file))) is not None:
             return bool(known["sha256"] == sha256_of(file))
-        return self._state.exists() and (
-            is_page_of_ours(file) or _holds_only(file, asyncio.run(_objects_in(self._state)))
-        )
+        return self._state.exists() and (is_page_of_ours(file) or _holds_only(file, self._objects()))
 
     def wrote(self, *files: Path) -> None:
         """Record the hashes of files that the run has written, so that the next run may replace them."""
@@ -77,8 +73,11 @@ class RunRecord:
         return json.dumps(["text", self._key(store), self._key(file)])
 
     def _note(self, changes: Mapping[str, Mapping[str, object]]) -> None:
-        asyncio.run(_write(self._state, changes))
+        write_state(self._state, RECORD, changes)
         self._entries.update(changes)
+
+    def _objects(self) -> set[bytes]:
+        return {wire.canonical(json.loads(each.data)) for each in read_state(self._state, OBJECTS).values()}
 
 
 def sha256_of(file: Path) -> str | None:
@@ -98,24 +97,11 @@ def hashes_in(objects: Path) -> dict[str, str]:
         return {}
 
 
-async def _read(state: Path) -> dict[str, Any]:
-    async with await connect(f"embedded:{state}") as kept:
-        recorded = {message.key or "": message.data for message in await entries(kept, RECORD)}
-        if OWNER not in recorded and await entries(kept, SPLITTING):  # `eval` splits nothing
-            return {OWNER: {"command": "extract"}}
-        return {key: wire.decode(data, "record") for key, data in recorded.items()}
-
-
-async def _write(state: Path, changes: Mapping[str, Mapping[str, object]]) -> None:
-    async with await connect(f"embedded:{state}") as kept:
-        producer = await kept.producer(RECORD)
-        await asyncio.gather(*(producer.send(wire.encode(value), key=key) for key, value in changes.items()))
-        await producer.close()
-
-
-async def _objects_in(state: Path) -> set[bytes]:
-    async with await connect(f"embedded:{state}") as kept:
-        return {wire.canonical(json.loads(message.data)) for message in await entries(kept, OBJECTS)}
+def _read(state: Path) -> dict[str, Any]:
+    recorded = read_state(state, RECORD)
+    if OWNER not in recorded and read_state(state, SPLITTING):  # `eval` splits nothing
+        return {OWNER: {"command": "extract"}}
+    return {key: wire.decode(message.data, "record") for key, message in recorded.items()}
 
 
 def _holds_only(file: Path, objects: set[bytes]) -> bool:

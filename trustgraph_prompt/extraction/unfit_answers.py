@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from trustgraph_prompt.broker import connect
-from trustgraph_prompt.extraction.results import Job
-from trustgraph_prompt.extraction.run import ANSWERS, entries
+from trustgraph_prompt.extraction.questions import Job
+from trustgraph_prompt.extraction.state import ANSWERS, read_state
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 
 SETTINGS: Final = {
@@ -31,7 +29,14 @@ def unfit_answers(state: Path, jobs: Iterable[Job]) -> tuple[Unfit, bool]:
     Also returns whether a job has no answer. Raises `BrokerError` if the state is unusable.
     """
     prompts = {job.id: job.prompt for job in jobs}
-    return asyncio.run(_counted(state, prompts)) if state.exists() else (Unfit(), True)
+    asked, kept = frozenset(prompts.values()), read_state(state, ANSWERS)
+    answers = (Answer.decode(message.data) for id, message in kept.items() if id not in prompts)
+    unfit = Unfit(
+        f"{each.prompt} {each.version}"
+        for each in answers
+        if each.prompt in asked and each.reason not in UNSERVED
+    )
+    return unfit, not prompts.keys() <= kept.keys()
 
 
 def why_unfit(fresh: Unfit, before: Mapping[str, Any], now: Mapping[str, Any], versions: set[str]) -> str:
@@ -49,16 +54,3 @@ def why_unfit(fresh: Unfit, before: Mapping[str, Any], now: Mapping[str, Any], v
     return "; ".join(
         sorted({texts if key[-1] in versions else f"the prompt {key[0]} has changed" for key in keys})
     )
-
-
-async def _counted(state: Path, prompts: Mapping[str, str]) -> tuple[Unfit, bool]:
-    asked, fitting, unfit = frozenset(prompts.values()), set[str](), Unfit()
-    async with await connect(f"embedded:{state}") as kept:
-        for message in await entries(kept, ANSWERS):
-            if message.key is not None and message.key in prompts:
-                fitting.add(message.key)
-                continue
-            answer = Answer.decode(message.data)
-            if answer.prompt in asked and answer.reason not in UNSERVED:
-                unfit[f"{answer.prompt} {answer.version}"] += 1
-    return unfit, len(fitting) < len(prompts)

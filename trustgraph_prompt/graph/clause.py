@@ -160,6 +160,16 @@ class GraphClause:
             _check(form, contract, str(index))
         return cls(tuple(map(_form, data)))
 
+    @property
+    def names(self) -> Iterator[str]:
+        """The keys with the names of things, those of relations in both of their ends."""
+        for form in self.forms:
+            yield form.subject
+            if isinstance(form, EntityForm):
+                yield from (each.key for each in form.properties if each.entity)
+            elif form.entity is not False:
+                yield form.object
+
 
 def example_for(contract: Contract) -> str:
     """A clause for the objects of a contract, as a line of a prompt file."""

@@ -44,10 +44,14 @@ def graph_of(
     A value that is no object, to which no form applies, or that lacks what a form needs, adds nothing.
     """
     writer = _Writer(Graph(), named)
-    for value, found in zip(objects, grounded or repeat(_NO_VALUES), strict=False):
-        for form in clause.forms if isinstance(value, dict) else ():
-            if not form.when or _applies(form, value):
-                writer.add(form, value, found)
+    for writer.value, writer.found in zip(objects, grounded or repeat(_NO_VALUES), strict=False):
+        for form in clause.forms if isinstance(writer.value, dict) else ():
+            if form.when and not _applies(form, writer.value):
+                continue
+            if isinstance(form, StatementForm):
+                writer.add_statement(form)
+            else:
+                writer.add_entity(form)
     return writer.graph
 
 
@@ -57,82 +61,76 @@ def _applies(form: Form, value: Mapping[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class _Writer:
-    """Adds the statements of single objects to a graph."""
+    """Adds the statements of single objects to a graph: of `value`, whose values were `found`."""
 
     graph: Graph
     named: Naming
+    value: Mapping[str, Any] = field(default_factory=dict)
+    found: Mapping[str, Grounding | None] = field(default_factory=dict)
 
-    def add(self, form: Form, value: Mapping[str, Any], found: Mapping[str, Grounding | None]) -> None:
-        if isinstance(form, StatementForm):
-            self._add_statement(form, value, found)
-        else:
-            self._add_entity(form, value, found)
-
-    def _add_statement(
-        self, form: StatementForm, value: Mapping[str, Any], found: Mapping[str, Grounding | None]
-    ) -> None:
-        parts = [value.get(key) for key in (form.subject, form.predicate, form.object)]
+    def add_statement(self, form: StatementForm) -> None:
+        parts = [self.value.get(key) for key in (form.subject, form.predicate, form.object)]
         if any(map(_is_empty, parts)):
             return
         subject, predicate, object = map(_text, parts)
-        is_entity = (value.get(form.entity, True) if isinstance(form.entity, str) else form.entity) is True
-        subject_iri, predicate_iri = self.named(subject), self.named(predicate)
-        object_term = self.named(object) if is_entity else Literal(object)
-        of_subject, of_object = evidence_of(found, form.subject), evidence_of(found, form.object)
-        _add(self.graph.facts, Statement(subject_iri, predicate_iri, object_term), of_subject + of_object)
-        self._label(subject_iri, subject, of_subject)
-        self._label(predicate_iri, predicate, of_subject + of_object)
-        if isinstance(object_term, Iri):
-            self._label(object_term, object, of_object)
+        is_entity = self.value.get(form.entity, True) if isinstance(form.entity, str) else form.entity
+        of_subject, of_object = evidence_of(self.found, form.subject), evidence_of(self.found, form.object)
+        evidence = of_subject + of_object
+        statement = Statement(
+            self._label(subject, of_subject),
+            self._label(predicate, evidence),
+            self._label(object, of_object) if is_entity is True else Literal(object),
+        )
+        _add(self.graph.facts, statement, evidence)
 
-    def _add_entity(
-        self, form: EntityForm, value: Mapping[str, Any], found: Mapping[str, Grounding | None]
-    ) -> None:
-        if _is_empty(given := value.get(form.subject)):
+    def add_entity(self, form: EntityForm) -> None:
+        if _is_empty(given := self.value.get(form.subject)):
             return
         name = _text(given)
-        entity, evidence = self.named(name), evidence_of(found, form.subject)
-        described = [*self._description(form, value, found, evidence)]
+        entity, evidence = self.named(name), evidence_of(self.found, form.subject)
+        definition = self.value.get(form.definition) if form.definition is not None else None
+        described = [*self._description(form, evidence)]
+        if form.definition is not None and not _is_empty(definition):
+            of_definition = evidence_of(self.found, form.definition)
+            described.insert(0, (DEFINITION, Literal(_text(definition)), of_definition))
         for predicate, term, of_value in described:
             _add(self.graph.facts, Statement(entity, predicate, term), evidence + of_value)
         if described:
-            self._label(entity, name, evidence)
+            self._label(name, evidence)
             self.graph.contexts[Context(entity, name)] = None
-            if form.definition is not None and not _is_empty(definition := value.get(form.definition)):
+            if not _is_empty(definition):
                 self.graph.contexts[Context(entity, _text(definition))] = None
 
     def _description(
-        self,
-        form: EntityForm,
-        value: Mapping[str, Any],
-        found: Mapping[str, Grounding | None],
-        of_entity: Evidence,
+        self, form: EntityForm, of_entity: Evidence
     ) -> Iterator[tuple[Iri, Iri | Literal, Evidence]]:
         """What an object says about its entity: the predicate, the object, and the evidence of its value."""
-        if form.definition is not None and not _is_empty(definition := value.get(form.definition)):
-            yield DEFINITION, Literal(_text(definition)), evidence_of(found, form.definition)
         if form.class_ is not None:
             yield TYPE, self._labelled(form.class_, of_entity), ()
         if form.type is not None:
-            for path, kind in _values(form.type, value):
-                evidence = evidence_of(found, *path)
+            for kind, evidence in self._values(form.type):
                 yield TYPE, self._labelled(_text(kind), evidence or of_entity), evidence
         for prop in form.properties:
-            for path, each in _values(prop.key, value):
-                evidence = evidence_of(found, *path)
+            for each, evidence in self._values(prop.key):
                 named = evidence or of_entity
                 term = self._labelled(_text(each), named) if prop.entity else _literal(each)
                 yield self._labelled(prop.predicate, named), term, evidence
 
-    def _label(self, iri: Iri, text: str, evidence: Evidence) -> None:
-        _add(self.graph.labels, Statement(iri, LABEL, Literal(text)), evidence)
+    def _values(self, key: str) -> Iterator[tuple[Any, Evidence]]:
+        """The value of a key, or the elements of its list, with their evidence; none that is empty."""
+        given: Any = self.value.get(key)
+        is_list = isinstance(given, list)
+        for index, each in enumerate(given if is_list else [given]):
+            if not _is_empty(each):
+                yield each, evidence_of(self.found, key, index) if is_list else evidence_of(self.found, key)
 
     def _labelled(self, text: str, evidence: Evidence) -> Iri:
-        """The IRI of a name, with its label; an IRI of the clause as it is."""
-        if isinstance(text, Iri):
-            return text
+        """The IRI of a name or an IRI of the clause; a name gets its label."""
+        return text if isinstance(text, Iri) else self._label(text, evidence)
+
+    def _label(self, text: str, evidence: Evidence) -> Iri:
         iri = self.named(text)
-        self._label(iri, text, evidence)
+        _add(self.graph.labels, Statement(iri, LABEL, Literal(text)), evidence)
         return iri
 
 
@@ -140,18 +138,6 @@ def _add(statements: dict[Statement, Evidence], statement: Statement, evidence: 
     """Add a statement; of several evidences of it, the first that has a position counts."""
     there = statements.get(statement, ())
     statements[statement] = there if any(there) else evidence
-
-
-def _values(key: str, value: Mapping[str, Any]) -> Iterator[tuple[list[str | int], Any]]:
-    """The value of a key, or the elements of its list, with their paths; none that is empty."""
-    given = value.get(key)
-    if not isinstance(given, list):
-        if not _is_empty(given):
-            yield [key], given
-        return
-    for index, each in enumerate(given):
-        if not _is_empty(each):
-            yield [key, index], each
 
 
 def evidence_of(found: Mapping[str, Grounding | None], *path: str | int) -> Evidence:

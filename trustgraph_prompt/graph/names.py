@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
 from urllib.parse import quote
 
 from trustgraph_prompt.graph.statements import Iri
-
-ENTITIES: Final = "http://trustgraph.ai/e/"
-"""TrustGraph's base of the IRIs of entities and predicates."""
+from trustgraph_prompt.graph.vocabulary import ENTITIES
 
 _MOST_KEPT, _LONGEST_KEPT = 10_000, 200  # names whose IRIs are cached, and characters of each
 

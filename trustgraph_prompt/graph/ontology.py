@@ -15,7 +15,9 @@ from trustgraph_prompt.json_text.pointer import pointer
 MAX_SUPERCLASSES: Final = 200
 """Superclasses of a class, direct or not."""
 
-_MOST_COMPARED = 500  # ids among which a similar one is sought
+MOST_COMPARED: Final = 500
+"""Ids among which a similar one is sought."""
+
 _MOST_LISTED = 5  # ids in a message
 _LONGEST_NAME = 80  # characters of a name in a message
 
@@ -43,7 +45,22 @@ _PROPERTY_TERM = {
 }
 
 
-TERMS: Final = frozenset({"classes", "object_properties", "datatype_properties"})
+ENTRY_KEYS: Final = frozenset(
+    {
+        *("uri", "rdfs:label", "rdfs:comment", "rdfs:subClassOf", "rdfs:domain", "rdfs:range"),
+        *(key for key, _ in (*_CLASS_TERM.values(), *_PROPERTY_TERM.values())),
+    }
+)
+"""The keys of an element in TrustGraph's JSON."""
+
+_OF_BOTH = ("uri", "labels", "comment")
+_KEYS_OF_TERMS: Final = {
+    "classes": (*_OF_BOTH, "subclass_of", *_CLASS_TERM),
+    **dict.fromkeys(
+        ("object_properties", "datatype_properties"), (*_OF_BOTH, "domain", "range", *_PROPERTY_TERM)
+    ),
+}
+TERMS: Final = frozenset(_KEYS_OF_TERMS)
 """The terms in which a prompt is given an ontology."""
 
 
@@ -189,6 +206,17 @@ class Ontology:
                 yield _issue(key, f"{what}: found {id!r}, expected {_listed(expected)} or a subclass{hint}")
 
 
+def unknown_keys(terms: Mapping[str, object]) -> Iterator[str]:
+    """Say which keys in the terms of an ontology are unknown, one message for each term."""
+    for name, known in _KEYS_OF_TERMS.items():
+        term = terms.get(name)
+        elements = term.values() if isinstance(term, dict) else ()
+        found = dict.fromkeys(key for each in elements if isinstance(each, dict) for key in each)
+        unknown = (excerpt(key, _LONGEST_NAME) for key in found if key not in known)
+        if listed := ", ".join(islice(unknown, _MOST_LISTED)):
+            yield f"unknown keys in the term {name}: {listed}; the known ones are {', '.join(known)}"
+
+
 def _class_term(element: Element) -> dict[str, object]:
     return _term(element, _CLASS_TERM) | {"subclass_of": " and ".join(element.parents) or None}
 
@@ -227,7 +255,7 @@ def _fault(key: str, found: Any) -> Issue | None:
 
 def _unknown(what: str, id: str, known: Collection[str]) -> str:
     written = excerpt(id, _LONGEST_NAME)
-    similar = suggestion(written, islice(known, _MOST_COMPARED))
+    similar = suggestion(written, islice(known, MOST_COMPARED))
     return f"unknown {what} {written!r}{similar or f', expected {_listed(known)}'}"
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
 from trustgraph_prompt.config_files import MAX_FILE_BYTES, check
-from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.graph.ontology import MAX_SUPERCLASSES, Element, Elements, Ontology
+from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
+from trustgraph_prompt.graph.ontology import (
+    ENTRY_KEYS,
+    MAX_SUPERCLASSES,
+    MOST_COMPARED,
+    Element,
+    Elements,
+    Ontology,
+)
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.graph.vocabulary import OWL, RDFS
 from trustgraph_prompt.json_text.pointer import pointer
@@ -62,7 +70,7 @@ def make_ontology(id: str, document: Any, where: str) -> Ontology:
     if (found := sum(map(len, sections.values()))) > MAX_ELEMENTS:
         expected = f"at most {MAX_ELEMENTS:,} classes and properties"
         raise ConfigError("too large", where=where, found=found, expected=expected)
-    reader = _Reader(id, sections["classes"])
+    reader = _ElementReader(id, sections["classes"])
     classes, relations, attributes = (
         {key: reader.element(name, key, entry) for key, entry in section.items()}
         for name, section in sections.items()
@@ -97,17 +105,22 @@ def _renamed(elements: Elements, ontology: Ontology) -> Iterator[Element]:
         yield each._replace(id=f"{ontology.id}:{id}", parents=parents, domain=domain, range=ranges)
 
 
-class _Reader:
+class _ElementReader:
     """Reads the elements of an ontology, and collects warnings."""
 
     def __init__(self, ontology: str, classes: Mapping[str, Mapping[str, Any]]) -> None:
         self.warnings: list[str] = []
+        self._seen = set(ENTRY_KEYS)
         self._base = f"https://trustgraph.ai/ontology/{ontology}#"
         by_iri = {entry["uri"]: id for id, entry in classes.items() if entry.get("uri")}
         self._ids = {**by_iri, **{id: id for id in classes}}
 
     def element(self, section: str, id: str, entry: Mapping[str, Any]) -> Element:
         path = pointer((section, id))
+        for key in islice((key for key in entry if key not in self._seen), MOST_COMPARED - len(self._seen)):
+            self._seen.add(key)
+            if near := suggestion(key, ENTRY_KEYS):
+                self.warnings.append(f"{path}: unknown key {excerpt(key)!r}{near} It is ignored")
         parents, domain, ranges = (_list(entry, f"rdfs:{key}") for key in ("subClassOf", "domain", "range"))
         comments = _texts(entry, "rdfs:comment")
         return Element(

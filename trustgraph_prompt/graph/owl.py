@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import replace
+from itertools import chain, islice
 from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from xml.parsers.expat import ExpatError
 
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.config_files import MAX_ERRORS
+from trustgraph_prompt.errors import ConfigError, excerpt, raise_first, suggestion
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.ontology import Ontology
+from trustgraph_prompt.graph.ontology import MOST_COMPARED, Ontology
 from trustgraph_prompt.graph.ontology_config import MAX_ALTERNATIVES, make_ontology, read_ontology
 from trustgraph_prompt.graph.rdf_limits import MAX_CHARACTERS, check_text
 from trustgraph_prompt.graph.statements import Iri
@@ -32,6 +35,28 @@ _LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]++(?=[/#]?\Z)")
 _RELATIONS = (v.OBJECT_PROPERTY, v.OWL + "SymmetricProperty", v.OWL + "TransitiveProperty")
 _DATATYPES = (v.XSD, v.RDF, v.RDFS + "Literal")
 
+_WORDS: Final = {
+    "owl": "AllDifferent AllDisjointClasses AllDisjointProperties Annotation AnnotationProperty "
+    "AsymmetricProperty Axiom Class DataRange DatatypeProperty DeprecatedClass DeprecatedProperty "
+    "FunctionalProperty InverseFunctionalProperty IrreflexiveProperty NamedIndividual "
+    "NegativePropertyAssertion Nothing ObjectProperty Ontology OntologyProperty ReflexiveProperty "
+    "Restriction SymmetricProperty Thing TransitiveProperty allValuesFrom annotatedProperty annotatedSource "
+    "annotatedTarget assertionProperty backwardCompatibleWith bottomDataProperty bottomObjectProperty "
+    "cardinality complementOf datatypeComplementOf deprecated differentFrom disjointUnionOf disjointWith "
+    "distinctMembers equivalentClass equivalentProperty hasKey hasSelf hasValue imports incompatibleWith "
+    "intersectionOf inverseOf maxCardinality maxQualifiedCardinality members minCardinality "
+    "minQualifiedCardinality onClass onDataRange onDatatype onProperties onProperty oneOf priorVersion "
+    "propertyChainAxiom propertyDisjointWith qualifiedCardinality rational real sameAs someValuesFrom "
+    "sourceIndividual targetIndividual targetValue topDataProperty topObjectProperty unionOf versionIRI "
+    "versionInfo withRestrictions",
+    "rdfs": "Class Container ContainerMembershipProperty Datatype Literal Resource comment domain "
+    "isDefinedBy label member range seeAlso subClassOf subPropertyOf",
+    "rdf": "Alt Bag CompoundLiteral HTML JSON List PlainLiteral Property Seq Statement XMLLiteral "
+    "dirLangString direction first langString language nil object predicate reifies rest subject type value",
+}
+_TERMS: Final = frozenset(f"{prefix}:{word}" for prefix, words in _WORDS.items() for word in words.split())
+"""All terms of OWL 1 and 2, RDF Schema and RDF, but for `rdf:_1` and so on."""
+
 _Statement = tuple[str, str, str | dict[str, str]]
 """Subject, predicate, and a node or a text."""
 
@@ -49,7 +74,9 @@ def parse_ontology(path: Path, text: str) -> Ontology:
     if path.suffix not in _FORMATS:
         expected = f"one of .json, {', '.join(_FORMATS)}"
         raise ConfigError("unknown format of an ontology", where=where, found=path.name, expected=expected)
-    return make_ontology(path.stem, _File(_statements(text, path), where).ontology(), where)
+    file = _File(_statements(text, path), where)
+    ontology = make_ontology(path.stem, file.ontology(), where)
+    return replace(ontology, warnings=(*file.warnings, *ontology.warnings))
 
 
 def _statements(text: str, path: Path) -> Iterator[_Statement]:
@@ -90,6 +117,7 @@ class _File:
     """What a file says of its subjects: their texts, and the nodes that they are joined with."""
 
     def __init__(self, statements: Iterable[_Statement], where: str) -> None:
+        self.warnings: list[str] = []
         self._where = where
         self._texts: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
         self._nodes: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -101,6 +129,9 @@ class _File:
             self._nodes[subject, predicate].append(object)
             if predicate == v.TYPE and not subject.startswith("_:"):
                 self._typed[object][subject] = None
+        predicates = [predicate for _, predicate in (*self._nodes, *self._texts)]
+        terms = dict.fromkeys([*predicates, *chain.from_iterable(self._nodes.values())])
+        raise_first(islice(filter(None, (_misspelt(each, where) for each in terms)), MAX_ERRORS))
 
     def ontology(self) -> dict[str, Any]:
         """The ontology in TrustGraph's format. Raises `ConfigError`."""
@@ -111,10 +142,12 @@ class _File:
                 has_values = any(end.startswith(_DATATYPES) for end in self._ends(iri, v.RANGE))
                 (attributes if has_values else relations)[iri] = None
         classes = {**self._typed[v.CLASS], **self._typed[v.RDFS + "Class"]}
-        named = [end for iri in classes for end in self._ends(iri, v.SUBCLASS_OF)]
-        named += [end for iri in (*relations, *attributes) for end in self._ends(iri, v.DOMAIN)]
-        named += [end for iri in relations for end in self._ends(iri, v.RANGE)]
-        classes |= {iri: None for iri in named if not iri.startswith((v.OWL, v.RDF, v.RDFS, v.XSD))}
+        above = [end for iri in classes for end in self._ends(iri, v.SUBCLASS_OF)]
+        ends = [end for iri in (*relations, *attributes) for end in self._ends(iri, v.DOMAIN)]
+        ends += [end for iri in relations for end in self._ends(iri, v.RANGE)]
+        self.warnings += islice(_undeclared(dict.fromkeys(ends), classes, frozenset(above)), MAX_ERRORS)
+        named = (iri for iri in (*above, *ends) if not iri.startswith((v.OWL, v.RDF, v.RDFS, v.XSD)))
+        classes |= dict.fromkeys(named)
         if not classes:
             raise ConfigError("the file has no class", where=self._where, expected="owl:Class or rdfs:Class")
         ids = _ids([*classes, *relations, *attributes])
@@ -164,12 +197,37 @@ class _File:
         return members
 
 
+def _misspelt(iri: str, where: str) -> ConfigError | None:
+    """The error of an IRI that is in a namespace of `_TERMS`, and none of them."""
+    prefix = next((prefix for prefix in _WORDS if iri.startswith(v.PREFIXES[prefix])), None)
+    local = iri.removeprefix(v.PREFIXES[prefix]) if prefix else ""
+    if not local or f"{prefix}:{local}" in _TERMS or (prefix == "rdf" and re.fullmatch(r"_\d+", local)):
+        return None
+    name = excerpt(f"{prefix}:{local}")
+    return ConfigError(f"there is no {name}{suggestion(name, _TERMS)}", where=where)
+
+
+def _undeclared(ends: Iterable[str], classes: Iterable[str], above: Set[str]) -> Iterator[str]:
+    """A warning for each domain or range that is no class of the file, though others of its namespace are."""
+    local_names = {iri: _local(iri) for iri in classes}
+    own = {iri.removesuffix(local) for iri, local in local_names.items()}
+    for iri in ends:
+        if iri not in local_names and iri not in above and iri.removesuffix(local := _local(iri)) in own:
+            near = suggestion(local, islice(local_names.values(), MOST_COMPARED))
+            yield f"{excerpt(iri)} is a domain or a range, but the file does not say that it is a class{near}"
+
+
+def _local(iri: str) -> str:
+    found = _LOCAL_NAME.search(iri)
+    return found[0] if found else ""
+
+
 def _ids(iris: Iterable[str]) -> dict[str, str]:
     """An id for each IRI: its local name, or the IRI itself if another one has that name."""
     ids: dict[str, str] = {}
     taken: set[str] = set()
     for iri in iris:
-        local = _LOCAL_NAME.search(iri)
-        ids[iri] = local[0] if local and local[0] not in taken else iri
+        local = _local(iri)
+        ids[iri] = local if local and local not in taken else iri
         taken.add(ids[iri])
     return ids

@@ -28,13 +28,16 @@ SAME_AS: Final = Iri(OWL + "sameAs")
 DIFFERENT_FROM: Final = Iri(OWL + "differentFrom")
 DATATYPE_PROPERTY: Final = Iri(OWL + "DatatypeProperty")
 
-DEFINITION: Final = Iri("http://www.w3.org/2004/02/skos/core#definition")
-DESCRIPTION: Final = Iri("https://schema.org/description")
-SHA256: Final = Iri("https://schema.org/sha256")
-NAME: Final = Iri("https://schema.org/name")
-TEXT: Final = Iri("https://schema.org/text")
-ENCODING_FORMAT: Final = Iri("https://schema.org/encodingFormat")
-DIGITAL_DOCUMENT: Final = Iri("https://schema.org/DigitalDocument")
+_SKOS: Final = "http://www.w3.org/2004/02/skos/core#"
+DEFINITION: Final = Iri(_SKOS + "definition")
+
+_SCHEMA: Final = "https://schema.org/"
+DESCRIPTION: Final = Iri(_SCHEMA + "description")
+SHA256: Final = Iri(_SCHEMA + "sha256")
+NAME: Final = Iri(_SCHEMA + "name")
+TEXT: Final = Iri(_SCHEMA + "text")
+ENCODING_FORMAT: Final = Iri(_SCHEMA + "encodingFormat")
+DIGITAL_DOCUMENT: Final = Iri(_SCHEMA + "DigitalDocument")
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 BOOLEAN: Final = Iri(XSD + "boolean")
@@ -83,3 +86,21 @@ REFUSED: Final = Iri(_OURS + "refused")
 REFUSED_OBJECT: Final = Iri(_OURS + "object")
 REASON: Final = Iri(_OURS + "reason")
 SCORE: Final = Iri(_OURS + "score")
+
+ENTITIES: Final = "http://trustgraph.ai/e/"
+"""TrustGraph's base of the IRIs of entities and predicates."""
+
+PREFIXES: Final = {
+    "rdf": RDF,
+    "rdfs": RDFS,
+    "owl": OWL,
+    "xsd": XSD,
+    "prov": _PROV,
+    "oa": _OA,
+    "skos": _SKOS,
+    "schema": _SCHEMA,
+    "tg": _TRUSTGRAPH,
+    "tp": _OURS,
+    "e": ENTITIES,
+}
+"""The prefixes that a query need not declare."""

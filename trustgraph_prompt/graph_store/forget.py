@@ -10,7 +10,7 @@ import pyoxigraph as ox
 from trustgraph_prompt.errors import ConfigError, suggestion
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
-from trustgraph_prompt.graph_store.store import GRAPH_SAME, PREFIXES, GraphStore
+from trustgraph_prompt.graph_store.store import GRAPH_SAME, GraphStore
 from trustgraph_prompt.graph_store.view import SourceDocument
 
 _GRAPH_STATED: Final = "urn:trustgraph-prompt:graph:forgotten"
@@ -99,7 +99,7 @@ def forget(store: GraphStore, document: str) -> int:
     Returns the number of statements that went.
     """
     before = len(store.dataset)
-    store.dataset.update(_FORGET.replace("$document", str(ox.NamedNode(document))), prefixes=PREFIXES)
+    store.dataset.update(_FORGET.replace("$document", str(ox.NamedNode(document))), prefixes=v.PREFIXES)
     return before - len(store.dataset)
 
 

@@ -86,8 +86,7 @@ def _nodes(view: GraphView, columns: Mapping[str, str]) -> Iterator[Row]:
         cells = (thing.iri, thing.name, thing.names, thing.iris, labels)
         yield {**dict(zip(_NODE, cells, strict=False)), **texts[thing.iri]}
     for document in view.documents.values():
-        name = document.files[0] if document.files else document.iri
-        cells = (document.iri, name, document.files, (document.iri,), ["Document"])
+        cells = (document.iri, document.name, document.files, (document.iri,), ["Document"])
         yield dict(zip(_NODE, cells, strict=False))
 
 

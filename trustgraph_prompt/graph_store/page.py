@@ -26,9 +26,11 @@ _BEYOND_ONE_UNIT: Final = re.compile("[\U00010000-\U0010ffff]")
 def write_page(view: GraphView, out: Path, title: str | None = None, incomplete: str = "") -> None:
     """Write the page of a graph to `out`, by default under the name of its file if it has one document.
 
-    `incomplete` says at the top what the graph lacks. The file replaces the previous one at the end. Raises
-    `StoreError`.
+    `incomplete` says at the top what the graph lacks, and so does the page if nothing was looked up. The file
+    replaces the previous one at the end. Raises `StoreError`.
     """
+    if view.facts and not any(fact.is_looked_up for fact in view.facts):
+        incomplete = f"{incomplete} No name of any fact was looked up in the texts.".lstrip()
     head, tail = TEMPLATE.read_text("utf-8").split("{{data}}")
     head = head.replace("{{incomplete}}", html.escape(incomplete))
     head = head.replace("{{title}}", html.escape(title or _title(view)))
@@ -83,6 +85,7 @@ def _data(view: GraphView) -> dict[str, Any]:
             fact.is_ungrounded,
             fact.is_weak,
             numbers[linked[fact]] if fact in linked else None,
+            fact.is_looked_up,
         ]
 
     def passage(passage: Passage) -> list[Any]:

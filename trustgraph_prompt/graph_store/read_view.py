@@ -48,7 +48,7 @@ SELECT ?target ?document ?start ?end ?page ?heading {
 }
 """
 _LOOKED_UP: Final = """
-SELECT ?fact ?target ?ungrounded ?weak {
+SELECT ?reifier ?fact ?target ?ungrounded ?weak {
   ?reifier rdf:reifies ?fact .
   OPTIONAL { ?reifier oa:hasTarget ?target }
   OPTIONAL { ?reifier tp:ungrounded ?ungrounded }
@@ -145,11 +145,17 @@ class _Sources:
         }
         self._passages: dict[ox.Triple, set[Passage]] = defaultdict(set)
         self._doubt: dict[ox.Triple, int] = {}  # the least of all that state it
-        for fact, target, ungrounded, weak in _rows(store, _LOOKED_UP):
+        found: Counter[tuple[ox.Triple, ox.NamedNode]] = Counter()  # names, by answer
+        for reifier, fact, target, ungrounded, weak in _rows(store, _LOOKED_UP):
             doubt = _UNGROUNDED if ungrounded else _WEAK if weak else _FOUND
             self._doubt[fact] = min(doubt, self._doubt.get(fact, doubt))
             if target in targets:
                 self._passages[fact].add(targets[target])
+                found[fact, reifier] += 1
+        # A relation has two names, unless it is of a thing with itself. Each that is found has a target.
+        self._whole = {
+            fact for (fact, _), count in found.items() if count > 1 or not _has_two_names(fact)
+        } | {fact for fact, doubt in self._doubt.items() if doubt != _FOUND}
         refused = (
             Refusal(answer.chunk, answer.prompt, object.value, reason.value)
             for activity, object, reason in _rows(store, _REFUSED)
@@ -173,7 +179,13 @@ class _Sources:
             tuple(sorted({each.chunk for each in answers}, key=_by_place)),
             doubt == _UNGROUNDED,
             doubt == _WEAK,
+            not self._whole.isdisjoint(stated),
         )
+
+
+def _has_two_names(fact: ox.Triple) -> bool:
+    is_class = fact.predicate.value == v.TYPE
+    return not isinstance(fact.object, ox.Literal) and fact.subject != fact.object and not is_class
 
 
 def _rows(store: GraphStore, sparql: str) -> Any:

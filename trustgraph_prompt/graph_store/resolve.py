@@ -33,7 +33,7 @@ _COLUMNS_READ: Final = frozenset(("decision", "iri 1", "iri 2"))
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-class Described(NamedTuple):
+class ThingSummary(NamedTuple):
     """What a person needs to know of a thing."""
 
     name: str
@@ -50,7 +50,7 @@ class Resolved:
     view: GraphView
     found: Resolution
 
-    def described(self, pairs: Iterable[Pair]) -> Iterator[tuple[Described, Described, Verdict]]:
+    def described(self, pairs: Iterable[Pair]) -> Iterator[tuple[ThingSummary, ThingSummary, Verdict]]:
         """The things of pairs, with a definition and a passage of each."""
         facts: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.view.facts:
@@ -60,7 +60,7 @@ class Resolved:
         for one, other, verdict in pairs:
             yield self._describe(one, facts[one]), self._describe(other, facts[other]), verdict
 
-    def _describe(self, iri: str, facts: list[Fact]) -> Described:
+    def _describe(self, iri: str, facts: list[Fact]) -> ThingSummary:
         thing = self.view.things[iri]
         passage = next((p for fact in facts for p in (*fact.passages, *fact.chunks)), None)
         text = ""
@@ -69,7 +69,7 @@ class Resolved:
             quoted = document.text[max(0, passage.start - _AROUND) : passage.start + 2 * _AROUND]
             text = f"{', '.join(document.files)}: …{' '.join(quoted.split())}…"
         texts = (f.object for f in facts if not f.is_relation and f.predicate in _DEFINITIONS)
-        return Described(thing.name, ", ".join(thing.types), next(texts, "")[:_LONGEST], text, iri)
+        return ThingSummary(thing.name, ", ".join(thing.types), next(texts, "")[:_LONGEST], text, iri)
 
 
 def resolve(store: GraphStore, *, dry_run: bool = False) -> Resolved:

@@ -77,13 +77,13 @@ def things_named(texts: Iterable[str], things: Collection[Thing]) -> dict[str, s
     return found
 
 
-class _Candidate:
+class _NamedThing:
     def __init__(self, thing: Thing) -> None:
         self.iris = thing.iris
         self.types = frozenset(each.casefold() for each in thing.types)
         self.forms = [form for name in thing.names[:_MOST_NAMES] if (form := name_form(name))]
 
-    def compare(self, other: _Candidate) -> Verdict | None:
+    def compare(self, other: _NamedThing) -> Verdict | None:
         """Compare all names of both: those of one thing are all the same, but for capitals or accents."""
         is_one_type = bool(self.types & other.types)
         if self.types and other.types and not is_one_type:
@@ -100,7 +100,7 @@ class _Resolver:
         self.found = Resolution()
         self._apart = apart
         named = (thing for thing in things if not thing.iri.startswith("_:"))
-        candidates = ((thing.iri, _Candidate(thing)) for thing in named)
+        candidates = ((thing.iri, _NamedThing(thing)) for thing in named)
         self._candidates = {iri: candidate for iri, candidate in candidates if candidate.forms}
         self._verdicts: dict[tuple[str, str], Verdict] = {}
 

@@ -18,7 +18,6 @@ import pyoxigraph as ox
 
 from trustgraph_prompt.errors import ConfigError, StoreError
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.names import ENTITIES
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
 from trustgraph_prompt.graph.statements import Iri, Statement
 from trustgraph_prompt.graph_store import rdf
@@ -31,21 +30,6 @@ GRAPH_DIFFERENT: Final = "urn:graph:different"
 """The named graph of `owl:differentFrom` statements: what a person decided to keep apart."""
 
 GRAPH_OF: Final = {v.SAME_AS: GRAPH_SAME, v.DIFFERENT_FROM: GRAPH_DIFFERENT}
-
-PREFIXES: Final = {
-    "rdf": v.RDF,
-    "rdfs": v.RDFS,
-    "owl": v.OWL,
-    "xsd": v.XSD,
-    "prov": v.ENTITY.removesuffix("Entity"),
-    "oa": v.START.removesuffix("start"),
-    "skos": v.DEFINITION.removesuffix("definition"),
-    "schema": v.NAME.removesuffix("name"),
-    "tg": v.SUBGRAPH.removesuffix("Subgraph"),
-    "tp": v.PROMPT.removesuffix("prompt"),
-    "e": ENTITIES,
-}
-"""The prefixes that a query need not declare."""
 
 _UPDATE = re.compile(r"^[^\S\n]*(insert|delete|load|clear|create|drop|copy|move|add|with)\b", re.I | re.M)
 _PLACE = re.compile(r"error at (\d+):(\d+): ")
@@ -128,7 +112,7 @@ class GraphStore:
         `options` are those of pyoxigraph. Raises `ConfigError` for a query that is not SPARQL.
         """
         try:
-            return self.dataset.query(sparql, prefixes=PREFIXES, **options)
+            return self.dataset.query(sparql, prefixes=v.PREFIXES, **options)
         except (SyntaxError, UnicodeEncodeError) as cause:
             raise _not_a_query(sparql, str(cause)) from None
 
@@ -190,7 +174,7 @@ def _not_a_query(sparql: str, message: str) -> ConfigError:
     found = _PLACE.match(message)
     where = f"query, line {found[1]}, column {found[2]}" if found else "query"
     if "Prefix not found" in message:
-        return ConfigError(f"unknown prefix; declared are {', '.join(PREFIXES)}", where=where)
+        return ConfigError(f"unknown prefix; declared are {', '.join(v.PREFIXES)}", where=where)
     message = " ".join(_CHARACTERS.sub("", _PLACE.sub("", message)).split())
     return ConfigError(f"not SPARQL: {message}" if message.split()[2:] else "not SPARQL", where=where)
 

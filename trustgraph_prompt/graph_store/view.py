@@ -25,6 +25,11 @@ class SourceDocument:
     format: str
     text: str = field(repr=False)
 
+    @property
+    def name(self) -> str:
+        """The name of its first file, or else its IRI."""
+        return self.files[0] if self.files else self.iri
+
 
 @dataclass(frozen=True, slots=True)
 class Thing:
@@ -47,8 +52,8 @@ class Fact(NamedTuple):
     `subject` is a thing's IRI; `object` is one too if `is_relation`, or else a text. `predicate` is a name,
     `prompts` are the ids of the prompts that stated it. `passages` are where its values stand in the text;
     `is_ungrounded` if one was looked up there and not found, `is_weak` if one was found only in part; a fact
-    that is stated elsewhere without such a doubt is neither. `chunks` are the passages that it was extracted
-    from.
+    that is stated elsewhere without such a doubt is neither. `is_looked_up` if this was asked of all names in
+    it. `chunks` are the passages that it was extracted from.
     """
 
     subject: str
@@ -60,6 +65,7 @@ class Fact(NamedTuple):
     chunks: tuple[Passage, ...] = ()
     is_ungrounded: bool = False
     is_weak: bool = False
+    is_looked_up: bool = True
 
 
 class Refusal(NamedTuple):

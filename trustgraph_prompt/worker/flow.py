@@ -11,10 +11,10 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import suggestion
 from trustgraph_prompt.graph.clause import GraphClause
-from trustgraph_prompt.graph.names import ENTITIES
 from trustgraph_prompt.graph.ontology import TERMS as ONTOLOGY_TERMS
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.tables import Table
+from trustgraph_prompt.graph.vocabulary import ENTITIES
 from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 

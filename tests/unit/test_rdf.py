@@ -14,7 +14,7 @@ from trustgraph_prompt.errors import ConfigError, StoreError
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
 from trustgraph_prompt.graph.statements import Iri, Literal, Statement
-from trustgraph_prompt.graph_store.rdf_files import FORMATS, file_format, write_rdf
+from trustgraph_prompt.graph_store.rdf import FORMATS, file_format, write_rdf
 from trustgraph_prompt.graph_store.store import GraphStore
 
 pytestmark = [  # rdflib's own
