@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from trustgraph_prompt.cli import options, output, progress
+from trustgraph_prompt.cli import output, progress
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.cli.model_options import RunOptions
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.estimation.estimate import Pace
-    from trustgraph_prompt.extraction.results import Q, Result
+    from trustgraph_prompt.extraction.results import Question, Result
     from trustgraph_prompt.extraction.run import Extraction
     from trustgraph_prompt.extraction.splitting import Splitting
     from trustgraph_prompt.llm import Provider
-    from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
-    from trustgraph_prompt.llm.spending import SpendingLimit
     from trustgraph_prompt.prompts import PromptSet
+
+Q = TypeVar("Q", bound="Question")
 
 _HOPELESS = 20
 """After this many failures in a row the run stops: the server is down."""
@@ -35,24 +34,56 @@ class Ending(NamedTuple):
     is_hopeless: bool
 
 
+class Questions(NamedTuple, Generic[Q]):
+    """What a run asks, of these prompts with these terms, and the file that keeps its answers."""
+
+    jobs: Sequence[Q]
+    prompts: PromptSet
+    state: Path
+    terms: Mapping[str, object]
+
+
+class LimitedProvider:
+    """A provider within the limits of a run: of time for each call, of calls, and of money in all.
+
+    A server with one slot is not flooded. `spending` counts the money if there is a price.
+    """
+
+    def __init__(self, provider: Provider, limits: RunOptions, price: Price | None, money: float) -> None:
+        from trustgraph_prompt.llm import Limiter, Limits
+        from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
+        from trustgraph_prompt.llm.spending import SpendingLimit
+
+        self.concurrency = limits.concurrency
+        self.calls = CallsInProgress(
+            provider,
+            begin_seconds=limits.begin_seconds,
+            answer_seconds=limits.answer_seconds,
+            on_one_slot=lambda: output.note(
+                "the server answers one question after the other: from here on, it gets two at a time"
+            ),
+        )
+        self.provider: Provider = self.calls
+        if limits.requests_per_minute or limits.tokens_per_minute:
+            pace = Limits(None, limits.requests_per_minute, limits.tokens_per_minute)
+            self.provider = Limiter(self.calls, pace, self.calls)
+        self.spending: SpendingLimit | None = None
+        if price is not None:
+            self.provider = self.spending = SpendingLimit(self.provider, price, money)
+
+
 def run(
-    questions: Sequence[Q],
-    prompts: PromptSet,
-    provider: Provider,
-    calls: CallsInProgress,
+    asked: Questions[Q],
+    within: LimitedProvider,
     summary: progress.Summary,
     listen: Callable[[Result[Q]], None],
-    *,
-    state: Path,
-    terms: Mapping[str, object],
-    concurrency: int,
     owner: Mapping[str, object],
     splitting: Splitting | None = None,
 ) -> Ending:
     """Ask until all is answered, the run is hopeless or a signal ends it, then close the provider.
 
-    `listen` gets each result, and adds it to the summary, which is shown meanwhile with the `calls` within
-    `provider`. Raises `BrokerError` if the state is unusable, and a `TrustgraphPromptError` of `listen`.
+    `listen` gets each result, and adds it to the summary, which is shown meanwhile with the calls in
+    progress. Raises `BrokerError` if the state is unusable, and a `TrustgraphPromptError` of `listen`.
     """
     import asyncio
 
@@ -66,26 +97,25 @@ def run(
             extraction.stop()
 
     extraction = Extraction(
-        questions,
-        prompts,
-        provider,
-        state=state,
-        terms=terms,
-        concurrency=concurrency,
+        asked.jobs,
+        asked.prompts,
+        within.provider,
+        state=asked.state,
+        terms=asked.terms,
+        concurrency=within.concurrency,
         listen=hear,
         owner=owner,
         splitting=splitting,
     )
-    shown = progress.Progress(summary, calls)
+    shown = progress.Progress(summary, within.calls)
     with shown.shown() as update:
-        asyncio.run(_run_until_signal(extraction, provider, calls, shown, update))
+        asyncio.run(_run_until_signal(extraction, within, shown, update))
     return Ending(shown.is_ending, extraction.is_hopeless)
 
 
 async def _run_until_signal(
     extraction: Extraction[Q],
-    provider: Provider,
-    calls: CallsInProgress,
+    within: LimitedProvider,
     shown: progress.Progress,
     update: Callable[[], None],
 ) -> None:
@@ -99,7 +129,7 @@ async def _run_until_signal(
         shown.is_ending = True
         waits = f"waiting for {shown.calls}" if shown.calls else "stopping"
         output.note(f"{waits}; interrupt again to end at once")
-        calls.end()
+        within.calls.end()
         extraction.stop()
 
     async def update_every_second() -> None:
@@ -115,41 +145,4 @@ async def _run_until_signal(
         await extraction.run()
     finally:
         updating.cancel()
-        await provider.close()
-
-
-def model_identity(script: str | None, model: str | None) -> str:
-    """What answers of an earlier run depend on: the model, or the content of the recording."""
-    if script is None:
-        return model or ""
-    return f"scripted:{hashlib.sha256(options.recording(script).read_bytes()).hexdigest()}"
-
-
-def timed(provider: Provider, begin_seconds: float, answer_seconds: float) -> CallsInProgress:
-    """The provider with limits of time for each call, which does not flood a server with one slot."""
-    from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
-
-    return CallsInProgress(
-        provider,
-        begin_seconds=begin_seconds,
-        answer_seconds=answer_seconds,
-        on_one_slot=lambda: output.note(
-            "the server answers one question after the other: from here on, it gets two at a time"
-        ),
-    )
-
-
-def limited(calls: CallsInProgress, pace: Pace) -> Provider:
-    """The provider of the calls within the limits of the pace, if there are any."""
-    if not (pace.requests_per_minute or pace.tokens_per_minute):
-        return calls
-    from trustgraph_prompt.llm import Limiter, Limits
-
-    return Limiter(calls, Limits(None, pace.requests_per_minute, pace.tokens_per_minute), calls)
-
-
-def spending_limit(provider: Provider, price: Price | None, money: float) -> SpendingLimit | None:
-    """The provider as long as it costs no more than this, if it has a price."""
-    from trustgraph_prompt.llm.spending import SpendingLimit
-
-    return None if price is None else SpendingLimit(provider, price, money)
+        await within.provider.close()

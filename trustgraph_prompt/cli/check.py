@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.prompts.files import PromptFiles
     from trustgraph_prompt.worker.flow import Flow
 
-EXAMPLE = "Example:  trustgraph-prompt check templates/ flows/ export.json"
+EXAMPLE = "check templates/ flows/ export.json"
 
 MAX_ERRORS = 20
 """How many errors of one file are printed."""

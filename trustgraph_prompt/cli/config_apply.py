@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output, push_prompts
+from trustgraph_prompt.cli import broker_options, output, push_prompts
+from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspaceOptions
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.cli.broker_view import BrokerView
     from trustgraph_prompt.worker.config.apply_plan import Plan
 
-EXAMPLE = "Example:  trustgraph-prompt config apply prompts/ --owner me --broker embedded:broker.db"
+EXAMPLE = "config apply prompts/ --owner me --broker embedded:broker.db"
 
 MAX_OWNER = 200
 """Characters of an owner's name."""
@@ -40,27 +41,24 @@ def command(
             metavar="PATH…", help="Prompt files, and folders of them. An empty folder: no prompts any more."
         ),
     ],
+    *,
     owner: Annotated[
         str,
         typer.Option(
-            "--owner",
             metavar="NAME",
             help="Whose prompts these are. Each owner changes and deletes only its own.",
             callback=_owner,
         ),
     ],
-    workspace: push_prompts.WorkspaceOption = "default",
+    workspace: broker_options.WorkspaceOption = "default",
     force: Annotated[
         bool,
         typer.Option("--force", help="Also overwrite and delete entries that others have changed or own."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    place: ReadTopicOptions,
     wait: push_prompts.WaitOption = None,
-    by: push_prompts.ByOption = None,
-    why: push_prompts.WhyOption = "",
+    change: push_prompts.ChangeOptions,
 ) -> None:
     """Publish what has changed in these files since the owner applied them last, and delete what is gone.
 
@@ -69,6 +67,7 @@ def command(
     """
     from trustgraph_prompt.worker.config import apply, config_topic
 
+    at = ReadWorkspaceOptions(workspace, place.broker, place.topic, place.admin_url)
     try:
         filled = [path for path in paths if not _is_empty(path)]
         wanted = push_prompts.compiled(filled) if filled else {}
@@ -77,12 +76,12 @@ def command(
         raise
 
     async def propose(read: apply.Read) -> Plan:
-        plan, ignored = await apply.propose(read, owner, wanted, topic=topic, force=force)
+        plan, ignored = await apply.propose(read, owner, wanted, topic=at.topic, force=force)
         if any(plan.changes.values()):
             after = {**plan.present, **plan.changes}
             config_topic.check_room(workspace, [key for key, data in after.items() if data])
         for name, why in ignored.items():
-            output.note(f"warning: {topic}{apply.OWNERS}: ignored the record of owner {name}: {why}")
+            output.note(f"warning: {at.topic}{apply.OWNERS}: ignored the record of owner {name}: {why}")
         for key, why in plan.left.items():
             no_longer = "" if key in wanted else ", which the owner no longer wants"
             output.note(f"warning: left alone {key}{no_longer}: {why}")
@@ -96,16 +95,16 @@ def command(
         plan = await propose(lambda topic: config_topic.entries(connected, workspace, topic=topic))
 
         async def send() -> str | None:
-            author = push_prompts.author(by, why)
-            id = await apply.carry_out(connected, workspace, owner, plan, topic=topic, author=author)
+            author = change.author()
+            id = await apply.carry_out(connected, workspace, owner, plan, topic=at.topic, author=author)
             _print(workspace, plan)
             return id
 
-        return await push_prompts.acknowledged(send, connected, topic, workspace, wait)
+        return await push_prompts.acknowledged(send, connected, at, wait)
 
     if dry_run:
-        inspect_broker.look(broker, admin_url, look)
-    elif not push_prompts.publishes(broker, publish):
+        at.look(look)
+    elif not push_prompts.publishes(at.broker, publish):
         raise typer.Exit(1)
 
 

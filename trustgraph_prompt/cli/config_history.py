@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output, push_prompts
-from trustgraph_prompt.cli.lazy_commands import Command
+from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options
+from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker.config.history import Change
     from trustgraph_prompt.worker.config.versions import History, Text
 
@@ -26,23 +26,26 @@ PLAIN_KEY = re.compile("[a-z]+(-[a-z]+)*")
 _SAME_VERSION = "only parts that affect no answer differ, such as aliases"
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of a prompt, or `system`.")]
-TrustGraphOption = Annotated[
-    bool,
-    typer.Option("--trustgraph", help="Look at the prompts of TrustGraph's config service instead."),
-]
+
+
+@dataclass(frozen=True)
+class HistoryOptions(ReadWorkspaceOptions):
+    """A workspace whose history is read, or TrustGraph's config service, and the prompt files of workers."""
+
+    templates: prompt_options.TemplatesOption = None
+    trustgraph: Annotated[
+        bool,
+        typer.Option("--trustgraph", help="Look at the prompts of TrustGraph's config service instead."),
+    ] = False
+    space: flow_options.SpaceOption = "tg"
 
 
 def history(
     id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="The id of a prompt, or `system`. Default: all.")
     ] = None,
-    workspace: push_prompts.WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
-    templates: options.TemplatesOption = None,
-    trustgraph: TrustGraphOption = False,
-    space: options.SpaceOption = "tg",
+    *,
+    at: HistoryOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """List the changes of the prompts, newest first: when, version, what, who, why.
@@ -50,9 +53,9 @@ def history(
     `*` marks what the config topic has now. A new system message changes the version of the prompts that use
     it, and is listed with them.
     """
-    found = look(broker, admin_url, workspace, topic, templates, trustgraph=trustgraph, space=space)
+    found = _look(at)
     key = id and entry_key(id)
-    with options.naming(broker):
+    with broker_options.naming(at.broker):
         changes = found.of_entry(key) if key else found.changes
     current = found.in_force(key) if key else None
     for change in reversed(changes):
@@ -62,7 +65,7 @@ def history(
         else:
             typer.echo(harmless(f"{'*' if is_current else ' '} {_line(change, key or change.key)}"))
     if not changes:
-        output.note(f"there is no history of workspace {workspace} on {broker}")
+        output.note(f"there is no history of workspace {at.workspace} on {at.broker}")
     for unpublished in found.unpublished:
         output.note(
             f"warning: {unpublished}: the config topic does not have the newest change: that push died "
@@ -79,13 +82,8 @@ def show(
             "Default: the present one.",
         ),
     ],
-    workspace: push_prompts.WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
-    templates: options.TemplatesOption = None,
-    trustgraph: TrustGraphOption = False,
-    space: options.SpaceOption = "tg",
+    *,
+    at: HistoryOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print a version of a prompt as a prompt file in YAML, and its system message as a comment.
@@ -93,12 +91,12 @@ def show(
     VERSION is the `version` in objects, answers, logs and metrics. Versions of prompt files are found, too:
     of the bundled ones, or of --templates.
     """
-    found = look(broker, admin_url, workspace, topic, templates, trustgraph=trustgraph, space=space)
-    name, at, version = id.rpartition("@")
-    if not at or not VERSION.fullmatch(version):
+    found = _look(at)
+    name, is_given, version = id.rpartition("@")
+    if not is_given or not VERSION.fullmatch(version):
         name, version = id, ""
     key = entry_key(name)
-    with options.naming(broker):
+    with broker_options.naming(at.broker):
         text = found.find(key, version) if version else found.text(key)
     made = [change for change in found.changes if change.version_of(key) == text.version]
     if as_json:
@@ -127,18 +125,16 @@ def diff(
     b: Annotated[
         str | None, typer.Argument(metavar="[B]", help="A version. Default: the present one.")
     ] = None,
-    workspace: push_prompts.WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
-    templates: options.TemplatesOption = None,
+    *,
+    at: ReadWorkspaceOptions,
+    templates: prompt_options.TemplatesOption = None,
 ) -> None:
     """Compare two versions of a prompt: its text, its contract, its settings and its system message."""
     from difflib import unified_diff
 
-    found = look(broker, admin_url, workspace, topic, templates)
+    found = look(at, templates)
     key = entry_key(id)
-    with options.naming(broker):
+    with broker_options.naming(at.broker):
         new = found.find(key, b) if b else found.text(key)
         old = found.find(key, a) if a else found.previous(key)
     name, other = (f"{id}@{text.version[:12]}" for text in (old, new))
@@ -148,17 +144,6 @@ def diff(
         typer.echo(output.paint(line, colour, sys.stdout) if colour else line)
     if old.version == new.version:
         output.note(f"both are version {new.version}: {_SAME_VERSION}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to a group."""
-    examples: dict[Callable[..., None], str] = {
-        history: "history extract-definitions --broker embedded:broker.db",
-        show: "show extract-definitions@3f2a9c81",
-        diff: "diff extract-definitions 3f2a9c81",
-    }
-    for command, example in examples.items():
-        app.command(cls=Command, epilog=f"Example:  trustgraph-prompt config {example}")(command)
 
 
 def entry_key(id: str) -> str:
@@ -173,27 +158,20 @@ def files(templates: Path | None) -> dict[str, str] | None:
     return None if templates is None else load(templates)
 
 
-def look(
-    broker: str,
-    admin_url: str | None,
-    workspace: str,
-    topic: str,
-    templates: Path | None,
-    *,
-    trustgraph: bool = False,
-    space: str = "tg",
-) -> History:
-    """Read the history of a workspace; of TrustGraph's config service, the present entries."""
+def look(at: ReadWorkspaceOptions, templates: Path | None = None) -> History:
+    """Read the history of a workspace."""
     from trustgraph_prompt.worker.config import versions
 
-    async def read(view: BrokerView) -> History:
-        if trustgraph:
-            return await _of_trustgraph(view.broker, workspace, space, templates)
-        return await versions.read(view.messages, workspace, files(templates), topic=topic)
-
-    found = inspect_broker.look(broker, admin_url, read)
+    found = at.look(lambda view: versions.read(view.messages, at.workspace, files(templates), topic=at.topic))
     warn_of_skipped(found)
     return found
+
+
+def _look(at: HistoryOptions) -> History:
+    """As `look`; of TrustGraph's config service, the present entries."""
+    if not at.trustgraph:
+        return look(at, at.templates)
+    return at.look(lambda view: _of_trustgraph(view.broker, at.workspace, at.space, at.templates))
 
 
 async def _of_trustgraph(broker: Broker, workspace: str, space: str, templates: Path | None) -> History:

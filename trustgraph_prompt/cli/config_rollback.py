@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import options, output, push_prompts
+from trustgraph_prompt.cli import broker_options, output, prompt_options, push_prompts
+from trustgraph_prompt.cli.broker_options import WorkspaceOptions
 from trustgraph_prompt.cli.config_history import (
     IdArgument,
     entry_key,
@@ -20,26 +21,23 @@ if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.worker.config.versions import History, Text
 
-EXAMPLE = "Example:  trustgraph-prompt config rollback extract-definitions -m 'it loses dates' --wait 10"
+EXAMPLE = "config rollback extract-definitions -m 'it loses dates' --wait 10"
 
 
 def command(
     id: IdArgument,
+    *,
     to: Annotated[
         str | None,
         typer.Option(
-            "--to",
             metavar="VERSION",
             help="The version to return to, which may be abbreviated. Default: the one before.",
         ),
     ] = None,
-    workspace: push_prompts.WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    templates: options.TemplatesOption = None,
+    at: WorkspaceOptions,
+    templates: prompt_options.TemplatesOption = None,
     wait: push_prompts.WaitOption = None,
-    by: push_prompts.ByOption = None,
-    why: push_prompts.WhyOption = "",
+    change: push_prompts.ChangeOptions,
 ) -> None:
     """Publish an earlier version of a prompt again, also of a deleted one."""
     from trustgraph_prompt.prompts import PromptSet
@@ -50,27 +48,27 @@ def command(
     async def publish(connected: Broker) -> bool:
         found = await versions.read(
             lambda topic, workspace: config_topic.messages(connected, workspace, topic=topic),
-            workspace,
+            at.workspace,
             files(templates),
-            topic=topic,
+            topic=at.topic,
         )
         warn_of_skipped(found)
         text = found.find(key, to) if to else found.previous(key)
         _check_another(found, key, text)
         raise_first(PromptSet.build({key: text.entry}).refused.values())
-        config_topic.check_room(workspace, found.present.keys() | {key})
-        change = {key: text.entry}
-        push_prompts.warn({name: data.encode() for name, data in found.present.items()}, change)
-        author = push_prompts.author(by, why or f"back to {text.version[:12]}")
+        config_topic.check_room(at.workspace, found.present.keys() | {key})
+        entries = {key: text.entry}
+        push_prompts.warn({name: data.encode() for name, data in found.present.items()}, entries)
+        author = change.author(f"back to {text.version[:12]}")
 
         async def send() -> str:
             id = await history.push(
-                connected, workspace, change, author, action=history.ROLLBACK, topic=topic
+                connected, at.workspace, entries, author, action=history.ROLLBACK, topic=at.topic
             )
-            typer.echo(harmless(f"rolled back {key} in workspace {workspace} to {text.version}"))
+            typer.echo(harmless(f"rolled back {key} in workspace {at.workspace} to {text.version}"))
             return id
 
-        applied = await push_prompts.acknowledged(send, connected, topic, workspace, wait)
+        applied = await push_prompts.acknowledged(send, connected, at, wait)
         if (version := versions.version_of(key, text.entry, found.system)) != text.version:
             output.note(
                 f"warning: its version is now {version}: the text is that of {text.version[:12]}, but the "
@@ -78,7 +76,7 @@ def command(
             )
         return applied
 
-    if not options.on_broker(options.existing(broker), publish):
+    if not broker_options.on_broker(broker_options.existing(at.broker), publish):
         raise typer.Exit(1)
 
 

@@ -1,16 +1,42 @@
-"""Shows what a run will take, before it is asked for."""
+"""Estimates what a run will take, before anything is asked."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from trustgraph_prompt.cli import output, prompt_options
 from trustgraph_prompt.cli.output import counted, duration
 from trustgraph_prompt.estimation.estimate import FAST, SLOW
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.estimation.estimate import Pace
+    from pathlib import Path
+
+    from trustgraph_prompt.cli.asking_run import Questions
+    from trustgraph_prompt.cli.model_options import RunOptions
+    from trustgraph_prompt.cost import Price
     from trustgraph_prompt.extraction.estimate import RunEstimate
+    from trustgraph_prompt.llm import Provider
+
+
+def estimated(
+    asked: Questions[Any], provider: Provider, limits: RunOptions, price: Price | None, templates: Path | None
+) -> RunEstimate:
+    """Estimate a run, and close the provider. Raises as `estimate_run`."""
+    from trustgraph_prompt.extraction.estimate import estimate_run
+
+    with output.waiting("counting tokens"):
+        return estimate_run(
+            asked.jobs,
+            asked.prompts,
+            provider,
+            state=asked.state,
+            terms=asked.terms,
+            tokenizer_file=limits.tokenizer,
+            examples=prompt_options.examples(templates),
+            price=price,
+            pace=limits.pace,
+        )
 
 
 def as_json(estimated: RunEstimate) -> dict[str, Any]:
@@ -29,7 +55,7 @@ def as_json(estimated: RunEstimate) -> dict[str, Any]:
     }
 
 
-def text(estimated: RunEstimate, pace: Pace) -> str:
+def text(estimated: RunEstimate, limits: RunOptions) -> str:
     """Return an estimate for people: a table, and what it assumes."""
     estimate, kept, tokenizer = estimated
     first, later = estimate.first, estimate.later
@@ -53,12 +79,13 @@ def text(estimated: RunEstimate, pace: Pace) -> str:
         f"This is an estimate. Tokens in were counted with {tokenizer.name}{why}; "
         f"the model may count up to {100 * tokenizer.within:g} % more or fewer.",
         *(f"Tokens out of {prompt}: from {basis}." for prompt, basis in estimate.answers_by.items()),
-        f"Time: {counted(pace.concurrency, 'call')} at a time (--concurrency), each at {SLOW} to {FAST} "
-        f"tokens a second{_limits(pace)}. A local server may answer fewer at a time, and then takes longer.",
+        f"Time: {counted(limits.concurrency, 'call')} at a time (--concurrency), each at {SLOW} to {FAST} "
+        f"tokens a second{_limits(limits)}. A local server may answer fewer at a time, and then takes "
+        "longer.",
     ]
     return "\n".join(lines)
 
 
-def _limits(pace: Pace) -> str:
-    limits = {"requests": pace.requests_per_minute, "tokens": pace.tokens_per_minute}
-    return "".join(f", at most {limit:,} {name} a minute" for name, limit in limits.items() if limit)
+def _limits(limits: RunOptions) -> str:
+    named = {"requests": limits.requests_per_minute, "tokens": limits.tokens_per_minute}
+    return "".join(f", at most {limit:,} {name} a minute" for name, limit in named.items() if limit)

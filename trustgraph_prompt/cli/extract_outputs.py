@@ -15,6 +15,7 @@ from trustgraph_prompt.extraction.written_files import check_page
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_advice import Advice
+    from trustgraph_prompt.cli.extract_options import OutputOptions
     from trustgraph_prompt.cli.extract_plan import Plan
     from trustgraph_prompt.cost import Price
     from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
@@ -24,15 +25,13 @@ if TYPE_CHECKING:
 class RunOutputs:
     """The outputs of a run. The constructor raises `ConfigError` as `OutputFile` does."""
 
-    def __init__(
-        self, out: Path, files: Sequence[Path], graph: GraphOutputs | None, report: Path | None, *, bare: bool
-    ) -> None:
+    def __init__(self, out: Path, files: Sequence[Path], given: OutputOptions) -> None:
         self.out = out
-        self.graph = graph
-        self.report = report
+        self.graph = _graph_outputs(given)
+        self.report = given.report
         self._documents = files
-        self._file = OutputFile(out, files, bare=bare)
-        self._lines = ObjectsFile(self._file.write, bare=bare)
+        self._file = OutputFile(out, files, bare=given.bare)
+        self._lines = ObjectsFile(self._file.write, bare=given.bare)
         self._results: list[Result] = []
 
     @property
@@ -159,3 +158,12 @@ class RunOutputs:
         self._lines.finish()
         self._file.discard()
         return []
+
+
+def _graph_outputs(given: OutputOptions) -> GraphOutputs | None:
+    """Where the graph goes, if it goes anywhere. Raises `ConfigError` without the extra for it."""
+    if not any((given.store, given.rdf, given.neo4j, given.page)):
+        return None
+    from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
+
+    return GraphOutputs(given.store, given.rdf, given.neo4j, given.page)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trustgraph_prompt.cli import options, output, progress
+from trustgraph_prompt.cli import output, progress, prompt_options
 from trustgraph_prompt.cli.extract_schema import prompts_of
 from trustgraph_prompt.documents import Document, listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
@@ -19,6 +19,7 @@ from trustgraph_prompt.extraction.splitting import Splitting
 from trustgraph_prompt.extraction.unfit_answers import unfit_answers, why_unfit
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.cli.extract_options import QuestionOptions
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.extraction.results import Job
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
@@ -62,7 +63,7 @@ class Plan:
 
 def chunk_terms(given: list[str] | None) -> dict[str, object]:
     """Return the terms that every question gets beside its chunk. Raises `ConfigError`."""
-    terms = options.terms(given)
+    terms = prompt_options.terms(given)
     if "text" in terms:
         raise ConfigError("is reserved for the chunk", where="--term text")
     return terms
@@ -70,13 +71,10 @@ def chunk_terms(given: list[str] | None) -> dict[str, object]:
 
 def make_plan(
     files: Sequence[Path],
-    *,
-    templates: Path | None,
     ids: Sequence[str] | None,
     schema: tuple[str, str] | None,
+    given: QuestionOptions,
     terms: Mapping[str, object],
-    chunk_size: str,
-    overlap: str,
     model: str,
     outputs: RunOutputs,
 ) -> Plan:
@@ -84,16 +82,16 @@ def make_plan(
 
     Raises `ConfigError`.
     """
-    if schema and (ids or templates):
+    if schema and (ids or given.templates):
         raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
     if schema and outputs.graph is not None:
         how = "write a prompt file with a clause `graph`, which says what its keys name (--templates FILE)"
         raise ConfigError(f"makes no graph: {how}", where="--schema")
-    prompts = prompts_of(*schema) if schema else options.prompts(templates)
+    prompts = prompts_of(*schema) if schema else prompt_options.prompts(given.templates)
     found = _listed(files, prompts)
-    asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, templates)
-    size = parse_size(chunk_size, "--chunk-size")
-    before = parse_overlap(overlap, size, "--overlap")
+    asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, given.templates)
+    size = parse_size(given.chunk_size, "--chunk-size")
+    before = parse_overlap(given.overlap, size, "--overlap")
     splitting = Splitting(size, before)
     if before.length:
         if context.TERM in terms:
@@ -107,7 +105,7 @@ def make_plan(
         progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
     )
     for definition in asked:
-        options.require_terms(definition, {"text": "the chunk", **terms})
+        prompt_options.require_terms(definition, {"text": "the chunk", **terms})
     if unusable and not jobs:
         raise unusable[0]
     skipped = [str(error) for error in unusable]
@@ -150,7 +148,7 @@ def _asked(prompts: PromptSet, ids: Sequence[str] | None, templates: Path | None
             f"no default prompts ({', '.join(DEFAULT_PROMPTS)}) here; give --prompt ID, one of: {there}",
             where=str(templates),
         )
-    found = [options.prompt(prompts, id) for id in ids or DEFAULT_PROMPTS]
+    found = [prompt_options.prompt(prompts, id) for id in ids or DEFAULT_PROMPTS]
     return list({definition.id: definition for definition in found}.values())
 
 

@@ -10,7 +10,7 @@ import typer
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.errors import ConfigError
 
-EXAMPLE = "Example:  trustgraph-prompt format prompts/ --check"
+EXAMPLE = "format prompts/ --check"
 
 
 def command(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trustgraph_prompt.cli import graph_page, graph_query, graph_resolve, graph_show, options, output
-from trustgraph_prompt.cli.lazy_commands import Command, group
+from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
@@ -24,13 +24,13 @@ app = group(
     "graph stats --store graph",
 )
 
-app.command("query", cls=Command, epilog=graph_query.EXAMPLE)(graph_query.command)
-app.command("show", cls=Command, epilog=graph_show.EXAMPLE)(graph_show.command)
-app.command("page", cls=Command, epilog=graph_page.EXAMPLE)(graph_page.command)
-app.command("resolve", cls=Command, epilog=graph_resolve.EXAMPLE)(graph_resolve.command)
+app.subcommand(graph_query.EXAMPLE, "query")(graph_query.command)
+app.subcommand(graph_show.EXAMPLE, "show")(graph_show.command)
+app.subcommand(graph_page.EXAMPLE, "page")(graph_page.command)
+app.subcommand(graph_resolve.EXAMPLE, "resolve")(graph_resolve.command)
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt graph stats --store graph")
+@app.subcommand("graph stats --store graph")
 def stats(store: options.StoreOption, as_json: options.JsonOption = False) -> None:
     """Print how much is in a store: documents, things, facts, and what was refused or truncated."""
     from trustgraph_prompt.graph_store.read_view import read_view
@@ -78,7 +78,7 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
     return dict(Counter(names).most_common())
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt graph export --store graph graph.ttl")
+@app.subcommand("graph export --store graph graph.ttl")
 def export(
     store: options.StoreOption,
     file: Annotated[
@@ -123,7 +123,7 @@ def export(
             typer.echo(f"  {neo4j_files.import_command(neo4j)}")
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt graph forget --store graph report.pdf")
+@app.subcommand("graph forget --store graph report.pdf")
 def forget(
     store: options.StoreOption,
     document: Annotated[

@@ -10,7 +10,7 @@ import typer
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.errors import ConfigError
 
-EXAMPLE = "Example:  trustgraph-prompt graph page --store graph -o graph.html"
+EXAMPLE = "graph page --store graph -o graph.html"
 
 
 def command(

@@ -19,10 +19,7 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     import pyoxigraph as ox
 
-EXAMPLE = (
-    "Example:  trustgraph-prompt graph query --store graph "
-    "'SELECT ?name WHERE { ?thing a e:volcano ; rdfs:label ?name }'"
-)
+EXAMPLE = "graph query --store graph 'SELECT ?name WHERE { ?thing a e:volcano ; rdfs:label ?name }'"
 
 
 class Format(StrEnum):

@@ -16,7 +16,7 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.graph_store.resolve import Resolved
 
-EXAMPLE = "Example:  trustgraph-prompt graph resolve --store graph --open pairs.csv"
+EXAMPLE = "graph resolve --store graph --open pairs.csv"
 
 _EXAMPLES, _MOST_LISTED, _LONGEST = 3, 10, 150  # pairs of each reason, open pairs, characters of a text
 

@@ -13,7 +13,7 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, Thing
 
-EXAMPLE = "Example:  trustgraph-prompt graph show --store graph 'Ada Lovelace'"
+EXAMPLE = "graph show --store graph 'Ada Lovelace'"
 
 _LONGEST = 200  # characters of a sentence before a passage, and after it
 _MOST_LISTED = 10

@@ -1,13 +1,18 @@
-"""How commands and groups of commands show their help, and how they are imported only when called."""
+"""How commands and groups of commands are declared, show their help, and are imported only when called."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import typer
 import typer.core
 import typer.main
+
+C = TypeVar("C", bound=Callable[..., None])
 
 
 class _Shown:
@@ -59,9 +64,59 @@ class Group(_Shown, typer.core.TyperGroup):
         self.format_commands(context, formatter)
 
 
-def group(help: str, example: str) -> typer.Typer:
+class Commands(typer.Typer):
+    """Declares subcommands. Options that several of them share may be the fields of a dataclass."""
+
+    def subcommand(self, example: str, name: str | None = None) -> Callable[[C], C]:
+        """Add a function as a subcommand, by default of its name, with an example of its use."""
+
+        def add(command: C) -> C:
+            epilog = f"Example:  trustgraph-prompt {example}"
+            self.command(name or command.__name__, cls=Command, epilog=epilog)(_with_options(command))
+            return command
+
+        return add
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with each parameter that is a dataclass replaced by the fields of that.
+
+    Typer reads a signature, and knows one option for each parameter.
+    """
+    groups: dict[str, tuple[type, list[str]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if not is_dataclass(kind := parameter.annotation):
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        assert isinstance(kind, type)
+        groups[parameter.name] = kind, [field.name for field in fields(kind)]
+        hints = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):  # those that have no default are never shared
+            parameters.append(
+                inspect.Parameter(
+                    field.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=field.default,
+                    annotation=hints[field.name],
+                )
+            )
+
+    def called(**given: Any) -> None:
+        made = {
+            name: kind(**{each: given.pop(each) for each in names}) for name, (kind, names) in groups.items()
+        }
+        command(**given, **made)
+
+    called.__doc__ = command.__doc__
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return called
+
+
+def group(help: str, example: str) -> Commands:
     """Return an app for a command with subcommands."""
-    return typer.Typer(
+    return Commands(
         cls=Group,
         help=help,
         epilog=f"Example:  trustgraph-prompt {example}",
@@ -79,8 +134,8 @@ class LazyCommand(Command):
         module = import_module(f"trustgraph_prompt.cli.{self.name}")
         app = getattr(module, "app", None)
         if app is None:
-            app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            app.command(self.name, cls=Command, epilog=module.EXAMPLE)(module.command)
+            app = Commands(add_completion=False, rich_markup_mode=None)
+            app.subcommand(module.EXAMPLE, self.name)(module.command)
         return typer.main.get_command(app)
 
     def make_context(self, *arguments: Any, **extra: Any) -> Any:

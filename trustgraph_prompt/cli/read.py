@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.contract import Contract
     from trustgraph_prompt.reader import Outcome
 
-EXAMPLE = (
-    "Example:  trustgraph-prompt read answer.txt --format jsonl --schema definition.schema.json --explain"
-)
+EXAMPLE = "read answer.txt --format jsonl --schema definition.schema.json --explain"
 
 CHUNK = 65_536
 """Maximum number of bytes read at a time."""

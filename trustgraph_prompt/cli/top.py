@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.top_rows import Row
     from trustgraph_prompt.cli.worker_status import Workers
 
-EXAMPLE = "Example:  trustgraph-prompt top http://worker:8000 --sort failed"
+EXAMPLE = "top http://worker:8000 --sort failed"
 
 MAX_BACKLOGS = 500
 """Subscriptions that the broker is asked about."""
