@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from trustgraph_prompt.cli.broker_view import BrokerView
+from trustgraph_prompt.cli.lazy_commands import Options
 from trustgraph_prompt.cli.options import typed
 from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.cli.broker_view import BrokerView
 
 T = TypeVar("T")
 
@@ -84,25 +84,26 @@ WorkspaceOption = Annotated[str, workspace_option(help="The workspace of the pro
 class Readable:
     """Options that name a broker, and where its admin API is."""
 
-    broker: str
-    admin_url: str | None
+    if TYPE_CHECKING:  # otherwise their order would be that of this class
+        broker: str
+        admin_url: str | None
 
     def look(self, action: Callable[[BrokerView], Awaitable[T]]) -> T:
         """Run an action that creates nothing, and return its result. Raises `ConfigError`, `BrokerError`."""
+        from trustgraph_prompt.cli.broker_view import BrokerView
+
         url = existing(self.broker)
         return on_broker(url, lambda connected: action(BrokerView(connected, url, self.admin_url)))
 
 
-@dataclass(frozen=True)
-class BrokerOptions(Readable):
+class BrokerOptions(Options, Readable):
     """A broker that is read."""
 
     broker: BrokerOption = DEFAULT_BROKER
     admin_url: AdminUrlOption = None
 
 
-@dataclass(frozen=True)
-class ReadTopicOptions(Readable):
+class ReadTopicOptions(Options, Readable):
     """The config topic of a broker, which is read."""
 
     broker: BrokerOption = DEFAULT_BROKER
@@ -110,8 +111,7 @@ class ReadTopicOptions(Readable):
     admin_url: AdminUrlOption = None
 
 
-@dataclass(frozen=True)
-class WorkspaceOptions:
+class WorkspaceOptions(Options):
     """A workspace of prompts on the config topic of a broker."""
 
     workspace: WorkspaceOption = "default"
@@ -119,7 +119,6 @@ class WorkspaceOptions:
     topic: ConfigTopicOption = DEFAULT_CONFIG_TOPIC
 
 
-@dataclass(frozen=True)
 class ReadWorkspaceOptions(WorkspaceOptions, Readable):
     """A workspace that is read."""
 

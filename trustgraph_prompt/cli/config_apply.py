@@ -67,7 +67,9 @@ def command(
     """
     from trustgraph_prompt.worker.config import apply, config_topic
 
-    at = ReadWorkspaceOptions(workspace, place.broker, place.topic, place.admin_url)
+    at = ReadWorkspaceOptions(
+        workspace=workspace, broker=place.broker, topic=place.topic, admin_url=place.admin_url
+    )
     try:
         filled = [path for path in paths if not _is_empty(path)]
         wanted = push_prompts.compiled(filled) if filled else {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +27,6 @@ _SAME_VERSION = "only parts that affect no answer differ, such as aliases"
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of a prompt, or `system`.")]
 
 
-@dataclass(frozen=True)
 class HistoryOptions(ReadWorkspaceOptions):
     """A workspace whose history is read, or TrustGraph's config service, and the prompt files of workers."""
 

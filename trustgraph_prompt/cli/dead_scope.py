@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from trustgraph_prompt.cli import flow_options, options, output
+from trustgraph_prompt.cli.lazy_commands import Options
 from trustgraph_prompt.errors import BrokerError, ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
 
-@dataclass(frozen=True)
-class ScopeOptions:
+class ScopeOptions(Options):
     """Flows or a subscription, whose dead letters are meant."""
 
     flows: flow_options.SeveralFlowsOption = None
@@ -62,7 +62,6 @@ class ScopeOptions:
         return Subscriptions(places, description, tuple(chosen), bundled, self.everywhere)
 
 
-@dataclass(frozen=True)
 class WideScopeOptions(ScopeOptions):
     """Flows, a subscription, or all dead letters that there are."""
 

@@ -106,8 +106,8 @@ class Side:
                     expected="a prompt that names no model",
                 )
         if other.startswith("scripted:"):
-            return self, replace(self, model=replace(self.model, script=other, model=None))
-        return self, replace(self, model=replace(self.model, script=None, model=other))
+            return self, replace(self, model=self.model.but(script=other, model=None))
+        return self, replace(self, model=self.model.but(script=None, model=other))
 
     def _against_version(self, version: str, state: Path, place: ReadWorkspaceOptions) -> tuple[Side, Side]:
         """A measured version keeps its system message; with one of the history both sides get the present."""

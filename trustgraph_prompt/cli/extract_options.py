@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from trustgraph_prompt.cli.lazy_commands import Options
 from trustgraph_prompt.cli.prompt_options import TemplatesOption, TermOption
 
 
-@dataclass(frozen=True)
-class QuestionOptions:
+class QuestionOptions(Options):
     """Where prompts come from, and what each of them is asked with."""
 
     templates: TemplatesOption = None
@@ -30,8 +29,7 @@ class QuestionOptions:
     ] = "0"
 
 
-@dataclass(frozen=True)
-class OutputOptions:
+class OutputOptions(Options):
     """What is written beside the objects, and whether these have their origin."""
 
     page: Annotated[

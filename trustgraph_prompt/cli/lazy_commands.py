@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Self, TypeVar, dataclass_transform, get_type_hints
 
 import typer
 import typer.core
@@ -64,54 +63,65 @@ class Group(_Shown, typer.core.TyperGroup):
         self.format_commands(context, formatter)
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Options:
+    """Options that several commands share: annotated attributes, each with its default.
+
+    Not dataclasses, because each of these would take a millisecond of every start.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        self.__dict__.update(given)
+
+    def but(self, **changed: Any) -> Self:
+        """Return the same options with some of them changed."""
+        return type(self)(**{**self.__dict__, **changed})
+
+
 class Commands(typer.Typer):
-    """Declares subcommands. Options that several of them share may be the fields of a dataclass."""
+    """Declares subcommands, whose parameters may be `Options`."""
 
     def subcommand(self, example: str, name: str | None = None) -> Callable[[C], C]:
         """Add a function as a subcommand, by default of its name, with an example of its use."""
 
         def add(command: C) -> C:
             epilog = f"Example:  trustgraph-prompt {example}"
-            self.command(name or command.__name__, cls=Command, epilog=epilog)(_with_options(command))
+            self.command(name or command.__name__, cls=Command, epilog=epilog)(_spread(command))
             return command
 
         return add
 
 
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with each parameter that is a dataclass replaced by the fields of that.
+def _spread(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the options themselves as its parameters, as typer reads a signature."""
+    groups: dict[str, tuple[type[Options], Iterable[str]]] = {}
+    annotations: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        if inspect.isclass(kind := parameter.annotation) and issubclass(kind, Options):
+            options = get_type_hints(kind, include_extras=True)
+            groups[name] = kind, options.keys()
+            annotations |= options
+            defaults |= {option: getattr(kind, option) for option in options}
+        else:
+            annotations[name], defaults[name] = kind, parameter.default
 
-    Typer reads a signature, and knows one option for each parameter.
-    """
-    groups: dict[str, tuple[type, list[str]]] = {}
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if not is_dataclass(kind := parameter.annotation):
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        assert isinstance(kind, type)
-        groups[parameter.name] = kind, [field.name for field in fields(kind)]
-        hints = get_type_hints(kind, include_extras=True)
-        for field in fields(kind):  # those that have no default are never shared
-            parameters.append(
-                inspect.Parameter(
-                    field.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=field.default,
-                    annotation=hints[field.name],
-                )
-            )
-
-    def called(**given: Any) -> None:
+    def spread(**given: Any) -> None:
         made = {
-            name: kind(**{each: given.pop(each) for each in names}) for name, (kind, names) in groups.items()
+            name: kind(**{option: given.pop(option) for option in options})
+            for name, (kind, options) in groups.items()
         }
         command(**given, **made)
 
-    called.__doc__ = command.__doc__
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return called
+    spread.__doc__ = command.__doc__
+    spread.__annotations__ = annotations
+    spread.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=each)
+            for name, each in annotations.items()
+        ]
+    )
+    return spread
 
 
 def group(help: str, example: str) -> Commands:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from math import inf
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 import typer
 
 from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli.lazy_commands import Options
 from trustgraph_prompt.cli.options import typed
 from trustgraph_prompt.errors import ConfigError, ProviderError, excerpt
 
@@ -37,8 +36,7 @@ class Prefill(StrEnum):
     prefix = "prefix"
 
 
-@dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(Options):
     """The model that is asked, or the recording in its place."""
 
     script: Annotated[
@@ -82,13 +80,15 @@ class ModelOptions:
 
     def asking(self, model: str | None) -> Self:
         """Return the same options with another model."""
-        return replace(self, model=model)
+        return self.but(model=model)
 
     @property
     def identity(self) -> str:
         """What answers of an earlier run depend on: the model, or the content of the recording."""
         if self.script is None:
             return self.model or ""
+        import hashlib
+
         return f"scripted:{hashlib.sha256(recording(self.script).read_bytes()).hexdigest()}"
 
     def chosen(self) -> Self:
@@ -147,7 +147,6 @@ class ModelOptions:
         )
 
 
-@dataclass(frozen=True)
 class PromptModelOptions(ModelOptions):
     """The model that is asked, and the parameters of it that prompts may set."""
 
@@ -183,8 +182,7 @@ TokensPerMinuteOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(Options):
     """What a run of many questions may take, in calls, time and money, and whether it is only estimated."""
 
     concurrency: Annotated[

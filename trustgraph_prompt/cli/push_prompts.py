@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trustgraph_prompt.cli import broker_options, output
+from trustgraph_prompt.cli.lazy_commands import Options
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
@@ -37,8 +37,7 @@ ByOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class ChangeOptions:
+class ChangeOptions(Options):
     """Who makes a change, and why."""
 
     by: ByOption = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from trustgraph_prompt.cli import broker_options, output
 from trustgraph_prompt.cli.broker_options import Readable
+from trustgraph_prompt.cli.lazy_commands import Options
 from trustgraph_prompt.cli.prompt_options import TemplatesOption
 from trustgraph_prompt.cli.source_excerpt import issue_span, rule_lines, underlined, visible
 from trustgraph_prompt.errors import ConfigError
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.worker import Answer, Flow
 
 
-@dataclass(frozen=True)
-class RuleOptions(Readable):
+class RuleOptions(Options, Readable):
     """A broker that is read, and where the rules are that its objects break."""
 
     broker: broker_options.BrokerOption = broker_options.DEFAULT_BROKER

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from trustgraph_prompt.cli import broker_options, broker_view, flow_options, options, output
 from trustgraph_prompt.cli.broker_options import BrokerOptions
-from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.lazy_commands import Options, group
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ app = group(
 )
 
 
-@dataclass(frozen=True)
-class NeededOptions:
+class NeededOptions(Options):
     """Who needs topics: flows, or TrustGraph."""
 
     flows: flow_options.FlowsOption = None

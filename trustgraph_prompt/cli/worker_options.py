@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trustgraph_prompt.cli import broker_options
+from trustgraph_prompt.cli.lazy_commands import Options
 from trustgraph_prompt.cli.model_options import RequestsPerMinuteOption, TokensPerMinuteOption
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ DrainOption = Annotated[
 DEFAULT_DRAIN = 30.0
 
 
-@dataclass(frozen=True)
-class WorkerOptions:
+class WorkerOptions(Options):
     """The limits of a worker, and what it shows of itself over HTTP."""
 
     concurrency: Annotated[
