@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import asking_run, options, output, prompt_options
+from trustgraph_prompt.cli import asking_run, failure_advice, options, output, prompt_options
 from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, LimitedProvider, Questions
 from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
 from trustgraph_prompt.cli.eval_sides import Side
@@ -135,7 +135,8 @@ def command(
     for text, why in failed:
         output.note(f"{text.where}: no answer: {why}")
     if failed:
-        _advise("run the same command again, which only repeats the calls that failed")
+        run_again = failure_advice.run_again(why for _, why in failed)
+        _advise(f"{run_again} the same command again, which only repeats the calls that failed")
     missed = [message for report in reports for message in report.below(least)]
     for message in missed:
         output.note(message)
@@ -223,6 +224,7 @@ class _Progress:
 
     questions: Sequence[GoldQuestion]
     results: list[Result[GoldQuestion]] = field(default_factory=list)
+    failed: int = 0
     failed_in_a_row: int = 0
 
     @property
@@ -243,13 +245,17 @@ class _Progress:
 
     def line(self) -> str:
         kept = sum(result.earlier for result in self.results)
-        return f"{self.done:,}/{output.counted(self.total, 'answer')}, {kept:,} kept from earlier runs"
+        answers = f"{self.done - self.failed:,}/{output.counted(self.total, 'answer')}"
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return f"{answers}, {kept:,} kept from earlier runs{failed}"
 
     def add(self, result: Result[GoldQuestion]) -> None:
         from trustgraph_prompt.evaluation.scores import is_unanswered
 
+        failed = is_unanswered(result)
         self.results.append(result)
-        self.failed_in_a_row = self.failed_in_a_row + 1 if is_unanswered(result) else 0
+        self.failed += failed
+        self.failed_in_a_row = self.failed_in_a_row + 1 if failed else 0
 
 
 def _ask(

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.extraction.results import FoundObject, Job, Result
-from trustgraph_prompt.extraction.review import Review, review
+from trustgraph_prompt.extraction.review import Review, is_refused_for_good, review
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import steps
 
@@ -122,6 +122,11 @@ class Report:
             self.nothing.append(Remark(job, found.without_use))
         if result.failure is not None:
             self.failed.append(Remark(job, result.failure))
+
+    @property
+    def helps_to_ask_again(self) -> bool:
+        """Whether the same command may answer what has no answer."""
+        return bool(self.total["not_asked"]) or not all(is_refused_for_good(each.why) for each in self.failed)
 
     def shown_chunks(self) -> set[tuple[str, int]]:
         """The chunks that are shown with their objects, by file and number: the first that fit."""

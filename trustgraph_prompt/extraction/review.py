@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trustgraph_prompt.contract.grounding import without_advice
-from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnsupportedContentBlock, Reason
 from trustgraph_prompt.extraction.results import Result, refusal_reason
 from trustgraph_prompt.extraction.truncation import Truncation, truncation
 
@@ -58,3 +58,9 @@ def review(result: Result, max_tokens: int | None) -> Review:
         is_barren=has_none and is_success,
         without_use=without_advice(answer.why) if has_none and not is_success else None,
     )
+
+
+def is_refused_for_good(failure: str) -> bool:
+    """Whether a server refuses a question each time; the failure begins with the category of its error."""
+    for_good = ProviderInvalidRequest.category, ProviderUnsupportedContentBlock.category
+    return failure.partition(":")[0] in for_good
