@@ -20,7 +20,7 @@ from trustgraph_prompt.cli import (
     refused_objects,
 )
 from trustgraph_prompt.cli.broker_options import BrokerOptions
-from trustgraph_prompt.cli.dead_scope import ScopeOptions, WideScopeOptions
+from trustgraph_prompt.cli.dead_scope import ScopeOptions, TermOptions, WideScopeOptions
 from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.cli.source_excerpt import visible
@@ -139,13 +139,14 @@ def replay_(
     prompt: prompt_options.PromptFilterOption = None,
     term: prompt_options.TermOption = None,
     where: ScopeOptions,
-    at: BrokerOptions,
+    at: TermOptions,
 ) -> None:
     """Put dead letters back, so that the subscription they died in gets them again as new requests.
 
     Requests of a persistent topic wait until a worker runs. A non-persistent topic stores nothing: its dead
     letters are replayed only while the worker runs, to all subscriptions, and those beyond its buffer are
-    lost. --term replaces or adds a term of mistyped prompt requests.
+    lost. --term replaces or adds a term of mistyped prompt requests, and has to be one that their
+    prompts have, if these are known: from the config topic, or else from --templates.
 
     Exits with 1 if no worker runs there, or if a named dead letter does not exist or cannot be replayed.
     """
@@ -157,6 +158,8 @@ def replay_(
         raise ConfigError("no dead letters are selected: give their ids, or --all")
     choice, terms = DeadLetterFilter(frozenset(letters or ()), error, prompt), prompt_options.terms(term)
     scope = where.scope()
+    if terms:
+        dead_scope.check_terms(at, scope, choice, terms)
     missing, replayed, kept, looked = set(choice.ids), 0, 0, False
     without_record = 0
 

@@ -7,8 +7,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from trustgraph_prompt.cli import flow_options, options, output
+from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options
 from trustgraph_prompt.cli.lazy_commands import Options
+from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.errors import BrokerError, ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
@@ -73,6 +74,17 @@ class WideScopeOptions(ScopeOptions):
             "on an embedded broker all of them.",
         ),
     ] = False
+
+
+class TermOptions(RuleOptions):
+    """A broker that is read, and where the prompts are whose terms are changed."""
+
+    config_topic: Annotated[
+        str,
+        broker_options.config_topic_option(
+            "--config-topic", help="The config topic, on which the terms of the prompts are looked up."
+        ),
+    ] = broker_options.DEFAULT_CONFIG_TOPIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +188,40 @@ def note_elsewhere(at: Readable, scope: Subscriptions, choice: DeadLetterFilter)
             f"{source.topic} has such dead letters of the subscription {source.subscription}: "
             f"give {scope.option_for(source)}"
         )
+
+
+def check_terms(
+    at: TermOptions, scope: Subscriptions, choice: DeadLetterFilter, terms: Iterable[str]
+) -> None:
+    """Raise `ConfigError` for a term that the prompt of a chosen letter does not have, where it is known.
+
+    A prompt is looked up on the config topic, else in the files. Nothing is known without the admin API.
+    """
+    from trustgraph_prompt.prompts import PromptSet
+
+    files = prompt_options.prompts(at.templates)
+    workspaces = {flow.name: flow.workspace for flow in scope.flows}
+
+    async def named(view: BrokerView) -> dict[str, frozenset[str]]:
+        """The terms of the prompts of the chosen letters."""
+        found: dict[str, frozenset[str]] = {}
+        served: dict[str, PromptSet] = {}
+        async with aclosing(scope.look(view, choice)) as letters:
+            async for letter in letters:
+                if letter.prompt is None or (workspace := workspaces.get(letter.flow or "")) is None:
+                    continue
+                if workspace not in served:
+                    served[workspace] = PromptSet.build(await view.entries(at.config_topic, workspace))
+                if known := served[workspace].find(letter.prompt) or files.find(letter.prompt):
+                    found[letter.prompt] = known.named
+        return found
+
+    try:
+        prompts = at.look(named)
+    except BrokerError:
+        return
+    for id, names in prompts.items():
+        for term in terms:
+            if term not in names:
+                has = ", ".join(sorted(names)) or "no term"
+                raise ConfigError(f"{id} has no such term", where="--term", found=term, expected=has)
