@@ -68,7 +68,7 @@ def command(
     if as_json and not once:
         raise ConfigError("needs --once", where="--json")
     if not once and not sys.stdout.isatty():
-        raise ConfigError("standard output is no terminal", where="top", expected="--once")
+        raise ConfigError("standard output is no terminal: give --once", where="top")
     try:
         answered = asyncio.run(
             _once(urls, admin_url, sort, as_json=as_json) if once else _live(urls, admin_url, sort, interval)
