@@ -69,6 +69,9 @@ def _stats(view: GraphView) -> dict[str, Any]:
         ),
         "facts-with-a-name-found-only-in-part": sum(fact.is_weak for fact in view.facts),
         "facts-with-a-name-not-found-in-the-text": sum(fact.is_ungrounded for fact in view.facts),
+        "facts-not-looked-up": sum(
+            not (fact.passages or fact.is_weak or fact.is_ungrounded) for fact in view.facts
+        ),
         "refused": len(view.refusals),
         "truncated": len(view.cuts),
     }
