@@ -10,6 +10,7 @@ import typer
 from trustgraph_prompt.cli import flow_options, options, output, prompt_options, refused_objects
 from trustgraph_prompt.cli.broker_options import BrokerOptions
 from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import Reason
@@ -33,9 +34,9 @@ def list_(
     *,
     reason: Annotated[
         str | None,
-        typer.Option(
-            metavar="REASON",
-            help="Only this reason; `success`: the model says that there are no objects.",
+        option(
+            "--reason REASON",
+            "Only this reason; `success`: the model says that there are no objects.",
             callback=_reason,
         ),
     ] = None,
@@ -84,9 +85,7 @@ def list_(
 
 @app.subcommand("answers show 3f2a9c81 --flow chunks")
 def show(
-    request: Annotated[
-        str, typer.Argument(metavar="REQUEST", help="The id of a request, as `list` prints it.")
-    ],
+    request: Annotated[str, argument("REQUEST", "The id of a request, as `list` prints it.")],
     *,
     flows: flow_options.SeveralFlowsOption = None,
     flow: flow_options.FlowOption = None,

@@ -8,6 +8,7 @@ import typer
 
 from trustgraph_prompt.cli import options, output, prompt_options
 from trustgraph_prompt.cli.model_options import PromptModelOptions
+from trustgraph_prompt.cli.options import argument
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Listen
@@ -19,7 +20,7 @@ EXAMPLE = "ask extract-definitions --term text=@notes.txt --base-url http://loca
 
 
 def command(
-    prompt: Annotated[str, typer.Argument(metavar="ID", help="The prompt to send.")],
+    prompt: Annotated[str, argument("ID", "The prompt to send.")],
     *,
     term: prompt_options.TermOption = None,
     model: PromptModelOptions,

@@ -8,10 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
-from trustgraph_prompt.cli.lazy_commands import Options
-from trustgraph_prompt.cli.options import typed
+from trustgraph_prompt.cli.options import Options, option, typed
 from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid, TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -25,18 +22,18 @@ DEFAULT_CONFIG_TOPIC = "persistent://tg/config/prompt"
 
 BrokerOption = Annotated[
     str,
-    typer.Option(
-        metavar="URL",
+    option(
+        "--broker URL",
+        "URL of the broker: pulsar://HOST:PORT, or embedded:PATH for a broker in a file.",
         envvar="TRUSTGRAPH_PROMPT_BROKER",
-        help="URL of the broker: pulsar://HOST:PORT, or embedded:PATH for a broker in a file.",
     ),
 ]
 AdminUrlOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="URL",
+    option(
+        "--admin-url URL",
+        "URL of Pulsar's admin API. Default: port 8080 of the broker's host, 8443 with pulsar+ssl://.",
         envvar="TRUSTGRAPH_PROMPT_ADMIN_URL",
-        help="URL of Pulsar's admin API. Default: port 8080 of the broker's host, 8443 with pulsar+ssl://.",
     ),
 ]
 
@@ -65,20 +62,18 @@ def check_workspace(name: str | None) -> str | None:
     return name
 
 
-config_topic_option = partial(
-    typer.Option, metavar="TOPIC", envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC", callback=_config_topic
-)
+config_topic_option = partial(option, envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC", callback=_config_topic)
 """Declares an option for a config topic."""
-workspace_option = partial(typer.Option, "--workspace", "-w", metavar="NAME", callback=check_workspace)
+workspace_option = partial(option, "--workspace -w NAME", callback=check_workspace)
 """Declares an option for a workspace."""
 
 
 ConfigTopicOption = Annotated[
-    str, config_topic_option("--topic", help="The config topic, which carries prompts.")
+    str, config_topic_option("--topic TOPIC", "The config topic, which carries prompts.")
 ]
 
 
-WorkspaceOption = Annotated[str, workspace_option(help="The workspace of the prompts.", show_default=True)]
+WorkspaceOption = Annotated[str, workspace_option("The workspace of the prompts.", show_default=True)]
 
 
 class Readable:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.options import argument
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
 from trustgraph_prompt.terminal import harmless
 
@@ -56,9 +57,9 @@ class Verdict:
 def command(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="PATH…",
-            help="Flow files, prompt files, folders of both, exports of a workspace (.json), and gold files "
+        argument(
+            "PATH…",
+            "Flow files, prompt files, folders of both, exports of a workspace (.json), and gold files "
             "of `eval` or recordings (.jsonl).",
         ),
     ],

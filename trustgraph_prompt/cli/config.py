@@ -23,6 +23,7 @@ from trustgraph_prompt.cli import (
 )
 from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspaceOptions, WorkspaceOptions
 from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import argument
 from trustgraph_prompt.cli.push_prompts import worker_name
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
@@ -43,7 +44,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 @app.subcommand("config push templates/ --broker embedded:broker.db")
 def push(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A prompt file, or a folder of them.")],
+    path: Annotated[Path, argument("PATH", "A prompt file, or a folder of them.")],
     *,
     at: WorkspaceOptions,
     canary: push_canary.CanaryOption = None,
@@ -102,7 +103,7 @@ def list_(
     *,
     workspace: Annotated[
         str | None,
-        broker_options.workspace_option(help="Only this workspace. Default: all."),
+        broker_options.workspace_option("Only this workspace. Default: all."),
     ] = None,
     at: ReadTopicOptions,
     as_json: options.JsonOption = False,
@@ -127,9 +128,7 @@ def list_(
 
 @app.subcommand("config get template.extract-definitions")
 def get(
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="`system`, or `template.` and the id of a prompt.")
-    ],
+    key: Annotated[str, argument("KEY", "`system`, or `template.` and the id of a prompt.")],
     *,
     at: ReadWorkspaceOptions,
 ) -> None:
@@ -145,9 +144,7 @@ def get(
 
 @app.subcommand("config delete template.extract-topics")
 def delete(
-    keys: Annotated[
-        list[str], typer.Argument(metavar="KEY…", help="`system`, or `template.` and the id of a prompt.")
-    ],
+    keys: Annotated[list[str], argument("KEY…", "`system`, or `template.` and the id of a prompt.")],
     *,
     at: WorkspaceOptions,
     change: push_prompts.ChangeOptions,

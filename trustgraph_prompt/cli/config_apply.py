@@ -9,6 +9,7 @@ import typer
 
 from trustgraph_prompt.cli import broker_options, output, push_prompts
 from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspaceOptions
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
@@ -37,25 +38,22 @@ def _owner(name: str) -> str:
 def command(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="PATH…", help="Prompt files, and folders of them. An empty folder: no prompts any more."
-        ),
+        argument("PATH…", "Prompt files, and folders of them. An empty folder: no prompts any more."),
     ],
     *,
     owner: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="Whose prompts these are. Each owner changes and deletes only its own.",
+        option(
+            "--owner NAME",
+            "Whose prompts these are. Each owner changes and deletes only its own.",
             callback=_owner,
         ),
     ],
     workspace: broker_options.WorkspaceOption = "default",
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Also overwrite and delete entries that others have changed or own."),
+        bool, option("--force", "Also overwrite and delete entries that others have changed or own.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Print the plan and change nothing.")] = False,
     place: ReadTopicOptions,
     wait: push_prompts.WaitOption = None,
     change: push_prompts.ChangeOptions,

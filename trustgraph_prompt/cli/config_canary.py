@@ -13,6 +13,7 @@ import typer
 from trustgraph_prompt.cli import broker_options, flow_options, options, output, push_prompts
 from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions, WorkspaceOptions
 from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.push_canary import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
@@ -31,7 +32,7 @@ app = group(
 
 T = TypeVar("T")
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the prompt.")]
+IdArgument = Annotated[str, argument("ID", "The id of the prompt.")]
 
 SECONDS_BETWEEN_LOOKS = 2.0
 """How often `watch` looks for answers."""
@@ -39,9 +40,7 @@ SECONDS_BETWEEN_LOOKS = 2.0
 
 @app.subcommand("config canary status extract-definitions")
 def status(
-    id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The id of a prompt. Default: all.")
-    ] = None,
+    id: Annotated[str | None, argument("[ID]", "The id of a prompt. Default: all.")] = None,
     *,
     at: ReadWorkspaceOptions,
     flows: flow_options.SeveralFlowsOption = None,
@@ -79,27 +78,26 @@ def watch(
     *,
     promote_after: Annotated[
         int,
-        typer.Option(
-            metavar="N",
+        option(
+            "--promote-after N",
+            "Promote the canary after so many of its answers, unless a rule has aborted it.",
             min=1,
-            help="Promote the canary after so many of its answers, unless a rule has aborted it.",
         ),
     ],
     abort_if: Annotated[
         list[str],
-        typer.Option(
-            metavar="RULE",
-            help="Abort the canary if a quantity, as a multiple of that of the served version, is beyond a "
+        option(
+            "--abort-if RULE",
+            "Abort the canary if a quantity, as a multiple of that of the served version, is beyond a "
             "bound, such as 'refused > 1.5x'. May be given several times.",
         ),
     ],
     fewest: Annotated[
         int,
-        typer.Option(
-            "--min",
-            metavar="N",
+        option(
+            "--min N",
+            "Decide nothing before each version has given so many answers.",
             min=20,
-            help="Decide nothing before each version has given so many answers.",
             show_default=True,
         ),
     ] = 50,

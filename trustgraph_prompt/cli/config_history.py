@@ -12,6 +12,7 @@ import typer
 
 from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options
 from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ PLAIN_KEY = re.compile("[a-z]+(-[a-z]+)*")
 
 _SAME_VERSION = "only parts that affect no answer differ, such as aliases"
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of a prompt, or `system`.")]
+IdArgument = Annotated[str, argument("ID", "The id of a prompt, or `system`.")]
 
 
 class HistoryOptions(ReadWorkspaceOptions):
@@ -32,16 +33,13 @@ class HistoryOptions(ReadWorkspaceOptions):
 
     templates: prompt_options.TemplatesOption = None
     trustgraph: Annotated[
-        bool,
-        typer.Option("--trustgraph", help="Look at the prompts of TrustGraph's config service instead."),
+        bool, option("--trustgraph", "Look at the prompts of TrustGraph's config service instead.")
     ] = False
     space: flow_options.SpaceOption = "tg"
 
 
 def history(
-    id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The id of a prompt, or `system`. Default: all.")
-    ] = None,
+    id: Annotated[str | None, argument("[ID]", "The id of a prompt, or `system`. Default: all.")] = None,
     *,
     at: HistoryOptions,
     as_json: options.JsonOption = False,
@@ -74,9 +72,9 @@ def history(
 def show(
     id: Annotated[
         str,
-        typer.Argument(
-            metavar="ID[@VERSION]",
-            help="The id of a prompt, or `system`; and a version, which may be abbreviated. "
+        argument(
+            "ID[@VERSION]",
+            "The id of a prompt, or `system`; and a version, which may be abbreviated. "
             "Default: the present one.",
         ),
     ],
@@ -117,12 +115,8 @@ def show(
 
 def diff(
     id: IdArgument,
-    a: Annotated[
-        str | None, typer.Argument(metavar="[A]", help="A version. Default: the one before B.")
-    ] = None,
-    b: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="A version. Default: the present one.")
-    ] = None,
+    a: Annotated[str | None, argument("[A]", "A version. Default: the one before B.")] = None,
+    b: Annotated[str | None, argument("[B]", "A version. Default: the present one.")] = None,
     *,
     at: ReadWorkspaceOptions,
     templates: prompt_options.TemplatesOption = None,

@@ -14,6 +14,7 @@ from trustgraph_prompt.cli.config_history import (
     files,
     warn_of_skipped,
 )
+from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
@@ -29,9 +30,8 @@ def command(
     *,
     to: Annotated[
         str | None,
-        typer.Option(
-            metavar="VERSION",
-            help="The version to return to, which may be abbreviated. Default: the one before.",
+        option(
+            "--to VERSION", "The version to return to, which may be abbreviated. Default: the one before."
         ),
     ] = None,
     at: WorkspaceOptions,

@@ -22,6 +22,7 @@ from trustgraph_prompt.cli import (
 from trustgraph_prompt.cli.broker_options import BrokerOptions
 from trustgraph_prompt.cli.dead_scope import ScopeOptions, TermOptions, WideScopeOptions
 from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import ConfigError
@@ -48,9 +49,7 @@ def _error(type: str | None) -> str | None:
     return flow_options.known(type, ERRORS, "--error")
 
 
-ErrorOption = Annotated[
-    str | None, typer.Option("--error", metavar="TYPE", help="Only this error type.", callback=_error)
-]
+ErrorOption = Annotated[str | None, option("--error TYPE", "Only this error type.", callback=_error)]
 
 
 @app.subcommand("dead list --flows flows/ --json", "list")
@@ -92,8 +91,7 @@ def list_(
 @app.subcommand("dead show 1042 --broker embedded:broker.db")
 def show(
     letter: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="The id of a dead letter, as `list` prints it, or of its request."),
+        str, argument("ID", "The id of a dead letter, as `list` prints it, or of its request.")
     ],
     *,
     where: WideScopeOptions,
@@ -127,13 +125,11 @@ def show(
 def replay_(
     letters: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[ID…]", help="Ids of dead letters, as `list` prints them, or of their requests."
-        ),
+        argument("[ID…]", "Ids of dead letters, as `list` prints them, or of their requests."),
     ] = None,
     *,
     all_: Annotated[
-        bool, typer.Option("--all", help="All dead letters that `list` prints with the same options.")
+        bool, option("--all", "All dead letters that `list` prints with the same options.")
     ] = False,
     error: ErrorOption = None,
     prompt: prompt_options.PromptFilterOption = None,
@@ -198,11 +194,10 @@ def replay_(
 @app.subcommand("dead discard 1042 --flows flows/", "discard")
 def discard_(
     letter: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="The id of a dead letter, as `list` prints it, or of its request."),
+        str, argument("ID", "The id of a dead letter, as `list` prints it, or of its request.")
     ],
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the id again.")] = False,
+    yes: Annotated[bool, option("--yes", "Do not ask for the id again.")] = False,
     where: WideScopeOptions,
     at: BrokerOptions,
 ) -> None:

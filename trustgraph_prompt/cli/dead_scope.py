@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options
-from trustgraph_prompt.cli.lazy_commands import Options
+from trustgraph_prompt.cli.options import Options
 from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.errors import BrokerError, ConfigError, TopicInvalid
 
@@ -29,13 +29,13 @@ class ScopeOptions(Options):
     topic: Annotated[
         str | None,
         flow_options.where_option(
-            metavar="TOPIC",
-            help="With --subscription: the request topic of a subscription that no flow file names.",
+            "--topic TOPIC",
+            "With --subscription: the request topic of a subscription that no flow file names.",
         ),
     ] = None
     subscription: Annotated[
         str | None,
-        flow_options.where_option(metavar="NAME", help="With --topic: the name of the subscription."),
+        flow_options.where_option("--subscription NAME", "With --topic: the name of the subscription."),
     ] = None
     everywhere = False
 
@@ -70,7 +70,7 @@ class WideScopeOptions(ScopeOptions):
         bool,
         flow_options.where_option(
             "--all",
-            help="Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
+            "Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
             "on an embedded broker all of them.",
         ),
     ] = False
@@ -82,7 +82,7 @@ class TermOptions(RuleOptions):
     config_topic: Annotated[
         str,
         broker_options.config_topic_option(
-            "--config-topic", help="The config topic, on which the terms of the prompts are looked up."
+            "--config-topic TOPIC", "The config topic, on which the terms of the prompts are looked up."
         ),
     ] = broker_options.DEFAULT_CONFIG_TOPIC
 

@@ -16,6 +16,7 @@ from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, LimitedProvider, Que
 from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
 from trustgraph_prompt.cli.eval_sides import Side
 from trustgraph_prompt.cli.model_options import PromptModelOptions, RunOptions
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
@@ -34,30 +35,29 @@ _LIMIT = re.compile(r"(precision|recall|f1)=(0(?:\.\d+)?|1(?:\.0+)?)")
 
 
 def command(
-    prompt: Annotated[list[str], typer.Argument(metavar="PROMPT…", help="The ids of the prompts to score.")],
+    prompt: Annotated[list[str], argument("PROMPT…", "The ids of the prompts to score.")],
     *,
     gold: Annotated[
         Path,
-        typer.Option(
-            metavar="GOLD.jsonl",
-            help='Texts, and the objects that should come, a line each: {"terms": {"text": "…"}, '
+        option(
+            "--gold GOLD.jsonl",
+            'Texts, and the objects that should come, a line each: {"terms": {"text": "…"}, '
             '"objects": […]}. Answers are kept beside it, in GOLD.jsonl.state.',
         ),
     ],
     begin_from: Annotated[
         Path | None,
-        typer.Option(
-            "--from",
-            metavar="EXTRACTED.jsonl",
-            help="Begin the gold file with the objects of a run of `extract`, to be corrected by hand; ask "
+        option(
+            "--from EXTRACTED.jsonl",
+            "Begin the gold file with the objects of a run of `extract`, to be corrected by hand; ask "
             "nothing.",
         ),
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(
-            metavar="VERSION|PATH|MODEL",
-            help="Compare with another version of the prompt, measured with this gold file or from the "
+        option(
+            "--against VERSION|PATH|MODEL",
+            "Compare with another version of the prompt, measured with this gold file or from the "
             "history on the broker; with the prompts of another file or folder; or with another model, or "
             "scripted:PATH. A file or folder of this name comes before a version, and a version before a "
             "model.",
@@ -65,9 +65,9 @@ def command(
     ] = None,
     fail_under: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="MEASURE=VALUE",
-            help="Exit with 1 if precision, recall or f1 is less, as in f1=0.8. May be given several times.",
+        option(
+            "--fail-under MEASURE=VALUE",
+            "Exit with 1 if precision, recall or f1 is less, as in f1=0.8. May be given several times.",
         ),
     ] = None,
     model: PromptModelOptions,

@@ -12,6 +12,7 @@ from trustgraph_prompt.cli import asking_run, output
 from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, LimitedProvider, Questions
 from trustgraph_prompt.cli.extract_options import OutputOptions, QuestionOptions
 from trustgraph_prompt.cli.model_options import PromptModelOptions, RunOptions
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.terminal import harmless
 
@@ -27,36 +28,31 @@ EXAMPLE = "extract report.txt --base-url http://localhost:11434/v1 --model qwen3
 
 
 def command(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="Documents, folders, patterns, or - for standard input."),
-    ],
+    files: Annotated[list[Path], argument("FILE…", "Documents, folders, patterns, or - for standard input.")],
     *,
     prompt: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ID",
-            help="A prompt to run on each chunk; may be given several times. "
+        option(
+            "--prompt ID",
+            "A prompt to run on each chunk; may be given several times. "
             "Default: extract-definitions and extract-relationships.",
             show_default=False,
         ),
     ] = None,
     schema: Annotated[
         tuple[str, str] | None,
-        typer.Option(
-            metavar="SCHEMA QUESTION",
-            help="Ask for objects without a prompt file: a JSON Schema in a file, or MODULE:CLASS of a "
+        option(
+            "--schema SCHEMA QUESTION",
+            "Ask for objects without a prompt file: a JSON Schema in a file, or MODULE:CLASS of a "
             "dataclass or Pydantic model, which is imported from here; and what to find, in your words.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT.jsonl",
-            help="The file of objects: JSON lines, or a table if its name ends in .csv or .parquet. A file "
+        option(
+            "--output -o OUT.jsonl",
+            "The file of objects: JSON lines, or a table if its name ends in .csv or .parquet. A file "
             "that `extract` did not write is never overwritten.",
         ),
     ] = Path("extracted.jsonl"),
@@ -64,7 +60,7 @@ def command(
     questions: QuestionOptions,
     limits: RunOptions,
     outputs: OutputOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for programs.")] = False,
+    as_json: Annotated[bool, option("--json", "Print the summary as JSON, for programs.")] = False,
 ) -> None:
     """Run prompts on documents and write the valid objects as JSON lines, and their graph if asked for.
 

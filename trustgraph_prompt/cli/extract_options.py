@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from trustgraph_prompt.cli.lazy_commands import Options
+from trustgraph_prompt.cli.options import Options, option
 from trustgraph_prompt.cli.prompt_options import TemplatesOption, TermOption
 
 
@@ -17,13 +15,13 @@ class QuestionOptions(Options):
     templates: TemplatesOption = None
     term: TermOption = None
     chunk_size: Annotated[
-        str, typer.Option(metavar="N", help="Maximum size of a chunk: characters (2000) or tokens (800t).")
+        str, option("--chunk-size N", "Maximum size of a chunk: characters (2000) or tokens (800t).")
     ] = "2000"
     overlap: Annotated[
         str,
-        typer.Option(
-            metavar="N",
-            help="How much of what precedes a chunk is shown to the model as context: a part of the chunk "
+        option(
+            "--overlap N",
+            "How much of what precedes a chunk is shown to the model as context: a part of the chunk "
             "size (10%), characters (200) or tokens (80t). Nothing is extracted from it.",
         ),
     ] = "0"
@@ -34,30 +32,23 @@ class OutputOptions(Options):
 
     page: Annotated[
         Path | None,
-        typer.Option(
-            "--graph",
-            metavar="FILE.html",
-            help="Write the graph of the objects as a page to open in a browser.",
-        ),
+        option("--graph FILE.html", "Write the graph of the objects as a page to open in a browser."),
     ] = None
     store: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Put the graph into this store, beside what is there.")
+        Path | None, option("--store DIR", "Put the graph into this store, beside what is there.")
     ] = None
     rdf: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the graph as RDF: .nt, .nq, .ttl, .trig, .jsonld or .rdf."),
+        Path | None, option("--rdf FILE", "Write the graph as RDF: .nt, .nq, .ttl, .trig, .jsonld or .rdf.")
     ] = None
     neo4j: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the graph as CSV files for Neo4j's import.")
+        Path | None, option("--neo4j DIR", "Write the graph as CSV files for Neo4j's import.")
     ] = None
     report: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.html",
-            help="Write what was extracted, refused and truncated, and what it cost, as a page to open in a "
+        option(
+            "--report FILE.html",
+            "Write what was extracted, refused and truncated, and what it cost, as a page to open in a "
             "browser.",
         ),
     ] = None
-    bare: Annotated[bool, typer.Option("--bare", help="Write the objects only, without their origin.")] = (
-        False
-    )
+    bare: Annotated[bool, option("--bare", "Write the objects only, without their origin.")] = False

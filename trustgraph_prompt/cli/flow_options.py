@@ -7,42 +7,39 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from trustgraph_prompt.cli import broker_options
-from trustgraph_prompt.cli.options import typed
+from trustgraph_prompt.cli.options import option, typed
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.worker import Flow
 
-where_option = partial(typer.Option, rich_help_panel="Flows and subscriptions")
+where_option = partial(option, rich_help_panel="Flows and subscriptions")
 """Declares an option that says where to look."""
 
 FlowsOption = Annotated[
     Path | None,
-    typer.Option(
-        metavar="PATH",
+    option(
+        "--flows PATH",
+        "A flow file, or a folder of them, instead of the bundled ones.",
         envvar="TRUSTGRAPH_PROMPT_FLOWS",
-        help="A flow file, or a folder of them, instead of the bundled ones.",
     ),
 ]
 SeveralFlowsOption = Annotated[
     list[Path] | None,
     where_option(
-        "--flows",
-        metavar="PATH",
+        "--flows PATH",
+        "A flow file, or a folder of them, instead of the bundled ones. May be given several times.",
         envvar="TRUSTGRAPH_PROMPT_FLOWS",
-        help="A flow file, or a folder of them, instead of the bundled ones. May be given several times.",
     ),
 ]
-FlowOption = Annotated[str | None, where_option(metavar="NAME", help="Only this flow.")]
+FlowOption = Annotated[str | None, where_option("--flow NAME", "Only this flow.")]
 IdOption = Annotated[
     str,
-    typer.Option(
-        metavar="NAME",
+    option(
+        "--id NAME",
+        "Processor id of the worker; subscription names begin with it.",
         envvar="TRUSTGRAPH_PROMPT_ID",
-        help="Processor id of the worker; subscription names begin with it.",
     ),
 ]
 
@@ -54,10 +51,8 @@ def _space(name: str) -> str:
 
 SpaceOption = Annotated[
     str,
-    typer.Option(
-        metavar="NAME",
-        help="With --trustgraph: the topic space of TrustGraph's config service.",
-        callback=_space,
+    option(
+        "--space NAME", "With --trustgraph: the topic space of TrustGraph's config service.", callback=_space
     ),
 ]
 

@@ -8,18 +8,15 @@ from typing import Annotated
 import typer
 
 from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
 
 EXAMPLE = "format prompts/ --check"
 
 
 def command(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH…", help="*.prompt files, and folders of them.")
-    ],
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
-    ] = False,
+    paths: Annotated[list[Path], argument("PATH…", "*.prompt files, and folders of them.")],
+    check: Annotated[bool, option("--check", "Change nothing; exit with 1 if a file would change.")] = False,
 ) -> None:
     """Format prompt files in place.
 

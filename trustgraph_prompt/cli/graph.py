@@ -11,6 +11,7 @@ import typer
 
 from trustgraph_prompt.cli import graph_page, graph_query, graph_resolve, graph_show, options, output
 from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
@@ -85,17 +86,12 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
 def export(
     store: options.StoreOption,
     file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]",
-            help="A file of RDF: .nq, .trig, .nt, .ttl, .jsonld or .rdf.",
-        ),
+        Path | None, argument("[FILE]", "A file of RDF: .nq, .trig, .nt, .ttl, .jsonld or .rdf.")
     ] = None,
     neo4j: Annotated[
-        Path | None,
-        typer.Option("--neo4j", metavar="DIR", help="A folder for the CSV files of Neo4j's import."),
+        Path | None, option("--neo4j DIR", "A folder for the CSV files of Neo4j's import.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
+    overwrite: Annotated[bool, option("--overwrite", "Replace files that exist.")] = False,
 ) -> None:
     """Write the graph to a file of RDF, or to the files of Neo4j's import.
 
@@ -130,8 +126,7 @@ def export(
 def forget(
     store: options.StoreOption,
     document: Annotated[
-        str,
-        typer.Argument(metavar="DOCUMENT", help="The name of a file, or the beginning of a document's hash."),
+        str, argument("DOCUMENT", "The name of a file, or the beginning of a document's hash.")
     ],
 ) -> None:
     """Remove a document from a store, with everything that only this document states."""

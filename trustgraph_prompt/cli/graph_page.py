@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.errors import ConfigError
 
 EXAMPLE = "graph page --store graph -o graph.html"
@@ -15,14 +16,11 @@ EXAMPLE = "graph page --store graph -o graph.html"
 
 def command(
     store: options.StoreOption,
-    file: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")],
+    file: Annotated[Path, option("--output -o FILE", "The HTML file to write.")],
     title: Annotated[
-        str | None,
-        typer.Option(
-            "--title", metavar="TEXT", help="The heading; by default the name of the file, if there is one."
-        ),
+        str | None, option("--title TEXT", "The heading; by default the name of the file, if there is one.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    overwrite: Annotated[bool, option("--overwrite", "Replace the file if it exists.")] = False,
 ) -> None:
     """Write the graph as one HTML file to open in a browser: the drawing beside the texts.
 

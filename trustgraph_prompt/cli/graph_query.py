@@ -13,6 +13,7 @@ import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.child_process import ChildEnded, continue_in_child
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 from trustgraph_prompt.terminal import harmless
 
@@ -32,22 +33,15 @@ class Format(StrEnum):
 
 def command(
     query: Annotated[
-        str,
-        typer.Argument(
-            metavar="SPARQL", help="The query, @FILE for that in a file, or - for standard input."
-        ),
+        str, argument("SPARQL", "The query, @FILE for that in a file, or - for standard input.")
     ],
     store: options.StoreOption,
-    format: Annotated[
-        Format, typer.Option("--format", help="How to print results of SELECT and ASK.")
-    ] = Format.table,
+    format: Annotated[Format, option("--format", "How to print results of SELECT and ASK.")] = Format.table,
     max_seconds: Annotated[
-        int,
-        typer.Option("--max-seconds", metavar="N", min=1, max=10**8, help="How long the query may take."),
+        int, option("--max-seconds N", "How long the query may take.", min=1, max=10**8)
     ] = 60,
     max_results: Annotated[
-        int,
-        typer.Option("--max-results", metavar="N", min=1, max=10**9, help="How many results to print."),
+        int, option("--max-results N", "How many results to print.", min=1, max=10**9)
     ] = 10_000,
 ) -> None:
     """Evaluate a SPARQL query, and print its results.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import options
+from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
@@ -24,21 +25,13 @@ _EXAMPLES, _MOST_LISTED, _LONGEST = 3, 10, 150  # pairs of each reason, open pai
 def command(
     store: options.StoreOption,
     open: Annotated[
-        Path | None,
-        typer.Option(
-            "--open", metavar="FILE.csv", help="Write the pairs to this file, to decide what is open."
-        ),
+        Path | None, option("--open FILE.csv", "Write the pairs to this file, to decide what is open.")
     ] = None,
     decided: Annotated[
-        Path | None,
-        typer.Option("--decided", metavar="FILE.csv", help="First apply the decisions in this file."),
+        Path | None, option("--decided FILE.csv", "First apply the decisions in this file.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be merged; write nothing.")
-    ] = False,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Take everything apart again that was merged.")
-    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show what would be merged; write nothing.")] = False,
+    undo: Annotated[bool, option("--undo", "Take everything apart again that was merged.")] = False,
 ) -> None:
     """Merge things whose names are one name in several spellings, and list what a person must decide.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.options import argument
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _END_OF_SENTENCE = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)|[。！？]|\n\s*\
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a thing, or its IRI.")],
+    name: Annotated[str, argument("NAME", "The name of a thing, or its IRI.")],
     store: options.StoreOption,
 ) -> None:
     """Print what is known of one thing, with the sentences that name it. Exits with 1 if there is none."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any, Self, TypeVar, dataclass_transform, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import typer
 import typer.core
 import typer.main
+
+from trustgraph_prompt.cli.options import Options
 
 C = TypeVar("C", bound=Callable[..., None])
 
@@ -61,21 +63,6 @@ class Group(_Shown, typer.core.TyperGroup):
     def format_options(self, context: Any, formatter: Any) -> None:
         super().format_options(context, formatter)
         self.format_commands(context, formatter)
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-class Options:
-    """Options that several commands share: annotated attributes, each with its default.
-
-    Not dataclasses, because each of these would take a millisecond of every start.
-    """
-
-    def __init__(self, **given: Any) -> None:
-        self.__dict__.update(given)
-
-    def but(self, **changed: Any) -> Self:
-        """Return the same options with some of them changed."""
-        return type(self)(**{**self.__dict__, **changed})
 
 
 class Commands(typer.Typer):

@@ -9,11 +9,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 
-import typer
-
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.cli.lazy_commands import Options
-from trustgraph_prompt.cli.options import typed
+from trustgraph_prompt.cli.options import Options, option, typed
 from trustgraph_prompt.errors import ConfigError, ProviderError, excerpt
 
 if TYPE_CHECKING:
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 _MODELS_NAMED = 20
 """Models of a server that an error names."""
 
-_option = partial(typer.Option, rich_help_panel="Model")
+_option = partial(option, rich_help_panel="Model")
 
 
 class Prefill(StrEnum):
@@ -42,38 +39,37 @@ class ModelOptions(Options):
     script: Annotated[
         str | None,
         _option(
-            "--provider",
-            metavar="scripted:PATH",
-            help="Replay recorded answers from a file instead of calling a model.",
+            "--provider scripted:PATH", "Replay recorded answers from a file instead of calling a model."
         ),
     ] = None
     base_url: Annotated[
         str | None,
         _option(
-            metavar="URL",
-            envvar="TRUSTGRAPH_PROMPT_BASE_URL",
-            help="Base URL of an OpenAI-compatible server, such as http://localhost:11434/v1. "
+            "--base-url URL",
+            "Base URL of an OpenAI-compatible server, such as http://localhost:11434/v1. "
             "The API key comes from OPENAI_API_KEY, or from the file that OPENAI_API_KEY_FILE names.",
+            envvar="TRUSTGRAPH_PROMPT_BASE_URL",
         ),
     ] = None
     model: Annotated[
-        str | None, _option(metavar="NAME", envvar="TRUSTGRAPH_PROMPT_MODEL", help="The model to call.")
+        str | None, _option("--model NAME", "The model to call.", envvar="TRUSTGRAPH_PROMPT_MODEL")
     ] = None
     prefill: Annotated[
         Prefill | None,
         _option(
-            envvar="TRUSTGRAPH_PROMPT_PREFILL",
-            help="Have the server continue a truncated text or JSON value, which is sent back as it is "
+            "--prefill",
+            "Have the server continue a truncated text or JSON value, which is sent back as it is "
             "(assistant: llama.cpp), with switches (vllm) or with a marker (prefix: Mistral, DeepSeek). "
             "Default: off.",
+            envvar="TRUSTGRAPH_PROMPT_PREFILL",
         ),
     ] = None
     native_schema: Annotated[
         bool | None,
         _option(
             "--native-schema/--no-native-schema",
+            "Whether to send the JSON Schema of the answer to the server. By default, this is detected.",
             envvar="TRUSTGRAPH_PROMPT_NATIVE_SCHEMA",
-            help="Whether to send the JSON Schema of the answer to the server. By default, this is detected.",
             show_default=False,
         ),
     ] = None
@@ -153,8 +149,8 @@ class PromptModelOptions(ModelOptions):
     allow_parameter: Annotated[
         list[str] | None,
         _option(
-            metavar="NAME",
-            help="A parameter that prompts may set in `model: extras`, such as reasoning_effort. May be "
+            "--allow-parameter NAME",
+            "A parameter that prompts may set in `model: extras`, such as reasoning_effort. May be "
             "given several times.",
         ),
     ] = None
@@ -170,14 +166,18 @@ class PromptModelOptions(ModelOptions):
 
 RequestsPerMinuteOption = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", min=1, help="Maximum number of model calls per minute over all flows. Default: no limit."
+    option(
+        "--requests-per-minute N",
+        "Maximum number of model calls per minute over all flows. Default: no limit.",
+        min=1,
     ),
 ]
 TokensPerMinuteOption = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", min=1, help="Maximum number of tokens per minute over all flows. Default: no limit."
+    option(
+        "--tokens-per-minute N",
+        "Maximum number of tokens per minute over all flows. Default: no limit.",
+        min=1,
     ),
 ]
 
@@ -186,54 +186,50 @@ class RunOptions(Options):
     """What a run of many questions may take, in calls, time and money, and whether it is only estimated."""
 
     concurrency: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of concurrent model calls.")
+        int, option("--concurrency N", "Maximum number of concurrent model calls.", min=1, max=1000)
     ] = 8
     requests_per_minute: RequestsPerMinuteOption = None
     tokens_per_minute: TokensPerMinuteOption = None
     begin_seconds: Annotated[
         float,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Give up a call whose answer has not begun when the server has sent nothing for so long, to "
+        option(
+            "--begin-seconds N",
+            "Give up a call whose answer has not begun when the server has sent nothing for so long, to "
             "any call.",
+            min=1,
         ),
     ] = 300.0
     answer_seconds: Annotated[
         float,
-        typer.Option(
-            metavar="N",
+        option(
+            "--answer-seconds N",
+            "End an answer that takes longer, from its first piece. The next run asks for it again.",
             min=1,
-            help="End an answer that takes longer, from its first piece. The next run asks for it again.",
         ),
     ] = 600.0
     price: Annotated[
         str | None,
-        typer.Option(
-            metavar="IN,OUT[,CACHED]",
-            help="What a million tokens cost, in any currency: of questions, of answers, and of questions "
+        option(
+            "--price IN,OUT[,CACHED]",
+            "What a million tokens cost, in any currency: of questions, of answers, and of questions "
             "that come from the provider's cache.",
         ),
     ] = None
     max_cost: Annotated[
         float | None,
-        typer.Option(
-            metavar="MONEY",
-            help="Ask nothing that may cost more than this in all, in the currency of --price, and end the "
-            "run.",
+        option(
+            "--max-cost MONEY",
+            "Ask nothing that may cost more than this in all, in the currency of --price, and end the run.",
         ),
     ] = None
     estimate: Annotated[
-        bool,
-        typer.Option(
-            "--estimate", help="Say what the run would take, in tokens, money and time, and ask nothing."
-        ),
+        bool, option("--estimate", "Say what the run would take, in tokens, money and time, and ask nothing.")
     ] = False
     tokenizer: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="With --estimate: count tokens with this tokenizer.json instead of asking the server.",
+        option(
+            "--tokenizer FILE",
+            "With --estimate: count tokens with this tokenizer.json instead of asking the server.",
         ),
     ] = None
 

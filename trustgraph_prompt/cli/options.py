@@ -1,10 +1,10 @@
-"""Options that many commands share, and what they name: files, and a graph store."""
+"""How options are declared, and those that many commands share, with what they name: files, a graph store."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self, dataclass_transform
 
 import typer
 
@@ -14,10 +14,36 @@ from trustgraph_prompt.errors import ConfigError
 if TYPE_CHECKING:
     from trustgraph_prompt.graph_store.store import GraphStore
 
-StoreOption = Annotated[
-    Path, typer.Option("--store", metavar="DIR", help="The folder of a graph store, from `extract --store`.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Options:
+    """Options that several commands share: annotated attributes, each with its default.
+
+    Not dataclasses, because each of these would take a millisecond of every start.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        self.__dict__.update(given)
+
+    def but(self, **changed: Any) -> Self:
+        """Return the same options with some of them changed."""
+        return type(self)(**{**self.__dict__, **changed})
+
+
+def option(usage: str, help: str, **more: Any) -> Any:
+    """Declare an option. The usage has its names, and then what stands for its value in `--help`."""
+    words = usage.split()
+    names = [word for word in words if word.startswith("-")]
+    return typer.Option(*names, metavar=" ".join(words[len(names) :]) or None, help=help, **more)
+
+
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    """Declare an argument."""
+    return typer.Argument(metavar=metavar, help=help, **more)
+
+
+StoreOption = Annotated[Path, option("--store DIR", "The folder of a graph store, from `extract --store`.")]
+JsonOption = Annotated[bool, option("--json", "Print JSON, for programs.")]
 
 
 def typed(option: str) -> bool:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,23 +16,17 @@ if TYPE_CHECKING:
 
 TemplatesOption = Annotated[
     Path | None,
-    typer.Option(
-        "--templates", metavar="PATH", help="A prompt file, or a folder of them, instead of the bundled ones."
-    ),
+    option("--templates PATH", "A prompt file, or a folder of them, instead of the bundled ones."),
 ]
 TermOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--term",
-        "-t",
-        metavar="NAME=VALUE",
-        help="A term of the prompt's template: NAME=TEXT, NAME=@FILE for the text of a file, NAME:=JSON or "
+    option(
+        "--term -t NAME=VALUE",
+        "A term of the prompt's template: NAME=TEXT, NAME=@FILE for the text of a file, NAME:=JSON or "
         "NAME:=@FILE for a JSON value. May be given several times.",
     ),
 ]
-PromptFilterOption = Annotated[
-    str | None, typer.Option("--prompt", metavar="ID", help="Only requests for this prompt.")
-]
+PromptFilterOption = Annotated[str | None, option("--prompt ID", "Only requests for this prompt.")]
 
 
 def prompts(templates: Path | None) -> PromptSet:

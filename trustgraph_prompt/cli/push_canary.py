@@ -10,6 +10,7 @@ from uuid import uuid4
 import typer
 
 from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.cli.push_prompts import acknowledged
 from trustgraph_prompt.errors import ConfigError
 
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 
 CanaryOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="SHARE",
-        help="Let the new versions answer only this share of the requests, such as 10%.",
-    ),
+    option("--canary SHARE", "Let the new versions answer only this share of the requests, such as 10%."),
 ]
 
 PREFIX, SYSTEM_KEY = "template.", "system"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import broker_options, output
-from trustgraph_prompt.cli.lazy_commands import Options
+from trustgraph_prompt.cli.options import Options, option
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
@@ -23,17 +23,16 @@ if TYPE_CHECKING:
 
 WaitOption = Annotated[
     float | None,
-    typer.Option(
-        metavar="SECONDS",
-        min=0,
-        help="Wait up to this long until all running workers of the workspace have applied the prompts; "
+    option(
+        "--wait SECONDS",
+        "Wait up to this long until all running workers of the workspace have applied the prompts; "
         "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
+        min=0,
     ),
 ]
 
 ByOption = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Who makes the change, for the history. Default: your account."),
+    str | None, option("--by NAME", "Who makes the change, for the history. Default: your account.")
 ]
 
 
@@ -41,10 +40,7 @@ class ChangeOptions(Options):
     """Who makes a change, and why."""
 
     by: ByOption = None
-    why: Annotated[
-        str,
-        typer.Option("--message", "-m", metavar="TEXT", help="Why you make the change, for the history."),
-    ] = ""
+    why: Annotated[str, option("--message -m TEXT", "Why you make the change, for the history.")] = ""
 
     def author(self, default: str = "") -> Author:
         """Who makes the change, and why, or else the default reason."""

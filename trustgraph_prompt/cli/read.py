@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,33 +38,26 @@ class Format(StrEnum):
 
 def command(
     file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE|-", help="The file of the answer; - for standard input.", show_default=False
-        ),
+        Path, argument("FILE|-", "The file of the answer; - for standard input.", show_default=False)
     ],
     format: Annotated[
         Format,
-        typer.Option(help="What was asked for: one JSON value (json), objects (jsonl) or any text (text)."),
+        option("--format", "What was asked for: one JSON value (json), objects (jsonl) or any text (text)."),
     ],
     schema: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A JSON Schema that the value must satisfy; with jsonl, each object. Default: any JSON.",
+        option(
+            "--schema FILE",
+            "A JSON Schema that the value must satisfy; with jsonl, each object. Default: any JSON.",
         ),
     ] = None,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Repair broken JSON if its meaning is clear.")
-    ] = False,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Print each object as soon as it is complete.")
-    ] = False,
+    repair: Annotated[bool, option("--repair", "Repair broken JSON if its meaning is clear.")] = False,
+    stream: Annotated[bool, option("--stream", "Print each object as soon as it is complete.")] = False,
     explain: Annotated[
         bool,
-        typer.Option(
+        option(
             "--explain",
-            help="Show the line of each remark, with a caret under the position, and the line of the schema "
+            "Show the line of each remark, with a caret under the position, and the line of the schema "
             "that a refused value breaks.",
         ),
     ] = False,
@@ -141,11 +135,11 @@ def _hint(outcome: Outcome, format: Format, schema: Path | None, repair: bool) -
     if not outcome.ok:
         other = Format.json if format is Format.jsonl else Format.jsonl
         others[f"--format {other}"] = _contract(other, schema, repair)
-    for option, contract in others.items():
+    for other_option, contract in others.items():
         more = read(outcome.calls[-1].text, contract)
         if more.ok and len(more.objects) > len(outcome.objects):
             what = output.counted(len(more.objects), "object" if contract.many else "value")
-            output.note(f"hint: {option} would read {what}")
+            output.note(f"hint: {other_option} would read {what}")
 
 
 def _chunks(file: Path, name: str) -> Iterator[str]:

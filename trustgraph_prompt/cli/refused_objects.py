@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from trustgraph_prompt.cli import broker_options, output
 from trustgraph_prompt.cli.broker_options import Readable
-from trustgraph_prompt.cli.lazy_commands import Options
+from trustgraph_prompt.cli.options import Options
 from trustgraph_prompt.cli.prompt_options import TemplatesOption
 from trustgraph_prompt.cli.source_excerpt import issue_span, rule_lines, underlined, visible
 from trustgraph_prompt.errors import ConfigError
@@ -26,8 +26,8 @@ class RuleOptions(Options, Readable):
     config_topic: Annotated[
         str,
         broker_options.config_topic_option(
-            "--config-topic",
-            help="The config topic, in whose history the schema of the answer is looked up.",
+            "--config-topic TOPIC",
+            "The config topic, in whose history the schema of the answer is looked up.",
         ),
     ] = broker_options.DEFAULT_CONFIG_TOPIC
     templates: TemplatesOption = None

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from trustgraph_prompt.cli import options, output, prompt_options
+from trustgraph_prompt.cli.options import argument
 
 EXAMPLE = "render extract-definitions --term text=@notes.txt"
 
 
 def command(
-    prompt: Annotated[str, typer.Argument(metavar="ID", help="The prompt to render.")],
+    prompt: Annotated[str, argument("ID", "The prompt to render.")],
     term: prompt_options.TermOption = None,
     templates: prompt_options.TemplatesOption = None,
     as_json: options.JsonOption = False,

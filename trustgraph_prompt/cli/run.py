@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from trustgraph_prompt.cli import broker_options, flow_options, prompt_options, worker_options
 from trustgraph_prompt.cli.model_options import PromptModelOptions
-from trustgraph_prompt.cli.options import typed
+from trustgraph_prompt.cli.options import option, typed
 from trustgraph_prompt.cli.worker_options import WorkerOptions
 from trustgraph_prompt.errors import ConfigError, raise_first
 
@@ -34,28 +32,28 @@ def _prefix(prefix: str | None) -> str | None:
 
 ExtractorOption = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="ID",
-        help="With --trustgraph: replace this extractor of TrustGraph's instead of the prompt service. --id "
+    option(
+        "--extractor ID",
+        "With --trustgraph: replace this extractor of TrustGraph's instead of the prompt service. --id "
         "is then the id of the prompt service whose text-completion topics are used. May be given several "
         "times.",
     ),
 ]
 IntoOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="PREFIX",
-        help="With --extractor: publish on other topics, whose names begin with PREFIX, and receive all "
+    option(
+        "--into PREFIX",
+        "With --extractor: publish on other topics, whose names begin with PREFIX, and receive all "
         "chunks beside TrustGraph's extractors.",
         callback=_prefix,
     ),
 ]
 CacheOption = Annotated[
     str,
-    typer.Option(
-        metavar="URL",
+    option(
+        "--cache URL",
+        "Where to cache the answers of prompts that set `cache`: memory:, or redis://HOST:PORT/0.",
         envvar="TRUSTGRAPH_PROMPT_CACHE",
-        help="Where to cache the answers of prompts that set `cache`: memory:, or redis://HOST:PORT/0.",
     ),
 ]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trustgraph_prompt.cli import broker_options, flow_options, options, output, progress, prompt_options
+from trustgraph_prompt.cli.options import argument
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ SECONDS_OF_SILENCE = 5.0
 
 
 def command(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="The flow to send to.")],
+    flow: Annotated[str, argument("FLOW", "The flow to send to.")],
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="ID|FILE…",
-            help="To a flow of prompt requests: the prompt. To a flow of chunks: documents, folders, "
+        argument(
+            "ID|FILE…",
+            "To a flow of prompt requests: the prompt. To a flow of chunks: documents, folders, "
             "patterns, or - for standard input.",
         ),
     ],

@@ -9,7 +9,8 @@ import typer
 
 from trustgraph_prompt.cli import broker_options, broker_view, flow_options, options, output
 from trustgraph_prompt.cli.broker_options import BrokerOptions
-from trustgraph_prompt.cli.lazy_commands import Options, group
+from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ class NeededOptions(Options):
 
     flows: flow_options.FlowsOption = None
     trustgraph: Annotated[
-        bool,
-        typer.Option("--trustgraph", help="The topics of TrustGraph itself instead of those of flow files."),
+        bool, option("--trustgraph", "The topics of TrustGraph itself instead of those of flow files.")
     ] = False
     space: flow_options.SpaceOption = "tg"
     id: flow_options.IdOption = "prompt"
@@ -90,7 +90,7 @@ def create(
     *,
     at: BrokerOptions,
     needed: NeededOptions,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Print the plan and change nothing.")] = False,
 ) -> None:
     """Create what is missing: print the plan, then each completed step.
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from trustgraph_prompt.cli import broker_options
-from trustgraph_prompt.cli.lazy_commands import Options
 from trustgraph_prompt.cli.model_options import RequestsPerMinuteOption, TokensPerMinuteOption
+from trustgraph_prompt.cli.options import Options, option
 
 if TYPE_CHECKING:
     from trustgraph_prompt.llm import Provider
@@ -18,17 +16,14 @@ if TYPE_CHECKING:
 
 TrustGraphOption = Annotated[
     bool,
-    typer.Option(
-        "--trustgraph",
-        help="Replace TrustGraph's own service: serve the flows that its config service defines.",
+    option(
+        "--trustgraph", "Replace TrustGraph's own service: serve the flows that its config service defines."
     ),
 ]
 DrainOption = Annotated[
     float,
-    typer.Option(
-        min=0,
-        metavar="SECONDS",
-        help="How long requests in progress may take to finish after SIGTERM.",
+    option(
+        "--drain-timeout SECONDS", "How long requests in progress may take to finish after SIGTERM.", min=0
     ),
 ]
 DEFAULT_DRAIN = 30.0
@@ -39,43 +34,41 @@ class WorkerOptions(Options):
 
     concurrency: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Maximum number of concurrent model calls over all flows. Default: no limit beyond that of "
+        option(
+            "--concurrency N",
+            "Maximum number of concurrent model calls over all flows. Default: no limit beyond that of "
             "each flow; 64 with --trustgraph.",
+            min=1,
         ),
     ] = None
     requests_per_minute: RequestsPerMinuteOption = None
     tokens_per_minute: TokensPerMinuteOption = None
     http: Annotated[
         str | None,
-        typer.Option(
-            metavar="[HOST]:PORT",
-            help="Serve the status page, /livez, /readyz and /metrics on this address; :PORT is every "
+        option(
+            "--http [HOST]:PORT",
+            "Serve the status page, /livez, /readyz and /metrics on this address; :PORT is every "
             "address, IPv4 and IPv6. Default: off.",
         ),
     ] = None
     http_host: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A host name under which browsers reach the status page, beside IP addresses and localhost. "
+        option(
+            "--http-host NAME",
+            "A host name under which browsers reach the status page, beside IP addresses and localhost. "
             "May be given several times.",
         ),
     ] = None
     show_content: Annotated[
         bool,
-        typer.Option(
+        option(
             "--show-content",
-            help="Show rejected objects and their texts on the status page, to everybody who can reach it.",
+            "Show rejected objects and their texts on the status page, to everybody who can reach it.",
         ),
     ] = False
     ready_without_model: Annotated[
         bool,
-        typer.Option(
-            "--ready-without-model", help="Keep /readyz at 200 while requests wait for an unavailable model."
-        ),
+        option("--ready-without-model", "Keep /readyz at 200 while requests wait for an unavailable model."),
     ] = False
 
     def run(
