@@ -13,7 +13,7 @@ from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.cli.source_excerpt import visible
-from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.errors import Reason, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.broker_view import BrokerView
@@ -122,8 +122,9 @@ def show(
         found = at.look(print_it)
     if not found:
         _note_deletions(chosen)
-        output.note(f"error: there is no answer to the request {request} {description} on {at.broker}")
-        raise typer.Exit(1)
+        raise TrustgraphPromptError(
+            f"there is no answer to the request {request} {description} on {at.broker}"
+        )
 
 
 def _note_deletions(flows: Iterable[Flow]) -> None:

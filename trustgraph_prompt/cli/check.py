@@ -15,7 +15,6 @@ import typer
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.options import argument
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
-from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.evaluation.gold import GoldText
@@ -95,7 +94,7 @@ def _print(verdict: Verdict) -> None:
         what = output.counted(verdict.prompts, "prompt") if verdict.prompts > 1 else verdict.what
         what = output.counted(len(verdict.gold), "gold text") if verdict.gold else what
         examples = f", {output.counted(verdict.examples, 'example')}" if verdict.examples else ""
-        typer.echo(harmless(f"OK     {verdict.place} ({what}{examples})"))
+        output.say(f"OK     {verdict.place} ({what}{examples})")
 
 
 def _check(path: Path) -> Iterator[Verdict]:

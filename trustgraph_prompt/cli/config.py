@@ -15,7 +15,6 @@ from trustgraph_prompt.cli import (
     config_apply,
     config_canary,
     config_history,
-    config_rollback,
     options,
     output,
     push_canary,
@@ -25,8 +24,7 @@ from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspace
 from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.cli.options import argument
 from trustgraph_prompt.cli.push_prompts import worker_name
-from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.terminal import harmless
+from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
@@ -95,7 +93,7 @@ app.subcommand(config_apply.EXAMPLE, "apply")(config_apply.command)
 app.subcommand("config history extract-definitions --broker embedded:broker.db")(config_history.history)
 app.subcommand("config show extract-definitions@3f2a9c81")(config_history.show)
 app.subcommand("config diff extract-definitions 3f2a9c81")(config_history.diff)
-app.subcommand(config_rollback.EXAMPLE, "rollback")(config_rollback.command)
+app.subcommand("config rollback extract-definitions -m 'it loses dates' --wait 10")(config_history.rollback)
 
 
 @app.subcommand("config list --workspace default --json", "list")
@@ -123,7 +121,7 @@ def list_(
     else:
         prefix = f"{workspace}/" if workspace else ""
         for key in sorted(entries):
-            typer.echo(harmless(f"{prefix}{key}"))
+            output.say(f"{prefix}{key}")
 
 
 @app.subcommand("config get template.extract-definitions")
@@ -137,8 +135,7 @@ def get(
     entries = at.look(lambda view: view.entries(at.topic, workspace))
     data = entries.get(key)
     if data is None:
-        output.note(f"error: workspace {workspace} on {at.broker} has no entry {key}{_hint(key)}")
-        raise typer.Exit(1)
+        raise TrustgraphPromptError(f"workspace {workspace} on {at.broker} has no entry {key}{_hint(key)}")
     output.print_json(output.decoded(data))
 
 
@@ -255,7 +252,7 @@ def _print(message: Message, topic: str, lines: Iterable[str], *, as_json: bool)
         typer.echo(output.json_text({"topic": topic, "key": message.key, "value": entry}))
     else:
         for line in lines:
-            typer.echo(harmless(line))
+            output.say(line)
     sys.stdout.flush()
 
 

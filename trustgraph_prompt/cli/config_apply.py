@@ -11,7 +11,6 @@ from trustgraph_prompt.cli import broker_options, output, push_prompts
 from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspaceOptions
 from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
@@ -119,9 +118,9 @@ def _print(workspace: str, plan: Plan, *, dry_run: bool = False) -> None:
     if published:
         count = output.counted(len(published), "entry", "entries")
         done = f"would publish {count} to" if dry_run else f"published {count} to"
-        typer.echo(harmless(f"{done} workspace {workspace}: {', '.join(published)}"))
+        output.say(f"{done} workspace {workspace}: {', '.join(published)}")
     if deleted:
         done = "would delete" if dry_run else "deleted"
-        typer.echo(harmless(f"{done} from workspace {workspace}: {', '.join(deleted)}"))
+        output.say(f"{done} from workspace {workspace}: {', '.join(deleted)}")
     if not plan.changes:
         typer.echo(f"nothing to change in workspace {workspace}")

@@ -16,7 +16,6 @@ from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.push_canary import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
@@ -66,7 +65,7 @@ def status(
     if as_json:
         output.print_json([trial.facts() for trial in trials])
     elif trials:
-        typer.echo(harmless("\n\n".join("\n".join(trial.table()) for trial in trials)))
+        output.say("\n\n".join("\n".join(trial.table()) for trial in trials))
 
 
 @app.subcommand(

@@ -25,7 +25,7 @@ from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.cli.source_excerpt import visible
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
@@ -220,16 +220,14 @@ def discard_(
         raise _missing(letter, at, scope, choice)
     if len(found) > 1:
         places = ", ".join(f"{each.source.topic} (subscription {each.source.subscription})" for each in found)
-        output.note(
-            f"error: {letter} is the id of several dead letters, in {places}; nothing was discarded: choose "
-            "one with --flow, or with --topic and --subscription"
+        raise TrustgraphPromptError(
+            f"{letter} is the id of several dead letters, in {places}; nothing was discarded: choose one "
+            "with --flow, or with --topic and --subscription"
         )
-        raise typer.Exit(1)
     if not yes:
         typer.echo("It cannot be replayed any more. Type its id to discard it: ", nl=False, err=True)
     if not yes and sys.stdin.readline().strip() != letter:
-        output.note("error: that is not its id; nothing was discarded")
-        raise typer.Exit(1)
+        raise TrustgraphPromptError("that is not its id; nothing was discarded")
     sources = dict.fromkeys(each.source for each in found)
     chosen = DeadLetterFilter(frozenset(each.id for each in found))
     count = broker_options.on_broker(at.broker, lambda connected: discard(connected, sources, chosen))

@@ -170,16 +170,14 @@ def _print_estimates(
     *,
     as_json: bool,
 ) -> None:
-    from trustgraph_prompt.cli import estimates
-
     found = [
-        estimates.estimated(questions, side.provider(), limits, price, templates)
+        asking_run.estimate(questions, side.provider(), limits, price, templates)
         for side, questions in zip(sides, asked, strict=True)
     ]
     if as_json:
-        output.print_json([estimates.as_json(each) for each in found])
+        output.print_json([asking_run.estimate_as_json(each) for each in found])
     else:
-        typer.echo("\n\n".join(harmless(estimates.text(each, limits)) for each in found))
+        typer.echo("\n\n".join(harmless(asking_run.estimate_text(each, limits)) for each in found))
 
 
 def _begin(gold: Path, extracted: Path, prompts: list[str]) -> None:

@@ -84,7 +84,7 @@ def command(
     --estimate says what the run would take, and asks nothing. --max-cost ends the run before it may cost
     more; it then exits with 3. The limit is that of one run: what earlier runs cost does not count.
     """
-    from trustgraph_prompt.cli import estimates, extract_plan
+    from trustgraph_prompt.cli import extract_plan
     from trustgraph_prompt.cli.extract_advice import Settings, advice
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
@@ -96,10 +96,10 @@ def command(
     written = RunOutputs(out, files, outputs)
     plan = extract_plan.make_plan(files, prompt, schema, questions, terms, model.identity, written)
     model.check_parameters(plan.asked)
-    asked = Questions(plan.jobs, plan.prompts, written.state, plan.terms)
+    asked = Questions(plan.jobs, plan.prompts, written.file.state, plan.terms)
     if limits.estimate:
         written.check(plan)
-        estimated = estimates.estimated(asked, provider, limits, price, questions.templates)
+        estimated = asking_run.estimate(asked, provider, limits, price, questions.templates)
         _print_estimate(plan, estimated, limits, as_json=as_json)
         return
     written.prepare(plan)
@@ -110,7 +110,7 @@ def command(
         written.add(result)
         summary.add(result)
 
-    owner = written.record.owner(out, **plan.record)
+    owner = written.file.record.owner(out, **plan.record)
     ending = asking_run.run(asked, within, summary, listen, owner, plan.splitting)
     is_recorded = model.script is not None
     given = Settings(out, model.base_url, limits.concurrency, is_recorded, outputs.report is not None)
@@ -127,16 +127,16 @@ def command(
 
 
 def _print_estimate(plan: Plan, estimated: RunEstimate, limits: RunOptions, *, as_json: bool) -> None:
-    from trustgraph_prompt.cli import estimates
-
     for skipped in plan.skipped:
         output.note(f"skipped: {skipped}")
     documents = len(plan.documents)
     if as_json:
-        output.print_json({"documents": documents, "chunks": plan.chunks, **estimates.as_json(estimated)})
+        output.print_json(
+            {"documents": documents, "chunks": plan.chunks, **asking_run.estimate_as_json(estimated)}
+        )
         return
     split = f"{output.counted(plan.chunks, 'chunk')} of {output.counted(documents, 'file')}"
-    typer.echo(harmless(f"{split}\n{estimates.text(estimated, limits)}"))
+    output.say(f"{split}\n{asking_run.estimate_text(estimated, limits)}")
 
 
 def _print_summary(
@@ -150,7 +150,7 @@ def _print_summary(
         return
     nothing = f"nothing was written to {outputs.out}; what was there is unchanged"
     ends = [f"-> {path}" for path in written] or [nothing]
-    typer.echo(harmless("\n".join([summary.text(), *ends])))
+    output.say("\n".join([summary.text(), *ends]))
     if outputs.graph and (neo4j := outputs.graph.neo4j) in graph:
         from trustgraph_prompt.graph_store.neo4j import import_command
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trustgraph_prompt.cli import output, progress, prompt_options
-from trustgraph_prompt.cli.extract_schema import prompts_of
+from trustgraph_prompt.cli import options, output, progress, prompt_options
 from trustgraph_prompt.documents import Document, listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, ContractError
 from trustgraph_prompt.extraction import context, run
 from trustgraph_prompt.extraction.splitting import Splitting
 from trustgraph_prompt.extraction.unfit_answers import unfit_answers, why_unfit
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.extraction.results import Job
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+
+_EXPECTED = "a file, or MODULE:CLASS, such as machines:Machine for the class in machines.py"
 
 DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
 
@@ -87,7 +91,7 @@ def make_plan(
     if schema and outputs.graph is not None:
         how = "write a prompt file with a clause `graph`, which says what its keys name (--templates FILE)"
         raise ConfigError(f"makes no graph: {how}", where="--schema")
-    prompts = prompts_of(*schema) if schema else prompt_options.prompts(given.templates)
+    prompts = _prompts_of(*schema) if schema else prompt_options.prompts(given.templates)
     found = _listed(files, prompts)
     asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, given.templates)
     size = parse_size(given.chunk_size, "--chunk-size")
@@ -131,8 +135,8 @@ def _say_what_no_longer_fits(
     outputs: RunOutputs, jobs: Sequence[Job], asked: Sequence[PromptDefinition], record: Mapping[str, object]
 ) -> Counter[str]:
     """Count the kept answers that fit no question, and say why those fit no more that fitted until now."""
-    unfit, is_open = unfit_answers(outputs.state, jobs)
-    last = outputs.record.run
+    unfit, is_open = unfit_answers(outputs.file.state, jobs)
+    last = outputs.file.record.run
     if is_open and (fresh := unfit - Counter(last.get("unfit", {}))):
         why = why_unfit(fresh, last, record, {definition.version for definition in asked})
         fit = "no longer fits" if fresh.total() == 1 else "no longer fit"
@@ -156,3 +160,56 @@ def _is_within(file: Path, paths: Sequence[Path]) -> bool:
     """Whether a file is one of these, or in one of these folders."""
     real = Path(os.path.realpath(file))
     return any(real.is_relative_to(os.path.realpath(path)) for path in paths)
+
+
+def _prompts_of(schema: str, question: str) -> PromptSet:
+    """The prompt that asks for the objects of a JSON Schema in a file, or of a class, as `MODULE:CLASS`.
+
+    The module is imported, from the current folder first. Raises `ConfigError`, `ContractError`.
+    """
+    from trustgraph_prompt.ask.extraction import extraction_prompt
+    from trustgraph_prompt.prompts import PromptSet
+
+    if not question.strip() or question.startswith("-") or os.path.exists(question):
+        raise ConfigError(
+            "a question follows the schema",
+            where=f"--schema {schema}",
+            found=question,
+            expected='a question, such as "find machines with maker and year"',
+        )
+    try:
+        prompt = extraction_prompt(_wanted(schema), question, many=True)
+    except ContractError as error:
+        raise error.at(f"--schema {schema}") from None
+    return replace(PromptSet.build({}), prompts={prompt.id: prompt})
+
+
+def _wanted(schema: str) -> Any:
+    module, _, name = schema.partition(":")
+    if not name and (meant := _class_meant(schema)):
+        raise ConfigError(
+            f"names no class, did you mean {meant}?", where="--schema", found=schema, expected=_EXPECTED
+        )
+    if os.path.exists(schema) or not name:
+        return options.read_json(Path(schema))
+    sys.path.insert(0, "")
+    try:
+        return attrgetter(name)(import_module(module))
+    except Exception as error:  # of the user's code, too
+        raise ConfigError(
+            f"cannot be imported: {type(error).__name__}: {error}",
+            where="--schema",
+            found=schema,
+            expected=_EXPECTED,
+        ) from error
+    finally:
+        sys.path.remove("")
+
+
+def _class_meant(name: str) -> str | None:
+    """The MODULE:CLASS that a name without a colon may stand for, such as models.py or models.Building."""
+    module, _, last = name.rpartition(".")
+    if module and last == "py":
+        return f"{os.path.relpath(module).replace(os.sep, '.').lstrip('.')}:CLASS"
+    is_dotted = module and name.replace(".", "").isidentifier() and not os.path.exists(name)
+    return f"{module}:{last}" if is_dotted and last[0].isupper() else None

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import graph_page, graph_query, graph_resolve, graph_show, options, output
+from trustgraph_prompt.cli import graph_query, graph_resolve, graph_show, options, output
 from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.graph_store.view import GraphView
@@ -27,7 +26,32 @@ app = group(
 
 app.subcommand(graph_query.EXAMPLE, "query")(graph_query.command)
 app.subcommand(graph_show.EXAMPLE, "show")(graph_show.command)
-app.subcommand(graph_page.EXAMPLE, "page")(graph_page.command)
+
+
+@app.subcommand("graph page --store graph -o graph.html")
+def page(
+    store: options.StoreOption,
+    file: Annotated[Path, option("--output -o FILE", "The HTML file to write.")],
+    title: Annotated[
+        str | None, option("--title TEXT", "The heading; by default the name of the file, if there is one.")
+    ] = None,
+    overwrite: Annotated[bool, option("--overwrite", "Replace the file if it exists.")] = False,
+) -> None:
+    """Write the graph as one HTML file to open in a browser: the drawing beside the texts.
+
+    The file contains the graph, the whole texts of its documents, and all that it takes to show them.
+    """
+    from trustgraph_prompt.graph_store.page import write_page
+    from trustgraph_prompt.graph_store.read_view import read_view
+
+    _check_replaceable([file], overwrite)
+    with options.graph_store(store) as opened:
+        view = read_view(opened, by_rule=True)
+    write_page(view, file, title)
+    facts = output.counted(len(view.facts), "fact")
+    typer.echo(f"{output.counted(len(view.things), 'thing')}, {facts} -> {file}")
+
+
 app.subcommand(graph_resolve.EXAMPLE, "resolve")(graph_resolve.command)
 
 
@@ -49,7 +73,7 @@ def stats(store: options.StoreOption, as_json: options.JsonOption = False) -> No
             continue
         typer.echo(f"{'':10}{name.replace('-', ' ')}:")
         for each, count in [*value.items()][:_MOST_LISTED]:
-            typer.echo(harmless(f"{count:>13,} {each}"))
+            output.say(f"{count:>13,} {each}")
         if len(value) > _MOST_LISTED:
             typer.echo(f"{'':13} and {len(value) - _MOST_LISTED:,} more; --json prints all")
 
@@ -107,9 +131,7 @@ def export(
         raise ConfigError("nothing to write to: give FILE or --neo4j DIR", where="graph export")
     written = [] if file is None else [file]
     written += [] if neo4j is None else [neo4j / neo4j_files.NODES, neo4j / neo4j_files.RELATIONSHIPS]
-    for each in written:
-        if each.exists() and not (overwrite and each.is_file()):
-            raise ConfigError("exists; give --overwrite to replace it, or another name", where=str(each))
+    _check_replaceable(written, overwrite)
     if file is not None:
         file_format(file)
     with options.graph_store(store) as opened:
@@ -136,4 +158,10 @@ def forget(
         found = forgetting.find_document(opened, document)
         gone = forgetting.forget(opened, found.iri)
     what = ", ".join(found.files) or found.iri
-    typer.echo(harmless(f"removed {what}: {output.counted(gone, 'statement')}"))
+    output.say(f"removed {what}: {output.counted(gone, 'statement')}")
+
+
+def _check_replaceable(files: Iterable[Path], overwrite: bool) -> None:
+    for each in files:
+        if each.exists() and not (overwrite and each.is_file()):
+            raise ConfigError("exists; give --overwrite to replace it, or another name", where=str(each))

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import options
+from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.graph_store.resolve import Resolved
@@ -56,7 +55,7 @@ def command(
         _print_open(resolved)
         if open is not None:
             resolving.write_pairs(open, resolved)
-            typer.echo(harmless(f"-> {open}; fill the column `decision`, then give --decided {open}"))
+            output.say(f"-> {open}; fill the column `decision`, then give --decided {open}")
 
 
 def _print_merged(resolved: Resolved, merged: str) -> None:
@@ -67,7 +66,7 @@ def _print_merged(resolved: Resolved, merged: str) -> None:
         typer.echo(f"{count:>9,} {reason}")
         pairs = (pair for pair in found.same if pair.verdict.reason is reason)
         for one, other, _ in islice(pairs, _EXAMPLES):
-            typer.echo(harmless(f"{'':10}{things[one].name!r} = {things[other].name!r}"))
+            output.say(f"{'':10}{things[one].name!r} = {things[other].name!r}")
 
 
 def _print_open(resolved: Resolved) -> None:
@@ -76,6 +75,6 @@ def _print_open(resolved: Resolved) -> None:
         typer.echo(f"\n{verdict.reason} ({verdict.score:.2f}):")
         for each in (one, other):
             texts = (each.name, f"({each.types})" if each.types else "", each.definition, each.passage)
-            typer.echo(harmless("  " + " | ".join(text[:_LONGEST] for text in texts if text)))
+            output.say("  " + " | ".join(text[:_LONGEST] for text in texts if text))
     if len(found.open) > _MOST_LISTED:
         typer.echo(f"\n{len(found.open) - _MOST_LISTED:,} more are open; --open FILE.csv writes all of them")

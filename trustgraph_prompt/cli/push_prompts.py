@@ -155,7 +155,7 @@ def _print_acknowledgements(
             since = _since(listener.workers[name])
             output.note(f"error: no answer from {worker_name(name)} in {seconds:g} s; {since}")
         elif refused:
-            output.note(harmless(f"error: {worker_name(name)} refused {', '.join(refused)}"))
+            output.note(f"error: {worker_name(name)} refused {', '.join(refused)}")
     for key in sorted({key for refused in answers.values() for key in refused or ()}):
         if report := listener.refusals.get(key):
             output.note(refusal(key, report))
