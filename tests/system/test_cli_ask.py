@@ -115,7 +115,7 @@ async def test_a_server_is_sent_a_schema_unless_it_is_said_to_take_none(
 
 
 def test_the_ways_to_go_on_are_those_that_the_provider_knows() -> None:
-    assert set(Prefill) == set(get_args(request.Prefill))
+    assert set(get_args(Prefill)) == set(get_args(request.Prefill))
 
 
 async def test_nothing_is_asked_where_a_term_is_missing(server: ModelServer) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,12 +22,7 @@ if TYPE_CHECKING:
 EXAMPLE = "graph query --store graph 'SELECT ?name WHERE { ?thing a e:volcano ; rdfs:label ?name }'"
 
 
-class Format(StrEnum):
-    """How to print the results."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
+Format = Literal["table", "csv", "json"]
 
 
 def command(
@@ -36,7 +30,7 @@ def command(
         str, argument("SPARQL", "The query, @FILE for that in a file, or - for standard input.")
     ],
     store: options.StoreOption,
-    format: Annotated[Format, option("--format", "How to print results of SELECT and ASK.")] = Format.table,
+    format: Annotated[Format, option("--format", "How to print results of SELECT and ASK.")] = "table",
     max_seconds: Annotated[
         int, option("--max-seconds N", "How long the query may take.", min=1, max=10**8)
     ] = 60,
@@ -71,7 +65,7 @@ def _evaluate(query: str, store: Path, format: Format, max_seconds: int, max_res
     with options.graph_store(store) as opened:
         signal.setitimer(signal.ITIMER_REAL, max_seconds)
         results = opened.query(query)
-        if isinstance(results, ox.QueryTriples) and format is not Format.table:
+        if isinstance(results, ox.QueryTriples) and format != "table":
             raise ConfigError("a graph is printed as Turtle, without --format", where=f"--format {format}")
         found = [] if isinstance(results, ox.QueryBoolean) else [*islice(results, max_results + 1)]
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -96,10 +90,10 @@ def _print(
         printing = {"table": query_results.print_table, "csv": query_results.print_csv}
         names = [variable.value for variable in results.variables]
         printing.get(format, query_results.print_json)(names, found)
-    elif format is Format.table:
+    elif format == "table":
         typer.echo("yes" if results else "no")
     else:
-        written = {Format.csv: ox.QueryResultsFormat.CSV, Format.json: ox.QueryResultsFormat.JSON}[format]
+        written = {"csv": ox.QueryResultsFormat.CSV, "json": ox.QueryResultsFormat.JSON}[format]
         typer.echo((results.serialize(None, written) or b"").decode())
 
 

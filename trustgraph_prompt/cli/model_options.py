@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.options import Options, option, typed
@@ -25,12 +24,8 @@ _MODELS_NAMED = 20
 _option = partial(option, rich_help_panel="Model")
 
 
-class Prefill(StrEnum):
-    """How a server continues a partial answer; the values of `OpenAIProvider`'s `prefill`."""
-
-    assistant = "assistant"
-    vllm = "vllm"
-    prefix = "prefix"
+Prefill = Literal["assistant", "vllm", "prefix"]
+"""How a server continues a partial answer: as `OpenAIProvider` has it, whose import is slow."""
 
 
 class ModelOptions(Options):
@@ -135,9 +130,7 @@ class ModelOptions(Options):
             self.base_url,
             self.model,
             api_key=api_key.from_environment(),
-            prefill=cast(
-                "Literal['assistant', 'vllm', 'prefix'] | None", self.prefill and self.prefill.value
-            ),
+            prefill=self.prefill,
             native_schema=self.native_schema,
             timeout=Timeout(first=inf, total=inf) if untimed else DEFAULT_TIMEOUT,
         )

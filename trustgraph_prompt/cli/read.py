@@ -6,9 +6,8 @@ import codecs
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,12 +27,7 @@ CHUNK = 65_536
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # `surrogateescape` maps undecodable bytes to these
 
 
-class Format(StrEnum):
-    """The format of an answer."""
-
-    json = "json"
-    jsonl = "jsonl"
-    text = "text"
+Format = Literal["json", "jsonl", "text"]
 
 
 def command(
@@ -87,11 +81,11 @@ def command(
     if as_json:
         output.print_json(report.as_json())
     else:
-        if not (stream and format is Format.jsonl):
+        if not (stream and format == "jsonl"):
             output.print_value(outcome)
         for line in report.lines(at_length=explain):
             typer.echo(line, err=True)  # already escaped, and may be coloured
-        if format is not Format.text and (not outcome.ok or outcome.rejected):
+        if format != "text" and (not outcome.ok or outcome.rejected):
             _hint(outcome, format, schema, repair)
     if not outcome.ok:
         raise typer.Exit(1)
@@ -102,7 +96,7 @@ def _contract(format: Format, schema: Path | None, repair: bool) -> Contract:
 
     rules = None if schema is None else options.read_json(schema)
     try:
-        return Contract.from_schema(rules, format=format.value, repair=repair)
+        return Contract.from_schema(rules, format=format, repair=repair)
     except ConfigError as error:
         raise error.at(str(schema)) from error
 
@@ -133,7 +127,7 @@ def _hint(outcome: Outcome, format: Format, schema: Path | None, repair: bool) -
 
     others = {} if repair else {"--repair": _contract(format, schema, True)}
     if not outcome.ok:
-        other = Format.json if format is Format.jsonl else Format.jsonl
+        other: Format = "json" if format == "jsonl" else "jsonl"
         others[f"--format {other}"] = _contract(other, schema, repair)
     for other_option, contract in others.items():
         more = read(outcome.calls[-1].text, contract)
