@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -32,14 +32,12 @@ def _reason(name: str | None) -> str | None:
 @app.subcommand("answers list --flow chunks --reason empty", "list")
 def list_(
     *,
-    reason: Annotated[
-        str | None,
-        option(
-            "--reason REASON",
-            "Only this reason; `success`: the model says that there are no objects.",
-            callback=_reason,
-        ),
-    ] = None,
+    reason: str | None = option(
+        "--reason REASON",
+        "Only this reason; `success`: the model says that there are no objects.",
+        None,
+        callback=_reason,
+    ),
     prompt: prompt_options.PromptFilterOption = None,
     flows: flow_options.SeveralFlowsOption = None,
     flow: flow_options.FlowOption = None,
@@ -85,7 +83,7 @@ def list_(
 
 @app.subcommand("answers show 3f2a9c81 --flow chunks")
 def show(
-    request: Annotated[str, argument("REQUEST", "The id of a request, as `list` prints it.")],
+    request: str = argument("REQUEST", "The id of a request, as `list` prints it."),
     *,
     flows: flow_options.SeveralFlowsOption = None,
     flow: flow_options.FlowOption = None,

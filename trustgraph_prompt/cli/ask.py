@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,7 +20,7 @@ EXAMPLE = "ask extract-definitions --term text=@notes.txt --base-url http://loca
 
 
 def command(
-    prompt: Annotated[str, argument("ID", "The prompt to send.")],
+    prompt: str = argument("ID", "The prompt to send."),
     *,
     term: prompt_options.TermOption = None,
     model: PromptModelOptions,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -54,14 +54,11 @@ class Verdict:
 
 
 def command(
-    paths: Annotated[
-        list[Path],
-        argument(
-            "PATH…",
-            "Flow files, prompt files, folders of both, exports of a workspace (.json), and gold files "
-            "of `eval` or recordings (.jsonl).",
-        ),
-    ],
+    paths: list[Path] = argument(
+        "PATH…",
+        "Flow files, prompt files, folders of both, exports of a workspace (.json), and gold files "
+        "of `eval` or recordings (.jsonl).",
+    ),
     as_json: options.JsonOption = False,
 ) -> None:
     """Validate flows, prompts, exports, gold files and recordings, and test the examples of prompts.

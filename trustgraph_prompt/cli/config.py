@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -22,7 +22,7 @@ from trustgraph_prompt.cli import (
 )
 from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspaceOptions, WorkspaceOptions
 from trustgraph_prompt.cli.lazy_commands import group
-from trustgraph_prompt.cli.options import argument
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.push_prompts import worker_name
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
@@ -42,10 +42,14 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 @app.subcommand("config push templates/ --broker embedded:broker.db")
 def push(
-    path: Annotated[Path, argument("PATH", "A prompt file, or a folder of them.")],
+    path: Path = argument("PATH", "A prompt file, or a folder of them."),
     *,
     at: WorkspaceOptions,
-    canary: push_canary.CanaryOption = None,
+    canary: str | None = option(
+        "--canary SHARE",
+        "Let the new versions answer only this share of the requests, such as 10%.",
+        None,
+    ),
     wait: push_prompts.WaitOption = None,
     change: push_prompts.ChangeOptions,
 ) -> None:
@@ -99,10 +103,7 @@ app.subcommand("config rollback extract-definitions -m 'it loses dates' --wait 1
 @app.subcommand("config list --workspace default --json", "list")
 def list_(
     *,
-    workspace: Annotated[
-        str | None,
-        broker_options.workspace_option("Only this workspace. Default: all."),
-    ] = None,
+    workspace: str | None = broker_options.workspace_option("Only this workspace. Default: all.", None),
     at: ReadTopicOptions,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -126,7 +127,7 @@ def list_(
 
 @app.subcommand("config get template.extract-definitions")
 def get(
-    key: Annotated[str, argument("KEY", "`system`, or `template.` and the id of a prompt.")],
+    key: str = argument("KEY", "`system`, or `template.` and the id of a prompt."),
     *,
     at: ReadWorkspaceOptions,
 ) -> None:
@@ -141,7 +142,7 @@ def get(
 
 @app.subcommand("config delete template.extract-topics")
 def delete(
-    keys: Annotated[list[str], argument("KEY…", "`system`, or `template.` and the id of a prompt.")],
+    keys: list[str] = argument("KEY…", "`system`, or `template.` and the id of a prompt."),
     *,
     at: WorkspaceOptions,
     change: push_prompts.ChangeOptions,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -35,24 +35,20 @@ def _owner(name: str) -> str:
 
 
 def command(
-    paths: Annotated[
-        list[Path],
-        argument("PATH…", "Prompt files, and folders of them. An empty folder: no prompts any more."),
-    ],
+    paths: list[Path] = argument(
+        "PATH…", "Prompt files, and folders of them. An empty folder: no prompts any more."
+    ),
     *,
-    owner: Annotated[
-        str,
-        option(
-            "--owner NAME",
-            "Whose prompts these are. Each owner changes and deletes only its own.",
-            callback=_owner,
-        ),
-    ],
+    owner: str = option(
+        "--owner NAME",
+        "Whose prompts these are. Each owner changes and deletes only its own.",
+        callback=_owner,
+    ),
     workspace: broker_options.WorkspaceOption = "default",
-    force: Annotated[
-        bool, option("--force", "Also overwrite and delete entries that others have changed or own.")
-    ] = False,
-    dry_run: Annotated[bool, option("--dry-run", "Print the plan and change nothing.")] = False,
+    force: bool = option(
+        "--force", "Also overwrite and delete entries that others have changed or own.", False
+    ),
+    dry_run: bool = option("--dry-run", "Print the plan and change nothing.", False),
     place: ReadTopicOptions,
     wait: push_prompts.WaitOption = None,
     change: push_prompts.ChangeOptions,

@@ -39,7 +39,7 @@ SECONDS_BETWEEN_LOOKS = 2.0
 
 @app.subcommand("config canary status extract-definitions")
 def status(
-    id: Annotated[str | None, argument("[ID]", "The id of a prompt. Default: all.")] = None,
+    id: str | None = argument("[ID]", "The id of a prompt. Default: all.", None),
     *,
     at: ReadWorkspaceOptions,
     flows: flow_options.SeveralFlowsOption = None,
@@ -75,31 +75,23 @@ def status(
 def watch(
     id: IdArgument,
     *,
-    promote_after: Annotated[
-        int,
-        option(
-            "--promote-after N",
-            "Promote the canary after so many of its answers, unless a rule has aborted it.",
-            min=1,
-        ),
-    ],
-    abort_if: Annotated[
-        list[str],
-        option(
-            "--abort-if RULE",
-            "Abort the canary if a quantity, as a multiple of that of the served version, is beyond a "
-            "bound, such as 'refused > 1.5x'. May be given several times.",
-        ),
-    ],
-    fewest: Annotated[
-        int,
-        option(
-            "--min N",
-            "Decide nothing before each version has given so many answers.",
-            min=20,
-            show_default=True,
-        ),
-    ] = 50,
+    promote_after: int = option(
+        "--promote-after N",
+        "Promote the canary after so many of its answers, unless a rule has aborted it.",
+        min=1,
+    ),
+    abort_if: list[str] = option(
+        "--abort-if RULE",
+        "Abort the canary if a quantity, as a multiple of that of the served version, is beyond a "
+        "bound, such as 'refused > 1.5x'. May be given several times.",
+    ),
+    fewest: int = option(
+        "--min N",
+        "Decide nothing before each version has given so many answers.",
+        50,
+        min=20,
+        show_default=True,
+    ),
     at: ReadWorkspaceOptions,
     flows: flow_options.SeveralFlowsOption = None,
     by: push_prompts.ByOption = None,

@@ -33,14 +33,14 @@ class HistoryOptions(ReadWorkspaceOptions):
     """A workspace whose history is read, or TrustGraph's config service, and the prompt files of workers."""
 
     templates: prompt_options.TemplatesOption = None
-    trustgraph: Annotated[
-        bool, option("--trustgraph", "Look at the prompts of TrustGraph's config service instead.")
-    ] = False
+    trustgraph: bool = option(
+        "--trustgraph", "Look at the prompts of TrustGraph's config service instead.", False
+    )
     space: flow_options.SpaceOption = "tg"
 
 
 def history(
-    id: Annotated[str | None, argument("[ID]", "The id of a prompt, or `system`. Default: all.")] = None,
+    id: str | None = argument("[ID]", "The id of a prompt, or `system`. Default: all.", None),
     *,
     at: HistoryOptions,
     as_json: options.JsonOption = False,
@@ -71,14 +71,10 @@ def history(
 
 
 def show(
-    id: Annotated[
-        str,
-        argument(
-            "ID[@VERSION]",
-            "The id of a prompt, or `system`; and a version, which may be abbreviated. "
-            "Default: the present one.",
-        ),
-    ],
+    id: str = argument(
+        "ID[@VERSION]",
+        "The id of a prompt, or `system`; and a version, which may be abbreviated. Default: the present one.",
+    ),
     *,
     at: HistoryOptions,
     as_json: options.JsonOption = False,
@@ -116,8 +112,8 @@ def show(
 
 def diff(
     id: IdArgument,
-    a: Annotated[str | None, argument("[A]", "A version. Default: the one before B.")] = None,
-    b: Annotated[str | None, argument("[B]", "A version. Default: the present one.")] = None,
+    a: str | None = argument("[A]", "A version. Default: the one before B.", None),
+    b: str | None = argument("[B]", "A version. Default: the present one.", None),
     *,
     at: ReadWorkspaceOptions,
     templates: prompt_options.TemplatesOption = None,
@@ -142,12 +138,9 @@ def diff(
 def rollback(
     id: IdArgument,
     *,
-    to: Annotated[
-        str | None,
-        option(
-            "--to VERSION", "The version to return to, which may be abbreviated. Default: the one before."
-        ),
-    ] = None,
+    to: str | None = option(
+        "--to VERSION", "The version to return to, which may be abbreviated. Default: the one before.", None
+    ),
     at: WorkspaceOptions,
     templates: prompt_options.TemplatesOption = None,
     wait: push_prompts.WaitOption = None,

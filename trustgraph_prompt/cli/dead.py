@@ -90,9 +90,7 @@ def list_(
 
 @app.subcommand("dead show 1042 --broker embedded:broker.db")
 def show(
-    letter: Annotated[
-        str, argument("ID", "The id of a dead letter, as `list` prints it, or of its request.")
-    ],
+    letter: str = argument("ID", "The id of a dead letter, as `list` prints it, or of its request."),
     *,
     where: WideScopeOptions,
     at: RuleOptions,
@@ -123,14 +121,11 @@ def show(
 
 @app.subcommand("dead replay --all --error unknown-prompt --flows flows/", "replay")
 def replay_(
-    letters: Annotated[
-        list[str] | None,
-        argument("[ID…]", "Ids of dead letters, as `list` prints them, or of their requests."),
-    ] = None,
+    letters: list[str] | None = argument(
+        "[ID…]", "Ids of dead letters, as `list` prints them, or of their requests.", None
+    ),
     *,
-    all_: Annotated[
-        bool, option("--all", "All dead letters that `list` prints with the same options.")
-    ] = False,
+    all_: bool = option("--all", "All dead letters that `list` prints with the same options.", False),
     error: ErrorOption = None,
     prompt: prompt_options.PromptFilterOption = None,
     term: prompt_options.TermOption = None,
@@ -193,11 +188,9 @@ def replay_(
 
 @app.subcommand("dead discard 1042 --flows flows/", "discard")
 def discard_(
-    letter: Annotated[
-        str, argument("ID", "The id of a dead letter, as `list` prints it, or of its request.")
-    ],
+    letter: str = argument("ID", "The id of a dead letter, as `list` prints it, or of its request."),
     *,
-    yes: Annotated[bool, option("--yes", "Do not ask for the id again.")] = False,
+    yes: bool = option("--yes", "Do not ask for the id again.", False),
     where: WideScopeOptions,
     at: BrokerOptions,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options
 from trustgraph_prompt.cli.options import Options
@@ -26,17 +26,14 @@ class ScopeOptions(Options):
     flows: flow_options.SeveralFlowsOption = None
     flow: flow_options.FlowOption = None
     id: flow_options.IdOption = "prompt"
-    topic: Annotated[
-        str | None,
-        flow_options.where_option(
-            "--topic TOPIC",
-            "With --subscription: the request topic of a subscription that no flow file names.",
-        ),
-    ] = None
-    subscription: Annotated[
-        str | None,
-        flow_options.where_option("--subscription NAME", "With --topic: the name of the subscription."),
-    ] = None
+    topic: str | None = flow_options.where_option(
+        "--topic TOPIC",
+        "With --subscription: the request topic of a subscription that no flow file names.",
+        None,
+    )
+    subscription: str | None = flow_options.where_option(
+        "--subscription NAME", "With --topic: the name of the subscription.", None
+    )
     everywhere = False
 
     def scope(self) -> Subscriptions:
@@ -66,25 +63,22 @@ class ScopeOptions(Options):
 class WideScopeOptions(ScopeOptions):
     """Flows, a subscription, or all dead letters that there are."""
 
-    everywhere: Annotated[
-        bool,
-        flow_options.where_option(
-            "--all",
-            "Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
-            "on an embedded broker all of them.",
-        ),
-    ] = False
+    everywhere: bool = flow_options.where_option(
+        "--all",
+        "Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
+        "on an embedded broker all of them.",
+        False,
+    )
 
 
 class TermOptions(RuleOptions):
     """A broker that is read, and where the prompts are whose terms are changed."""
 
-    config_topic: Annotated[
-        str,
-        broker_options.config_topic_option(
-            "--config-topic TOPIC", "The config topic, on which the terms of the prompts are looked up."
-        ),
-    ] = broker_options.DEFAULT_CONFIG_TOPIC
+    config_topic: str = broker_options.config_topic_option(
+        "--config-topic TOPIC",
+        "The config topic, on which the terms of the prompts are looked up.",
+        broker_options.DEFAULT_CONFIG_TOPIC,
+    )
 
 
 @dataclass(frozen=True, slots=True)

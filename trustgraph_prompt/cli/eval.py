@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from trustgraph_prompt.cli import asking_run, failure_advice, options, output, prompt_options
+from trustgraph_prompt.cli import asking_run, options, output, prompt_options
 from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, LimitedProvider, Questions
 from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
 from trustgraph_prompt.cli.eval_sides import Side
@@ -35,41 +35,31 @@ _LIMIT = re.compile(r"(precision|recall|f1)=(0(?:\.\d+)?|1(?:\.0+)?)")
 
 
 def command(
-    prompt: Annotated[list[str], argument("PROMPT…", "The ids of the prompts to score.")],
+    prompt: list[str] = argument("PROMPT…", "The ids of the prompts to score."),
     *,
-    gold: Annotated[
-        Path,
-        option(
-            "--gold GOLD.jsonl",
-            'Texts, and the objects that should come, a line each: {"terms": {"text": "…"}, '
-            '"objects": […]}. Answers are kept beside it, in GOLD.jsonl.state.',
-        ),
-    ],
-    begin_from: Annotated[
-        Path | None,
-        option(
-            "--from EXTRACTED.jsonl",
-            "Begin the gold file with the objects of a run of `extract`, to be corrected by hand; ask "
-            "nothing.",
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        option(
-            "--against VERSION|PATH|MODEL",
-            "Compare with another version of the prompt, measured with this gold file or from the "
-            "history on the broker; with the prompts of another file or folder; or with another model, or "
-            "scripted:PATH. A file or folder of this name comes before a version, and a version before a "
-            "model.",
-        ),
-    ] = None,
-    fail_under: Annotated[
-        list[str] | None,
-        option(
-            "--fail-under MEASURE=VALUE",
-            "Exit with 1 if precision, recall or f1 is less, as in f1=0.8. May be given several times.",
-        ),
-    ] = None,
+    gold: Path = option(
+        "--gold GOLD.jsonl",
+        'Texts, and the objects that should come, a line each: {"terms": {"text": "…"}, '
+        '"objects": […]}. Answers are kept beside it, in GOLD.jsonl.state.',
+    ),
+    begin_from: Path | None = option(
+        "--from EXTRACTED.jsonl",
+        "Begin the gold file with the objects of a run of `extract`, to be corrected by hand; ask nothing.",
+        None,
+    ),
+    against: str | None = option(
+        "--against VERSION|PATH|MODEL",
+        "Compare with another version of the prompt, measured with this gold file or from the "
+        "history on the broker; with the prompts of another file or folder; or with another model, or "
+        "scripted:PATH. A file or folder of this name comes before a version, and a version before a "
+        "model.",
+        None,
+    ),
+    fail_under: list[str] | None = option(
+        "--fail-under MEASURE=VALUE",
+        "Exit with 1 if precision, recall or f1 is less, as in f1=0.8. May be given several times.",
+        None,
+    ),
     model: PromptModelOptions,
     templates: prompt_options.TemplatesOption = None,
     term: prompt_options.TermOption = None,
@@ -135,6 +125,8 @@ def command(
     for text, why in failed:
         output.note(f"{text.where}: no answer: {why}")
     if failed:
+        from trustgraph_prompt.cli import failure_advice
+
         run_again = failure_advice.run_again(why for _, why in failed)
         _advise(f"{run_again} the same command again, which only repeats the calls that failed")
     missed = [message for report in reports for message in report.below(least)]

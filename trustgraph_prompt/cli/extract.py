@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -28,39 +28,33 @@ EXAMPLE = "extract report.txt --base-url http://localhost:11434/v1 --model qwen3
 
 
 def command(
-    files: Annotated[list[Path], argument("FILE…", "Documents, folders, patterns, or - for standard input.")],
+    files: list[Path] = argument("FILE…", "Documents, folders, patterns, or - for standard input."),
     *,
-    prompt: Annotated[
-        list[str] | None,
-        option(
-            "--prompt ID",
-            "A prompt to run on each chunk; may be given several times. "
-            "Default: extract-definitions and extract-relationships.",
-            show_default=False,
-        ),
-    ] = None,
-    schema: Annotated[
-        tuple[str, str] | None,
-        option(
-            "--schema SCHEMA QUESTION",
-            "Ask for objects without a prompt file: a JSON Schema in a file, or MODULE:CLASS of a "
-            "dataclass or Pydantic model, which is imported from here; and what to find, in your words.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path,
-        option(
-            "--output -o OUT.jsonl",
-            "The file of objects: JSON lines, or a table if its name ends in .csv or .parquet. A file "
-            "that `extract` did not write is never overwritten.",
-        ),
-    ] = Path("extracted.jsonl"),
+    prompt: list[str] | None = option(
+        "--prompt ID",
+        "A prompt to run on each chunk; may be given several times. "
+        "Default: extract-definitions and extract-relationships.",
+        None,
+        show_default=False,
+    ),
+    schema: tuple[str, str] | None = option(
+        "--schema SCHEMA QUESTION",
+        "Ask for objects without a prompt file: a JSON Schema in a file, or MODULE:CLASS of a "
+        "dataclass or Pydantic model, which is imported from here; and what to find, in your words.",
+        None,
+        show_default=False,
+    ),
+    out: Path = option(
+        "--output -o OUT.jsonl",
+        "The file of objects: JSON lines, or a table if its name ends in .csv or .parquet. A file "
+        "that `extract` did not write is never overwritten.",
+        Path("extracted.jsonl"),
+    ),
     model: PromptModelOptions,
     questions: QuestionOptions,
     limits: RunOptions,
     outputs: OutputOptions,
-    as_json: Annotated[bool, option("--json", "Print the summary as JSON, for programs.")] = False,
+    as_json: bool = option("--json", "Print the summary as JSON, for programs.", False),
 ) -> None:
     """Run prompts on documents and write the valid objects as JSON lines, and their graph if asked for.
 

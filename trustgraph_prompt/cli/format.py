@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -15,8 +14,8 @@ EXAMPLE = "format prompts/ --check"
 
 
 def command(
-    paths: Annotated[list[Path], argument("PATH…", "*.prompt files, and folders of them.")],
-    check: Annotated[bool, option("--check", "Change nothing; exit with 1 if a file would change.")] = False,
+    paths: list[Path] = argument("PATH…", "*.prompt files, and folders of them."),
+    check: bool = option("--check", "Change nothing; exit with 1 if a file would change.", False),
 ) -> None:
     """Format prompt files in place.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -31,11 +31,11 @@ app.subcommand(graph_show.EXAMPLE, "show")(graph_show.command)
 @app.subcommand("graph page --store graph -o graph.html")
 def page(
     store: options.StoreOption,
-    file: Annotated[Path, option("--output -o FILE", "The HTML file to write.")],
-    title: Annotated[
-        str | None, option("--title TEXT", "The heading; by default the name of the file, if there is one.")
-    ] = None,
-    overwrite: Annotated[bool, option("--overwrite", "Replace the file if it exists.")] = False,
+    file: Path = option("--output -o FILE", "The HTML file to write."),
+    title: str | None = option(
+        "--title TEXT", "The heading; by default the name of the file, if there is one.", None
+    ),
+    overwrite: bool = option("--overwrite", "Replace the file if it exists.", False),
 ) -> None:
     """Write the graph as one HTML file to open in a browser: the drawing beside the texts.
 
@@ -109,13 +109,9 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
 @app.subcommand("graph export --store graph graph.ttl")
 def export(
     store: options.StoreOption,
-    file: Annotated[
-        Path | None, argument("[FILE]", "A file of RDF: .nq, .trig, .nt, .ttl, .jsonld or .rdf.")
-    ] = None,
-    neo4j: Annotated[
-        Path | None, option("--neo4j DIR", "A folder for the CSV files of Neo4j's import.")
-    ] = None,
-    overwrite: Annotated[bool, option("--overwrite", "Replace files that exist.")] = False,
+    file: Path | None = argument("[FILE]", "A file of RDF: .nq, .trig, .nt, .ttl, .jsonld or .rdf.", None),
+    neo4j: Path | None = option("--neo4j DIR", "A folder for the CSV files of Neo4j's import.", None),
+    overwrite: bool = option("--overwrite", "Replace files that exist.", False),
 ) -> None:
     """Write the graph to a file of RDF, or to the files of Neo4j's import.
 
@@ -147,9 +143,7 @@ def export(
 @app.subcommand("graph forget --store graph report.pdf")
 def forget(
     store: options.StoreOption,
-    document: Annotated[
-        str, argument("DOCUMENT", "The name of a file, or the beginning of a document's hash.")
-    ],
+    document: str = argument("DOCUMENT", "The name of a file, or the beginning of a document's hash."),
 ) -> None:
     """Remove a document from a store, with everything that only this document states."""
     from trustgraph_prompt.graph_store import forget as forgetting

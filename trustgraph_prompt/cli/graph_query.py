@@ -6,7 +6,7 @@ import signal
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -26,17 +26,12 @@ Format = Literal["table", "csv", "json"]
 
 
 def command(
-    query: Annotated[
-        str, argument("SPARQL", "The query, @FILE for that in a file, or - for standard input.")
-    ],
+    query: str = argument("SPARQL", "The query, @FILE for that in a file, or - for standard input."),
+    *,
     store: options.StoreOption,
-    format: Annotated[Format, option("--format", "How to print results of SELECT and ASK.")] = "table",
-    max_seconds: Annotated[
-        int, option("--max-seconds N", "How long the query may take.", min=1, max=10**8)
-    ] = 60,
-    max_results: Annotated[
-        int, option("--max-results N", "How many results to print.", min=1, max=10**9)
-    ] = 10_000,
+    format: Format = option("--format", "How to print results of SELECT and ASK.", "table"),
+    max_seconds: int = option("--max-seconds N", "How long the query may take.", 60, min=1, max=10**8),
+    max_results: int = option("--max-results N", "How many results to print.", 10_000, min=1, max=10**9),
 ) -> None:
     """Evaluate a SPARQL query, and print its results.
 

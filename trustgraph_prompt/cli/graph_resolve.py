@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -23,14 +23,12 @@ _EXAMPLES, _MOST_LISTED, _LONGEST = 3, 10, 150  # pairs of each reason, open pai
 
 def command(
     store: options.StoreOption,
-    open: Annotated[
-        Path | None, option("--open FILE.csv", "Write the pairs to this file, to decide what is open.")
-    ] = None,
-    decided: Annotated[
-        Path | None, option("--decided FILE.csv", "First apply the decisions in this file.")
-    ] = None,
-    dry_run: Annotated[bool, option("--dry-run", "Show what would be merged; write nothing.")] = False,
-    undo: Annotated[bool, option("--undo", "Take everything apart again that was merged.")] = False,
+    open: Path | None = option(
+        "--open FILE.csv", "Write the pairs to this file, to decide what is open.", None
+    ),
+    decided: Path | None = option("--decided FILE.csv", "First apply the decisions in this file.", None),
+    dry_run: bool = option("--dry-run", "Show what would be merged; write nothing.", False),
+    undo: bool = option("--undo", "Take everything apart again that was merged.", False),
 ) -> None:
     """Merge things whose names are one name in several spellings, and list what a person must decide.
 

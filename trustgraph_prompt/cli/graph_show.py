@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.options import argument
@@ -21,7 +21,8 @@ _END_OF_SENTENCE = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)|[。！？]|\n\s*\
 
 
 def command(
-    name: Annotated[str, argument("NAME", "The name of a thing, or its IRI.")],
+    name: str = argument("NAME", "The name of a thing, or its IRI."),
+    *,
     store: options.StoreOption,
 ) -> None:
     """Print what is known of one thing, with the sentences that name it. Exits with 1 if there is none."""

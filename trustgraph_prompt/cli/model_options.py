@@ -31,43 +31,32 @@ Prefill = Literal["assistant", "vllm", "prefix"]
 class ModelOptions(Options):
     """The model that is asked, or the recording in its place."""
 
-    script: Annotated[
-        str | None,
-        _option(
-            "--provider scripted:PATH", "Replay recorded answers from a file instead of calling a model."
-        ),
-    ] = None
-    base_url: Annotated[
-        str | None,
-        _option(
-            "--base-url URL",
-            "Base URL of an OpenAI-compatible server, such as http://localhost:11434/v1. "
-            "The API key comes from OPENAI_API_KEY, or from the file that OPENAI_API_KEY_FILE names.",
-            envvar="TRUSTGRAPH_PROMPT_BASE_URL",
-        ),
-    ] = None
-    model: Annotated[
-        str | None, _option("--model NAME", "The model to call.", envvar="TRUSTGRAPH_PROMPT_MODEL")
-    ] = None
-    prefill: Annotated[
-        Prefill | None,
-        _option(
-            "--prefill",
-            "Have the server continue a truncated text or JSON value, which is sent back as it is "
-            "(assistant: llama.cpp), with switches (vllm) or with a marker (prefix: Mistral, DeepSeek). "
-            "Default: off.",
-            envvar="TRUSTGRAPH_PROMPT_PREFILL",
-        ),
-    ] = None
-    native_schema: Annotated[
-        bool | None,
-        _option(
-            "--native-schema/--no-native-schema",
-            "Whether to send the JSON Schema of the answer to the server. By default, this is detected.",
-            envvar="TRUSTGRAPH_PROMPT_NATIVE_SCHEMA",
-            show_default=False,
-        ),
-    ] = None
+    script: str | None = _option(
+        "--provider scripted:PATH", "Replay recorded answers from a file instead of calling a model.", None
+    )
+    base_url: str | None = _option(
+        "--base-url URL",
+        "Base URL of an OpenAI-compatible server, such as http://localhost:11434/v1. "
+        "The API key comes from OPENAI_API_KEY, or from the file that OPENAI_API_KEY_FILE names.",
+        None,
+        envvar="TRUSTGRAPH_PROMPT_BASE_URL",
+    )
+    model: str | None = _option("--model NAME", "The model to call.", None, envvar="TRUSTGRAPH_PROMPT_MODEL")
+    prefill: Prefill | None = _option(
+        "--prefill",
+        "Have the server continue a truncated text or JSON value, which is sent back as it is "
+        "(assistant: llama.cpp), with switches (vllm) or with a marker (prefix: Mistral, DeepSeek). "
+        "Default: off.",
+        None,
+        envvar="TRUSTGRAPH_PROMPT_PREFILL",
+    )
+    native_schema: bool | None = _option(
+        "--native-schema/--no-native-schema",
+        "Whether to send the JSON Schema of the answer to the server. By default, this is detected.",
+        None,
+        envvar="TRUSTGRAPH_PROMPT_NATIVE_SCHEMA",
+        show_default=False,
+    )
 
     def asking(self, model: str | None) -> Self:
         """Return the same options with another model."""
@@ -139,14 +128,12 @@ class ModelOptions(Options):
 class PromptModelOptions(ModelOptions):
     """The model that is asked, and the parameters of it that prompts may set."""
 
-    allow_parameter: Annotated[
-        list[str] | None,
-        _option(
-            "--allow-parameter NAME",
-            "A parameter that prompts may set in `model: extras`, such as reasoning_effort. May be "
-            "given several times.",
-        ),
-    ] = None
+    allow_parameter: list[str] | None = _option(
+        "--allow-parameter NAME",
+        "A parameter that prompts may set in `model: extras`, such as reasoning_effort. May be "
+        "given several times.",
+        None,
+    )
 
     def check_parameters(self, prompts: Iterable[PromptDefinition]) -> None:
         """Raise `ConfigError` if a prompt sets a parameter that `--allow-parameter` does not list."""
@@ -178,53 +165,43 @@ TokensPerMinuteOption = Annotated[
 class RunOptions(Options):
     """What a run of many questions may take, in calls, time and money, and whether it is only estimated."""
 
-    concurrency: Annotated[
-        int, option("--concurrency N", "Maximum number of concurrent model calls.", min=1, max=1000)
-    ] = 8
+    concurrency: int = option(
+        "--concurrency N", "Maximum number of concurrent model calls.", 8, min=1, max=1000
+    )
     requests_per_minute: RequestsPerMinuteOption = None
     tokens_per_minute: TokensPerMinuteOption = None
-    begin_seconds: Annotated[
-        float,
-        option(
-            "--begin-seconds N",
-            "Give up a call whose answer has not begun when the server has sent nothing for so long, to "
-            "any call.",
-            min=1,
-        ),
-    ] = 300.0
-    answer_seconds: Annotated[
-        float,
-        option(
-            "--answer-seconds N",
-            "End an answer that takes longer, from its first piece. The next run asks for it again.",
-            min=1,
-        ),
-    ] = 600.0
-    price: Annotated[
-        str | None,
-        option(
-            "--price IN,OUT[,CACHED]",
-            "What a million tokens cost, in any currency: of questions, of answers, and of questions "
-            "that come from the provider's cache.",
-        ),
-    ] = None
-    max_cost: Annotated[
-        float | None,
-        option(
-            "--max-cost MONEY",
-            "Ask nothing that may cost more than this in all, in the currency of --price, and end the run.",
-        ),
-    ] = None
-    estimate: Annotated[
-        bool, option("--estimate", "Say what the run would take, in tokens, money and time, and ask nothing.")
-    ] = False
-    tokenizer: Annotated[
-        Path | None,
-        option(
-            "--tokenizer FILE",
-            "With --estimate: count tokens with this tokenizer.json instead of asking the server.",
-        ),
-    ] = None
+    begin_seconds: float = option(
+        "--begin-seconds N",
+        "Give up a call whose answer has not begun when the server has sent nothing for so long, to "
+        "any call.",
+        300.0,
+        min=1,
+    )
+    answer_seconds: float = option(
+        "--answer-seconds N",
+        "End an answer that takes longer, from its first piece. The next run asks for it again.",
+        600.0,
+        min=1,
+    )
+    price: str | None = option(
+        "--price IN,OUT[,CACHED]",
+        "What a million tokens cost, in any currency: of questions, of answers, and of questions "
+        "that come from the provider's cache.",
+        None,
+    )
+    max_cost: float | None = option(
+        "--max-cost MONEY",
+        "Ask nothing that may cost more than this in all, in the currency of --price, and end the run.",
+        None,
+    )
+    estimate: bool = option(
+        "--estimate", "Say what the run would take, in tokens, money and time, and ask nothing.", False
+    )
+    tokenizer: Path | None = option(
+        "--tokenizer FILE",
+        "With --estimate: count tokens with this tokenizer.json instead of asking the server.",
+        None,
+    )
 
     @property
     def pace(self) -> Pace:

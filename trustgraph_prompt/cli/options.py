@@ -30,16 +30,16 @@ class Options:
         return type(self)(**{**self.__dict__, **changed})
 
 
-def option(usage: str, help: str, **more: Any) -> Any:
+def option(usage: str, help: str, default: Any = ..., **more: Any) -> Any:
     """Declare an option. The usage has its names, and then what stands for its value in `--help`."""
     words = usage.split()
     names = [word for word in words if word.startswith("-")]
-    return typer.Option(*names, metavar=" ".join(words[len(names) :]) or None, help=help, **more)
+    return typer.Option(default, *names, metavar=" ".join(words[len(names) :]) or None, help=help, **more)
 
 
-def argument(metavar: str, help: str, **more: Any) -> Any:
+def argument(metavar: str, help: str, default: Any = ..., **more: Any) -> Any:
     """Declare an argument."""
-    return typer.Argument(metavar=metavar, help=help, **more)
+    return typer.Argument(default, metavar=metavar, help=help, **more)
 
 
 StoreOption = Annotated[Path, option("--store DIR", "The folder of a graph store, from `extract --store`.")]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import typer
 
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.cli.push_prompts import acknowledged
 from trustgraph_prompt.errors import ConfigError
 
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.broker_options import WorkspaceOptions
     from trustgraph_prompt.worker.canary.record import Canary
     from trustgraph_prompt.worker.config.history import Author
-
-CanaryOption = Annotated[
-    str | None,
-    option("--canary SHARE", "Let the new versions answer only this share of the requests, such as 10%."),
-]
 
 PREFIX, SYSTEM_KEY = "template.", "system"
 """As in `prompts.prompt_set`, whose import is slow."""

@@ -40,7 +40,7 @@ class ChangeOptions(Options):
     """Who makes a change, and why."""
 
     by: ByOption = None
-    why: Annotated[str, option("--message -m TEXT", "Why you make the change, for the history.")] = ""
+    why: str = option("--message -m TEXT", "Why you make the change, for the history.", "")
 
     def author(self, default: str = "") -> Author:
         """Who makes the change, and why, or else the default reason."""

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -31,30 +31,23 @@ Format = Literal["json", "jsonl", "text"]
 
 
 def command(
-    file: Annotated[
-        Path, argument("FILE|-", "The file of the answer; - for standard input.", show_default=False)
-    ],
-    format: Annotated[
-        Format,
-        option("--format", "What was asked for: one JSON value (json), objects (jsonl) or any text (text)."),
-    ],
-    schema: Annotated[
-        Path | None,
-        option(
-            "--schema FILE",
-            "A JSON Schema that the value must satisfy; with jsonl, each object. Default: any JSON.",
-        ),
-    ] = None,
-    repair: Annotated[bool, option("--repair", "Repair broken JSON if its meaning is clear.")] = False,
-    stream: Annotated[bool, option("--stream", "Print each object as soon as it is complete.")] = False,
-    explain: Annotated[
-        bool,
-        option(
-            "--explain",
-            "Show the line of each remark, with a caret under the position, and the line of the schema "
-            "that a refused value breaks.",
-        ),
-    ] = False,
+    file: Path = argument("FILE|-", "The file of the answer; - for standard input.", show_default=False),
+    format: Format = option(
+        "--format", "What was asked for: one JSON value (json), objects (jsonl) or any text (text)."
+    ),
+    schema: Path | None = option(
+        "--schema FILE",
+        "A JSON Schema that the value must satisfy; with jsonl, each object. Default: any JSON.",
+        None,
+    ),
+    repair: bool = option("--repair", "Repair broken JSON if its meaning is clear.", False),
+    stream: bool = option("--stream", "Print each object as soon as it is complete.", False),
+    explain: bool = option(
+        "--explain",
+        "Show the line of each remark, with a caret under the position, and the line of the schema "
+        "that a refused value breaks.",
+        False,
+    ),
     as_json: options.JsonOption = False,
 ) -> None:
     """Parse a saved answer of a model and print what in it is valid.

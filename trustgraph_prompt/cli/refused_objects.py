@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.cli import broker_options, output
 from trustgraph_prompt.cli.broker_options import Readable
@@ -23,13 +23,11 @@ class RuleOptions(Options, Readable):
     """A broker that is read, and where the rules are that its objects break."""
 
     broker: broker_options.BrokerOption = broker_options.DEFAULT_BROKER
-    config_topic: Annotated[
-        str,
-        broker_options.config_topic_option(
-            "--config-topic TOPIC",
-            "The config topic, in whose history the schema of the answer is looked up.",
-        ),
-    ] = broker_options.DEFAULT_CONFIG_TOPIC
+    config_topic: str = broker_options.config_topic_option(
+        "--config-topic TOPIC",
+        "The config topic, in whose history the schema of the answer is looked up.",
+        broker_options.DEFAULT_CONFIG_TOPIC,
+    )
     templates: TemplatesOption = None
     admin_url: broker_options.AdminUrlOption = None
 

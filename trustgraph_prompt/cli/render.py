@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from trustgraph_prompt.cli import options, output, prompt_options
@@ -13,7 +11,7 @@ EXAMPLE = "render extract-definitions --term text=@notes.txt"
 
 
 def command(
-    prompt: Annotated[str, argument("ID", "The prompt to render.")],
+    prompt: str = argument("ID", "The prompt to render."),
     term: prompt_options.TermOption = None,
     templates: prompt_options.TemplatesOption = None,
     as_json: options.JsonOption = False,

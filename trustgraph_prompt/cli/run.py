@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import broker_options, flow_options, prompt_options, worker_options
 from trustgraph_prompt.cli.model_options import PromptModelOptions
@@ -30,47 +30,36 @@ def _prefix(prefix: str | None) -> str | None:
     return prefix
 
 
-ExtractorOption = Annotated[
-    list[str] | None,
-    option(
-        "--extractor ID",
-        "With --trustgraph: replace this extractor of TrustGraph's instead of the prompt service. --id "
-        "is then the id of the prompt service whose text-completion topics are used. May be given several "
-        "times.",
-    ),
-]
-IntoOption = Annotated[
-    str | None,
-    option(
-        "--into PREFIX",
-        "With --extractor: publish on other topics, whose names begin with PREFIX, and receive all "
-        "chunks beside TrustGraph's extractors.",
-        callback=_prefix,
-    ),
-]
-CacheOption = Annotated[
-    str,
-    option(
-        "--cache URL",
-        "Where to cache the answers of prompts that set `cache`: memory:, or redis://HOST:PORT/0.",
-        envvar="TRUSTGRAPH_PROMPT_CACHE",
-    ),
-]
-
-
 def command(
     *,
     broker: broker_options.BrokerOption = broker_options.DEFAULT_BROKER,
     flows: flow_options.FlowsOption = None,
     trustgraph: worker_options.TrustGraphOption = False,
-    extractor: ExtractorOption = None,
-    into: IntoOption = None,
+    extractor: list[str] | None = option(
+        "--extractor ID",
+        "With --trustgraph: replace this extractor of TrustGraph's instead of the prompt service. --id "
+        "is then the id of the prompt service whose text-completion topics are used. May be given several "
+        "times.",
+        None,
+    ),
+    into: str | None = option(
+        "--into PREFIX",
+        "With --extractor: publish on other topics, whose names begin with PREFIX, and receive all "
+        "chunks beside TrustGraph's extractors.",
+        None,
+        callback=_prefix,
+    ),
     space: flow_options.SpaceOption = "tg",
     templates: prompt_options.TemplatesOption = None,
     topic: broker_options.ConfigTopicOption = broker_options.DEFAULT_CONFIG_TOPIC,
     id: flow_options.IdOption = "prompt",
     worker: WorkerOptions,
-    cache: CacheOption = "memory:",
+    cache: str = option(
+        "--cache URL",
+        "Where to cache the answers of prompts that set `cache`: memory:, or redis://HOST:PORT/0.",
+        "memory:",
+        envvar="TRUSTGRAPH_PROMPT_CACHE",
+    ),
     drain_timeout: worker_options.DrainOption = worker_options.DEFAULT_DRAIN,
     model: PromptModelOptions,
 ) -> None:

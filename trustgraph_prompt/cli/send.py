@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -27,15 +27,12 @@ SECONDS_OF_SILENCE = 5.0
 
 
 def command(
-    flow: Annotated[str, argument("FLOW", "The flow to send to.")],
-    what: Annotated[
-        list[str],
-        argument(
-            "ID|FILE…",
-            "To a flow of prompt requests: the prompt. To a flow of chunks: documents, folders, "
-            "patterns, or - for standard input.",
-        ),
-    ],
+    flow: str = argument("FLOW", "The flow to send to."),
+    what: list[str] = argument(
+        "ID|FILE…",
+        "To a flow of prompt requests: the prompt. To a flow of chunks: documents, folders, "
+        "patterns, or - for standard input.",
+    ),
     term: prompt_options.TermOption = None,
     flows: flow_options.SeveralFlowsOption = None,
     broker: broker_options.BrokerOption = broker_options.DEFAULT_BROKER,

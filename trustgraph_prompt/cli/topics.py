@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -31,9 +31,9 @@ class NeededOptions(Options):
     """Who needs topics: flows, or TrustGraph."""
 
     flows: flow_options.FlowsOption = None
-    trustgraph: Annotated[
-        bool, option("--trustgraph", "The topics of TrustGraph itself instead of those of flow files.")
-    ] = False
+    trustgraph: bool = option(
+        "--trustgraph", "The topics of TrustGraph itself instead of those of flow files.", False
+    )
     space: flow_options.SpaceOption = "tg"
     id: flow_options.IdOption = "prompt"
     topic: broker_options.ConfigTopicOption = broker_options.DEFAULT_CONFIG_TOPIC
@@ -90,7 +90,7 @@ def create(
     *,
     at: BrokerOptions,
     needed: NeededOptions,
-    dry_run: Annotated[bool, option("--dry-run", "Print the plan and change nothing.")] = False,
+    dry_run: bool = option("--dry-run", "Print the plan and change nothing.", False),
 ) -> None:
     """Create what is missing: print the plan, then each completed step.
 

@@ -32,44 +32,35 @@ DEFAULT_DRAIN = 30.0
 class WorkerOptions(Options):
     """The limits of a worker, and what it shows of itself over HTTP."""
 
-    concurrency: Annotated[
-        int | None,
-        option(
-            "--concurrency N",
-            "Maximum number of concurrent model calls over all flows. Default: no limit beyond that of "
-            "each flow; 64 with --trustgraph.",
-            min=1,
-        ),
-    ] = None
+    concurrency: int | None = option(
+        "--concurrency N",
+        "Maximum number of concurrent model calls over all flows. Default: no limit beyond that of "
+        "each flow; 64 with --trustgraph.",
+        None,
+        min=1,
+    )
     requests_per_minute: RequestsPerMinuteOption = None
     tokens_per_minute: TokensPerMinuteOption = None
-    http: Annotated[
-        str | None,
-        option(
-            "--http [HOST]:PORT",
-            "Serve the status page, /livez, /readyz and /metrics on this address; :PORT is every "
-            "address, IPv4 and IPv6. Default: off.",
-        ),
-    ] = None
-    http_host: Annotated[
-        list[str] | None,
-        option(
-            "--http-host NAME",
-            "A host name under which browsers reach the status page, beside IP addresses and localhost. "
-            "May be given several times.",
-        ),
-    ] = None
-    show_content: Annotated[
-        bool,
-        option(
-            "--show-content",
-            "Show rejected objects and their texts on the status page, to everybody who can reach it.",
-        ),
-    ] = False
-    ready_without_model: Annotated[
-        bool,
-        option("--ready-without-model", "Keep /readyz at 200 while requests wait for an unavailable model."),
-    ] = False
+    http: str | None = option(
+        "--http [HOST]:PORT",
+        "Serve the status page, /livez, /readyz and /metrics on this address; :PORT is every "
+        "address, IPv4 and IPv6. Default: off.",
+        None,
+    )
+    http_host: list[str] | None = option(
+        "--http-host NAME",
+        "A host name under which browsers reach the status page, beside IP addresses and localhost. "
+        "May be given several times.",
+        None,
+    )
+    show_content: bool = option(
+        "--show-content",
+        "Show rejected objects and their texts on the status page, to everybody who can reach it.",
+        False,
+    )
+    ready_without_model: bool = option(
+        "--ready-without-model", "Keep /readyz at 200 while requests wait for an unavailable model.", False
+    )
 
     def run(
         self,
