@@ -88,7 +88,11 @@ def command(
     model = model.chosen()
     provider = model.provider(untimed=True)
     written = RunOutputs(out, files, outputs)
-    plan = extract_plan.make_plan(files, prompt, schema, questions, terms, model.identity, written)
+    if schema:
+        extract_plan.check_schema(prompt, questions, outputs)
+    plan = extract_plan.make_plan(
+        files, prompt, schema, questions, terms, model.identity, written.file, written.paths
+    )
     model.check_parameters(plan.asked)
     asked = Questions(plan.jobs, plan.prompts, written.file.state, plan.terms)
     if limits.estimate:

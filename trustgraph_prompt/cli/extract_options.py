@@ -41,3 +41,8 @@ class OutputOptions(Options):
         None,
     )
     bare: bool = option("--bare", "Write the objects only, without their origin.", False)
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether the graph is written somewhere."""
+        return any((self.page, self.store, self.rdf, self.neo4j))

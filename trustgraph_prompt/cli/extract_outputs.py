@@ -152,7 +152,7 @@ class RunOutputs:
 
 def _graph_outputs(given: OutputOptions) -> GraphOutputs | None:
     """Where the graph goes, if it goes anywhere. Raises `ConfigError` without the extra for it."""
-    if not any((given.store, given.rdf, given.neo4j, given.page)):
+    if not given.has_graph:
         return None
     from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
 

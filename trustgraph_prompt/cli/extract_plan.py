@@ -21,8 +21,8 @@ from trustgraph_prompt.extraction.splitting import Splitting
 from trustgraph_prompt.extraction.unfit_answers import unfit_answers, why_unfit
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.extract_options import QuestionOptions
-    from trustgraph_prompt.cli.extract_outputs import RunOutputs
+    from trustgraph_prompt.cli.extract_options import OutputOptions, QuestionOptions
+    from trustgraph_prompt.cli.output_file import OutputFile
     from trustgraph_prompt.extraction.results import Job
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
@@ -73,6 +73,15 @@ def chunk_terms(given: list[str] | None) -> dict[str, object]:
     return terms
 
 
+def check_schema(ids: Sequence[str] | None, given: QuestionOptions, outputs: OutputOptions) -> None:
+    """Reject options that do not go with `--schema`. Raises `ConfigError`."""
+    if ids or given.templates:
+        raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
+    if outputs.has_graph:
+        how = "write a prompt file with a clause `graph`, which says what its keys name (--templates FILE)"
+        raise ConfigError(f"makes no graph: {how}", where="--schema")
+
+
 def make_plan(
     files: Sequence[Path],
     ids: Sequence[str] | None,
@@ -80,17 +89,13 @@ def make_plan(
     given: QuestionOptions,
     terms: Mapping[str, object],
     model: str,
-    outputs: RunOutputs,
+    file: OutputFile,
+    written: Sequence[Path],
 ) -> Plan:
     """Read and split the files, without those that the run writes, and say which kept answers do not fit.
 
     Raises `ConfigError`.
     """
-    if schema and (ids or given.templates):
-        raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
-    if schema and outputs.graph is not None:
-        how = "write a prompt file with a clause `graph`, which says what its keys name (--templates FILE)"
-        raise ConfigError(f"makes no graph: {how}", where="--schema")
     prompts = _prompts_of(*schema) if schema else prompt_options.prompts(given.templates)
     found = _listed(files, prompts)
     asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, given.templates)
@@ -104,7 +109,7 @@ def make_plan(
             )
         prompts = context.showing_context(prompts, asked)
         asked = [prompts.get(definition.id) for definition in asked]
-    documents = [file for file in found if not _is_within(file, outputs.paths)]
+    documents = [each for each in found if not _is_within(each, written)]
     jobs, unusable = run.jobs(
         progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
     )
@@ -114,7 +119,7 @@ def make_plan(
         raise unusable[0]
     skipped = [str(error) for error in unusable]
     record = {"model": model, "terms": terms, **splitting.as_json()}
-    record["unfit"] = _say_what_no_longer_fits(outputs, jobs, asked, record)
+    record["unfit"] = _say_what_no_longer_fits(file, jobs, asked, record)
     return Plan(jobs, prompts, asked, terms, splitting, model, skipped, found, record)
 
 
@@ -132,11 +137,11 @@ def _listed(files: Sequence[Path], prompts: PromptSet) -> list[Path]:
 
 
 def _say_what_no_longer_fits(
-    outputs: RunOutputs, jobs: Sequence[Job], asked: Sequence[PromptDefinition], record: Mapping[str, object]
+    file: OutputFile, jobs: Sequence[Job], asked: Sequence[PromptDefinition], record: Mapping[str, object]
 ) -> Counter[str]:
     """Count the kept answers that fit no question, and say why those fit no more that fitted until now."""
-    unfit, is_open = unfit_answers(outputs.file.state, jobs)
-    last = outputs.file.record.run
+    unfit, is_open = unfit_answers(file.state, jobs)
+    last = file.record.run
     if is_open and (fresh := unfit - Counter(last.get("unfit", {}))):
         why = why_unfit(fresh, last, record, {definition.version for definition in asked})
         fit = "no longer fits" if fresh.total() == 1 else "no longer fit"
