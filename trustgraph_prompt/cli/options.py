@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, dataclass_transform
 
 import typer
 
-from trustgraph_prompt.cli import output
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ def typed(option: str) -> bool:
 
 def graph_store(path: Path, *, read_only: bool = True) -> GraphStore:
     """Open a graph store that exists, and say so while another process writes to it."""
+    from trustgraph_prompt.cli import output
     from trustgraph_prompt.graph_store.store import GraphStore
 
     return GraphStore.open(path, read_only=read_only, create=False, waiting=output.note)
