@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.command import PROGRAM, environment, run
 from tests.support.model_server import ModelServer, Reply, Then, said, streamed
-from trustgraph_prompt.cli import options
+from trustgraph_prompt.cli.model_options import Prefill
 from trustgraph_prompt.llm.openai import request_body
 
 SECONDS = 60.0
@@ -115,7 +115,7 @@ async def test_a_server_is_sent_a_schema_unless_it_is_said_to_take_none(
 
 
 def test_the_ways_to_go_on_are_those_that_the_provider_knows() -> None:
-    assert set(options.Prefill) == set(get_args(request_body.Prefill))
+    assert set(get_args(Prefill)) == set(get_args(request_body.Prefill))
 
 
 async def test_nothing_is_asked_where_a_term_is_missing(server: ModelServer) -> None:

@@ -337,6 +337,22 @@ def test_a_mistyped_request_is_replayed_with_another_term(services: Desk) -> Non
     assert [letter["request"] for letter in services.listed()] == ["b"]
 
 
+def test_term_that_the_prompt_does_not_have_is_refused(services: Desk) -> None:
+    async def push() -> None:
+        async with await connect(services.url) as broker:
+            await config_topic.push(broker, "default", {"template.define": json.dumps(ENTRY)})
+
+    services.bury([UNKNOWN, BROKEN])
+    replay = "replay", "--all", "--term", "txt=chalk"
+    assert services.dead(*replay, "--error", "invalid-request").returncode == 0, "of no known prompt"
+
+    asyncio.run(push())
+    refused = services.dead(*replay)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == "error: --term: define has no such term (found 'txt', expected text)\n"
+    assert services.dead("replay", "--all", "--term", "text=chalk").stdout == "replayed 1 dead letter\n"
+
+
 def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(services: Desk) -> None:
     volatile = FLOW.replace("persistent://tg/flow/{name}-in", "non-persistent://tg/flow/{name}-in")
     (services.folder / "flows" / "f.yaml").write_text(volatile.format(name="f"))

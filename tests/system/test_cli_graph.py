@@ -271,6 +271,7 @@ def test_one_of_a_kind_is_counted_in_the_singular(tmp_path: Path) -> None:
     assert page.startswith("2 things, 1 fact -> ")
     lines = run("graph", "stats", "--store", store).stdout.splitlines()
     assert {"        0 documents", "        2 things", "        1 fact", "        0 refused"} <= {*lines}
+    assert "        1 fact not looked up" in lines
 
 
 def test_stats_counts_what_is_there(store: Path) -> None:

@@ -267,8 +267,13 @@ async def test_a_question_without_an_answer_is_not_scored_and_asked_again(
     failed = await evaluated(folder, server, "--json")
     assert failed.returncode == 1
     assert "gold.jsonl:4: no answer:" in failed.stderr
+    assert f"{TEXTS - 1}/{TEXTS} answers, 0 kept from earlier runs, 1 failed" in failed.stderr
+    assert "change what its errors name, then run the same command again, which only" in failed.stderr
     [found] = json.loads(failed.stdout)
     assert (found["answers"], found["recall"]["value"]) == (TEXTS - 1, 1)
+
+    shown = await evaluated(folder, server)
+    assert f"mountains: {TEXTS - 1} of {TEXTS} texts, " in shown.stdout
 
     asked = len(server.bodies)
     server.reply = right

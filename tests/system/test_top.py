@@ -170,7 +170,7 @@ async def test_it_needs_a_terminal_and_a_worker(site: Site) -> None:
     nobody = run("top", "http://127.0.0.1:1", "--once")
     assert (nobody.returncode, "127.0.0.1:1: Connection refused" in nobody.stdout) == (1, True)
     assert run("top", "http://127.0.0.1:1").stderr == (
-        "error: top: standard output is no terminal (found None, expected --once)\n"
+        "error: top: standard output is no terminal: give --once\n"
     )
     assert run("top", "http://127.0.0.1:1", "--json").returncode == 2
     for url in ("127.0.0.1:8000", "http://", "http://ada:secret@host:1", "http://host:1?x", "http://[:1"):
@@ -178,3 +178,4 @@ async def test_it_needs_a_terminal_and_a_worker(site: Site) -> None:
         assert refused.returncode == 2
         assert "not the URL of a worker" in refused.stderr
         assert "secret" not in refused.stderr
+        assert "found None" not in refused.stderr

@@ -142,6 +142,8 @@ def test_question_without_an_answer_is_not_shown_as_one_with_no_object(tmp_path:
     assert heads == ["1", "failed", "not asked"]
     one = text_of(page_of(report_of(done, unanswered=(unasked,)), tmp_path), "incomplete")
     assert one.startswith("incomplete 1 of 2 questions has no answer. Run the same command again")
+    refused = Result(job(2, chunk=3), failure="provider_invalid_request: HTTP 400: no")
+    assert "Run the same command again" not in page_of(report_of(done, refused), tmp_path)
     assert "1 object from 3 chunks, 2 questions not answered" in re.sub("<[^>]*>", "", page)
     assert "incomplete" not in page_of(report_of(done), tmp_path).partition("<body>")[2]
 

@@ -10,8 +10,8 @@ from trustgraph_prompt.ask import RedisCache
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, authorization
 from trustgraph_prompt.broker.pulsar.credentials import Credentials
-from trustgraph_prompt.cli import options
-from trustgraph_prompt.cli.push_prompts import check_workspace
+from trustgraph_prompt.cli.broker_options import check_workspace
+from trustgraph_prompt.cli.prompt_options import terms
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import OpenAIProvider
 from trustgraph_prompt.worker import flow_file
@@ -43,10 +43,10 @@ GIVEN: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a Redis with an option of nobody": (lambda: RedisCache("redis://h?x=1"), "it has the option x"),
     "a term without a value": (
-        lambda: options.terms(["name"]),
+        lambda: terms(["name"]),
         "invalid term: there is no = (found 'name', expected NAME=VALUE or NAME:=JSON)",
     ),
-    "a term without a name": (lambda: options.terms(["=value"]), "there is no name before the ="),
+    "a term without a name": (lambda: terms(["=value"]), "there is no name before the ="),
     "a workspace with a slash": (lambda: check_workspace("a/b"), "the name is not valid: there is a / in it"),
     "a workspace without a name": (lambda: check_workspace(""), "the name is not valid: it is empty"),
 }

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output, refused_objects
-from trustgraph_prompt.cli.lazy_commands import Command, group
+from trustgraph_prompt.cli import flow_options, options, output, prompt_options, refused_objects
+from trustgraph_prompt.cli.broker_options import BrokerOptions
+from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import argument, option
+from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.cli.source_excerpt import visible
-from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.errors import Reason, TrustgraphPromptError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.cli.broker_view import BrokerView
     from trustgraph_prompt.worker import Answer, Flow
 
 app = group(
@@ -23,27 +26,22 @@ app = group(
 
 
 def _reason(name: str | None) -> str | None:
-    return inspect_broker.known(name, [reason.value for reason in Reason], "--reason")
+    return flow_options.known(name, [reason.value for reason in Reason], "--reason")
 
 
-@app.command(
-    "list", cls=Command, epilog="Example:  trustgraph-prompt answers list --flow chunks --reason empty"
-)
+@app.subcommand("answers list --flow chunks --reason empty", "list")
 def list_(
-    reason: Annotated[
-        str | None,
-        typer.Option(
-            "--reason",
-            metavar="REASON",
-            help="Only this reason; `success`: the model says that there are no objects.",
-            callback=_reason,
-        ),
-    ] = None,
-    prompt: options.PromptFilterOption = None,
-    flows: inspect_broker.FlowsOption = None,
-    flow: inspect_broker.FlowOption = None,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    *,
+    reason: str | None = option(
+        "--reason REASON",
+        "Only this reason; `success`: the model says that there are no objects.",
+        None,
+        callback=_reason,
+    ),
+    prompt: prompt_options.PromptFilterOption = None,
+    flows: flow_options.SeveralFlowsOption = None,
+    flow: flow_options.FlowOption = None,
+    at: BrokerOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """List answers without objects, oldest first, each with the reason.
@@ -53,7 +51,7 @@ def list_(
     """
     from trustgraph_prompt.worker.messages.answer_record import AnswerFilter, search
 
-    chosen, description = inspect_broker.flows_of(flows, flow)
+    chosen, description = flow_options.flows_of(flows, flow)
     recorded = {flow.name: topic for flow in chosen if (topic := flow.outputs.answers)}
     if others := ", ".join(flow.name for flow in chosen if flow.name not in recorded):
         output.note(f"without answer records, as `outputs.answers` is not set: {others}")
@@ -63,7 +61,7 @@ def list_(
         count = unmatched = 0
         for name, topic in recorded.items():
             if not await view.has(topic):
-                output.note(f"flow {name}: no answers yet, the topic {topic} does not exist on {broker}")
+                output.note(f"flow {name}: no answers yet, the topic {topic} does not exist on {at.broker}")
                 continue
             found = await search(view.broker, topic, AnswerFilter(name, reason, prompt))
             count += len(found)
@@ -75,25 +73,21 @@ def list_(
                 unmatched += len(await search(view.broker, topic, AnswerFilter(name)))
         return count, unmatched
 
-    count, unmatched = inspect_broker.look(broker, admin_url, print_all)
+    count, unmatched = at.look(print_all)
     _note_deletions(chosen)
     if recorded:
         there, none = (count, "") if count or not unmatched else (unmatched, "; none of them matches")
         answers = output.counted(there, "answer") if there else "no answers"
-        output.note(f"{answers} without objects {description} on {broker}{none}")
+        output.note(f"{answers} without objects {description} on {at.broker}{none}")
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt answers show 3f2a9c81 --flow chunks")
+@app.subcommand("answers show 3f2a9c81 --flow chunks")
 def show(
-    request: Annotated[
-        str, typer.Argument(metavar="REQUEST", help="The id of a request, as `list` prints it.")
-    ],
-    flows: inspect_broker.FlowsOption = None,
-    flow: inspect_broker.FlowOption = None,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    config_topic: refused_objects.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    templates: options.TemplatesOption = None,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    request: str = argument("REQUEST", "The id of a request, as `list` prints it."),
+    *,
+    flows: flow_options.SeveralFlowsOption = None,
+    flow: flow_options.FlowOption = None,
+    at: RuleOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the answer to one request: its reason, its calls, and each refused object.
@@ -102,7 +96,7 @@ def show(
     files have the version of the prompt that was asked, else the part of the schema, from the history of the
     config topic. Exits with 1 if there is no such answer.
     """
-    chosen, description = inspect_broker.flows_of(flows, flow)
+    chosen, description = flow_options.flows_of(flows, flow)
 
     async def print_it(view: BrokerView) -> bool:
         for flow in chosen:
@@ -110,7 +104,7 @@ def show(
             if found is None:
                 continue
             published, answer = found
-            rule_of = await refused_objects.rules_of(answer, view, flow.workspace, config_topic, templates)
+            rule_of = await refused_objects.rules_of(answer, view, flow.workspace, at)
             facts = _facts(published, answer) | {"objects": len(answer.objects), "stage": answer.stage}
             if as_json:
                 output.print_json(facts | {"rejected": refused_objects.as_json(answer, rule_of)})
@@ -123,11 +117,12 @@ def show(
         return False
 
     with output.waiting("looking for the answer"):
-        found = inspect_broker.look(broker, admin_url, print_it)
+        found = at.look(print_it)
     if not found:
         _note_deletions(chosen)
-        output.note(f"error: there is no answer to the request {request} {description} on {broker}")
-        raise typer.Exit(1)
+        raise TrustgraphPromptError(
+            f"there is no answer to the request {request} {description} on {at.broker}"
+        )
 
 
 def _note_deletions(flows: Iterable[Flow]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import options, output, prompt_options
+from trustgraph_prompt.cli.model_options import PromptModelOptions
+from trustgraph_prompt.cli.options import argument
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Listen
@@ -14,22 +16,15 @@ if TYPE_CHECKING:
     from trustgraph_prompt.prompts import PromptDefinition
     from trustgraph_prompt.reader import Outcome
 
-EXAMPLE = (
-    "Example:  trustgraph-prompt ask extract-definitions --term text=@notes.txt "
-    "--base-url http://localhost:11434/v1 --model qwen3"
-)
+EXAMPLE = "ask extract-definitions --term text=@notes.txt --base-url http://localhost:11434/v1 --model qwen3"
 
 
 def command(
-    prompt: Annotated[str, typer.Argument(metavar="ID", help="The prompt to send.")],
-    term: options.TermOption = None,
-    script: options.ProviderOption = None,
-    base_url: options.BaseUrlOption = None,
-    model: options.ModelOption = None,
-    prefill: options.PrefillOption = None,
-    native_schema: options.NativeSchemaOption = None,
-    allow_parameter: options.AllowParameterOption = None,
-    templates: options.TemplatesOption = None,
+    prompt: str = argument("ID", "The prompt to send."),
+    *,
+    term: prompt_options.TermOption = None,
+    model: PromptModelOptions,
+    templates: prompt_options.TemplatesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Send one prompt to the model and print the answer.
@@ -43,13 +38,13 @@ def command(
 
     from trustgraph_prompt.cli.answer_printer import AnswerPrinter
 
-    definition = options.prompt(options.prompts(templates), prompt)
-    terms = options.terms(term)
-    model = options.chosen_model(script, base_url, model)
-    provider = options.provider(script, base_url, model, prefill, native_schema)
-    options.check_parameters([definition], allow_parameter)
-    options.require_terms(definition, terms)
-    with output.waiting(f"asking {model or script}") as end_of_waiting:
+    definition = prompt_options.prompt(prompt_options.prompts(templates), prompt)
+    terms = prompt_options.terms(term)
+    model = model.chosen()
+    provider = model.provider()
+    model.check_parameters([definition])
+    prompt_options.require_terms(definition, terms)
+    with output.waiting(f"asking {model.model or model.script}") as end_of_waiting:
         printer = AnswerPrinter(definition, end_of_waiting)
         listen = None if as_json else printer.listen
         outcome = asyncio.run(_ask(definition, terms, provider, listen))

@@ -1,35 +1,28 @@
-"""What `extract` and `eval` share: runs that ask a model, and that a signal or the limit of cost may end."""
+"""What `extract` and `eval` share: runs that ask a model within limits until a signal, and their estimate."""
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from trustgraph_prompt.cli import options, output, progress
+from trustgraph_prompt.cli import output, progress, prompt_options
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.cli.model_options import RunOptions
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.extraction.questions import Q, Splitting
+    from trustgraph_prompt.extraction.estimate import RunEstimate
+    from trustgraph_prompt.extraction.questions import RunQuestion, Splitting
     from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.extraction.run import Extraction
     from trustgraph_prompt.llm import Provider
-    from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
-    from trustgraph_prompt.llm.spending import SpendingLimit
     from trustgraph_prompt.prompts import PromptSet
+
+Q = TypeVar("Q", bound="RunQuestion")
 
 LIMIT_REACHED = 3
 """The exit code of a run that `--max-cost` has ended."""
-
-
-class Pace(NamedTuple):
-    """The limits of a run: calls at a time, requests and tokens per minute; None is no limit."""
-
-    concurrency: int
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
 
 
 class Ending(NamedTuple):
@@ -39,24 +32,56 @@ class Ending(NamedTuple):
     is_hopeless: bool
 
 
+class Questions(NamedTuple, Generic[Q]):
+    """What a run asks, of these prompts with these terms, and the file that keeps its answers."""
+
+    jobs: Sequence[Q]
+    prompts: PromptSet
+    state: Path
+    terms: Mapping[str, object]
+
+
+class LimitedProvider:
+    """A provider within the limits of a run: of time for each call, of calls, and of money in all.
+
+    A server with one slot is not flooded. `spending` counts the money if there is a price.
+    """
+
+    def __init__(self, provider: Provider, limits: RunOptions, price: Price | None, money: float) -> None:
+        from trustgraph_prompt.llm import Limiter, Limits
+        from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
+        from trustgraph_prompt.llm.spending import SpendingLimit
+
+        self.concurrency = limits.concurrency
+        self.calls = CallsInProgress(
+            provider,
+            begin_seconds=limits.begin_seconds,
+            answer_seconds=limits.answer_seconds,
+            on_one_slot=lambda: output.note(
+                "the server answers one question after the other: from here on, it gets two at a time"
+            ),
+        )
+        self.provider: Provider = self.calls
+        if limits.requests_per_minute or limits.tokens_per_minute:
+            pace = Limits(None, limits.requests_per_minute, limits.tokens_per_minute)
+            self.provider = Limiter(self.calls, pace, self.calls)
+        self.spending: SpendingLimit | None = None
+        if price is not None:
+            self.provider = self.spending = SpendingLimit(self.provider, price, money)
+
+
 def run(
-    questions: Sequence[Q],
-    prompts: PromptSet,
-    provider: Provider,
-    calls: CallsInProgress,
+    asked: Questions[Q],
+    within: LimitedProvider,
     summary: progress.Summary,
     listen: Callable[[Result[Q]], None],
-    *,
-    state: Path,
-    terms: Mapping[str, object],
-    concurrency: int,
     owner: Mapping[str, object],
     splitting: Splitting | None = None,
 ) -> Ending:
     """Ask until all is answered, the run is hopeless or a signal ends it, then close the provider.
 
-    `listen` gets each result, and adds it to the summary, which is shown meanwhile with the `calls` within
-    `provider`. Raises `BrokerError` if the state is unusable, and a `TrustgraphPromptError` of `listen`.
+    `listen` gets each result, and adds it to the summary, which is shown meanwhile with the calls in
+    progress. Raises `BrokerError` if the state is unusable, and a `TrustgraphPromptError` of `listen`.
     """
     import asyncio
 
@@ -69,26 +94,25 @@ def run(
             output.note(f"stopping after {HOPELESS} failures in a row")
 
     extraction = Extraction(
-        questions,
-        prompts,
-        provider,
-        state=state,
-        terms=terms,
-        concurrency=concurrency,
+        asked.jobs,
+        asked.prompts,
+        within.provider,
+        state=asked.state,
+        terms=asked.terms,
+        concurrency=within.concurrency,
         listen=hear,
         owner=owner,
         splitting=splitting,
     )
-    shown = progress.Progress(summary, calls)
+    shown = progress.Progress(summary, within.calls)
     with shown.shown() as update:
-        asyncio.run(_run_until_signal(extraction, provider, calls, shown, update))
+        asyncio.run(_run_until_signal(extraction, within, shown, update))
     return Ending(shown.is_ending, extraction.is_hopeless)
 
 
 async def _run_until_signal(
     extraction: Extraction[Q],
-    provider: Provider,
-    calls: CallsInProgress,
+    within: LimitedProvider,
     shown: progress.Progress,
     update: Callable[[], None],
 ) -> None:
@@ -102,7 +126,7 @@ async def _run_until_signal(
         shown.is_ending = True
         waits = f"waiting for {shown.calls}" if shown.calls else "stopping"
         output.note(f"{waits}; interrupt again to end at once")
-        calls.end()
+        within.calls.end()
         extraction.stop()
 
     async def update_every_second() -> None:
@@ -118,41 +142,61 @@ async def _run_until_signal(
         await extraction.run()
     finally:
         updating.cancel()
-        await provider.close()
+        await within.provider.close()
 
 
-def model_identity(script: str | None, model: str | None) -> str:
-    """What answers of an earlier run depend on: the model, or the content of the recording."""
-    if script is None:
-        return model or ""
-    return f"scripted:{hashlib.sha256(options.recording(script).read_bytes()).hexdigest()}"
+def estimate(
+    asked: Questions[Q], provider: Provider, limits: RunOptions, price: Price | None, templates: Path | None
+) -> RunEstimate:
+    """Estimate a run, and close the provider. Raises as `estimate_run`."""
+    from trustgraph_prompt.extraction.estimate import estimate_run
+
+    with output.waiting("counting tokens"):
+        return estimate_run(
+            asked.jobs,
+            asked.prompts,
+            provider,
+            state=asked.state,
+            terms=asked.terms,
+            tokenizer_file=limits.tokenizer,
+            examples=prompt_options.examples(templates),
+            price=price,
+        )
 
 
-def timed(provider: Provider, begin_seconds: float, answer_seconds: float) -> CallsInProgress:
-    """The provider with limits of time for each call, which does not flood a server with one slot."""
-    from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
+def estimate_as_json(estimated: RunEstimate) -> dict[str, Any]:
+    """Return an estimate for programs."""
+    tokenizer = estimated.tokenizer
+    return {
+        "questions": estimated.questions,
+        "kept": estimated.kept,
+        "low": estimated.low._asdict(),
+        "high": estimated.high._asdict(),
+        "tokens_counted_with": tokenizer and tokenizer.name,
+        "tokens_in_within": tokenizer and tokenizer.within,
+        "answers_estimated_from": dict(estimated.bases),
+    }
 
-    return CallsInProgress(
-        provider,
-        begin_seconds=begin_seconds,
-        answer_seconds=answer_seconds,
-        on_one_slot=lambda: output.note(
-            "the server answers one question after the other: from here on, it gets two at a time"
-        ),
+
+def estimate_text(estimated: RunEstimate) -> str:
+    """Return an estimate for people: a table, and what it assumes."""
+    asked = f"{output.counted(estimated.questions, 'question')} to ask"
+    if estimated.kept:
+        asked += f"; {estimated.kept:,} more are answered already and cost nothing"
+    if (tokenizer := estimated.tokenizer) is None:
+        return asked
+    rows = [("", "at least", "at most")]
+    for name, low, high in zip(estimated.low._fields, estimated.low, estimated.high, strict=True):
+        if low is not None:
+            form = ",.4f" if name == "money" else ","
+            rows.append((name.replace("_", " "), format(low, form), format(high, form)))
+    why = f" ({tokenizer.why})" if tokenizer.why else ""
+    return "\n".join(
+        [
+            asked,
+            *(f"  {label:<14}{low:>14}{high:>14}" for label, low, high in rows),
+            f"This is an estimate. Tokens in were counted with {tokenizer.name}{why}; "
+            f"the model may count up to {100 * tokenizer.within:g} % more or fewer.",
+            *(f"Tokens out of {prompt}: from {basis}." for prompt, basis in estimated.bases.items()),
+        ]
     )
-
-
-def limited(calls: CallsInProgress, pace: Pace) -> Provider:
-    """The provider of the calls within the limits of the pace, if there are any."""
-    if not (pace.requests_per_minute or pace.tokens_per_minute):
-        return calls
-    from trustgraph_prompt.llm import Limiter, Limits
-
-    return Limiter(calls, Limits(None, pace.requests_per_minute, pace.tokens_per_minute), calls)
-
-
-def spending_limit(provider: Provider, price: Price | None, money: float) -> SpendingLimit | None:
-    """The provider as long as it costs no more than this, if it has a price."""
-    from trustgraph_prompt.llm.spending import SpendingLimit
-
-    return None if price is None else SpendingLimit(provider, price, money)

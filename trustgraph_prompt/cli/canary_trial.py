@@ -16,7 +16,7 @@ from trustgraph_prompt.worker.messages.answer_record import Answer
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Reader
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.cli.broker_view import BrokerView
 
 AnswerTopics = Mapping[str, Collection[str]]
 """The names of flows by the topic on which they keep answers."""

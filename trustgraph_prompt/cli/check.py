@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.options import argument
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
-from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.evaluation.gold import GoldText
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.prompts.files import PromptFiles
     from trustgraph_prompt.worker.flow import Flow
 
-EXAMPLE = "Example:  trustgraph-prompt check templates/ flows/ export.json"
+EXAMPLE = "check templates/ flows/ export.json"
 
 MAX_ERRORS = 20
 """How many errors of one file are printed."""
@@ -54,14 +54,11 @@ class Verdict:
 
 
 def command(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PATH…",
-            help="Flow files, prompt files, folders of both, exports of a workspace (.json), and gold files "
-            "of `eval` or recordings (.jsonl).",
-        ),
-    ],
+    paths: list[Path] = argument(
+        "PATH…",
+        "Flow files, prompt files, folders of both, exports of a workspace (.json), and gold files "
+        "of `eval` or recordings (.jsonl).",
+    ),
     as_json: options.JsonOption = False,
 ) -> None:
     """Validate flows, prompts, exports, gold files and recordings, and test the examples of prompts.
@@ -94,7 +91,7 @@ def _print(verdict: Verdict) -> None:
         what = output.counted(verdict.prompts, "prompt") if verdict.prompts > 1 else verdict.what
         what = output.counted(len(verdict.gold), "gold text") if verdict.gold else what
         examples = f", {output.counted(verdict.examples, 'example')}" if verdict.examples else ""
-        typer.echo(harmless(f"OK     {verdict.place} ({what}{examples})"))
+        output.say(f"OK     {verdict.place} ({what}{examples})")
 
 
 def _check(path: Path) -> Iterator[Verdict]:

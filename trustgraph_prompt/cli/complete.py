@@ -4,37 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trustgraph_prompt.cli import options
+from trustgraph_prompt.cli import broker_options, flow_options, worker_options
+from trustgraph_prompt.cli.model_options import ModelOptions
+from trustgraph_prompt.cli.worker_options import WorkerOptions
 from trustgraph_prompt.errors import FlowError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.llm import Provider
 
-EXAMPLE = (
-    "Example:  trustgraph-prompt complete --broker pulsar://localhost:6650 "
-    "--base-url http://localhost:11434/v1 --model qwen3"
-)
+EXAMPLE = "complete --broker pulsar://localhost:6650 --base-url http://localhost:11434/v1 --model qwen3"
 
 
 def command(
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    flows: options.FlowsOption = None,
-    trustgraph: options.TrustGraphOption = False,
-    space: options.SpaceOption = "tg",
-    id: options.IdOption = "text-completion",
-    concurrency: options.ConcurrencyOption = None,
-    requests_per_minute: options.RequestsPerMinuteOption = None,
-    tokens_per_minute: options.TokensPerMinuteOption = None,
-    http: options.HttpOption = None,
-    http_host: options.HttpHostOption = None,
-    show_content: options.ShowContentOption = False,
-    ready_without_model: options.ReadyOption = False,
-    drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
-    script: options.ProviderOption = None,
-    base_url: options.BaseUrlOption = None,
-    model: options.ModelOption = None,
-    prefill: options.PrefillOption = None,
-    native_schema: options.NativeSchemaOption = None,
+    *,
+    broker: broker_options.BrokerOption = broker_options.DEFAULT_BROKER,
+    flows: flow_options.FlowsOption = None,
+    trustgraph: worker_options.TrustGraphOption = False,
+    space: flow_options.SpaceOption = "tg",
+    id: flow_options.IdOption = "text-completion",
+    worker: WorkerOptions,
+    drain_timeout: worker_options.DrainOption = worker_options.DEFAULT_DRAIN,
+    model: ModelOptions,
 ) -> None:
     """Run a worker that serves TrustGraph's text-completion topics.
 
@@ -43,25 +33,19 @@ def command(
     SIGTERM or Ctrl-C stops it after the requests in progress; a second one stops it at once.
     """
     from trustgraph_prompt import package_data
-    from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.trustgraph.flow_definitions import CONCURRENCY, Processor
-    from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
-    from trustgraph_prompt.worker import Prompts, Service, flow_file, main
-    from trustgraph_prompt.worker.telemetry.activity import Activity
-    from trustgraph_prompt.worker.telemetry.metrics import Metrics
+    from trustgraph_prompt.worker import Prompts, flow_file
 
-    options.check_trustgraph(flows, trustgraph=trustgraph)
+    flow_options.check_trustgraph(flows, trustgraph=trustgraph)
 
     def provider(named: str | None) -> Provider:
-        return options.provider(script, base_url, named or model, prefill, native_schema)
+        return model.asking(named or model.model).provider()
 
-    metrics, origin = Metrics(), None
+    processors, served = [], []
     if trustgraph:
-        concurrency = concurrency or CONCURRENCY
-        replaced = Processor(id, "text-completion", concurrency, asks_topics=False, space=space)
-        origin = TrustGraph([replaced], metrics)
-        provider(model or "each flow's")  # reject bad options before the worker starts
-        served = []
+        concurrency = worker.concurrency or CONCURRENCY
+        processors = [Processor(id, "text-completion", concurrency, asks_topics=False, space=space)]
+        provider(model.model or "each flow's")  # reject bad options before the worker starts
     else:
         served = flow_file.load(flows or package_data.flows() / "completion", processor=id)
     for other in served:
@@ -73,19 +57,7 @@ def command(
                 found=other.input.kind,
                 expected="text-completion",
             )
-    service = Service(
-        broker,
-        served,
-        Prompts(workspaces={flow.workspace for flow in served}),
-        provider,
-        Limits(concurrency, requests_per_minute, tokens_per_minute),
-        config_topic=None,
-        origin=origin,
-        metrics=metrics,
-        drain_timeout=drain_timeout,
-        activity=Activity(shows_content=show_content),
-        ready_without_model=ready_without_model,
-        tracing=main.observed(),
-        connect=main.tuned(options.connect),
+    prompts = Prompts(workspaces={flow.workspace for flow in served})
+    worker.run(
+        id, broker, served, prompts, provider, processors, config_topic=None, drain_timeout=drain_timeout
     )
-    main.run(service, id, http=http, hosts=http_host or ())

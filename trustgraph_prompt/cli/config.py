@@ -6,29 +6,29 @@ import sys
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from trustgraph_prompt.cli import (
+    broker_options,
     config_apply,
     config_canary,
     config_history,
-    config_rollback,
-    inspect_broker,
     options,
     output,
     push_canary,
     push_prompts,
 )
-from trustgraph_prompt.cli.lazy_commands import Command, group
-from trustgraph_prompt.cli.push_prompts import WaitOption, WorkspaceOption, check_workspace, worker_name
-from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.terminal import harmless
+from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspaceOptions, WorkspaceOptions
+from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import argument, option
+from trustgraph_prompt.cli.push_prompts import worker_name
+from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.cli.broker_view import BrokerView
     from trustgraph_prompt.worker.config.report_topic import Announcement
 
 app = group(
@@ -40,18 +40,18 @@ SECONDS_BETWEEN_LOOKS = 1.0
 """How often to look whether a missing topic exists."""
 
 
-@app.command(
-    cls=Command, epilog="Example:  trustgraph-prompt config push templates/ --broker embedded:broker.db"
-)
+@app.subcommand("config push templates/ --broker embedded:broker.db")
 def push(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A prompt file, or a folder of them.")],
-    workspace: WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    canary: push_canary.CanaryOption = None,
-    wait: WaitOption = None,
-    by: push_prompts.ByOption = None,
-    why: push_prompts.WhyOption = "",
+    path: Path = argument("PATH", "A prompt file, or a folder of them."),
+    *,
+    at: WorkspaceOptions,
+    canary: str | None = option(
+        "--canary SHARE",
+        "Let the new versions answer only this share of the requests, such as 10%.",
+        None,
+    ),
+    wait: push_prompts.WaitOption = None,
+    change: push_prompts.ChangeOptions,
 ) -> None:
     """Publish prompts; workers apply all of them at once.
 
@@ -69,61 +69,52 @@ def push(
         raise
     share = push_canary.share(canary)
     count = output.counted(len(entries), "entry", "entries")
-    pushed = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
+    pushed = f"pushed {count} to workspace {at.workspace}: {', '.join(sorted(entries))}"
 
     async def publish(connected: Broker) -> bool:
-        present = await config.entries(connected, workspace, topic=topic)
+        present = await config.entries(connected, at.workspace, topic=at.topic)
         if share is not None:
-            author = push_prompts.author(by, why)
-            return await push_canary.begin(connected, workspace, present, entries, share, author, topic, wait)
-        config.check_room(workspace, present.keys() | entries.keys())
+            author = change.author()
+            return await push_canary.begin(connected, at, present, entries, share, author, wait)
+        config.check_room(at.workspace, present.keys() | entries.keys())
         push_prompts.warn(present, entries)
 
         async def send() -> str:
-            author = push_prompts.author(by, why)
-            id = await history.push(connected, workspace, entries, author, topic=topic)
+            id = await history.push(connected, at.workspace, entries, change.author(), topic=at.topic)
             typer.echo(pushed)
             return id
 
-        return await push_prompts.acknowledged(send, connected, topic, workspace, wait)
+        return await push_prompts.acknowledged(send, connected, at, wait)
 
     if share is not None:
-        options.existing(broker)  # a new one has nothing to compare with
-    if not push_prompts.publishes(broker, publish):
+        broker_options.existing(at.broker)  # a new one has nothing to compare with
+    if not push_prompts.publishes(at.broker, publish):
         raise typer.Exit(1)
 
 
 app.add_typer(config_canary.app, name="canary")
-app.command("apply", cls=Command, epilog=config_apply.EXAMPLE)(config_apply.command)
-config_history.register(app)
-app.command("rollback", cls=Command, epilog=config_rollback.EXAMPLE)(config_rollback.command)
+app.subcommand(config_apply.EXAMPLE, "apply")(config_apply.command)
+app.subcommand("config history extract-definitions --broker embedded:broker.db")(config_history.history)
+app.subcommand("config show extract-definitions@3f2a9c81")(config_history.show)
+app.subcommand("config diff extract-definitions 3f2a9c81")(config_history.diff)
+app.subcommand("config rollback extract-definitions -m 'it loses dates' --wait 10")(config_history.rollback)
 
 
-@app.command("list", cls=Command, epilog="Example:  trustgraph-prompt config list --workspace default --json")
+@app.subcommand("config list --workspace default --json", "list")
 def list_(
-    workspace: Annotated[
-        str | None,
-        typer.Option(
-            "--workspace",
-            "-w",
-            metavar="NAME",
-            help="Only this workspace. Default: all.",
-            callback=check_workspace,
-        ),
-    ] = None,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    *,
+    workspace: str | None = broker_options.workspace_option("Only this workspace. Default: all.", None),
+    at: ReadTopicOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the keys of the entries on the config topic; with --json, the entries, too.
 
     With --workspace and --json, the output is an export that `check` and --templates accept.
     """
-    entries = inspect_broker.look(broker, admin_url, lambda view: view.entries(topic, workspace))
+    entries = at.look(lambda view: view.entries(at.topic, workspace))
     if not entries:
         output.note(
-            f"there are no entries on the topic {topic} of {broker}"
+            f"there are no entries on the topic {at.topic} of {at.broker}"
             + (f" for workspace {workspace}" if workspace else "")
         )
     if as_json:
@@ -131,80 +122,72 @@ def list_(
     else:
         prefix = f"{workspace}/" if workspace else ""
         for key in sorted(entries):
-            typer.echo(harmless(f"{prefix}{key}"))
+            output.say(f"{prefix}{key}")
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt config get template.extract-definitions")
+@app.subcommand("config get template.extract-definitions")
 def get(
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="`system`, or `template.` and the id of a prompt.")
-    ],
-    workspace: WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    key: str = argument("KEY", "`system`, or `template.` and the id of a prompt."),
+    *,
+    at: ReadWorkspaceOptions,
 ) -> None:
     """Print one entry as JSON. Exits with 1 if it does not exist."""
-    workspace, key = _split_key(workspace, key)
-    entries = inspect_broker.look(broker, admin_url, lambda view: view.entries(topic, workspace))
+    workspace, key = _split_key(at.workspace, key)
+    entries = at.look(lambda view: view.entries(at.topic, workspace))
     data = entries.get(key)
     if data is None:
-        output.note(f"error: workspace {workspace} on {broker} has no entry {key}{_hint(key)}")
-        raise typer.Exit(1)
+        raise TrustgraphPromptError(f"workspace {workspace} on {at.broker} has no entry {key}{_hint(key)}")
     output.print_json(output.decoded(data))
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt config delete template.extract-topics")
+@app.subcommand("config delete template.extract-topics")
 def delete(
-    keys: Annotated[
-        list[str], typer.Argument(metavar="KEY…", help="`system`, or `template.` and the id of a prompt.")
-    ],
-    workspace: WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    by: push_prompts.ByOption = None,
-    why: push_prompts.WhyOption = "",
+    keys: list[str] = argument("KEY…", "`system`, or `template.` and the id of a prompt."),
+    *,
+    at: WorkspaceOptions,
+    change: push_prompts.ChangeOptions,
 ) -> None:
     """Delete entries. A worker that has a prompt of that id in a file uses that one again."""
     from trustgraph_prompt.worker.config import config_topic as config
     from trustgraph_prompt.worker.config import history
 
-    keys = [key.removeprefix(f"{workspace}/") for key in keys]  # `list` prints keys with their workspace
+    keys = [key.removeprefix(f"{at.workspace}/") for key in keys]  # `list` prints keys with their workspace
 
     async def delete_known(connected: Broker) -> list[str]:
-        entries = await config.entries(connected, workspace, topic=topic)
+        entries = await config.entries(connected, at.workspace, topic=at.topic)
         unknown = [key for key in keys if key not in entries]
         if not unknown:
-            author = push_prompts.author(by, why)
-            await history.push(connected, workspace, dict.fromkeys(keys, ""), author, topic=topic)
+            deleted = dict.fromkeys(keys, "")
+            await history.push(connected, at.workspace, deleted, change.author(), topic=at.topic)
         return unknown
 
-    unknown = options.on_broker(options.existing(broker), delete_known)
+    unknown = broker_options.on_broker(broker_options.existing(at.broker), delete_known)
     if unknown:
         names = ", ".join(key + _hint(key) for key in unknown)
-        output.note(f"error: workspace {workspace} on {broker} has no entry {names}; nothing was deleted")
+        output.note(
+            f"error: workspace {at.workspace} on {at.broker} has no entry {names}; nothing was deleted"
+        )
         raise typer.Exit(1)
-    typer.echo(f"deleted from workspace {workspace}: {', '.join(keys)}")
+    typer.echo(f"deleted from workspace {at.workspace}: {', '.join(keys)}")
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt config watch --broker embedded:broker.db")
+@app.subcommand("config watch --broker embedded:broker.db")
 def watch(
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    *,
+    at: ReadTopicOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print changes of the config topic, and the reports of workers about them, until Ctrl-C."""
     import asyncio
 
     async def follow(view: BrokerView) -> None:
-        output.note(f"watching {topic} on {broker}")
+        output.note(f"watching {at.topic} on {at.broker}")
         await asyncio.gather(
-            _print_changes(view, topic, as_json=as_json), _print_reports(view, topic, as_json=as_json)
+            _print_changes(view, at.topic, as_json=as_json), _print_reports(view, at.topic, as_json=as_json)
         )
 
     try:
-        inspect_broker.look(broker, admin_url, follow)
+        at.look(follow)
     except KeyboardInterrupt:
         raise typer.Exit from None
 
@@ -270,7 +253,7 @@ def _print(message: Message, topic: str, lines: Iterable[str], *, as_json: bool)
         typer.echo(output.json_text({"topic": topic, "key": message.key, "value": entry}))
     else:
         for line in lines:
-            typer.echo(harmless(line))
+            output.say(line)
     sys.stdout.flush()
 
 

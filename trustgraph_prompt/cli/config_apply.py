@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output, push_prompts
+from trustgraph_prompt.cli import broker_options, output, push_prompts
+from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspaceOptions
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.cli.broker_view import BrokerView
     from trustgraph_prompt.worker.config.apply_plan import Proposal
 
-EXAMPLE = "Example:  trustgraph-prompt config apply prompts/ --owner me --broker embedded:broker.db"
+EXAMPLE = "config apply prompts/ --owner me --broker embedded:broker.db"
 
 MAX_OWNER = 200
 """Characters of an owner's name."""
@@ -34,33 +35,23 @@ def _owner(name: str) -> str:
 
 
 def command(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PATH…", help="Prompt files, and folders of them. An empty folder: no prompts any more."
-        ),
-    ],
-    owner: Annotated[
-        str,
-        typer.Option(
-            "--owner",
-            metavar="NAME",
-            help="Whose prompts these are. Each owner changes and deletes only its own.",
-            callback=_owner,
-        ),
-    ],
-    workspace: push_prompts.WorkspaceOption = "default",
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Also overwrite and delete entries that others have changed or own."),
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    paths: list[Path] = argument(
+        "PATH…", "Prompt files, and folders of them. An empty folder: no prompts any more."
+    ),
+    *,
+    owner: str = option(
+        "--owner NAME",
+        "Whose prompts these are. Each owner changes and deletes only its own.",
+        callback=_owner,
+    ),
+    workspace: broker_options.WorkspaceOption = "default",
+    force: bool = option(
+        "--force", "Also overwrite and delete entries that others have changed or own.", False
+    ),
+    dry_run: bool = option("--dry-run", "Print the plan and change nothing.", False),
+    place: ReadTopicOptions,
     wait: push_prompts.WaitOption = None,
-    by: push_prompts.ByOption = None,
-    why: push_prompts.WhyOption = "",
+    change: push_prompts.ChangeOptions,
 ) -> None:
     """Publish what has changed in these files since the owner applied them last, and delete what is gone.
 
@@ -69,6 +60,9 @@ def command(
     """
     from trustgraph_prompt.worker.config import apply, config_topic
 
+    at = ReadWorkspaceOptions(
+        workspace=workspace, broker=place.broker, topic=place.topic, admin_url=place.admin_url
+    )
     try:
         filled = [path for path in paths if not _is_empty(path)]
         wanted = push_prompts.compiled(filled) if filled else {}
@@ -77,12 +71,12 @@ def command(
         raise
 
     async def propose(read: apply.Read) -> Proposal:
-        plan, ignored = await apply.propose(read, owner, wanted, topic=topic, force=force)
+        plan, ignored = await apply.propose(read, owner, wanted, topic=at.topic, force=force)
         if any(plan.changes.values()):
             after = {**plan.present, **plan.changes}
             config_topic.check_room(workspace, [key for key, data in after.items() if data])
         for name, why in ignored.items():
-            output.note(f"warning: {topic}{apply.OWNERS}: ignored the record of owner {name}: {why}")
+            output.note(f"warning: {at.topic}{apply.OWNERS}: ignored the record of owner {name}: {why}")
         for key, why in plan.left.items():
             no_longer = "" if key in wanted else ", which the owner no longer wants"
             output.note(f"warning: left alone {key}{no_longer}: {why}")
@@ -96,16 +90,16 @@ def command(
         plan = await propose(lambda topic: config_topic.entries(connected, workspace, topic=topic))
 
         async def send() -> str | None:
-            author = push_prompts.author(by, why)
-            id = await apply.carry_out(connected, workspace, owner, plan, topic=topic, author=author)
+            author = change.author()
+            id = await apply.carry_out(connected, workspace, owner, plan, topic=at.topic, author=author)
             _print(workspace, plan)
             return id
 
-        return await push_prompts.acknowledged(send, connected, topic, workspace, wait)
+        return await push_prompts.acknowledged(send, connected, at, wait)
 
     if dry_run:
-        inspect_broker.look(broker, admin_url, look)
-    elif not push_prompts.publishes(broker, publish):
+        at.look(look)
+    elif not push_prompts.publishes(at.broker, publish):
         raise typer.Exit(1)
 
 
@@ -120,9 +114,9 @@ def _print(workspace: str, plan: Proposal, *, dry_run: bool = False) -> None:
     if published:
         count = output.counted(len(published), "entry", "entries")
         done = f"would publish {count} to" if dry_run else f"published {count} to"
-        typer.echo(harmless(f"{done} workspace {workspace}: {', '.join(published)}"))
+        output.say(f"{done} workspace {workspace}: {', '.join(published)}")
     if deleted:
         done = "would delete" if dry_run else "deleted"
-        typer.echo(harmless(f"{done} from workspace {workspace}: {', '.join(deleted)}"))
+        output.say(f"{done} from workspace {workspace}: {', '.join(deleted)}")
     if not plan.changes:
         typer.echo(f"nothing to change in workspace {workspace}")

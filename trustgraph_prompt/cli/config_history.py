@@ -1,22 +1,23 @@
-"""`config history`, `show` and `diff`: what has changed, and the versions of prompts."""
+"""`config history`, `show`, `diff` and `rollback`: what has changed, and the versions of prompts."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output, push_prompts
-from trustgraph_prompt.cli.lazy_commands import Command
+from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options, push_prompts
+from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions, WorkspaceOptions
+from trustgraph_prompt.cli.options import argument, option
+from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker.config.history import Change
     from trustgraph_prompt.worker.config.versions import EntryVersions, Text
 
@@ -25,24 +26,23 @@ PLAIN_KEY = re.compile("[a-z]+(-[a-z]+)*")
 
 _SAME_VERSION = "only parts that affect no answer differ, such as aliases"
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of a prompt, or `system`.")]
-TrustGraphOption = Annotated[
-    bool,
-    typer.Option("--trustgraph", help="Look at the prompts of TrustGraph's config service instead."),
-]
+IdArgument = Annotated[str, argument("ID", "The id of a prompt, or `system`.")]
+
+
+class HistoryOptions(ReadWorkspaceOptions):
+    """A workspace whose history is read, or TrustGraph's config service, and the prompt files of workers."""
+
+    templates: prompt_options.TemplatesOption = None
+    trustgraph: bool = option(
+        "--trustgraph", "Look at the prompts of TrustGraph's config service instead.", False
+    )
+    space: flow_options.SpaceOption = "tg"
 
 
 def history(
-    id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The id of a prompt, or `system`. Default: all.")
-    ] = None,
-    workspace: push_prompts.WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
-    templates: options.TemplatesOption = None,
-    trustgraph: TrustGraphOption = False,
-    space: options.SpaceOption = "tg",
+    id: str | None = argument("[ID]", "The id of a prompt, or `system`. Default: all.", None),
+    *,
+    at: HistoryOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """List the changes of the prompts, newest first: when, version, what, who, why.
@@ -50,9 +50,9 @@ def history(
     `*` marks what the config topic has now. A new system message changes the version of the prompts that use
     it, and is listed with them.
     """
-    found = look(broker, admin_url, workspace, topic, templates, trustgraph=trustgraph, space=space)
+    found = _look(at)
     key = id and entry_key(id)
-    with options.naming(broker):
+    with broker_options.naming(at.broker):
         changes = found.of_entry(key) if key else found.changes
     current = found.in_force(key) if key else None
     for change in reversed(changes):
@@ -60,9 +60,9 @@ def history(
         if as_json:
             output.print_object({**_facts(change, key or change.key), "current": is_current})
         else:
-            typer.echo(harmless(f"{'*' if is_current else ' '} {_line(change, key or change.key)}"))
+            output.say(f"{'*' if is_current else ' '} {_line(change, key or change.key)}")
     if not changes:
-        output.note(f"there is no history of workspace {workspace} on {broker}")
+        output.note(f"there is no history of workspace {at.workspace} on {at.broker}")
     for unpublished in found.unpublished:
         output.note(
             f"warning: {unpublished}: the config topic does not have the newest change: that push died "
@@ -71,21 +71,12 @@ def history(
 
 
 def show(
-    id: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID[@VERSION]",
-            help="The id of a prompt, or `system`; and a version, which may be abbreviated. "
-            "Default: the present one.",
-        ),
-    ],
-    workspace: push_prompts.WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
-    templates: options.TemplatesOption = None,
-    trustgraph: TrustGraphOption = False,
-    space: options.SpaceOption = "tg",
+    id: str = argument(
+        "ID[@VERSION]",
+        "The id of a prompt, or `system`; and a version, which may be abbreviated. Default: the present one.",
+    ),
+    *,
+    at: HistoryOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print a version of a prompt as a prompt file in YAML, and its system message as a comment.
@@ -93,12 +84,12 @@ def show(
     VERSION is the `version` in objects, answers, logs and metrics. Versions of prompt files are found, too:
     of the bundled ones, or of --templates.
     """
-    found = look(broker, admin_url, workspace, topic, templates, trustgraph=trustgraph, space=space)
-    name, at, version = id.rpartition("@")
-    if not at or not VERSION.fullmatch(version):
+    found = _look(at)
+    name, is_given, version = id.rpartition("@")
+    if not is_given or not VERSION.fullmatch(version):
         name, version = id, ""
     key = entry_key(name)
-    with options.naming(broker):
+    with broker_options.naming(at.broker):
         text = found.find(key, version) if version else found.text(key)
     made = [change for change in found.changes if change.version_of(key) == text.version]
     if as_json:
@@ -112,33 +103,27 @@ def show(
             }
         )
         return
-    typer.echo(harmless(f"# {key} {text.version}"))
+    output.say(f"# {key} {text.version}")
     for change in made:
-        typer.echo(harmless(f"# {_line(change, key)}"))
+        output.say(f"# {_line(change, key)}")
     for line in _lines(text):
         typer.echo(line)
 
 
 def diff(
     id: IdArgument,
-    a: Annotated[
-        str | None, typer.Argument(metavar="[A]", help="A version. Default: the one before B.")
-    ] = None,
-    b: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="A version. Default: the present one.")
-    ] = None,
-    workspace: push_prompts.WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
-    templates: options.TemplatesOption = None,
+    a: str | None = argument("[A]", "A version. Default: the one before B.", None),
+    b: str | None = argument("[B]", "A version. Default: the present one.", None),
+    *,
+    at: ReadWorkspaceOptions,
+    templates: prompt_options.TemplatesOption = None,
 ) -> None:
     """Compare two versions of a prompt: its text, its contract, its settings and its system message."""
     from difflib import unified_diff
 
-    found = look(broker, admin_url, workspace, topic, templates)
+    found = look(at, templates)
     key = entry_key(id)
-    with options.naming(broker):
+    with broker_options.naming(at.broker):
         new = found.find(key, b) if b else found.text(key)
         old = found.find(key, a) if a else found.previous(key)
     name, other = (f"{id}@{text.version[:12]}" for text in (old, new))
@@ -150,15 +135,70 @@ def diff(
         output.note(f"both are version {new.version}: {_SAME_VERSION}")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to a group."""
-    examples: dict[Callable[..., None], str] = {
-        history: "history extract-definitions --broker embedded:broker.db",
-        show: "show extract-definitions@3f2a9c81",
-        diff: "diff extract-definitions 3f2a9c81",
-    }
-    for command, example in examples.items():
-        app.command(cls=Command, epilog=f"Example:  trustgraph-prompt config {example}")(command)
+def rollback(
+    id: IdArgument,
+    *,
+    to: str | None = option(
+        "--to VERSION", "The version to return to, which may be abbreviated. Default: the one before.", None
+    ),
+    at: WorkspaceOptions,
+    templates: prompt_options.TemplatesOption = None,
+    wait: push_prompts.WaitOption = None,
+    change: push_prompts.ChangeOptions,
+) -> None:
+    """Publish an earlier version of a prompt again, also of a deleted one."""
+    from trustgraph_prompt.prompts import PromptSet
+    from trustgraph_prompt.worker.config import config_topic, history, versions
+
+    key = entry_key(id)
+
+    async def publish(connected: Broker) -> bool:
+        found = await versions.read(
+            lambda topic, workspace: config_topic.messages(connected, workspace, topic=topic),
+            at.workspace,
+            files(templates),
+            topic=at.topic,
+        )
+        warn_of_skipped(found)
+        text = found.find(key, to) if to else found.previous(key)
+        _check_another(found, key, text)
+        raise_first(PromptSet.build({key: text.entry}).refused.values())
+        config_topic.check_room(at.workspace, found.present.keys() | {key})
+        entries = {key: text.entry}
+        push_prompts.warn({name: data.encode() for name, data in found.present.items()}, entries)
+        author = change.author(f"back to {text.version[:12]}")
+
+        async def send() -> str:
+            id = await history.push(
+                connected, at.workspace, entries, author, action=history.ROLLBACK, topic=at.topic
+            )
+            output.say(f"rolled back {key} in workspace {at.workspace} to {text.version}")
+            return id
+
+        applied = await push_prompts.acknowledged(send, connected, at, wait)
+        if (version := versions.version_of(key, text.entry, found.system)) != text.version:
+            output.note(
+                f"warning: its version is now {version}: the text is that of {text.version[:12]}, but the "
+                "system message is another one"
+            )
+        return applied
+
+    if not broker_options.on_broker(broker_options.existing(at.broker), publish):
+        raise typer.Exit(1)
+
+
+def _check_another(found: EntryVersions, key: str, text: Text) -> None:
+    """Raise `ConfigError` if the text of an entry is what the config topic has."""
+    if key not in found.present or not text.same_entry(now := found.text(key)):
+        return
+    if text.same(now):
+        raise ConfigError("the config topic has this version", where=key, found=text.version)
+    raise ConfigError(
+        "the text of this version is the present one; only the system message was another",
+        where=key,
+        found=text.version,
+        expected="`config rollback system`, which changes all prompts that use it",
+    )
 
 
 def entry_key(id: str) -> str:
@@ -173,27 +213,20 @@ def files(templates: Path | None) -> dict[str, str] | None:
     return None if templates is None else load(templates)
 
 
-def look(
-    broker: str,
-    admin_url: str | None,
-    workspace: str,
-    topic: str,
-    templates: Path | None,
-    *,
-    trustgraph: bool = False,
-    space: str = "tg",
-) -> EntryVersions:
-    """Read the history of a workspace; of TrustGraph's config service, the present entries."""
+def look(at: ReadWorkspaceOptions, templates: Path | None = None) -> EntryVersions:
+    """Read the history of a workspace."""
     from trustgraph_prompt.worker.config import versions
 
-    async def read(view: BrokerView) -> EntryVersions:
-        if trustgraph:
-            return await _of_trustgraph(view.broker, workspace, space, templates)
-        return await versions.read(view.messages, workspace, files(templates), topic=topic)
-
-    found = inspect_broker.look(broker, admin_url, read)
+    found = at.look(lambda view: versions.read(view.messages, at.workspace, files(templates), topic=at.topic))
     warn_of_skipped(found)
     return found
+
+
+def _look(at: HistoryOptions) -> EntryVersions:
+    """As `look`; of TrustGraph's config service, the present entries."""
+    if not at.trustgraph:
+        return look(at, at.templates)
+    return at.look(lambda view: _of_trustgraph(view.broker, at.workspace, at.space, at.templates))
 
 
 async def _of_trustgraph(broker: Broker, workspace: str, space: str, templates: Path | None) -> EntryVersions:

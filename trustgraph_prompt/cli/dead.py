@@ -5,20 +5,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import dead_scope, inspect_broker, options, output, refused_objects
-from trustgraph_prompt.cli.lazy_commands import Command, group
+from trustgraph_prompt.cli import (
+    broker_options,
+    dead_scope,
+    flow_options,
+    options,
+    output,
+    prompt_options,
+    refused_objects,
+)
+from trustgraph_prompt.cli.broker_options import BrokerOptions
+from trustgraph_prompt.cli.dead_scope import ScopeOptions, TermOptions, WideScopeOptions
+from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import argument, option
+from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.cli.source_excerpt import visible
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.cli.broker_options import Readable
+    from trustgraph_prompt.cli.broker_view import BrokerView
+    from trustgraph_prompt.cli.dead_scope import Subscriptions
     from trustgraph_prompt.cli.refused_objects import RuleOf
     from trustgraph_prompt.worker import Answer, Flow
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
@@ -33,26 +46,19 @@ app = group(
 def _error(type: str | None) -> str | None:
     from trustgraph_prompt.worker.dead_letters.record import ERRORS
 
-    return inspect_broker.known(type, ERRORS, "--error")
+    return flow_options.known(type, ERRORS, "--error")
 
 
-ErrorOption = Annotated[
-    str | None, typer.Option("--error", metavar="TYPE", help="Only this error type.", callback=_error)
-]
+ErrorOption = Annotated[str | None, option("--error TYPE", "Only this error type.", callback=_error)]
 
 
-@app.command("list", cls=Command, epilog="Example:  trustgraph-prompt dead list --flows flows/ --json")
+@app.subcommand("dead list --flows flows/ --json", "list")
 def list_(
+    *,
     error: ErrorOption = None,
-    prompt: options.PromptFilterOption = None,
-    flows: inspect_broker.FlowsOption = None,
-    flow: inspect_broker.FlowOption = None,
-    id: options.IdOption = "prompt",
-    topic: dead_scope.TopicOption = None,
-    subscription: dead_scope.SubscriptionOption = None,
-    everywhere: dead_scope.EverywhereOption = False,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    prompt: prompt_options.PromptFilterOption = None,
+    where: WideScopeOptions,
+    at: BrokerOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """List the dead letters of flows, oldest first, without removing them.
@@ -73,31 +79,21 @@ def list_(
             typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
-    scope = dead_scope.scope(flows, flow, id, topic, subscription, everywhere=everywhere)
+    scope = where.scope()
     choice = DeadLetterFilter(error=error, prompt=prompt)
-    count = _print_each(broker, admin_url, scope, choice, show_one)
+    count = _print_each(at, scope, choice, show_one)
     if count:
-        output.note(f"{_counted(count)} {scope.described(broker)}")
+        output.note(f"{_counted(count)} {scope.described(at.broker)}")
     else:
-        _note_none(broker, admin_url, scope, choice)
+        _note_none(at, scope, choice)
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt dead show 1042 --broker embedded:broker.db")
+@app.subcommand("dead show 1042 --broker embedded:broker.db")
 def show(
-    letter: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="The id of a dead letter, as `list` prints it, or of its request."),
-    ],
-    flows: inspect_broker.FlowsOption = None,
-    flow: inspect_broker.FlowOption = None,
-    id: options.IdOption = "prompt",
-    topic: dead_scope.TopicOption = None,
-    subscription: dead_scope.SubscriptionOption = None,
-    everywhere: dead_scope.EverywhereOption = False,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    config_topic: refused_objects.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    templates: options.TemplatesOption = None,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    letter: str = argument("ID", "The id of a dead letter, as `list` prints it, or of its request."),
+    *,
+    where: WideScopeOptions,
+    at: RuleOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print one dead letter in full: why it died, what helps, its message, and the refused objects.
@@ -108,7 +104,7 @@ def show(
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
 
     async def show_one(found: DeadLetter, view: BrokerView) -> None:
-        answered = await _answered(found, scope.flows, view, config_topic, templates)
+        answered = await _answered(found, scope.flows, view, at)
         if as_json:
             refused = answered and refused_objects.as_json(*answered)
             output.print_json({**_whole(found), "rejected": refused})
@@ -117,43 +113,31 @@ def show(
         for line in refused_objects.lines(*answered) if answered else ():
             typer.echo(line)
 
-    scope = dead_scope.scope(flows, flow, id, topic, subscription, everywhere=everywhere)
+    scope = where.scope()
     choice = DeadLetterFilter(frozenset([letter]))
-    if not _print_each(broker, admin_url, scope, choice, show_one):
-        raise _missing(letter, broker, admin_url, scope, choice)
+    if not _print_each(at, scope, choice, show_one):
+        raise _missing(letter, at, scope, choice)
 
 
-@app.command(
-    "replay",
-    cls=Command,
-    epilog="Example:  trustgraph-prompt dead replay --all --error unknown-prompt --flows flows/",
-)
+@app.subcommand("dead replay --all --error unknown-prompt --flows flows/", "replay")
 def replay_(
-    letters: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[ID…]", help="Ids of dead letters, as `list` prints them, or of their requests."
-        ),
-    ] = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="All dead letters that `list` prints with the same options.")
-    ] = False,
+    letters: list[str] | None = argument(
+        "[ID…]", "Ids of dead letters, as `list` prints them, or of their requests.", None
+    ),
+    *,
+    all_: bool = option("--all", "All dead letters that `list` prints with the same options.", False),
     error: ErrorOption = None,
-    prompt: options.PromptFilterOption = None,
-    term: options.TermOption = None,
-    flows: inspect_broker.FlowsOption = None,
-    flow: inspect_broker.FlowOption = None,
-    id: options.IdOption = "prompt",
-    topic: dead_scope.TopicOption = None,
-    subscription: dead_scope.SubscriptionOption = None,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    prompt: prompt_options.PromptFilterOption = None,
+    term: prompt_options.TermOption = None,
+    where: ScopeOptions,
+    at: TermOptions,
 ) -> None:
     """Put dead letters back, so that the subscription they died in gets them again as new requests.
 
     Requests of a persistent topic wait until a worker runs. A non-persistent topic stores nothing: its dead
     letters are replayed only while the worker runs, to all subscriptions, and those beyond its buffer are
-    lost. --term replaces or adds a term of mistyped prompt requests.
+    lost. --term replaces or adds a term of mistyped prompt requests, and has to be one that their
+    prompts have, if these are known: from the config topic, or else from --templates.
 
     Exits with 1 if no worker runs there, or if a named dead letter does not exist or cannot be replayed.
     """
@@ -163,8 +147,10 @@ def replay_(
         raise ConfigError("give either ids or --all, not both")
     if not letters and not all_:
         raise ConfigError("no dead letters are selected: give their ids, or --all")
-    choice, terms = DeadLetterFilter(frozenset(letters or ()), error, prompt), options.terms(term)
-    scope = dead_scope.scope(flows, flow, id, topic, subscription)
+    choice, terms = DeadLetterFilter(frozenset(letters or ()), error, prompt), prompt_options.terms(term)
+    scope = where.scope()
+    if terms:
+        dead_scope.check_terms(at, scope, choice, terms)
     missing, replayed, kept, looked = set(choice.ids), 0, 0, False
     without_record = 0
 
@@ -183,7 +169,7 @@ def replay_(
 
     try:
         with output.waiting("putting dead letters back"):
-            options.on_broker(options.existing(broker), put_back)
+            broker_options.on_broker(broker_options.existing(at.broker), put_back)
     finally:
         if looked:
             typer.echo(f"replayed {_counted(replayed)}")
@@ -193,28 +179,20 @@ def replay_(
             output.note(f"the flow has deleted the records of earlier answers to {without_record:,} of them")
     if missing:
         sought = DeadLetterFilter(frozenset(missing), error, prompt)
-        raise _missing(", ".join(sorted(missing)), broker, admin_url, scope, sought)
+        raise _missing(", ".join(sorted(missing)), at, scope, sought)
     if not replayed and not kept:
-        _note_none(broker, admin_url, scope, choice)
+        _note_none(at, scope, choice)
     if kept and not all_:
         raise typer.Exit(1)
 
 
-@app.command("discard", cls=Command, epilog="Example:  trustgraph-prompt dead discard 1042 --flows flows/")
+@app.subcommand("dead discard 1042 --flows flows/", "discard")
 def discard_(
-    letter: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="The id of a dead letter, as `list` prints it, or of its request."),
-    ],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the id again.")] = False,
-    flows: inspect_broker.FlowsOption = None,
-    flow: inspect_broker.FlowOption = None,
-    id: options.IdOption = "prompt",
-    topic: dead_scope.TopicOption = None,
-    subscription: dead_scope.SubscriptionOption = None,
-    everywhere: dead_scope.EverywhereOption = False,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    letter: str = argument("ID", "The id of a dead letter, as `list` prints it, or of its request."),
+    *,
+    yes: bool = option("--yes", "Do not ask for the id again.", False),
+    where: WideScopeOptions,
+    at: BrokerOptions,
 ) -> None:
     """Remove one dead letter for good, after you have typed its id again.
 
@@ -229,40 +207,34 @@ def discard_(
         found.append(each)
         typer.echo(_line(each))
 
-    scope = dead_scope.scope(flows, flow, id, topic, subscription, everywhere=everywhere)
+    scope = where.scope()
     choice = DeadLetterFilter(frozenset([letter]))
-    if not _print_each(broker, admin_url, scope, choice, show_one):
-        raise _missing(letter, broker, admin_url, scope, choice)
+    if not _print_each(at, scope, choice, show_one):
+        raise _missing(letter, at, scope, choice)
     if len(found) > 1:
         places = ", ".join(f"{each.source.topic} (subscription {each.source.subscription})" for each in found)
-        output.note(
-            f"error: {letter} is the id of several dead letters, in {places}; nothing was discarded: choose "
-            "one with --flow, or with --topic and --subscription"
+        raise TrustgraphPromptError(
+            f"{letter} is the id of several dead letters, in {places}; nothing was discarded: choose one "
+            "with --flow, or with --topic and --subscription"
         )
-        raise typer.Exit(1)
     if not yes:
         typer.echo("It cannot be replayed any more. Type its id to discard it: ", nl=False, err=True)
     if not yes and sys.stdin.readline().strip() != letter:
-        output.note("error: that is not its id; nothing was discarded")
-        raise typer.Exit(1)
+        raise TrustgraphPromptError("that is not its id; nothing was discarded")
     sources = dict.fromkeys(each.source for each in found)
     chosen = DeadLetterFilter(frozenset(each.id for each in found))
-    count = options.on_broker(broker, lambda connected: discard(connected, sources, chosen))
+    count = broker_options.on_broker(at.broker, lambda connected: discard(connected, sources, chosen))
     typer.echo(f"discarded {_counted(count)}")
 
 
-def _missing(
-    ids: str, broker: str, admin_url: str | None, scope: dead_scope.Subscriptions, choice: DeadLetterFilter
-) -> typer.Exit:
+def _missing(ids: str, at: Readable, scope: Subscriptions, choice: DeadLetterFilter) -> typer.Exit:
     """Say that there are no dead letters of these ids, and perhaps where there are; return what to raise."""
-    output.note(f"error: there is no dead letter {ids} {scope.described_in_full(broker)}")
-    dead_scope.note_elsewhere(broker, admin_url, scope, choice)
+    output.note(f"error: there is no dead letter {ids} {scope.described_in_full(at.broker)}")
+    dead_scope.note_elsewhere(at, scope, choice)
     return typer.Exit(1)
 
 
-def _note_none(
-    broker: str, admin_url: str | None, scope: dead_scope.Subscriptions, choice: DeadLetterFilter
-) -> None:
+def _note_none(at: Readable, scope: Subscriptions, choice: DeadLetterFilter) -> None:
     """Say that no dead letter is chosen: how many others there are, or where there are chosen ones."""
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
 
@@ -270,16 +242,15 @@ def _note_none(
         """Only count it."""
 
     everything = DeadLetterFilter()
-    there = 0 if choice == everything else _print_each(broker, admin_url, scope, everything, skip)
+    there = 0 if choice == everything else _print_each(at, scope, everything, skip)
     none = "; none of them matches" if there else ""
-    output.note(f"{_counted(there)} {scope.described_in_full(broker)}{none}")
-    dead_scope.note_elsewhere(broker, admin_url, scope, choice)
+    output.note(f"{_counted(there)} {scope.described_in_full(at.broker)}{none}")
+    dead_scope.note_elsewhere(at, scope, choice)
 
 
 def _print_each(
-    broker: str,
-    admin_url: str | None,
-    scope: dead_scope.Subscriptions,
+    at: Readable,
+    scope: Subscriptions,
     choice: DeadLetterFilter,
     show_one: Callable[[DeadLetter, BrokerView], Awaitable[None]],
 ) -> int:
@@ -293,7 +264,7 @@ def _print_each(
                 await show_one(letter, view)
         return count
 
-    return inspect_broker.look(broker, admin_url, print_all)
+    return at.look(print_all)
 
 
 def _facts(letter: DeadLetter) -> dict[str, Any]:
@@ -344,8 +315,7 @@ async def _answered(
     letter: DeadLetter,
     flows: Iterable[Flow],
     view: BrokerView,
-    config_topic: str,
-    templates: Path | None,
+    at: RuleOptions,
 ) -> tuple[Answer, RuleOf | None] | None:
     """The record of the unusable answer that a letter died of, and the rules of the prompt that was asked."""
     from trustgraph_prompt.worker.dead_letters.record import ANSWERED
@@ -358,7 +328,7 @@ async def _answered(
             output.note(f"its answer record is gone: {refused_objects.when_deleted(flow)}")
         return None
     _, answer = found
-    return answer, await refused_objects.rules_of(answer, view, flow.workspace, config_topic, templates)
+    return answer, await refused_objects.rules_of(answer, view, flow.workspace, at)
 
 
 def _has_no_record(letter: DeadLetter, flows: Iterable[Flow]) -> bool:

@@ -5,40 +5,80 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from trustgraph_prompt.cli import inspect_broker, options, output
+from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options
+from trustgraph_prompt.cli.options import Options
+from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.errors import BrokerError, ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.cli.broker_options import Readable
+    from trustgraph_prompt.cli.broker_view import BrokerView
     from trustgraph_prompt.worker import Flow
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
     from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
-TopicOption = Annotated[
-    str | None,
-    inspect_broker.where_option(
-        "--topic",
-        metavar="TOPIC",
-        help="With --subscription: the request topic of a subscription that no flow file names.",
-    ),
-]
-SubscriptionOption = Annotated[
-    str | None,
-    inspect_broker.where_option(
-        "--subscription", metavar="NAME", help="With --topic: the name of the subscription."
-    ),
-]
-EverywhereOption = Annotated[
-    bool,
-    inspect_broker.where_option(
+
+class ScopeOptions(Options):
+    """Flows or a subscription, whose dead letters are meant."""
+
+    flows: flow_options.SeveralFlowsOption = None
+    flow: flow_options.FlowOption = None
+    id: flow_options.IdOption = "prompt"
+    topic: str | None = flow_options.where_option(
+        "--topic TOPIC",
+        "With --subscription: the request topic of a subscription that no flow file names.",
+        None,
+    )
+    subscription: str | None = flow_options.where_option(
+        "--subscription NAME", "With --topic: the name of the subscription.", None
+    )
+    everywhere = False
+
+    def scope(self) -> Subscriptions:
+        """Return the subscriptions that are meant. Raises `ConfigError`."""
+        from trustgraph_prompt.broker import topics
+        from trustgraph_prompt.worker.dead_letters.record import LetterSource
+
+        topic, subscription = self.topic, self.subscription
+        if self.everywhere and (self.flow is not None or topic is not None):
+            raise ConfigError("cannot be combined with --flow or --topic", where="--all")
+        if topic is not None and subscription is not None:
+            if options.typed("--flows") or self.flow is not None:
+                raise ConfigError("cannot be combined with --flows or --flow", where="--topic")
+            try:
+                place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
+            except TopicInvalid as error:
+                raise ConfigError(str(error), where="--topic, --subscription") from error
+            return Subscriptions([place], f"of {place.topic}")
+        if topic is not None or subscription is not None:
+            raise ConfigError("--topic and --subscription must be given together")
+        chosen, description = flow_options.flows_of(self.flows, self.flow, processor=self.id)
+        places = list(dict.fromkeys(map(LetterSource.of, chosen)))
+        bundled = not self.flows
+        return Subscriptions(places, description, tuple(chosen), bundled, self.everywhere)
+
+
+class WideScopeOptions(ScopeOptions):
+    """Flows, a subscription, or all dead letters that there are."""
+
+    everywhere: bool = flow_options.where_option(
         "--all",
-        help="Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
+        "Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
         "on an embedded broker all of them.",
-    ),
-]
+        False,
+    )
+
+
+class TermOptions(RuleOptions):
+    """A broker that is read, and where the prompts are whose terms are changed."""
+
+    config_topic: str = broker_options.config_topic_option(
+        "--config-topic TOPIC",
+        "The config topic, on which the terms of the prompts are looked up.",
+        broker_options.DEFAULT_CONFIG_TOPIC,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +169,12 @@ def _browse(view: BrokerView, topic: str, choice: DeadLetterFilter) -> AsyncGene
     return browse_topic(view.broker, topic, choice)
 
 
-def note_elsewhere(
-    broker: str, admin_url: str | None, scope: Subscriptions, choice: DeadLetterFilter
-) -> None:
+def note_elsewhere(at: Readable, scope: Subscriptions, choice: DeadLetterFilter) -> None:
     """Say which other subscriptions of the same topics have chosen dead letters: --id may be missing."""
     if scope.everywhere:
         return
     try:
-        found = inspect_broker.look(broker, admin_url, lambda view: scope.elsewhere(view, choice))
+        found = at.look(lambda view: scope.elsewhere(view, choice))
     except (BrokerError, ConfigError):  # without the admin API or while others look, there is no hint
         return
     for source in found:
@@ -146,31 +184,38 @@ def note_elsewhere(
         )
 
 
-def scope(
-    flows: list[Path] | None,
-    flow: str | None,
-    id: str,
-    topic: str | None,
-    subscription: str | None,
-    *,
-    everywhere: bool = False,
-) -> Subscriptions:
-    """Return the subscriptions that the options name. Raises `ConfigError`."""
-    from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.dead_letters.record import LetterSource
+def check_terms(
+    at: TermOptions, scope: Subscriptions, choice: DeadLetterFilter, terms: Iterable[str]
+) -> None:
+    """Raise `ConfigError` for a term that the prompt of a chosen letter does not have, where it is known.
 
-    if everywhere and (flow is not None or topic is not None):
-        raise ConfigError("cannot be combined with --flow or --topic", where="--all")
-    if topic is not None and subscription is not None:
-        if options.typed("--flows") or flow is not None:
-            raise ConfigError("cannot be combined with --flows or --flow", where="--topic")
-        try:
-            place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
-        except TopicInvalid as error:
-            raise ConfigError(str(error), where="--topic, --subscription") from error
-        return Subscriptions([place], f"of {place.topic}")
-    if topic is not None or subscription is not None:
-        raise ConfigError("--topic and --subscription must be given together")
-    chosen, description = inspect_broker.flows_of(flows, flow, processor=id)
-    places = list(dict.fromkeys(map(LetterSource.of, chosen)))
-    return Subscriptions(places, description, tuple(chosen), bundled=not flows, everywhere=everywhere)
+    A prompt is looked up on the config topic, else in the files. Nothing is known without the admin API.
+    """
+    from trustgraph_prompt.prompts import PromptSet
+
+    files = prompt_options.prompts(at.templates)
+    workspaces = {flow.name: flow.workspace for flow in scope.flows}
+
+    async def named(view: BrokerView) -> dict[str, frozenset[str]]:
+        """The terms of the prompts of the chosen letters."""
+        found: dict[str, frozenset[str]] = {}
+        served: dict[str, PromptSet] = {}
+        async with aclosing(scope.look(view, choice)) as letters:
+            async for letter in letters:
+                if letter.prompt is None or (workspace := workspaces.get(letter.flow or "")) is None:
+                    continue
+                if workspace not in served:
+                    served[workspace] = PromptSet.build(await view.entries(at.config_topic, workspace))
+                if known := served[workspace].find(letter.prompt) or files.find(letter.prompt):
+                    found[letter.prompt] = known.named
+        return found
+
+    try:
+        prompts = at.look(named)
+    except BrokerError:
+        return
+    for id, names in prompts.items():
+        for term in terms:
+            if term not in names:
+                has = ", ".join(sorted(names)) or "no term"
+                raise ConfigError(f"{id} has no such term", where="--term", found=term, expected=has)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from trustgraph_prompt.cli import asking_run, config_history, inspect_broker, options, output, push_prompts
-from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, Pace, limited, spending_limit, timed
+from trustgraph_prompt.cli import asking_run, options, output, prompt_options
+from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, LimitedProvider, Questions
+from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
 from trustgraph_prompt.cli.eval_sides import Side
+from trustgraph_prompt.cli.model_options import PromptModelOptions, RunOptions
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
@@ -22,76 +24,46 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.eval_report import Report
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.evaluation.gold import GoldQuestion
+    from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText
     from trustgraph_prompt.extraction.results import Result
-    from trustgraph_prompt.llm import Provider
-    from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
+    from trustgraph_prompt.prompts import PromptDefinition
 
-EXAMPLE = (
-    "Example:  trustgraph-prompt eval extract-definitions --gold gold.jsonl "
-    "--base-url http://localhost:11434/v1 --model qwen3"
-)
+EXAMPLE = "eval extract-definitions --gold gold.jsonl --base-url http://localhost:11434/v1 --model qwen3"
 
 _LIMIT = re.compile(r"(precision|recall|f1)=(0(?:\.\d+)?|1(?:\.0+)?)")
 
 
 def command(
-    prompt: Annotated[list[str], typer.Argument(metavar="PROMPT…", help="The ids of the prompts to score.")],
-    gold: Annotated[
-        Path,
-        typer.Option(
-            metavar="GOLD.jsonl",
-            help='Texts, and the objects that should come, a line each: {"terms": {"text": "…"}, '
-            '"objects": […]}. Answers are kept beside it, in GOLD.jsonl.state.',
-        ),
-    ],
-    begin_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="EXTRACTED.jsonl",
-            help="Begin the gold file with the objects of a run of `extract`, to be corrected by hand; ask "
-            "nothing.",
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VERSION|PATH|MODEL",
-            help="Compare with another version of the prompt, measured with this gold file or from the "
-            "history on the broker; with the prompts of another file or folder; or with another model, or "
-            "scripted:PATH. A file or folder of this name comes before a version, and a version before a "
-            "model.",
-        ),
-    ] = None,
-    fail_under: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MEASURE=VALUE",
-            help="Exit with 1 if precision, recall or f1 is less, as in f1=0.8. May be given several times.",
-        ),
-    ] = None,
-    script: options.ProviderOption = None,
-    base_url: options.BaseUrlOption = None,
-    model: options.ModelOption = None,
-    prefill: options.PrefillOption = None,
-    native_schema: options.NativeSchemaOption = None,
-    allow_parameter: options.AllowParameterOption = None,
-    templates: options.TemplatesOption = None,
-    term: options.TermOption = None,
-    concurrency: options.CallsOption = 8,
-    requests_per_minute: options.RequestsPerMinuteOption = None,
-    tokens_per_minute: options.TokensPerMinuteOption = None,
-    begin_seconds: options.BeginSecondsOption = 300.0,
-    answer_seconds: options.AnswerSecondsOption = 600.0,
-    price: options.PriceOption = None,
-    max_cost: options.MaxCostOption = None,
-    estimate: options.EstimateOption = False,
-    tokenizer: options.TokenizerOption = None,
-    workspace: push_prompts.WorkspaceOption = "default",
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: inspect_broker.AdminUrlOption = None,
+    prompt: list[str] = argument("PROMPT…", "The ids of the prompts to score."),
+    *,
+    gold: Path = option(
+        "--gold GOLD.jsonl",
+        'Texts, and the objects that should come, a line each: {"terms": {"text": "…"}, '
+        '"objects": […]}. Answers are kept beside it, in GOLD.jsonl.state.',
+    ),
+    begin_from: Path | None = option(
+        "--from EXTRACTED.jsonl",
+        "Begin the gold file with the objects of a run of `extract`, to be corrected by hand; ask nothing.",
+        None,
+    ),
+    against: str | None = option(
+        "--against VERSION|PATH|MODEL",
+        "Compare with another version of the prompt, measured with this gold file or from the "
+        "history on the broker; with the prompts of another file or folder; or with another model, or "
+        "scripted:PATH. A file or folder of this name comes before a version, and a version before a "
+        "model.",
+        None,
+    ),
+    fail_under: list[str] | None = option(
+        "--fail-under MEASURE=VALUE",
+        "Exit with 1 if precision, recall or f1 is less, as in f1=0.8. May be given several times.",
+        None,
+    ),
+    model: PromptModelOptions,
+    templates: prompt_options.TemplatesOption = None,
+    term: prompt_options.TermOption = None,
+    limits: RunOptions,
+    place: ReadWorkspaceOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Ask prompts about texts, and compare what comes with what should come.
@@ -104,80 +76,48 @@ def command(
     `match` or of the gold file's objects. Exits with 1 if a question has no answer, or if a value is less
     than --fail-under.
     """
-    from trustgraph_prompt.cli import estimates
     from trustgraph_prompt.evaluation import gold as gold_files
     from trustgraph_prompt.evaluation import measured_prompts
-    from trustgraph_prompt.extraction.estimate import estimate_run
     from trustgraph_prompt.extraction.run_record import RunRecord
-    from trustgraph_prompt.llm import ScriptedProvider
 
     if begin_from is not None:
         _begin(gold, begin_from, prompt)
         return
     _check_extra()
-    limits = _limits(fail_under or ())
-    prices = options.price(price)
-    options.check_max_cost(max_cost, prices)
-    options.check_tokenizer(tokenizer, estimate=estimate)
-
-    def provider(side: Side) -> Provider:
-        if side.script is not None:
-            return ScriptedProvider.load(options.recording(side.script))
-        return options.provider(None, base_url, side.model, prefill, native_schema, untimed=True)
-
-    model = options.chosen_model(script, base_url, model)
-    options.provider(script, base_url, model, prefill, native_schema)  # wrong options are told first
-    terms = options.terms(term)
+    least = _least(fail_under or ())
+    price = limits.checked_price()
+    model = model.chosen()
+    model.provider()  # reject wrong options first
+    terms = prompt_options.terms(term)
     state = gold.with_name(f"{gold.name}.state")
-    sides = [Side.of(templates, prompt, script, model)]
+    sides = [Side.of(templates, prompt, model)]
     if against is not None:
-        history = partial(config_history.look, broker, admin_url, workspace, topic, None)
-        sides = [*sides[0].against(against, state, broker, history)]
-    options.check_parameters((definition for side in sides for definition in side.asked), allow_parameter)
+        sides = [*sides[0].against(against, state, place)]
+    model.check_parameters(definition for side in sides for definition in side.asked)
     texts = gold_files.read(gold)
-    remarks: dict[str, list[str]] = {}
-    for definition in sides[0].asked:
-        if not (own := gold_files.texts_for(definition, texts)):
-            raise ConfigError(f"no line is for {definition.id}", where=str(gold))
-        gold_files.check_for(definition, own, terms)
-        remarks[definition.id] = gold_files.remarks(definition, own)
-        for remark in remarks[definition.id]:
-            output.note(remark)
-    pace = Pace(concurrency, requests_per_minute, tokens_per_minute)
+    remarks = _remarks(sides[0].asked, texts, gold, terms)
     owner = RunRecord(state, "eval", "--gold").owner(gold)
-    todo = [
-        (side, gold_files.questions(side.asked, texts, model=side.identity, terms=terms)) for side in sides
+    asked = [
+        Questions(
+            gold_files.questions(side.asked, texts, model=side.identity, terms=terms),
+            side.prompts,
+            state,
+            terms,
+        )
+        for side in sides
     ]
-    if estimate:
-        with output.waiting("counting tokens"):
-            estimated = [
-                estimate_run(
-                    questions,
-                    side.prompts,
-                    provider(side),
-                    state=state,
-                    terms=terms,
-                    tokenizer_file=tokenizer,
-                    examples=options.examples(templates),
-                    price=prices,
-                )
-                for side, questions in todo
-            ]
-        if as_json:
-            output.print_json([estimates.as_json(each) for each in estimated])
-        else:
-            typer.echo("\n\n".join(harmless(estimates.text(each)) for each in estimated))
+    if limits.estimate:
+        _print_estimates(sides, asked, limits, price, templates, as_json=as_json)
         return
-    if len(sides) > 1 and [each.id for each in todo[0][1]] == [each.id for each in todo[1][1]]:
+    if len(sides) > 1 and [each.id for each in asked[0].jobs] == [each.id for each in asked[1].jobs]:
         output.note("warning: both sides are the same version and model, so that they share their answers")
-    results, money = [], max_cost or inf
-    for side, questions in todo:
-        calls = timed(provider(side), begin_seconds, answer_seconds)
-        answered, paid = _ask(side, calls, questions, state, owner, terms, pace, prices, money)
-        results.append(answered)
-        money -= paid
+    results, money = [], limits.max_cost or inf
+    for side, questions in zip(sides, asked, strict=True):
+        within = LimitedProvider(side.provider(), limits, price, money)
+        results.append(_ask(questions, within, owner))
+        money -= within.spending.spent if within.spending else 0
         measured_prompts.keep(state, side.asked, side.entries)
-    reports = list(_reports(sides, results, prices, remarks))
+    reports = list(_reports(sides, results, price, remarks))
     if as_json:
         output.print_json([report.as_json() for report in reports])
     else:
@@ -187,12 +127,51 @@ def command(
     for text, why in failed:
         output.note(f"{text.where}: no answer: {why}")
     if failed:
-        _advise("run the same command again, which only repeats the calls that failed")
-    missed = [message for report in reports for message in report.below(limits)]
+        from trustgraph_prompt.cli import failure_advice
+
+        run_again = failure_advice.run_again(why for _, why in failed)
+        _advise(f"{run_again} the same command again, which only repeats the calls that failed")
+    missed = [message for report in reports for message in report.below(least)]
     for message in missed:
         output.note(message)
     if failed or missed:
         raise typer.Exit(1)
+
+
+def _remarks(
+    asked: Sequence[PromptDefinition], texts: Sequence[GoldText], gold: Path, terms: Mapping[str, object]
+) -> dict[str, list[str]]:
+    """Print remarks about the texts of each prompt, and return them. Raises `ConfigError` if any is unfit."""
+    from trustgraph_prompt.evaluation.gold import check_for, remarks, texts_for
+
+    found: dict[str, list[str]] = {}
+    for definition in asked:
+        if not (own := texts_for(definition, texts)):
+            raise ConfigError(f"no line is for {definition.id}", where=str(gold))
+        check_for(definition, own, terms)
+        found[definition.id] = remarks(definition, own)
+        for remark in found[definition.id]:
+            output.note(remark)
+    return found
+
+
+def _print_estimates(
+    sides: Sequence[Side],
+    asked: Sequence[Questions[GoldQuestion]],
+    limits: RunOptions,
+    price: Price | None,
+    templates: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    found = [
+        asking_run.estimate(questions, side.provider(), limits, price, templates)
+        for side, questions in zip(sides, asked, strict=True)
+    ]
+    if as_json:
+        output.print_json([asking_run.estimate_as_json(each) for each in found])
+    else:
+        typer.echo("\n\n".join(harmless(asking_run.estimate_text(each)) for each in found))
 
 
 def _begin(gold: Path, extracted: Path, prompts: list[str]) -> None:
@@ -221,14 +200,14 @@ def _check_extra() -> None:
         raise ConfigError("`eval` needs the extra `eval`: pip install 'trustgraph-prompt[eval]'") from error
 
 
-def _limits(given: Sequence[str]) -> dict[str, float]:
-    limits: dict[str, float] = {}
+def _least(given: Sequence[str]) -> dict[str, float]:
+    least: dict[str, float] = {}
     for text in given:
         if not (match := _LIMIT.fullmatch(text)):
             expected = "precision, recall or f1, and a number from 0 to 1, such as f1=0.8"
             raise ConfigError("is not a limit", where="--fail-under", found=text, expected=expected)
-        limits[match[1]] = float(match[2])
-    return limits
+        least[match[1]] = float(match[2])
+    return least
 
 
 @dataclass
@@ -237,6 +216,7 @@ class _Progress:
 
     questions: Sequence[GoldQuestion]
     results: list[Result[GoldQuestion]] = field(default_factory=list)
+    failed: int = 0
     failed_in_a_row: int = 0
 
     @property
@@ -257,49 +237,32 @@ class _Progress:
 
     def line(self) -> str:
         kept = sum(result.earlier for result in self.results)
-        return f"{self.done:,}/{output.counted(self.total, 'answer')}, {kept:,} kept from earlier runs"
+        answers = f"{self.done - self.failed:,}/{output.counted(self.total, 'answer')}"
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return f"{answers}, {kept:,} kept from earlier runs{failed}"
 
     def add(self, result: Result[GoldQuestion]) -> None:
         from trustgraph_prompt.evaluation.scores import is_unanswered
 
+        failed = is_unanswered(result)
         self.results.append(result)
-        self.failed_in_a_row = self.failed_in_a_row + 1 if is_unanswered(result) else 0
+        self.failed += failed
+        self.failed_in_a_row = self.failed_in_a_row + 1 if failed else 0
 
 
 def _ask(
-    side: Side,
-    calls: CallsInProgress,
-    questions: Sequence[GoldQuestion],
-    state: Path,
-    owner: Mapping[str, object],
-    terms: Mapping[str, object],
-    pace: Pace,
-    price: Price | None,
-    money: float,
-) -> tuple[list[Result[GoldQuestion]], float]:
-    """Ask what has no answer yet; return all results, and what was paid.
+    questions: Questions[GoldQuestion], within: LimitedProvider, owner: Mapping[str, object]
+) -> list[Result[GoldQuestion]]:
+    """Ask what has no answer yet, and return all results.
 
     A signal, the limit of cost and a hopeless run end the program.
     """
-    asked = limited(calls, pace)
-    spending = spending_limit(asked, price, money)
-    counted = _Progress(questions)
-    ending = asking_run.run(
-        questions,
-        side.prompts,
-        spending or asked,
-        calls,
-        counted,
-        counted.add,
-        state=state,
-        terms=terms,
-        concurrency=pace.concurrency,
-        owner=owner,
-    )
+    counted = _Progress(questions.jobs)
+    ending = asking_run.run(questions, within, counted, counted.add, owner)
     if ending.interrupted:
         _advise("interrupted: run the same command again for the rest")
         raise typer.Exit(130)
-    if spending is not None and spending.reached:
+    if within.spending is not None and within.spending.reached:
         _advise("ended by --max-cost: run the same command again, with a higher limit if need be")
         raise typer.Exit(LIMIT_REACHED)
     if counted.done < counted.total:
@@ -307,7 +270,7 @@ def _ask(
             output.note(f"{result.job.place}: {result.failure}")
         output.note(f"{output.counted(counted.total - counted.done, 'question')} not asked")
         raise typer.Exit(1)
-    return counted.results, spending.spent if spending else 0
+    return counted.results
 
 
 def _advise(what: str) -> None:

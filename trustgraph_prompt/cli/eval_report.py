@@ -71,7 +71,8 @@ class Report:
     def print(self) -> None:
         """Print the report for people."""
         console = Console(width=None if sys.stdout.isatty() else _ANY_WIDTH, highlight=False)
-        texts = counted(len(self.sides[0].scores), "text")
+        scored, failed = len(self.sides[0].scores), len(self.sides[0].failed)
+        texts = f"{scored:,} of {counted(scored + failed, 'text')}" if failed else counted(scored, "text")
         expected = counted(int(self.sides[0].counts[:, 1].sum()), "object")
         compared = f"compared: {self.sides[0].clause}"
         for line in (f"{self.prompt}: {texts}, {expected} expected", compared, *self.remarks):

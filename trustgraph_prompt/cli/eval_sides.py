@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trustgraph_prompt.cli import options
-from trustgraph_prompt.cli.asking_run import model_identity
+from trustgraph_prompt.cli import broker_options, config_history, prompt_options
+from trustgraph_prompt.cli.model_options import recording
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
+    from trustgraph_prompt.cli.model_options import ModelOptions
+    from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
-    from trustgraph_prompt.worker.config.versions import EntryVersions
 
 _VERSION = re.compile("[0-9a-f]{4,64}")
 
@@ -32,28 +34,36 @@ class Side:
 
     entries: Mapping[str, str]
     ids: Sequence[str]
-    script: str | None
-    model: str | None
+    model: ModelOptions
 
     @classmethod
-    def of(cls, templates: Path | None, ids: Sequence[str], script: str | None, model: str | None) -> Side:
+    def of(cls, templates: Path | None, ids: Sequence[str], model: ModelOptions) -> Side:
         """Read the prompts of a file or folder, or the bundled ones. Raises `ConfigError`."""
         from trustgraph_prompt import package_data
         from trustgraph_prompt.prompts import files
         from trustgraph_prompt.worker.config.history import bundled_system
 
         entries = {**bundled_system(), **files.load(templates or package_data.templates())}
-        return cls(entries, ids, script, model)
+        return cls(entries, ids, model)
 
     @property
     def name(self) -> str:
         """The model, or the recording."""
-        return self.script or self.model or ""
+        return self.model.script or self.model.model or ""
 
     @cached_property
     def identity(self) -> str:
         """What kept answers depend on, beside the prompts. Raises `ConfigError`."""
-        return model_identity(self.script, self.model)
+        return self.model.identity
+
+    def provider(self) -> Provider:
+        """The provider that answers, without limits of time. Raises `ConfigError`."""
+        from trustgraph_prompt.llm import ScriptedProvider
+
+        if self.model.script is None:
+            return self.model.provider(untimed=True)
+        # Not `model.provider()`, which refuses --base-url and so on: these may be for the other side.
+        return ScriptedProvider.load(recording(self.model.script))
 
     @cached_property
     def prompts(self) -> PromptSet:
@@ -65,15 +75,13 @@ class Side:
     @cached_property
     def asked(self) -> list[PromptDefinition]:
         """The prompts to score. Raises `ConfigError` for one that is unknown, or that gives no objects."""
-        found = [options.prompt(self.prompts, id) for id in self.ids]
+        found = [prompt_options.prompt(self.prompts, id) for id in self.ids]
         for definition in found:
             if definition.contract.format == "text":
                 raise ConfigError("it answers with text, which contains no objects", where=definition.id)
         return list({definition.id: definition for definition in found}.values())
 
-    def against(
-        self, other: str, state: Path, broker: str, history: Callable[[], EntryVersions]
-    ) -> tuple[Side, Side]:
+    def against(self, other: str, state: Path, place: ReadWorkspaceOptions) -> tuple[Side, Side]:
         """Return both sides: of the other, prompts of a path or a version, or the model, differ.
 
         A version is searched for in the state, then in the history on the broker. Raises `ConfigError`,
@@ -86,7 +94,7 @@ class Side:
             system = {SYSTEM_KEY: self.entries[SYSTEM_KEY]}
             return self, replace(self, entries={**system, **files.load(other)})
         if _VERSION.fullmatch(other):
-            return self._against_version(other, state, broker, history)
+            return self._against_version(other, state, place)
         if other.endswith(_SUFFIXES) or other.startswith((".", os.sep)):
             raise ConfigError("there is no such file or folder", where="--against", found=other)
         for definition in self.asked:
@@ -98,12 +106,10 @@ class Side:
                     expected="a prompt that names no model",
                 )
         if other.startswith("scripted:"):
-            return self, replace(self, script=other, model=None)
-        return self, replace(self, script=None, model=other)
+            return self, replace(self, model=self.model.but(script=other, model=None))
+        return self, replace(self, model=self.model.but(script=None, model=other))
 
-    def _against_version(
-        self, version: str, state: Path, broker: str, history: Callable[[], EntryVersions]
-    ) -> tuple[Side, Side]:
+    def _against_version(self, version: str, state: Path, place: ReadWorkspaceOptions) -> tuple[Side, Side]:
         """A measured version keeps its system message; with one of the history both sides get the present."""
         from trustgraph_prompt.evaluation import measured_prompts
         from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
@@ -116,12 +122,12 @@ class Side:
         if measured := measured_prompts.find(state, id, version):
             return self, replace(self, entries=measured)
         try:
-            kept = history()
+            kept = config_history.look(place)
             text = kept.find(PREFIX + id, version)
         except TrustgraphPromptError as error:
             kind = ConfigError if isinstance(error, ConfigError) else TrustgraphPromptError
             unknown = f"{state} has no answers of the version {version} of {id}, nor is it in the history"
-            with options.naming(broker):
+            with broker_options.naming(place.broker):
                 raise kind(f"--against: {unknown}: {error}") from error
         new = replace(self, entries={**self.entries, SYSTEM_KEY: kept.system})
         old = {SYSTEM_KEY: text.system or kept.system, PREFIX + id: text.entry}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from trustgraph_prompt.cli import asking_run, options, output
-from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, limited, model_identity, spending_limit, timed
+from trustgraph_prompt.cli import asking_run, output
+from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, LimitedProvider, Questions
+from trustgraph_prompt.cli.extract_options import OutputOptions, QuestionOptions
+from trustgraph_prompt.cli.model_options import PromptModelOptions, RunOptions
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.terminal import harmless
 
@@ -19,106 +22,39 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_plan import Plan
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
     from trustgraph_prompt.extraction.estimate import RunEstimate
-    from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
     from trustgraph_prompt.extraction.results import Result
 
-EXAMPLE = (
-    "Example:  trustgraph-prompt extract report.txt --base-url http://localhost:11434/v1 --model qwen3 "
-    "-o report.jsonl"
-)
+EXAMPLE = "extract report.txt --base-url http://localhost:11434/v1 --model qwen3 -o report.jsonl"
 
 
 def command(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="Documents, folders, patterns, or - for standard input."),
-    ],
-    prompt: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ID",
-            help="A prompt to run on each chunk; may be given several times. "
-            "Default: extract-definitions and extract-relationships.",
-            show_default=False,
-        ),
-    ] = None,
-    schema: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            metavar="SCHEMA QUESTION",
-            help="Ask for objects without a prompt file: a JSON Schema in a file, or MODULE:CLASS of a "
-            "dataclass or Pydantic model, which is imported from here; and what to find, in your words.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT.jsonl",
-            help="The file of objects: JSON lines, or a table if its name ends in .csv or .parquet. A file "
-            "that `extract` did not write is never overwritten.",
-        ),
-    ] = Path("extracted.jsonl"),
-    script: options.ProviderOption = None,
-    base_url: options.BaseUrlOption = None,
-    model: options.ModelOption = None,
-    prefill: options.PrefillOption = None,
-    native_schema: options.NativeSchemaOption = None,
-    allow_parameter: options.AllowParameterOption = None,
-    templates: options.TemplatesOption = None,
-    term: options.TermOption = None,
-    chunk_size: Annotated[
-        str, typer.Option(metavar="N", help="Maximum size of a chunk: characters (2000) or tokens (800t).")
-    ] = "2000",
-    overlap: Annotated[
-        str,
-        typer.Option(
-            metavar="N",
-            help="How much of what precedes a chunk is shown to the model as context: a part of the chunk "
-            "size (10%), characters (200) or tokens (80t). Nothing is extracted from it.",
-        ),
-    ] = "0",
-    concurrency: options.CallsOption = 8,
-    requests_per_minute: options.RequestsPerMinuteOption = None,
-    tokens_per_minute: options.TokensPerMinuteOption = None,
-    begin_seconds: options.BeginSecondsOption = 300.0,
-    answer_seconds: options.AnswerSecondsOption = 600.0,
-    price: options.PriceOption = None,
-    max_cost: options.MaxCostOption = None,
-    estimate: options.EstimateOption = False,
-    tokenizer: options.TokenizerOption = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            "--graph",
-            metavar="FILE.html",
-            help="Write the graph of the objects as a page to open in a browser.",
-        ),
-    ] = None,
-    store: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Put the graph into this store, beside what is there.")
-    ] = None,
-    rdf: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the graph as RDF: .nt, .nq, .ttl, .trig, .jsonld or .rdf."),
-    ] = None,
-    neo4j: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the graph as CSV files for Neo4j's import.")
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html",
-            help="Write what was extracted, refused and truncated, and what it cost, as a page to open in a "
-            "browser.",
-        ),
-    ] = None,
-    bare: Annotated[
-        bool, typer.Option("--bare", help="Write the objects only, without their origin.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for programs.")] = False,
+    files: list[Path] = argument("FILE…", "Documents, folders, patterns, or - for standard input."),
+    *,
+    prompt: list[str] | None = option(
+        "--prompt ID",
+        "A prompt to run on each chunk; may be given several times. "
+        "Default: extract-definitions and extract-relationships.",
+        None,
+        show_default=False,
+    ),
+    schema: tuple[str, str] | None = option(
+        "--schema SCHEMA QUESTION",
+        "Ask for objects without a prompt file: a JSON Schema in a file, or MODULE:CLASS of a "
+        "dataclass or Pydantic model, which is imported from here; and what to find, in your words.",
+        None,
+        show_default=False,
+    ),
+    out: Path = option(
+        "--output -o OUT.jsonl",
+        "The file of objects: JSON lines, or a table if its name ends in .csv or .parquet. A file "
+        "that `extract` did not write is never overwritten.",
+        Path("extracted.jsonl"),
+    ),
+    model: PromptModelOptions,
+    questions: QuestionOptions,
+    limits: RunOptions,
+    outputs: OutputOptions,
+    as_json: bool = option("--json", "Print the summary as JSON, for programs.", False),
 ) -> None:
     """Run prompts on documents and write the valid objects as JSON lines, and their graph if asked for.
 
@@ -146,110 +82,59 @@ def command(
     from trustgraph_prompt.cli.extract_advice import Settings, advice
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
-    from trustgraph_prompt.extraction.estimate import estimate_run
 
-    prices = options.price(price)
-    options.check_max_cost(max_cost, prices)
-    options.check_tokenizer(tokenizer, estimate=estimate)
-    terms = extract_plan.chunk_terms(term)
-    model = options.chosen_model(script, base_url, model)
-    provider = options.provider(script, base_url, model, prefill, native_schema, untimed=True)
-    pace = asking_run.Pace(concurrency, requests_per_minute, tokens_per_minute)
-    outputs = RunOutputs(out, files, _graph_outputs(store, rdf, neo4j, page), report, bare=bare)
+    price = limits.checked_price()
+    terms = extract_plan.chunk_terms(questions.term)
+    model = model.chosen()
+    provider = model.provider(untimed=True)
+    written = RunOutputs(out, files, outputs)
+    if schema:
+        extract_plan.check_schema(prompt, questions, outputs)
     plan = extract_plan.make_plan(
-        files,
-        templates=templates,
-        ids=prompt,
-        schema=schema,
-        terms=terms,
-        chunk_size=chunk_size,
-        overlap=overlap,
-        model=model_identity(script, model),
-        outputs=outputs,
+        files, prompt, schema, questions, terms, model.identity, written.file, written.paths
     )
-    options.check_parameters(plan.asked, allow_parameter)
-    if estimate:
-        outputs.check(plan)
-        with output.waiting("counting tokens"):
-            estimated = estimate_run(
-                plan.jobs,
-                plan.prompts,
-                provider,
-                state=outputs.state,
-                terms=plan.terms,
-                tokenizer_file=tokenizer,
-                examples=options.examples(templates),
-                price=prices,
-            )
+    model.check_parameters(plan.asked)
+    asked = Questions(plan.jobs, plan.prompts, written.file.state, plan.terms)
+    if limits.estimate:
+        written.check(plan)
+        estimated = asking_run.estimate(asked, provider, limits, price, questions.templates)
         _print_estimate(plan, estimated, as_json=as_json)
         return
-    outputs.prepare(plan)
-    calls = timed(provider, begin_seconds, answer_seconds)
-    asked = limited(calls, pace)
-    spending = spending_limit(asked, prices, max_cost or inf)
-    summary = ExtractSummary(plan.jobs, plan.answer_limits, plan.skipped, spending)
+    written.prepare(plan)
+    within = LimitedProvider(provider, limits, price, limits.max_cost or inf)
+    summary = ExtractSummary(plan.jobs, plan.answer_limits, plan.skipped, within.spending)
 
     def listen(result: Result) -> None:
-        outputs.add(result)
+        written.add(result)
         summary.add(result)
 
-    ending = asking_run.run(
-        plan.jobs,
-        plan.prompts,
-        spending or asked,
-        calls,
-        summary,
-        listen,
-        state=outputs.state,
-        terms=plan.terms,
-        concurrency=concurrency,
-        owner=outputs.record.owner(out, **plan.record),
-        splitting=plan.splitting,
-    )
-    given = Settings(
-        out,
-        base_url,
-        concurrency,
-        is_recorded=script is not None,
-        has_report=report is not None,
-    )
+    owner = written.file.record.owner(out, **plan.record)
+    ending = asking_run.run(asked, within, summary, listen, owner, plan.splitting)
+    is_recorded = model.script is not None
+    given = Settings(out, model.base_url, limits.concurrency, is_recorded, outputs.report is not None)
     advised = advice(summary, plan, ending, given)
-    written = outputs.write(plan, prices, advised) if summary.answered else outputs.discard()
-    _print_summary(summary, outputs, written, as_json=as_json)
+    paths = written.write(plan, price, advised) if summary.answered else written.discard()
+    _print_summary(summary, written, paths, as_json=as_json)
     _remark_failures(summary, ending)
     for each in advised:
         typer.echo(harmless(str(each)), err=as_json)
     if code := _exit_code(summary, ending):
         raise typer.Exit(code)
-    if script is not None and not as_json:
-        _print_command_with_a_model(outputs)
-
-
-def _graph_outputs(
-    store: Path | None,
-    rdf: Path | None,
-    neo4j: Path | None,
-    page: Path | None,
-) -> GraphOutputs | None:
-    """Return where the graph goes, if it goes anywhere. Raises `ConfigError` without the extra for it."""
-    if not any((store, rdf, neo4j, page)):
-        return None
-    from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
-
-    return GraphOutputs(store, rdf, neo4j, page)
+    if is_recorded and not as_json:
+        _print_command_with_a_model(has_store=outputs.store is not None)
 
 
 def _print_estimate(plan: Plan, estimated: RunEstimate, *, as_json: bool) -> None:
-    from trustgraph_prompt.cli import estimates
-
     for skipped in plan.skipped:
         output.note(f"skipped: {skipped}")
     documents = len(plan.documents)
     if as_json:
-        output.print_json({"documents": documents, "chunks": plan.chunks, **estimates.as_json(estimated)})
+        output.print_json(
+            {"documents": documents, "chunks": plan.chunks, **asking_run.estimate_as_json(estimated)}
+        )
         return
     split = f"{output.counted(plan.chunks, 'chunk')} of {output.counted(documents, 'file')}"
-    typer.echo(harmless(f"{split}\n{estimates.text(estimated)}"))
+    output.say(f"{split}\n{asking_run.estimate_text(estimated)}")
 
 
 def _print_summary(
@@ -263,7 +148,7 @@ def _print_summary(
         return
     nothing = f"nothing was written to {outputs.out}; what was there is unchanged"
     ends = [f"-> {path}" for path in written] or [nothing]
-    typer.echo(harmless("\n".join([summary.text(), *ends])))
+    output.say("\n".join([summary.text(), *ends]))
     if outputs.graph and (neo4j := outputs.graph.neo4j) in graph:
         from trustgraph_prompt.graph_store.neo4j import import_command
 
@@ -285,9 +170,8 @@ def _exit_code(summary: ExtractSummary, ending: Ending) -> int:
     return int(bool(summary.failed or summary.came_to_nothing or summary.skipped))
 
 
-def _print_command_with_a_model(outputs: RunOutputs) -> None:
+def _print_command_with_a_model(*, has_store: bool) -> None:
     model = {"--provider": None, "--base-url": "http://localhost:11434/v1", "--model": "NAME"}
-    has_store = outputs.graph is not None and outputs.graph.store is not None
     more = "; the store keeps its facts, so name another one" if has_store else ""
     typer.echo(
         "\nThese answers were recorded. To call a real model on any OpenAI-compatible server, which replaces "

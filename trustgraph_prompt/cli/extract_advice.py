@@ -17,7 +17,6 @@ from trustgraph_prompt.errors import (
     ProviderInvalidRequest,
     ProviderRateLimit,
     ProviderUnavailable,
-    ProviderUnsupportedContentBlock,
 )
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_plan import Plan
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
 
-
-#: Errors of a question that a server refuses each time.
-_FOR_GOOD = (ProviderInvalidRequest.category, ProviderUnsupportedContentBlock.category)
 
 #: An error without any response; a server's own words follow its status or `in place of an answer`.
 _NO_CONNECTION = re.compile(r"^\w+: (?:http\S+: )?Cannot connect to ", re.IGNORECASE)
@@ -83,9 +79,7 @@ def _to_finish(summary: ExtractSummary, plan: Plan, ending: Ending, given: Setti
             (again,),
         )
     elif summary.failed and not any(change.commands for change in changes):
-        then = "then run" if changes else "run"
-        if all(cause.partition(":")[0] in _FOR_GOOD for cause in causes) and not changes:
-            then = "the server would refuse the same questions again: change what its errors name, then run"
+        then = "then run" if changes else failure_advice.run_again(causes)
         yield Advice(
             f"{then} the same command again, which only repeats the calls that failed or were not made",
             (again,),

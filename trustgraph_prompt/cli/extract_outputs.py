@@ -10,11 +10,12 @@ from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.output_file import OutputFile
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.results import ObjectsFile
-from trustgraph_prompt.extraction.run_record import RunRecord, hashes_in
+from trustgraph_prompt.extraction.run_record import hashes_in
 from trustgraph_prompt.extraction.written_files import check_page
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_advice import Advice
+    from trustgraph_prompt.cli.extract_options import OutputOptions
     from trustgraph_prompt.cli.extract_plan import Plan
     from trustgraph_prompt.cost import Price
     from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
@@ -24,32 +25,20 @@ if TYPE_CHECKING:
 class RunOutputs:
     """The outputs of a run. The constructor raises `ConfigError` as `OutputFile` does."""
 
-    def __init__(
-        self, out: Path, files: Sequence[Path], graph: GraphOutputs | None, report: Path | None, *, bare: bool
-    ) -> None:
+    def __init__(self, out: Path, files: Sequence[Path], given: OutputOptions) -> None:
         self.out = out
-        self.graph = graph
-        self.report = report
+        self.graph = _graph_outputs(given)
+        self.report = given.report
         self._documents = files
-        self._file = OutputFile(out, files, bare=bare)
-        self._lines = ObjectsFile(self._file.write, bare=bare)
+        self.file = OutputFile(out, files, bare=given.bare)
+        self._lines = ObjectsFile(self.file.write, bare=given.bare)
         self._results: list[Result] = []
-
-    @property
-    def state(self) -> Path:
-        """The file that keeps answers."""
-        return self._file.state
-
-    @property
-    def record(self) -> RunRecord:
-        """What the state records of earlier runs."""
-        return self._file.record
 
     @property
     def paths(self) -> list[Path]:
         """All files and folders that are written for people."""
         reports = [self.report] if self.report else []
-        return [self._file.texts, self.out, *(self.graph.paths if self.graph else ()), *reports]
+        return [self.file.texts, self.out, *(self.graph.paths if self.graph else ()), *reports]
 
     def prepare(self, plan: Plan) -> None:
         """Keep the texts of the documents, and check what can be checked before a question is asked.
@@ -59,7 +48,7 @@ class RunOutputs:
         for document in plan.documents:
             for note in document.notes:
                 output.note(f"{document.file}: {note}")
-            self._file.keep_text(document)
+            self.file.keep_text(document)
         self.check(plan)
         if self.graph is not None:
             self.graph.open_store(output.note)
@@ -69,8 +58,8 @@ class RunOutputs:
 
         Raises `ConfigError`, `StoreError`.
         """
-        self._file.check_replaceable()
-        used, may_replace = [self.out, *self._documents], self.record.may_replace
+        self.file.check_replaceable()
+        used, may_replace = [self.out, *self._documents], self.file.record.may_replace
         if self.graph is not None:
             self.graph.check(plan.asked, [self.out, *plan.files], may_replace)
             used += self.graph.paths
@@ -97,21 +86,21 @@ class RunOutputs:
         answered = self._answered(plan) if store else {}
         earlier = self._earlier_texts(store, answered) if store else {}
         written = [self.out]
-        self._file.replace()
-        self.record.wrote(self.out)
+        self.file.replace()
+        self.file.record.wrote(self.out)
         if self.graph is not None:
             output.note("writing the graph")
-            prompts, wrote = plan.prompts.prompts, self.record.wrote
+            prompts, wrote = plan.prompts.prompts, self.file.record.wrote
             written += self.graph.write(
                 self._results, prompts, plan.model, earlier, output.note, wrote, self._incomplete(plan)
             )
         if self.report is not None:
             output.note("writing the report")
             self._write_report(self.report, plan, price, advice)
-            self.record.wrote(self.report)
+            self.file.record.wrote(self.report)
             written.append(self.report)
         if store is not None:
-            self.record.note_texts(store, answered)
+            self.file.record.note_texts(store, answered)
         return written
 
     def _incomplete(self, plan: Plan) -> str:
@@ -142,7 +131,7 @@ class RunOutputs:
 
         Builds without a record have left them beside the objects.
         """
-        known = {file: self.record.text_in(store, file) for file in hashes}
+        known = {file: self.file.record.text_in(store, file) for file in hashes}
         before = {} if all(known.values()) else hashes_in(self.out)
         earlier = {file: digest or before.get(file) for file, digest in known.items()}
         return {file: digest for file, digest in earlier.items() if digest and digest != hashes[file]}
@@ -161,5 +150,14 @@ class RunOutputs:
     def discard(self) -> list[Path]:
         """Leave everything as it was before the run."""
         self._lines.finish()
-        self._file.discard()
+        self.file.discard()
         return []
+
+
+def _graph_outputs(given: OutputOptions) -> GraphOutputs | None:
+    """Where the graph goes, if it goes anywhere. Raises `ConfigError` without the extra for it."""
+    if not given.has_graph:
+        return None
+    from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
+
+    return GraphOutputs(given.store, given.rdf, given.neo4j, given.page)

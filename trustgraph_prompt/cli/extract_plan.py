@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trustgraph_prompt.cli import options, output, progress
-from trustgraph_prompt.cli.extract_schema import prompts_of
+from trustgraph_prompt.cli import options, output, progress, prompt_options
 from trustgraph_prompt.documents import Document, listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, ContractError
 from trustgraph_prompt.extraction import questions
 from trustgraph_prompt.extraction.questions import Splitting
 from trustgraph_prompt.extraction.unfit_answers import unfit_answers, why_unfit
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.extract_outputs import RunOutputs
+    from trustgraph_prompt.cli.extract_options import OutputOptions, QuestionOptions
+    from trustgraph_prompt.cli.output_file import OutputFile
     from trustgraph_prompt.extraction.questions import Job
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+
+_EXPECTED = "a file, or MODULE:CLASS, such as machines:Machine for the class in machines.py"
 
 DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
 
@@ -62,38 +67,40 @@ class Plan:
 
 def chunk_terms(given: list[str] | None) -> dict[str, object]:
     """Return the terms that every question gets beside its chunk. Raises `ConfigError`."""
-    terms = options.terms(given)
+    terms = prompt_options.terms(given)
     if "text" in terms:
         raise ConfigError("is reserved for the chunk", where="--term text")
     return terms
 
 
+def check_schema(ids: Sequence[str] | None, given: QuestionOptions, outputs: OutputOptions) -> None:
+    """Reject options that do not go with `--schema`. Raises `ConfigError`."""
+    if ids or given.templates:
+        raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
+    if outputs.has_graph:
+        how = "write a prompt file with a clause `graph`, which says what its keys name (--templates FILE)"
+        raise ConfigError(f"makes no graph: {how}", where="--schema")
+
+
 def make_plan(
     files: Sequence[Path],
-    *,
-    templates: Path | None,
     ids: Sequence[str] | None,
     schema: tuple[str, str] | None,
+    given: QuestionOptions,
     terms: Mapping[str, object],
-    chunk_size: str,
-    overlap: str,
     model: str,
-    outputs: RunOutputs,
+    file: OutputFile,
+    written: Sequence[Path],
 ) -> Plan:
     """Read and split the files, without those that the run writes, and say which kept answers do not fit.
 
     Raises `ConfigError`.
     """
-    if schema and (ids or templates):
-        raise ConfigError("makes a prompt of its own: leave out --prompt and --templates", where="--schema")
-    if schema and outputs.graph is not None:
-        how = "write a prompt file with a clause `graph`, which says what its keys name (--templates FILE)"
-        raise ConfigError(f"makes no graph: {how}", where="--schema")
-    prompts = prompts_of(*schema) if schema else options.prompts(templates)
+    prompts = _prompts_of(*schema) if schema else prompt_options.prompts(given.templates)
     found = _listed(files, prompts)
-    asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, templates)
-    size = parse_size(chunk_size, "--chunk-size")
-    before = parse_overlap(overlap, size, "--overlap")
+    asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, given.templates)
+    size = parse_size(given.chunk_size, "--chunk-size")
+    before = parse_overlap(given.overlap, size, "--overlap")
     splitting = Splitting(size, before)
     if before.length:
         if questions.CONTEXT in terms:
@@ -102,17 +109,17 @@ def make_plan(
             )
         prompts = questions.showing_context(prompts, asked)
         asked = [prompts.get(definition.id) for definition in asked]
-    documents = [file for file in found if not _is_within(file, outputs.paths)]
+    documents = [each for each in found if not _is_within(each, written)]
     jobs, unusable = questions.jobs(
         progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
     )
     for definition in asked:
-        options.require_terms(definition, {"text": "the chunk", **terms})
+        prompt_options.require_terms(definition, {"text": "the chunk", **terms})
     if unusable and not jobs:
         raise unusable[0]
     skipped = [str(error) for error in unusable]
     record = {"model": model, "terms": terms, **splitting.as_json()}
-    record["unfit"] = _say_what_no_longer_fits(outputs, jobs, asked, record)
+    record["unfit"] = _say_what_no_longer_fits(file, jobs, asked, record)
     return Plan(jobs, prompts, asked, terms, splitting, model, skipped, found, record)
 
 
@@ -130,11 +137,11 @@ def _listed(files: Sequence[Path], prompts: PromptSet) -> list[Path]:
 
 
 def _say_what_no_longer_fits(
-    outputs: RunOutputs, jobs: Sequence[Job], asked: Sequence[PromptDefinition], record: Mapping[str, object]
+    file: OutputFile, jobs: Sequence[Job], asked: Sequence[PromptDefinition], record: Mapping[str, object]
 ) -> Counter[str]:
     """Count the kept answers that fit no question, and say why those fit no more that fitted until now."""
-    unfit, is_open = unfit_answers(outputs.state, jobs)
-    last = outputs.record.run
+    unfit, is_open = unfit_answers(file.state, jobs)
+    last = file.record.run
     if is_open and (fresh := unfit - Counter(last.get("unfit", {}))):
         why = why_unfit(fresh, last, record, {definition.version for definition in asked})
         fit = "no longer fits" if fresh.total() == 1 else "no longer fit"
@@ -150,7 +157,7 @@ def _asked(prompts: PromptSet, ids: Sequence[str] | None, templates: Path | None
             f"no default prompts ({', '.join(DEFAULT_PROMPTS)}) here; give --prompt ID, one of: {there}",
             where=str(templates),
         )
-    found = [options.prompt(prompts, id) for id in ids or DEFAULT_PROMPTS]
+    found = [prompt_options.prompt(prompts, id) for id in ids or DEFAULT_PROMPTS]
     return list({definition.id: definition for definition in found}.values())
 
 
@@ -158,3 +165,56 @@ def _is_within(file: Path, paths: Sequence[Path]) -> bool:
     """Whether a file is one of these, or in one of these folders."""
     real = Path(os.path.realpath(file))
     return any(real.is_relative_to(os.path.realpath(path)) for path in paths)
+
+
+def _prompts_of(schema: str, question: str) -> PromptSet:
+    """The prompt that asks for the objects of a JSON Schema in a file, or of a class, as `MODULE:CLASS`.
+
+    The module is imported, from the current folder first. Raises `ConfigError`, `ContractError`.
+    """
+    from trustgraph_prompt.ask.typed_extraction import extraction_prompt
+    from trustgraph_prompt.prompts import PromptSet
+
+    if not question.strip() or question.startswith("-") or os.path.exists(question):
+        raise ConfigError(
+            "a question follows the schema",
+            where=f"--schema {schema}",
+            found=question,
+            expected='a question, such as "find machines with maker and year"',
+        )
+    try:
+        prompt = extraction_prompt(_wanted(schema), question, many=True)
+    except ContractError as error:
+        raise error.at(f"--schema {schema}") from None
+    return replace(PromptSet.build({}), prompts={prompt.id: prompt})
+
+
+def _wanted(schema: str) -> Any:
+    module, _, name = schema.partition(":")
+    if not name and (meant := _class_meant(schema)):
+        raise ConfigError(
+            f"names no class, did you mean {meant}?", where="--schema", found=schema, expected=_EXPECTED
+        )
+    if os.path.exists(schema) or not name:
+        return options.read_json(Path(schema))
+    sys.path.insert(0, "")
+    try:
+        return attrgetter(name)(import_module(module))
+    except Exception as error:  # of the user's code, too
+        raise ConfigError(
+            f"cannot be imported: {type(error).__name__}: {error}",
+            where="--schema",
+            found=schema,
+            expected=_EXPECTED,
+        ) from error
+    finally:
+        sys.path.remove("")
+
+
+def _class_meant(name: str) -> str | None:
+    """The MODULE:CLASS that a name without a colon may stand for, such as models.py or models.Building."""
+    module, _, last = name.rpartition(".")
+    if module and last == "py":
+        return f"{os.path.relpath(module).replace(os.sep, '.').lstrip('.')}:CLASS"
+    is_dotted = module and name.replace(".", "").isidentifier() and not os.path.exists(name)
+    return f"{module}:{last}" if is_dotted and last[0].isupper() else None

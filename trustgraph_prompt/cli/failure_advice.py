@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from trustgraph_prompt.errors import (
     ProviderAuthentication,
     ProviderInvalidModel,
     ProviderInvalidRequest,
 )
+from trustgraph_prompt.extraction.review import is_refused_for_good
 from trustgraph_prompt.llm import api_key
 
 LONGER_ANSWERS = "to allow longer answers, set a larger `model: max-tokens` in the prompt file, or use"
@@ -31,3 +34,10 @@ def failed_call(error: str) -> str | None:
             return "set --base-url or TRUSTGRAPH_PROMPT_BASE_URL to the server's API, usually ending in /v1"
         case _:
             return None
+
+
+def run_again(errors: Iterable[str]) -> str:
+    """Return `run`, and before it what has to change if a server refuses all of the questions each time."""
+    if all(map(is_refused_for_good, errors)):
+        return "the server would refuse the same questions again: change what its errors name, then run"
+    return "run"

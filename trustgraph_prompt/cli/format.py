@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
 
-EXAMPLE = "Example:  trustgraph-prompt format prompts/ --check"
+EXAMPLE = "format prompts/ --check"
 
 
 def command(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH…", help="*.prompt files, and folders of them.")
-    ],
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
-    ] = False,
+    paths: list[Path] = argument("PATH…", "*.prompt files, and folders of them."),
+    check: bool = option("--check", "Change nothing; exit with 1 if a file would change.", False),
 ) -> None:
     """Format prompt files in place.
 

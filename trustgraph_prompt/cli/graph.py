@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trustgraph_prompt.cli import graph_page, graph_query, graph_resolve, graph_show, options, output
-from trustgraph_prompt.cli.lazy_commands import Command, group
+from trustgraph_prompt.cli import graph_query, graph_resolve, graph_show, options, output
+from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.graph_store.view import GraphView
@@ -24,13 +24,38 @@ app = group(
     "graph stats --store graph",
 )
 
-app.command("query", cls=Command, epilog=graph_query.EXAMPLE)(graph_query.command)
-app.command("show", cls=Command, epilog=graph_show.EXAMPLE)(graph_show.command)
-app.command("page", cls=Command, epilog=graph_page.EXAMPLE)(graph_page.command)
-app.command("resolve", cls=Command, epilog=graph_resolve.EXAMPLE)(graph_resolve.command)
+app.subcommand(graph_query.EXAMPLE, "query")(graph_query.command)
+app.subcommand(graph_show.EXAMPLE, "show")(graph_show.command)
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt graph stats --store graph")
+@app.subcommand("graph page --store graph -o graph.html")
+def page(
+    store: options.StoreOption,
+    file: Path = option("--output -o FILE", "The HTML file to write."),
+    title: str | None = option(
+        "--title TEXT", "The heading; by default the name of the file, if there is one.", None
+    ),
+    overwrite: bool = option("--overwrite", "Replace the file if it exists.", False),
+) -> None:
+    """Write the graph as one HTML file to open in a browser: the drawing beside the texts.
+
+    The file contains the graph, the whole texts of its documents, and all that it takes to show them.
+    """
+    from trustgraph_prompt.graph_store.page import write_page
+    from trustgraph_prompt.graph_store.read_view import read_view
+
+    _check_replaceable([file], overwrite)
+    with options.graph_store(store) as opened:
+        view = read_view(opened, by_rule=True)
+    write_page(view, file, title)
+    facts = output.counted(len(view.facts), "fact")
+    typer.echo(f"{output.counted(len(view.things), 'thing')}, {facts} -> {file}")
+
+
+app.subcommand(graph_resolve.EXAMPLE, "resolve")(graph_resolve.command)
+
+
+@app.subcommand("graph stats --store graph")
 def stats(store: options.StoreOption, as_json: options.JsonOption = False) -> None:
     """Print how much is in a store: documents, things, facts, and what was refused or truncated."""
     from trustgraph_prompt.graph_store.read_view import read_view
@@ -48,7 +73,7 @@ def stats(store: options.StoreOption, as_json: options.JsonOption = False) -> No
             continue
         typer.echo(f"{'':10}{name.replace('-', ' ')}:")
         for each, count in [*value.items()][:_MOST_LISTED]:
-            typer.echo(harmless(f"{count:>13,} {each}"))
+            output.say(f"{count:>13,} {each}")
         if len(value) > _MOST_LISTED:
             typer.echo(f"{'':13} and {len(value) - _MOST_LISTED:,} more; --json prints all")
 
@@ -79,21 +104,12 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
     return dict(Counter(names).most_common())
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt graph export --store graph graph.ttl")
+@app.subcommand("graph export --store graph graph.ttl")
 def export(
     store: options.StoreOption,
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]",
-            help="A file of RDF: .nq, .trig, .nt, .ttl, .jsonld or .rdf.",
-        ),
-    ] = None,
-    neo4j: Annotated[
-        Path | None,
-        typer.Option("--neo4j", metavar="DIR", help="A folder for the CSV files of Neo4j's import."),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
+    file: Path | None = argument("[FILE]", "A file of RDF: .nq, .trig, .nt, .ttl, .jsonld or .rdf.", None),
+    neo4j: Path | None = option("--neo4j DIR", "A folder for the CSV files of Neo4j's import.", None),
+    overwrite: bool = option("--overwrite", "Replace files that exist.", False),
 ) -> None:
     """Write the graph to a file of RDF, or to the files of Neo4j's import.
 
@@ -109,9 +125,7 @@ def export(
         raise ConfigError("nothing to write to: give FILE or --neo4j DIR", where="graph export")
     written = [] if file is None else [file]
     written += [] if neo4j is None else [neo4j / neo4j_files.NODES, neo4j / neo4j_files.RELATIONSHIPS]
-    for each in written:
-        if each.exists() and not (overwrite and each.is_file()):
-            raise ConfigError("exists; give --overwrite to replace it, or another name", where=str(each))
+    _check_replaceable(written, overwrite)
     if file is not None:
         file_format(file)
     with options.graph_store(store) as opened:
@@ -124,13 +138,10 @@ def export(
             typer.echo(f"  {neo4j_files.import_command(neo4j)}")
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt graph forget --store graph report.pdf")
+@app.subcommand("graph forget --store graph report.pdf")
 def forget(
     store: options.StoreOption,
-    document: Annotated[
-        str,
-        typer.Argument(metavar="DOCUMENT", help="The name of a file, or the beginning of a document's hash."),
-    ],
+    document: str = argument("DOCUMENT", "The name of a file, or the beginning of a document's hash."),
 ) -> None:
     """Remove a document from a store, with everything that only this document states."""
     from trustgraph_prompt.graph_store import forget as forgetting
@@ -139,4 +150,10 @@ def forget(
         found = forgetting.find_document(opened, document)
         gone = forgetting.forget(opened, found.iri)
     what = ", ".join(found.files) or found.iri
-    typer.echo(harmless(f"removed {what}: {output.counted(gone, 'statement')}"))
+    output.say(f"removed {what}: {output.counted(gone, 'statement')}")
+
+
+def _check_replaceable(files: Iterable[Path], overwrite: bool) -> None:
+    for each in files:
+        if each.exists() and not (overwrite and each.is_file()):
+            raise ConfigError("exists; give --overwrite to replace it, or another name", where=str(each))

@@ -4,54 +4,34 @@ from __future__ import annotations
 
 import signal
 import sys
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.child_process import ChildEnded, continue_in_child
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     import pyoxigraph as ox
 
-EXAMPLE = (
-    "Example:  trustgraph-prompt graph query --store graph "
-    "'SELECT ?name WHERE { ?thing a e:volcano ; rdfs:label ?name }'"
-)
+EXAMPLE = "graph query --store graph 'SELECT ?name WHERE { ?thing a e:volcano ; rdfs:label ?name }'"
 
 
-class Format(StrEnum):
-    """How to print the results."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
+Format = Literal["table", "csv", "json"]
 
 
 def command(
-    query: Annotated[
-        str,
-        typer.Argument(
-            metavar="SPARQL", help="The query, @FILE for that in a file, or - for standard input."
-        ),
-    ],
+    query: str = argument("SPARQL", "The query, @FILE for that in a file, or - for standard input."),
+    *,
     store: options.StoreOption,
-    format: Annotated[
-        Format, typer.Option("--format", help="How to print results of SELECT and ASK.")
-    ] = Format.table,
-    max_seconds: Annotated[
-        int,
-        typer.Option("--max-seconds", metavar="N", min=1, max=10**8, help="How long the query may take."),
-    ] = 60,
-    max_results: Annotated[
-        int,
-        typer.Option("--max-results", metavar="N", min=1, max=10**9, help="How many results to print."),
-    ] = 10_000,
+    format: Format = option("--format", "How to print results of SELECT and ASK.", "table"),
+    max_seconds: int = option("--max-seconds N", "How long the query may take.", 60, min=1, max=10**8),
+    max_results: int = option("--max-results N", "How many results to print.", 10_000, min=1, max=10**9),
 ) -> None:
     """Evaluate a SPARQL query, and print its results.
 
@@ -80,7 +60,7 @@ def _evaluate(query: str, store: Path, format: Format, max_seconds: int, max_res
     with options.graph_store(store) as opened:
         signal.setitimer(signal.ITIMER_REAL, max_seconds)
         results = opened.query(query)
-        if isinstance(results, ox.QueryTriples) and format is not Format.table:
+        if isinstance(results, ox.QueryTriples) and format != "table":
             raise ConfigError("a graph is printed as Turtle, without --format", where=f"--format {format}")
         found = [] if isinstance(results, ox.QueryBoolean) else [*islice(results, max_results + 1)]
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -105,10 +85,10 @@ def _print(
         printing = {"table": query_results.print_table, "csv": query_results.print_csv}
         names = [variable.value for variable in results.variables]
         printing.get(format, query_results.print_json)(names, found)
-    elif format is Format.table:
+    elif format == "table":
         typer.echo("yes" if results else "no")
     else:
-        written = {Format.csv: ox.QueryResultsFormat.CSV, Format.json: ox.QueryResultsFormat.JSON}[format]
+        written = {"csv": ox.QueryResultsFormat.CSV, "json": ox.QueryResultsFormat.JSON}[format]
         typer.echo((results.serialize(None, written) or b"").decode())
 
 

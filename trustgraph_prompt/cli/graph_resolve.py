@@ -5,40 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from trustgraph_prompt.cli import options
+from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.graph_store.resolve import Resolved
 
-EXAMPLE = "Example:  trustgraph-prompt graph resolve --store graph --open pairs.csv"
+EXAMPLE = "graph resolve --store graph --open pairs.csv"
 
 _EXAMPLES, _MOST_LISTED, _LONGEST = 3, 10, 150  # pairs of each reason, open pairs, characters of a text
 
 
 def command(
     store: options.StoreOption,
-    open: Annotated[  # noqa: A002 - the name of the option
-        Path | None,
-        typer.Option(
-            "--open", metavar="FILE.csv", help="Write the pairs to this file, to decide what is open."
-        ),
-    ] = None,
-    decided: Annotated[
-        Path | None,
-        typer.Option("--decided", metavar="FILE.csv", help="First apply the decisions in this file."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be merged; write nothing.")
-    ] = False,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Take everything apart again that was merged.")
-    ] = False,
+    open: Path | None = option(  # noqa: A002 - the name of the option
+        "--open FILE.csv", "Write the pairs to this file, to decide what is open.", None
+    ),
+    decided: Path | None = option("--decided FILE.csv", "First apply the decisions in this file.", None),
+    dry_run: bool = option("--dry-run", "Show what would be merged; write nothing.", False),
+    undo: bool = option("--undo", "Take everything apart again that was merged.", False),
 ) -> None:
     """Merge things whose names are one name in several spellings, and list what a person must decide.
 
@@ -63,7 +53,7 @@ def command(
         _print_open(resolved)
         if open is not None:
             resolving.write_pairs(open, resolved)
-            typer.echo(harmless(f"-> {open}; fill the column `decision`, then give --decided {open}"))
+            output.say(f"-> {open}; fill the column `decision`, then give --decided {open}")
 
 
 def _print_merged(resolved: Resolved, merged: str) -> None:
@@ -74,7 +64,7 @@ def _print_merged(resolved: Resolved, merged: str) -> None:
         typer.echo(f"{count:>9,} {reason}")
         pairs = (pair for pair in found.same if pair.verdict.reason is reason)
         for one, other, _ in islice(pairs, _EXAMPLES):
-            typer.echo(harmless(f"{'':10}{things[one].name!r} = {things[other].name!r}"))
+            output.say(f"{'':10}{things[one].name!r} = {things[other].name!r}")
 
 
 def _print_open(resolved: Resolved) -> None:
@@ -83,6 +73,6 @@ def _print_open(resolved: Resolved) -> None:
         typer.echo(f"\n{verdict.reason} ({verdict.score:.2f}):")
         for each in (one, other):
             texts = (each.name, f"({each.types})" if each.types else "", each.definition, each.passage)
-            typer.echo(harmless("  " + " | ".join(text[:_LONGEST] for text in texts if text)))
+            output.say("  " + " | ".join(text[:_LONGEST] for text in texts if text))
     if len(found.open) > _MOST_LISTED:
         typer.echo(f"\n{len(found.open) - _MOST_LISTED:,} more are open; --open FILE.csv writes all of them")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import options, output
-from trustgraph_prompt.terminal import harmless
+from trustgraph_prompt.cli.options import argument
+from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, Thing
 
-EXAMPLE = "Example:  trustgraph-prompt graph show --store graph 'Ada Lovelace'"
+EXAMPLE = "graph show --store graph 'Ada Lovelace'"
 
 _LONGEST = 200  # characters of a sentence before a passage, and after it
 _MOST_LISTED = 10
@@ -22,7 +21,8 @@ _END_OF_SENTENCE = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)|[。！？]|\n\s*\
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a thing, or its IRI.")],
+    name: str = argument("NAME", "The name of a thing, or its IRI."),
+    *,
     store: options.StoreOption,
 ) -> None:
     """Print what is known of one thing, with the sentences that name it. Exits with 1 if there is none."""
@@ -37,17 +37,16 @@ def command(
                 view = read_view(excerpt(opened, found[0].iri))
     match _things(view, name):
         case [thing]:
-            typer.echo(harmless("\n".join(_lines(view, thing))))
+            output.say("\n".join(_lines(view, thing)))
         case []:
             near = _near(name, {each for thing in view.things.values() for each in thing.names})
             hint = f", did you mean {' or '.join(map(repr, near))}?" if near else ""
-            output.note(f"error: nothing in the store has the name {name!r}{hint}")
-            raise typer.Exit(1)
+            raise TrustgraphPromptError(f"nothing in the store has the name {name!r}{hint}")
         case several:
-            output.note(f"error: {len(several)} things have the name {name!r}; give the IRI of one:")
-            for thing in several:
-                output.note(f"  {thing.iri}  {_title(thing)}")
-            raise typer.Exit(1)
+            listed = "".join(f"\n  {thing.iri}  {_title(thing)}" for thing in several)
+            raise TrustgraphPromptError(
+                f"{len(several)} things have the name {name!r}; give the IRI of one:{listed}"
+            )
 
 
 def _things(view: GraphView, name: str) -> list[Thing]:

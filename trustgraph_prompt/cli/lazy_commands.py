@@ -1,13 +1,19 @@
-"""How commands and groups of commands show their help, and how they are imported only when called."""
+"""How commands and groups of commands are declared, show their help, and are imported only when called."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import typer
 import typer.core
 import typer.main
+
+from trustgraph_prompt.cli.options import Options
+
+C = TypeVar("C", bound=Callable[..., None])
 
 
 class _Shown:
@@ -59,9 +65,55 @@ class Group(_Shown, typer.core.TyperGroup):
         self.format_commands(context, formatter)
 
 
-def group(help: str, example: str) -> typer.Typer:
+class Commands(typer.Typer):
+    """Declares subcommands, whose parameters may be `Options`."""
+
+    def subcommand(self, example: str, name: str | None = None) -> Callable[[C], C]:
+        """Add a function as a subcommand, by default of its name, with an example of its use."""
+
+        def add(command: C) -> C:
+            epilog = f"Example:  trustgraph-prompt {example}"
+            self.command(name or command.__name__, cls=Command, epilog=epilog)(_spread(command))
+            return command
+
+        return add
+
+
+def _spread(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the options themselves as its parameters, as typer reads a signature."""
+    groups: dict[str, tuple[type[Options], Iterable[str]]] = {}
+    annotations: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        if inspect.isclass(kind := parameter.annotation) and issubclass(kind, Options):
+            options = get_type_hints(kind, include_extras=True)
+            groups[name] = kind, options.keys()
+            annotations |= options
+            defaults |= {option: getattr(kind, option) for option in options}
+        else:
+            annotations[name], defaults[name] = kind, parameter.default
+
+    def spread(**given: Any) -> None:
+        made = {
+            name: kind(**{option: given.pop(option) for option in options})
+            for name, (kind, options) in groups.items()
+        }
+        command(**given, **made)
+
+    spread.__doc__ = command.__doc__
+    spread.__annotations__ = annotations
+    spread.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=each)
+            for name, each in annotations.items()
+        ]
+    )
+    return spread
+
+
+def group(help: str, example: str) -> Commands:
     """Return an app for a command with subcommands."""
-    return typer.Typer(
+    return Commands(
         cls=Group,
         help=help,
         epilog=f"Example:  trustgraph-prompt {example}",
@@ -79,8 +131,8 @@ class LazyCommand(Command):
         module = import_module(f"trustgraph_prompt.cli.{self.name}")
         app = getattr(module, "app", None)
         if app is None:
-            app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            app.command(self.name, cls=Command, epilog=module.EXAMPLE)(module.command)
+            app = Commands(add_completion=False, rich_markup_mode=None)
+            app.subcommand(module.EXAMPLE, self.name)(module.command)
         return typer.main.get_command(app)
 
     def make_context(self, *arguments: Any, **extra: Any) -> Any:

@@ -83,6 +83,11 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     return typer.style(text, fg=colour, bold=True)
 
 
+def say(text: str) -> None:
+    """Print a result for people on standard output."""
+    typer.echo(harmless(text))
+
+
 def note(text: str) -> None:
     """Print a remark on standard error."""
     typer.echo(harmless(text), err=True)

@@ -58,13 +58,12 @@ class OutputFile:
     def keep_text(self, document: Document) -> None:
         """Keep the text that positions refer to, unless it is the file. Raises `TrustgraphPromptError`."""
         kept = self.texts / f"{document.sha256}.txt"
-        part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
         try:
             if kept.exists() or sha256_of(Path(document.file)) == document.sha256:
                 return
             self.texts.mkdir(exist_ok=True)
-            part.write_bytes(document.text.encode(errors="replace"))
-            part.replace(kept)
+            with replaced(kept) as part:
+                part.write_bytes(document.text.encode(errors="replace"))
         except OSError as error:
             raise TrustgraphPromptError(f"{kept}: cannot be written: {error.strerror}") from error
 

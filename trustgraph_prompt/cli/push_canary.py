@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import typer
@@ -15,17 +15,9 @@ from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.cli.broker_options import WorkspaceOptions
     from trustgraph_prompt.worker.canary.record import Canary
     from trustgraph_prompt.worker.config.history import Author
-
-CanaryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--canary",
-        metavar="SHARE",
-        help="Let the new versions answer only this share of the requests, such as 10%.",
-    ),
-]
 
 PREFIX, SYSTEM_KEY = "template.", "system"
 """As in `prompts.prompt_set`, whose import is slow."""
@@ -51,12 +43,11 @@ def share(text: str | None) -> float | None:
 
 async def begin(
     broker: Broker,
-    workspace: str,
+    at: WorkspaceOptions,
     present: Mapping[str, bytes],
     wanted: Mapping[str, str],
     share: float,
     author: Author,
-    topic: str,
     wait: float | None,
 ) -> bool:
     """Publish canaries for the wanted entries; return whether all workers that are awaited serve them.
@@ -66,6 +57,7 @@ async def begin(
     from trustgraph_prompt.worker.canary.record import CANARY
     from trustgraph_prompt.worker.config import config_topic, history
 
+    workspace, topic = at.workspace, at.topic
     standing = await config_topic.messages(broker, workspace, topic=topic + CANARY)
     canaries = _proposed(workspace, present, wanted, share, author)
     for id in canaries:
@@ -83,7 +75,7 @@ async def begin(
         typer.echo(f"{100 * share:g} % of the requests in workspace {workspace}: {', '.join(canaries)}")
         return pushed
 
-    return await acknowledged(publish, broker, topic, workspace, wait)
+    return await acknowledged(publish, broker, at, wait)
 
 
 def _proposed(

@@ -9,57 +9,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import broker_options, output
+from trustgraph_prompt.cli.options import Options, option
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.cli.broker_options import WorkspaceOptions
     from trustgraph_prompt.worker.config.history import Author
     from trustgraph_prompt.worker.config.report_topic import ReportListener
 
 
-def check_workspace(name: str | None) -> str | None:
-    """Return the value of `--workspace`. Raises `ConfigError` if it is not a valid name."""
-    if name is not None and (not name or "/" in name):
-        wrong = "there is a / in it" if name else "it is empty"
-        raise ConfigError(
-            f"the name is not valid: {wrong}", where="--workspace", found=name, expected="a name without /"
-        )
-    return name
-
-
-WorkspaceOption = Annotated[
-    str,
-    typer.Option(
-        "--workspace",
-        "-w",
-        metavar="NAME",
-        help="The workspace of the prompts.",
-        show_default=True,
-        callback=check_workspace,
-    ),
-]
 WaitOption = Annotated[
     float | None,
-    typer.Option(
-        "--wait",
-        metavar="SECONDS",
-        min=0,
-        help="Wait up to this long until all running workers of the workspace have applied the prompts; "
+    option(
+        "--wait SECONDS",
+        "Wait up to this long until all running workers of the workspace have applied the prompts; "
         "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
+        min=0,
     ),
 ]
 
 ByOption = Annotated[
-    str | None,
-    typer.Option(
-        "--by", metavar="NAME", help="Who makes the change, for the history. Default: your account."
-    ),
+    str | None, option("--by NAME", "Who makes the change, for the history. Default: your account.")
 ]
-WhyOption = Annotated[
-    str, typer.Option("--message", "-m", metavar="TEXT", help="Why you make the change, for the history.")
-]
+
+
+class ChangeOptions(Options):
+    """Who makes a change, and why."""
+
+    by: ByOption = None
+    why: str = option("--message -m TEXT", "Why you make the change, for the history.", "")
+
+    def author(self, default: str = "") -> Author:
+        """Who makes the change, and why, or else the default reason."""
+        return author(self.by, self.why or default)
 
 
 def author(by: str | None, why: str) -> Author:
@@ -75,9 +60,9 @@ def author(by: str | None, why: str) -> Author:
 
 
 def publishes(broker: str, action: Callable[[Broker], Awaitable[bool]]) -> bool:
-    """Run the action as `options.on_broker`, and say if that makes a broker file: its path may be wrong."""
-    is_new = options.is_new(broker)
-    done = options.on_broker(broker, action)
+    """Run the action on the broker, and say if that makes a broker file: its path may be wrong."""
+    is_new = broker_options.is_new(broker)
+    done = broker_options.on_broker(broker, action)
     if is_new:
         output.note(f"{broker} is a new broker: no such file was there, so no worker follows it yet")
     return done
@@ -115,8 +100,7 @@ def warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
 async def acknowledged(
     publish: Callable[[], Awaitable[str | None]],
     broker: Broker,
-    topic: str,
-    workspace: str,
+    at: WorkspaceOptions,
     seconds: float | None,
 ) -> bool:
     """Call `publish`, which returns the id of its push, if any, and wait for the workers to apply it.
@@ -128,11 +112,11 @@ async def acknowledged(
     if seconds is None:
         await publish()
         return True
-    listener = await ReportListener.open(broker, topic, workspace)
+    listener = await ReportListener.open(broker, at.topic, at.workspace)
     try:
         if (id := await publish()) is None:
             return True
-        place = f"workspace {workspace} on {broker.address}"
+        place = f"workspace {at.workspace} on {broker.address}"
         return _print_acknowledgements(listener, await listener.answers(id, seconds), place, seconds)
     finally:
         await listener.close()
@@ -171,7 +155,7 @@ def _print_acknowledgements(
             since = _since(listener.workers[name])
             output.note(f"error: no answer from {worker_name(name)} in {seconds:g} s; {since}")
         elif refused:
-            output.note(harmless(f"error: {worker_name(name)} refused {', '.join(refused)}"))
+            output.note(f"error: {worker_name(name)} refused {', '.join(refused)}")
     for key in sorted({key for refused in answers.values() for key in refused or ()}):
         if report := listener.refusals.get(key):
             output.note(refusal(key, report))

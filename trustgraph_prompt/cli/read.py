@@ -6,22 +6,20 @@ import codecs
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.contract import Contract
     from trustgraph_prompt.reader import Outcome
 
-EXAMPLE = (
-    "Example:  trustgraph-prompt read answer.txt --format jsonl --schema definition.schema.json --explain"
-)
+EXAMPLE = "read answer.txt --format jsonl --schema definition.schema.json --explain"
 
 CHUNK = 65_536
 """Maximum number of bytes read at a time."""
@@ -29,46 +27,27 @@ CHUNK = 65_536
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # `surrogateescape` maps undecodable bytes to these
 
 
-class Format(StrEnum):
-    """The format of an answer."""
-
-    json = "json"
-    jsonl = "jsonl"
-    text = "text"
+Format = Literal["json", "jsonl", "text"]
 
 
 def command(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE|-", help="The file of the answer; - for standard input.", show_default=False
-        ),
-    ],
-    format: Annotated[
-        Format,
-        typer.Option(help="What was asked for: one JSON value (json), objects (jsonl) or any text (text)."),
-    ],
-    schema: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A JSON Schema that the value must satisfy; with jsonl, each object. Default: any JSON.",
-        ),
-    ] = None,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Repair broken JSON if its meaning is clear.")
-    ] = False,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Print each object as soon as it is complete.")
-    ] = False,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="Show the line of each remark, with a caret under the position, and the line of the schema "
-            "that a refused value breaks.",
-        ),
-    ] = False,
+    file: Path = argument("FILE|-", "The file of the answer; - for standard input.", show_default=False),
+    format: Format = option(
+        "--format", "What was asked for: one JSON value (json), objects (jsonl) or any text (text)."
+    ),
+    schema: Path | None = option(
+        "--schema FILE",
+        "A JSON Schema that the value must satisfy; with jsonl, each object. Default: any JSON.",
+        None,
+    ),
+    repair: bool = option("--repair", "Repair broken JSON if its meaning is clear.", False),
+    stream: bool = option("--stream", "Print each object as soon as it is complete.", False),
+    explain: bool = option(
+        "--explain",
+        "Show the line of each remark, with a caret under the position, and the line of the schema "
+        "that a refused value breaks.",
+        False,
+    ),
     as_json: options.JsonOption = False,
 ) -> None:
     """Parse a saved answer of a model and print what in it is valid.
@@ -95,11 +74,11 @@ def command(
     if as_json:
         output.print_json(report.as_json())
     else:
-        if not (stream and format is Format.jsonl):
+        if not (stream and format == "jsonl"):
             output.print_value(outcome)
         for line in report.lines(at_length=explain):
             typer.echo(line, err=True)  # already escaped, and may be coloured
-        if format is not Format.text and (not outcome.ok or outcome.rejected):
+        if format != "text" and (not outcome.ok or outcome.rejected):
             _hint(outcome, format, schema, repair)
     if not outcome.ok:
         raise typer.Exit(1)
@@ -110,7 +89,7 @@ def _contract(format: Format, schema: Path | None, repair: bool) -> Contract:
 
     rules = None if schema is None else options.read_json(schema)
     try:
-        return Contract.from_schema(rules, format=format.value, repair=repair)
+        return Contract.from_schema(rules, format=format, repair=repair)
     except ConfigError as error:
         raise error.at(str(schema)) from error
 
@@ -141,13 +120,13 @@ def _hint(outcome: Outcome, format: Format, schema: Path | None, repair: bool) -
 
     others = {} if repair else {"--repair": _contract(format, schema, True)}
     if not outcome.ok:
-        other = Format.json if format is Format.jsonl else Format.jsonl
+        other: Format = "json" if format == "jsonl" else "jsonl"
         others[f"--format {other}"] = _contract(other, schema, repair)
-    for option, contract in others.items():
+    for other_option, contract in others.items():
         more = read(outcome.calls[-1].text, contract)
         if more.ok and len(more.objects) > len(outcome.objects):
             what = output.counted(len(more.objects), "object" if contract.many else "value")
-            output.note(f"hint: {option} would read {what}")
+            output.note(f"hint: {other_option} would read {what}")
 
 
 def _chunks(file: Path, name: str) -> Iterator[str]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.cli import output, refused_objects
-from trustgraph_prompt.cli.source_excerpt import underlined, visible
+from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli.source_excerpt import issue_span, rule_lines, underlined, visible
 from trustgraph_prompt.contract.broken_rule import RuleSource, broken_rule
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text import positions
@@ -27,14 +27,6 @@ _STAGES = {
     Stage.SALVAGED: "salvaged: closed where the text ends",
 }
 _BRACKET = re.compile(r"[{\[]")
-
-
-def issue_span(rejected: Rejected, issue: Issue, depth: int = positions.DEEPEST) -> positions.Span:
-    """The part of a rejected object, in characters of its text, that an issue is about."""
-    if issue.reason is Reason.INVALID_JSON:
-        at = positions.breaks(rejected.raw, depth) or 0
-        return positions.Span(at, at + 1)
-    return positions.member(rejected.raw, issue.path)
 
 
 class Remark(NamedTuple):
@@ -91,7 +83,7 @@ class AnswerReport:
         yield f"{line:>5} | {shown}"
         yield f"      | {output.paint(mark, remark.colour)}"
         if rule := broken_rule(remark.keyword, self._outcome.contract, self._schema):
-            yield from refused_objects.rule_lines(rule, " " * 6, remark.colour)
+            yield from rule_lines(rule, " " * 6, remark.colour)
 
     def as_json(self) -> dict[str, Any]:
         """Report for programs: the fields of the outcome, with positions.

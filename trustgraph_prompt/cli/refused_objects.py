@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from trustgraph_prompt.cli import options, output
-from trustgraph_prompt.cli.source_excerpt import underlined, visible
+from trustgraph_prompt.cli import broker_options, output
+from trustgraph_prompt.cli.broker_options import Readable
+from trustgraph_prompt.cli.options import Options
+from trustgraph_prompt.cli.prompt_options import TemplatesOption
+from trustgraph_prompt.cli.source_excerpt import issue_span, rule_lines, underlined, visible
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.cli.broker_view import BrokerView
     from trustgraph_prompt.contract.broken_rule import BrokenRule
     from trustgraph_prompt.errors import Issue
     from trustgraph_prompt.worker import Answer, Flow
 
-ConfigTopicOption = Annotated[
-    str,
-    typer.Option(
-        "--config-topic",
-        metavar="TOPIC",
-        envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC",
-        help="The config topic, in whose history the schema of the answer is looked up.",
-        callback=options.config_topic,
-    ),
-]
+
+class RuleOptions(Options, Readable):
+    """A broker that is read, and where the rules are that its objects break."""
+
+    broker: broker_options.BrokerOption = broker_options.DEFAULT_BROKER
+    config_topic: str = broker_options.config_topic_option(
+        "--config-topic TOPIC",
+        "The config topic, in whose history the schema of the answer is looked up.",
+        broker_options.DEFAULT_CONFIG_TOPIC,
+    )
+    templates: TemplatesOption = None
+    admin_url: broker_options.AdminUrlOption = None
 
 
 RuleOf = Callable[["Issue"], "BrokenRule | None"]
@@ -51,9 +53,7 @@ def when_deleted(flow: Flow) -> str | None:
     return f"flow {flow.name} deletes its answer records after {time} (`keep-answers`)"
 
 
-async def rules_of(
-    answer: Answer, view: BrokerView, workspace: str, config_topic: str, templates: Path | None
-) -> RuleOf | None:
+async def rules_of(answer: Answer, view: BrokerView, workspace: str, given: RuleOptions) -> RuleOf | None:
     """Find the rules of the prompt that gave an answer: on the config topic, in its history or in files.
 
     None if its version is nowhere. Raises `BrokerError`, and `ConfigError` for invalid files.
@@ -65,9 +65,9 @@ async def rules_of(
     from trustgraph_prompt.worker.config import versions
     from trustgraph_prompt.worker.config.apply_plan import state
 
-    here = files.read(templates or package_data.templates())
-    given = here.entries if templates else None
-    known = await versions.read(view.messages, workspace, given, topic=config_topic)
+    here = files.read(given.templates or package_data.templates())
+    own = here.entries if given.templates else None
+    known = await versions.read(view.messages, workspace, own, topic=given.config_topic)
     key = PREFIX + answer.prompt
     try:
         entry = known.find(key, answer.version).entry
@@ -85,8 +85,6 @@ def lines(answer: Answer, rule_of: RuleOf | None) -> Iterator[str]:
 
     Raises `RequestError` for a record that is not valid.
     """
-    from trustgraph_prompt.cli.read_report import issue_span
-
     for rejected in answer.rejected_objects():
         for issue in rejected.issues:
             yield visible(f"refused object {rejected.index + 1}: {output.without_advice(str(issue))}")
@@ -115,11 +113,3 @@ def as_json(answer: Answer, rule_of: RuleOf | None) -> list[dict[str, Any]]:
         }
         for rejected in answer.rejected_objects()
     ]
-
-
-def rule_lines(rule: BrokenRule, indent: str = "  ", colour: str = "") -> Iterator[str]:
-    """Show a rule that is broken: where it stands, its line, and carets under it."""
-    shown, mark = underlined(rule.text, rule.start, rule.end)
-    yield f"{indent}= breaks {visible(rule.where)}"
-    yield f"{indent}| {shown}"
-    yield f"{indent}| {output.paint(mark, colour) if colour else mark}"

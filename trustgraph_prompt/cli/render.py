@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import options, output, prompt_options
+from trustgraph_prompt.cli.options import argument
 
-EXAMPLE = "Example:  trustgraph-prompt render extract-definitions --term text=@notes.txt"
+EXAMPLE = "render extract-definitions --term text=@notes.txt"
 
 
 def command(
-    prompt: Annotated[str, typer.Argument(metavar="ID", help="The prompt to render.")],
-    term: options.TermOption = None,
-    templates: options.TemplatesOption = None,
+    prompt: str = argument("ID", "The prompt to render."),
+    term: prompt_options.TermOption = None,
+    templates: prompt_options.TemplatesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Render a prompt with the given terms and print it.
 
     Prints the system message and the prompt that `ask` would send.
     """
-    definition = options.prompt(options.prompts(templates), prompt)
-    terms = options.terms(term)
-    options.warn_of_terms(definition, terms)
+    definition = prompt_options.prompt(prompt_options.prompts(templates), prompt)
+    terms = prompt_options.terms(term)
+    prompt_options.warn_of_terms(definition, terms)
     question = definition.question(terms)
     if as_json:
         output.print_json({"system": question.system, "prompt": question.prompt})

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output, progress
+from trustgraph_prompt.cli import broker_options, flow_options, options, output, progress, prompt_options
+from trustgraph_prompt.cli.options import argument
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,25 +20,22 @@ if TYPE_CHECKING:
     from trustgraph_prompt.wire import Chunk
     from trustgraph_prompt.worker import Flow
 
-EXAMPLE = "Example:  trustgraph-prompt send requests extract-definitions --term text=@notes.txt"
+EXAMPLE = "send requests extract-definitions --term text=@notes.txt"
 
 SECONDS_OF_SILENCE = 5.0
 """How long nobody may answer until a note says so."""
 
 
 def command(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="The flow to send to.")],
-    what: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ID|FILE…",
-            help="To a flow of prompt requests: the prompt. To a flow of chunks: documents, folders, "
-            "patterns, or - for standard input.",
-        ),
-    ],
-    term: options.TermOption = None,
-    flows: inspect_broker.FlowsOption = None,
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    flow: str = argument("FLOW", "The flow to send to."),
+    what: list[str] = argument(
+        "ID|FILE…",
+        "To a flow of prompt requests: the prompt. To a flow of chunks: documents, folders, "
+        "patterns, or - for standard input.",
+    ),
+    term: prompt_options.TermOption = None,
+    flows: flow_options.SeveralFlowsOption = None,
+    broker: broker_options.BrokerOption = broker_options.DEFAULT_BROKER,
     as_json: options.JsonOption = False,
 ) -> None:
     """Send one request to the workers of a flow and print the response, or send it the chunks of documents.
@@ -50,13 +48,13 @@ def command(
     them. The same chunk has the same id each time. With --json, the ids are printed. Exits with 1 if a file
     was skipped.
     """
-    [to, *_], _ = inspect_broker.flows_of(flows, flow)
+    [to, *_], _ = flow_options.flows_of(flows, flow)
     if to.input.kind == "chunk":
         if term:
             raise ConfigError(
                 "has no effect on chunks: their flow gives the other terms, under `terms`", where="--term"
             )
-        _send_chunks(to, what, options.existing(broker), as_json=as_json)
+        _send_chunks(to, what, broker_options.existing(broker), as_json=as_json)
         return
     if to.input.kind != "prompt-request" or to.outputs.response is None:
         expected = "a flow of chunks or of prompt requests"
@@ -68,7 +66,7 @@ def command(
             f"takes requests: give the id of one prompt, and the text of a file as --term text=@{what[-1]}",
             where=f"flow {to.name}",
         )
-    response = _ask(to, what[0], options.terms(term), options.existing(broker))
+    response = _ask(to, what[0], prompt_options.terms(term), broker_options.existing(broker))
     if as_json:
         output.print_json(response)
     else:
@@ -103,7 +101,7 @@ def _ask(to: Flow, prompt: str, terms: Mapping[str, object], broker: str) -> dic
                 silence.cancel()
 
     with output.waiting(f"waiting for a response on {responses} of {broker}") as stop_spinner:
-        return options.on_broker(broker, exchange)
+        return broker_options.on_broker(broker, exchange)
 
 
 def _send_chunks(to: Flow, names: Sequence[str], broker: str, *, as_json: bool) -> None:
@@ -132,7 +130,7 @@ def _send_chunks(to: Flow, names: Sequence[str], broker: str, *, as_json: bool) 
                     ids.append(chunk.metadata.id)
         await producer.close()
 
-    options.on_broker(broker, publish)
+    broker_options.on_broker(broker, publish)
     if as_json:
         output.print_json(ids)
     else:

@@ -1,10 +1,21 @@
-"""Shows one line of untrusted text on a terminal, with carets under a position in it."""
+"""Shows lines of untrusted text on a terminal, with carets under a position: of an answer, or of a rule."""
 
 from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from trustgraph_prompt.cli import output
+from trustgraph_prompt.errors import Reason
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.contract.broken_rule import BrokenRule
+    from trustgraph_prompt.errors import Issue
+    from trustgraph_prompt.json_text.positions import Span
+    from trustgraph_prompt.outcome import Rejected
 
 _ELLIPSIS = "…"
 
@@ -37,6 +48,24 @@ def underlined(text: str, start: int, end: int, width: int = 80) -> tuple[str, s
     left = _ELLIPSIS if len(before) < start - line_start else ""
     right = _ELLIPSIS if len(after) < line_end - start else ""
     return left + before + after + right, " " * cell_len(left + before) + "^" * max(cell_len(marked), 1)
+
+
+def issue_span(rejected: Rejected, issue: Issue, depth: int | None = None) -> Span:
+    """The part of a rejected object, in characters of its text, that an issue is about."""
+    from trustgraph_prompt.json_text import positions
+
+    if issue.reason is Reason.INVALID_JSON:
+        at = positions.breaks(rejected.raw, depth or positions.DEEPEST) or 0
+        return positions.Span(at, at + 1)
+    return positions.member(rejected.raw, issue.path)
+
+
+def rule_lines(rule: BrokenRule, indent: str = "  ", colour: str = "") -> Iterator[str]:
+    """Show a rule that is broken: where it stands, its line, and carets under it."""
+    shown, mark = underlined(rule.text, rule.start, rule.end)
+    yield f"{indent}= breaks {visible(rule.where)}"
+    yield f"{indent}| {shown}"
+    yield f"{indent}| {output.paint(mark, colour) if colour else mark}"
 
 
 def _first(text: str, width: int) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.cli.top_rows import Order, everything
 from trustgraph_prompt.errors import BrokerError, ConfigError, TopicInvalid
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.top_rows import Row
     from trustgraph_prompt.cli.worker_status import Workers
 
-EXAMPLE = "Example:  trustgraph-prompt top http://worker:8000 --sort failed"
+EXAMPLE = "top http://worker:8000 --sort failed"
 
 MAX_BACKLOGS = 500
 """Subscriptions that the broker is asked about."""
@@ -37,27 +38,25 @@ WIDTH_OF_A_FILE = 200
 def command(
     urls: Annotated[
         list[str],
-        typer.Argument(
-            metavar="URL…",
-            help="Where workers serve --http: http://HOST:PORT. A name with many addresses is all of them.",
+        argument(
+            "URL…",
+            "Where workers serve --http: http://HOST:PORT. A name with many addresses is all of them.",
             show_default=False,
         ),
     ],
-    sort: Annotated[Order, typer.Option("--sort", help="By what the rows are sorted.")] = Order.name,
+    sort: Annotated[Order, option("--sort", "By what the rows are sorted.")] = Order.name,
     interval: Annotated[
-        float,
-        typer.Option("--interval", metavar="SECONDS", min=0.2, max=3600, help="Time between two looks."),
+        float, option("--interval SECONDS", "Time between two looks.", min=0.2, max=3600)
     ] = 2.0,
     admin_url: Annotated[
         str | None,
-        typer.Option(
-            "--admin-url",
-            metavar="URL",
+        option(
+            "--admin-url URL",
+            "URL of Pulsar's admin API, which tells the backlog of each flow. Default: not shown.",
             envvar="TRUSTGRAPH_PROMPT_ADMIN_URL",
-            help="URL of Pulsar's admin API, which tells the backlog of each flow. Default: not shown.",
         ),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Look once, print the tables, and end.")] = False,
+    once: Annotated[bool, option("--once", "Look once, print the tables, and end.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what all workers behind some addresses do: workers, flows, prompts, spend, canaries, dead letters.
@@ -68,7 +67,7 @@ def command(
     if as_json and not once:
         raise ConfigError("needs --once", where="--json")
     if not once and not sys.stdout.isatty():
-        raise ConfigError("standard output is no terminal", where="top", expected="--once")
+        raise ConfigError("standard output is no terminal: give --once", where="top")
     try:
         answered = asyncio.run(
             _once(urls, admin_url, sort, as_json=as_json) if once else _live(urls, admin_url, sort, interval)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from trustgraph_prompt.cli import inspect_broker, options, output
-from trustgraph_prompt.cli.lazy_commands import Command, group
+from trustgraph_prompt.cli import broker_options, broker_view, flow_options, options, output
+from trustgraph_prompt.cli.broker_options import BrokerOptions
+from trustgraph_prompt.cli.lazy_commands import group
+from trustgraph_prompt.cli.options import Options, option
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -25,20 +26,37 @@ app = group(
     "topics create --flows flows/ --dry-run",
 )
 
-TrustGraphTopicsOption = Annotated[
-    bool, typer.Option("--trustgraph", help="The topics of TrustGraph itself instead of those of flow files.")
-]
+
+class NeededOptions(Options):
+    """Who needs topics: flows, or TrustGraph."""
+
+    flows: flow_options.FlowsOption = None
+    trustgraph: bool = option(
+        "--trustgraph", "The topics of TrustGraph itself instead of those of flow files.", False
+    )
+    space: flow_options.SpaceOption = "tg"
+    id: flow_options.IdOption = "prompt"
+    topic: broker_options.ConfigTopicOption = broker_options.DEFAULT_CONFIG_TOPIC
+
+    def topics(self) -> RequiredTopics:
+        """What the flows need, or TrustGraph in its topic space. Raises `ConfigError`."""
+        from trustgraph_prompt import package_data
+        from trustgraph_prompt.broker.pulsar.admin import RequiredTopics
+        from trustgraph_prompt.worker import flow_file
+        from trustgraph_prompt.worker.required_topics import required_topics
+
+        flow_options.check_trustgraph(self.flows, trustgraph=self.trustgraph)
+        if self.trustgraph:
+            return RequiredTopics.of_trustgraph(self.space)
+        served = flow_file.load(self.flows or package_data.flows(), processor=self.id)
+        return required_topics(served, self.topic)
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt topics check --broker pulsar://localhost:6650")
+@app.subcommand("topics check --broker pulsar://localhost:6650")
 def check(
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: inspect_broker.AdminUrlOption = None,
-    flows: options.FlowsOption = None,
-    trustgraph: TrustGraphTopicsOption = False,
-    space: options.SpaceOption = "tg",
-    id: options.IdOption = "prompt",
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    *,
+    at: BrokerOptions,
+    needed: NeededOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Check whether everything that the flows need exists. Changes nothing.
@@ -48,13 +66,13 @@ def check(
     """
     from trustgraph_prompt.broker.pulsar.admin import compare, look
 
-    required = _required(flows, id, topic, space if trustgraph else None)
+    required = needed.topics()
 
     async def judge(admin: PulsarAdmin) -> list[Finding]:
         return compare(required, await look(admin, required))
 
-    needs_nothing = _needs_nothing(broker)
-    findings = [] if needs_nothing else _on_admin(broker, admin_url, judge)
+    needs_nothing = _needs_nothing(at.broker)
+    findings = [] if needs_nothing else _on_admin(at, judge)
     if as_json:
         fields = ("kind", "name", "of", "state", "found", "expected")
         output.print_json([{name: getattr(finding, name) for name in fields} for finding in findings])
@@ -62,30 +80,26 @@ def check(
         for finding in findings:
             typer.echo(f"{finding.state:8} {_text(finding)}")
     if not needs_nothing:
-        options.check_broker(broker)
+        broker_options.check_broker(at.broker)
     if any(finding.state != "ok" for finding in findings):
         raise typer.Exit(1)
 
 
-@app.command(cls=Command, epilog="Example:  trustgraph-prompt topics create --flows flows/ --dry-run")
+@app.subcommand("topics create --flows flows/ --dry-run")
 def create(
-    broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: inspect_broker.AdminUrlOption = None,
-    flows: options.FlowsOption = None,
-    trustgraph: TrustGraphTopicsOption = False,
-    space: options.SpaceOption = "tg",
-    id: options.IdOption = "prompt",
-    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
+    *,
+    at: BrokerOptions,
+    needed: NeededOptions,
+    dry_run: bool = option("--dry-run", "Print the plan and change nothing.", False),
 ) -> None:
     """Create what is missing: print the plan, then each completed step.
 
     Deletes nothing and shortens no retention. It can be repeated, and several processes can run it at once.
     """
-    required = _required(flows, id, topic, space if trustgraph else None)
-    if _needs_nothing(broker):
+    required = needed.topics()
+    if _needs_nothing(at.broker):
         return
-    if not _on_admin(broker, admin_url, lambda admin: _create(admin, required, dry_run=dry_run)):
+    if not _on_admin(at, lambda admin: _create(admin, required, dry_run=dry_run)):
         raise typer.Exit(1)
 
 
@@ -130,19 +144,6 @@ async def _carry_out(admin: PulsarAdmin, plan: list[AdminStep]) -> None:
         typer.echo(f"{'done' if done else 'there':8} {step.what}")
 
 
-def _required(flows: Path | None, id: str, topic: str, space: str | None) -> RequiredTopics:
-    """What the flows need, or TrustGraph in its topic space. Raises `ConfigError`."""
-    from trustgraph_prompt import package_data
-    from trustgraph_prompt.broker.pulsar.admin import RequiredTopics
-    from trustgraph_prompt.worker import flow_file
-    from trustgraph_prompt.worker.required_topics import required_topics
-
-    options.check_trustgraph(flows, trustgraph=space is not None)
-    if space is not None:
-        return RequiredTopics.of_trustgraph(space)
-    return required_topics(flow_file.load(flows or package_data.flows(), processor=id), topic)
-
-
 def _needs_nothing(broker: str) -> bool:
     if not broker.startswith("embedded:"):
         return False
@@ -150,12 +151,12 @@ def _needs_nothing(broker: str) -> bool:
     return True
 
 
-def _on_admin(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
+def _on_admin(at: BrokerOptions, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
     """Run the action on the admin API and return its result. Raises `ConfigError`, `BrokerUnavailable`."""
     import asyncio
 
     async def act() -> T:
-        async with inspect_broker.admin(broker, url) as admin:
+        async with broker_view.admin(at.broker, at.admin_url) as admin:
             return await action(admin)
 
     return asyncio.run(act())

@@ -170,6 +170,5 @@ def _checked(url: str) -> URL:
     try:
         return http_urls.server(url)
     except ValueError as error:
-        raise ConfigError(
-            f"not the URL of a worker: {error}", where="URL", expected="http://HOST:PORT"
-        ) from None
+        # The URL is not shown: it may have a password.
+        raise ConfigError(f"not the URL of a worker: {error}; give http://HOST:PORT", where="URL") from None

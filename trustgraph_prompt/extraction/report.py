@@ -21,7 +21,7 @@ from trustgraph_prompt import __version__, html_pages
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.results import FoundObject, Result
-from trustgraph_prompt.extraction.review import Review, review
+from trustgraph_prompt.extraction.review import Review, is_refused_for_good, review
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import steps
 from trustgraph_prompt.replaced_file import replaced
@@ -135,6 +135,11 @@ class RunReport:
                 self.refused.setdefault((job.prompt, why), []).append(RunRemark(job, why, object))
             elif kind in self._of:
                 self._of[kind].append(RunRemark(job, why, object))
+
+    @property
+    def helps_to_ask_again(self) -> bool:
+        """Whether the same command may answer what has no answer."""
+        return bool(self.total["not_asked"]) or not all(is_refused_for_good(each.why) for each in self.failed)
 
     def shown_chunks(self) -> set[tuple[str, int]]:
         """The chunks that are shown with their objects, by file and number: the first that fit."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt.contract.grounding import without_advice
-from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnsupportedContentBlock, Reason
 from trustgraph_prompt.extraction.results import Result, refusal_reason
 
 _FULL: Final = 0.9
@@ -96,3 +96,9 @@ def _limit(tokens: int | None, max_tokens: int | None) -> str:
         return f"at the prompt's max-tokens of {max_tokens:,}"
     after = "" if tokens is None else f"after {tokens:,} tokens "
     return f"{after}by the server's own limit or its context size"
+
+
+def is_refused_for_good(failure: str) -> bool:
+    """Whether a server refuses a question each time; the failure begins with the category of its error."""
+    for_good = ProviderInvalidRequest.category, ProviderUnsupportedContentBlock.category
+    return failure.partition(":")[0] in for_good
