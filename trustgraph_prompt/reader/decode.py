@@ -68,8 +68,8 @@ def decode_here(text: str, start: int) -> tuple[Any, int] | None:
 def decode_objects(raws: list[str], flat: str) -> list[Any]:
     """Decode texts of one object each; nothing if one is not exactly one. Raises `orjson.JSONDecodeError`.
 
-    `flat` is all of them with commas between, if each begins with a brace and has no other one, else "". It is
-    decoded in one call: as many objects come of it only if each begins where its text does.
+    `flat` is all of them with commas between, if each begins with a brace and has no other one, else "". That
+    is decoded in one call: as many objects come of it only if each begins where its text does.
     """
     values: list[Any] = orjson.loads(f"[{flat}]") if flat else [*map(orjson.loads, raws)]
     return values if len(values) == len(raws) and set(map(type, values)) == {dict} else []

@@ -25,7 +25,7 @@ from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.reader.repair.accepted import Reading
+    from trustgraph_prompt.reader.repair import RepairedValue
 
 # Keys in which models wrap lists of objects; one that the schema declares is not a wrapper.
 _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", "records", "response"} | {
@@ -279,7 +279,7 @@ def _names_wrapper(contract: Contract, keys: tuple[str, ...]) -> bool:
     return as_object(contract, wrapper) is None
 
 
-def _repair(contract: Contract) -> Callable[[str, bool], Reading | None]:
+def _repair(contract: Contract) -> Callable[[str, bool], RepairedValue | None]:
     # Imported late: its patterns take longer to compile than all others.
     from trustgraph_prompt.reader.repair.accepted import Repair
 
@@ -287,7 +287,7 @@ def _repair(contract: Contract) -> Callable[[str, bool], Reading | None]:
 
 
 def _repaired(index: int, mark: Mark) -> Repaired:
-    reading: Reading = mark.value
+    reading: RepairedValue = mark.value
     edits = tuple(edit._replace(offset=mark.start + edit.offset) for edit in reading.edits)
     return Repaired(index, mark.raw, mark.start, edits, Stage.REPAIRED)
 

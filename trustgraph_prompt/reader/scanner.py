@@ -24,7 +24,7 @@ from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, ScanResu
 from trustgraph_prompt.reader.whole_values import FIRST_OF, CompleteValues, NamesWrapper, Whole
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.reader.repair.accepted import Reading
+    from trustgraph_prompt.reader.repair import RepairedValue
 
 _MOST_CANDIDATES = 1_000  # values from which one is selected
 SLICE = 65_536  # characters that are scanned at once
@@ -75,7 +75,7 @@ class Scanner:
         *,
         arrays: bool = False,
         names_wrapper: NamesWrapper = lambda _: False,
-        repair: Callable[[str, bool], Reading | None] | None = None,
+        repair: Callable[[str, bool], RepairedValue | None] | None = None,
         markers: Markers,
     ) -> None:
         self.truncated = False
@@ -511,7 +511,7 @@ class Scanner:
         self._mode = Scanner._search
         return self._go_back(text, length, position)
 
-    def _try_repair(self, raw: str, *, ends_text: bool) -> Reading | None:
+    def _try_repair(self, raw: str, *, ends_text: bool) -> RepairedValue | None:
         if self._repair is None or self._may_repair <= 0:
             return None
         return self._repair(raw, ends_text)
