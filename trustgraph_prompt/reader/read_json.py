@@ -313,7 +313,7 @@ class _Answer:
         Where the text ends within a value, that value was meant, unless nothing is left of it.
         """
         # Imported late: its patterns take longer to compile than all others.
-        from trustgraph_prompt.reader.repair.accepted import Repair
+        from trustgraph_prompt.reader.repair.best_reading import Repair
 
         contract = self.contract
         by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}

@@ -281,7 +281,7 @@ def _names_wrapper(contract: Contract, keys: tuple[str, ...]) -> bool:
 
 def _repair(contract: Contract) -> Callable[[str, bool], RepairedValue | None]:
     # Imported late: its patterns take longer to compile than all others.
-    from trustgraph_prompt.reader.repair.accepted import Repair
+    from trustgraph_prompt.reader.repair.best_reading import Repair
 
     return Repair(contract.metered()).object
 

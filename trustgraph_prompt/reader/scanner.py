@@ -21,7 +21,7 @@ from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.markers import FENCE, Markers
 from trustgraph_prompt.reader.open_value import OpenValue, Progress, TextWindow
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, ScanResults, Values
-from trustgraph_prompt.reader.whole_values import FIRST_OF, CompleteValues, NamesWrapper, Whole
+from trustgraph_prompt.reader.whole_values import CompleteValues, NamesWrapper, Whole
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair import RepairedValue
@@ -35,6 +35,7 @@ _LINE_BEGINS = re.compile(r"\n\ufeff?([ \t]*)[> \t]*(?:[-*+•]|\d{1,6}[.):])?[ 
 _LOOK_BACK = 40
 
 _CLOSES = {"{": "}", "[": "]"}
+_FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 _QUOTES = "'“”‘’`"
 _ARRAY_OF_OBJECTS = re.compile(r"\[\s*+\{")
 _BARE_KEY = re.compile(r"\{\s*+[^\W\d][\w-]{0,60}\s*+:")
@@ -171,15 +172,17 @@ class Scanner:
         raw, value = whole
         start = len(text) - len(raw)
         self._take(text[:start], raw, self._passed + start, value)
+        self._before = self._last_before(text, len(text))
         self._passed += len(text)
-        self._before = text[-_LOOK_BACK:] if len(text) >= _LOOK_BACK else (self._before + text)[-_LOOK_BACK:]
+
+    def _last_before(self, text: str, end: int) -> str:
+        """The last characters before `end` of a text that follows what was passed."""
+        last = text[max(0, end - _LOOK_BACK) : end]
+        return last if end >= _LOOK_BACK else (self._before + last)[-_LOOK_BACK:]
 
     def _wait(self, position: int) -> None:
         """Keep the window from `position` on until more text comes."""
-        if position >= _LOOK_BACK:
-            self._before = self._window[position - _LOOK_BACK : position]
-        else:
-            self._before = (self._before + self._window[:position])[-_LOOK_BACK:]
+        self._before = self._last_before(self._window, position)
         self._window = self._window[position:]
         self._passed += position
 
@@ -338,9 +341,7 @@ class Scanner:
 
     def _line_before(self, start: int) -> re.Match[str] | None:
         """What precedes a value or tag that begins its line; None where it is within a line."""
-        head = self._window[max(0, start - _LOOK_BACK) : start]
-        if start < _LOOK_BACK:
-            head = (self._before + head)[-_LOOK_BACK:]
+        head = self._last_before(self._window, start)
         return _LINE_BEGINS.search(head) if "\n" in head else None
 
     def _begin(self, mark: str, start: int) -> bool:
@@ -353,7 +354,7 @@ class Scanner:
         self._is_bare = False
         if self._in_prose and self._passed + start < self._no_array_before:
             return False  # it would break where the array around it did
-        if not first or FIRST_OF[mark].match(first):
+        if not first or _FIRST_OF[mark].match(first):
             self._open(mark, start)
             return True
         can_be_bare = not (line or first in _QUOTES) and self._may_repair > 0

@@ -22,9 +22,6 @@ _AT_ONCE = 4_000  # characters of objects that are decoded together
 _FIRST_AT_ONCE = 16  # as many objects as long as the last one; then twice as many, while none is broken
 _SEVERAL = 3  # objects; decoding fewer together is not faster
 
-FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
-
-
 _KEYS = re.compile(grammar.STRING)
 
 NamesWrapper = Callable[[tuple[str, ...]], bool]
@@ -143,9 +140,6 @@ class CompleteValues:
 
     def value(self, window: str, start: int) -> Whole | None:
         """The object or array that begins at `start`, whose end the decoder finds."""
-        first = grammar.skip_space(window, start + 1)
-        if not FIRST_OF[window[start]].match(window, first):
-            return None
         if (found := decode_at(window, start)) is None:
             return None
         value, end = found
