@@ -177,8 +177,9 @@ class Scanner:
 
     def _last_before(self, text: str, end: int) -> str:
         """The last characters before `end` of a text that follows what was passed."""
-        last = text[max(0, end - _LOOK_BACK) : end]
-        return last if end >= _LOOK_BACK else (self._before + last)[-_LOOK_BACK:]
+        if end >= _LOOK_BACK:
+            return text[end - _LOOK_BACK : end]
+        return (self._before + text[:end])[-_LOOK_BACK:]
 
     def _wait(self, position: int) -> None:
         """Keep the window from `position` on until more text comes."""
