@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import partial
 from typing import Final, NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
@@ -113,8 +112,8 @@ def count_tokens(text: str) -> int:
 def _tokens_of(text: str) -> int:
     # the splitter does not say how many tokens a text has, but whether it fits into so many
     possible = range(1, len(text.encode(errors="replace")) + 1)
-    fits = partial(_fits, text)
-    return possible[bisect_left(possible, True, hi=len(possible) - 1, key=fits)]
+    fewest = bisect_left(possible, True, hi=len(possible) - 1, key=lambda tokens: _fits(text, tokens))
+    return possible[fewest]
 
 
 def _fits(text: str, tokens: int) -> bool:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime, time
 from itertools import islice, zip_longest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zipfile import ZipFile
 
 from trustgraph_prompt.documents.document import Document
-from trustgraph_prompt.documents.merged_areas import with_merged_cells
 from trustgraph_prompt.documents.raised_text import LEVELS, Run, joined
-from trustgraph_prompt.documents.table_rows import titled
+from trustgraph_prompt.documents.table_rows import check_repeated, merged_row, titled
 from trustgraph_prompt.documents.text import decode_any
 from trustgraph_prompt.documents.writer import TextWriter, check_length
 from trustgraph_prompt.errors import ConfigError
@@ -31,6 +31,23 @@ _ESCAPED: Final = re.compile(r"(?:^|[,;\t|])\"[^\"]*\\\"(?![,;\t|\"\r\n]|\Z)", r
 
 _LITERAL: Final = re.compile(r"\\\\|\\(?!\")")
 """Backslashes that escape no quote."""
+
+MAX_AREAS: Final = 100_000
+"""Merged cells of a sheet."""
+
+_AREA: Final = re.compile(
+    rb'<(?:\w{1,20}:)?mergeCell\s[^<>]{0,100}?ref=["\']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})["\']'
+)
+_LONGEST_AREA: Final = 200  # bytes of its tag, which may go on in the next piece
+_PIECE: Final = 1024 * 1024
+
+
+class _Area(NamedTuple):
+    """A merged cell: its first column from 0, and its last row from 1."""
+
+    column: int
+    columns: int
+    last_row: int
 
 
 def read_csv(data: bytes, file: str) -> Document:
@@ -59,7 +76,7 @@ def read_xlsx(data: bytes, file: str) -> Document:
     with ZipFile(io.BytesIO(data)) as archive:
         for sheet in _sheets(data):
             writer.section(1, sheet.title)
-            _write_rows(writer, with_merged_cells(cells.rows(sheet), archive, sheet._worksheet_path))
+            _write_rows(writer, _with_merged_cells(cells.rows(sheet), archive, sheet._worksheet_path))
     return writer.document(file, "xlsx")
 
 
@@ -103,6 +120,54 @@ class _Cells:
         self._characters += len(text)
         check_length(self._characters)
         return text
+
+
+def _with_merged_cells(rows: Iterable[list[str]], archive: ZipFile, path: str) -> Iterable[list[str]]:
+    """The rows of a sheet, in which each merged cell stands in each of its rows and columns."""
+    areas = _areas(archive, path)
+    return _spread(rows, areas) if areas else rows
+
+
+def _areas(archive: ZipFile, path: str) -> dict[int, list[_Area]]:
+    """The merged cells of a sheet, by their first row."""
+    from openpyxl.utils import column_index_from_string
+
+    areas = defaultdict(list)
+    with archive.open(path) as file:
+        kept, count = b"", 0
+        while piece := file.read(_PIECE):
+            kept += piece
+            end = 0
+            for found in _AREA.finditer(kept):
+                end = found.end()
+                first, last = (column_index_from_string(found[group].decode()) for group in (1, 3))
+                areas[int(found[2])].append(_Area(first - 1, last - first + 1, int(found[4])))
+                count += 1
+            if count > MAX_AREAS:
+                raise ConfigError(f"has more than {MAX_AREAS:,} merged cells in a sheet; split it")
+            kept = kept[max(end, len(kept) - _LONGEST_AREA) :]
+    return areas
+
+
+def _spread(rows: Iterable[list[str]], areas: dict[int, list[_Area]]) -> Iterator[list[str]]:
+    merged: dict[_Area, str] = {}
+    repeated = 0
+    for number, row in enumerate(rows, 1):
+        has_own, begun = any(row), areas.get(number, ())
+        if not has_own and not begun:
+            yield []
+            continue
+        merged = {area: text for area, text in merged.items() if area.last_row >= number}
+        merged |= {area: "".join(row[area.column :][:1]) for area in begun}
+        continued: set[int] = set()
+        for area, text in merged.items():
+            between = [""] * (area.column - len(row))
+            repeated += len(between) + area.columns * (len(text) + 1)
+            check_repeated(repeated)
+            row += between
+            row[area.column : area.column + area.columns] = [text] * area.columns
+            continued.update(range(area.column + 1, area.column + area.columns))
+        yield merged_row(row, continued, has_own)
 
 
 def _write_rows(writer: TextWriter, rows: Iterable[list[str]]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 import orjson
 
@@ -17,7 +16,7 @@ def encode(value: object) -> bytes:
     try:
         return orjson.dumps(value)
     except (TypeError, orjson.JSONEncodeError):
-        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_as_dict).encode()
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=asdict).encode()
 
 
 def canonical(value: object) -> bytes:
@@ -26,7 +25,3 @@ def canonical(value: object) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, orjson.JSONEncodeError):
         return json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
-
-
-def _as_dict(record: Any) -> Any:
-    return asdict(record)

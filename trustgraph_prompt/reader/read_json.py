@@ -28,19 +28,12 @@ _OPENS = re.compile(f"{_FENCE}{_JSON}", re.IGNORECASE)
 _CLOSES = re.compile(f"{_FENCE}(?P<opens>{_JSON})?", re.IGNORECASE)
 
 
-class Block(NamedTuple):
-    """The text between two fences, and where it begins."""
-
-    content: str
-    start: int
-
-
-def json_blocks(text: str, fences: Iterable[Span]) -> list[Block]:
-    """The closed blocks of JSON between `fences`, which are spans of the text.
+def _json_blocks(text: str, fences: Iterable[Span]) -> list[tuple[str, int]]:
+    """The contents of the closed blocks of JSON between `fences`, spans of the text, and where they begin.
 
     A fence with the word `json` opens a block, and never closes one.
     """
-    blocks: list[Block] = []
+    blocks: list[tuple[str, int]] = []
     begun: int | None = None
     for span in fences:
         position = span.start
@@ -49,7 +42,7 @@ def json_blocks(text: str, fences: Iterable[Span]) -> list[Block]:
             if begun is None or fence["opens"]:
                 begun = position
             else:
-                blocks.append(Block(text[begun : fence.start()], begun))
+                blocks.append((text[begun : fence.start()], begun))
                 begun = None
     return blocks
 
@@ -84,26 +77,10 @@ def read_value(text: str, contract: Contract, finish_reason: str | None, markers
     values are ambiguous. Where the text ends within a value, that value was meant.
     """
     metered = contract.metered()
-    outcome = _read(text, metered, finish_reason, markers)
+    outcome = _Answer(text, metered, finish_reason).read(markers)
     if spent := metered.spent:
         outcome = replace(outcome, value=None, reason=spent.reason, issues=(spent,), repaired=(), span=None)
     return outcome
-
-
-def _read(text: str, contract: Contract, finish_reason: str | None, markers: Markers) -> Outcome:
-    whole = _Candidate.of(text, 0, contract)
-    if not whole.is_broken:
-        return _judge(text, [whole], contract, Stage.DIRECT, is_truncated(finish_reason))
-    scanner = Scanner(contract.limits, arrays=True, markers=markers)
-    candidates = _candidates([*scanner.feed(text), *scanner.close()], contract)
-    outcome = _read_strictly(text, contract, finish_reason, scanner, candidates)
-    sound = outcome.ok and not (
-        any(candidate.is_broken for candidate in candidates) or _PART_OF_VALUE.search(scanner.between)
-    )
-    if not contract.repair or sound or scanner.full or scanner.thinks:
-        return outcome
-    start = candidates[0].start if scanner.ends_draft and candidates else scanner.thinking_end
-    return _read_repaired(text, contract, finish_reason, start, outcome, ends_within_value=scanner.truncated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,238 +96,13 @@ class _Candidate:
     fenced: bool = False
     edits: tuple[Edit, ...] = ()
 
-    @classmethod
-    def of(cls, text: str, start: int, contract: Contract, *, fenced: bool = False) -> _Candidate:
-        """The candidate that is all of `text`, which begins at `start` of the answer."""
-        value, depth = decode_or_error(text), contract.limits.depth
-        if isinstance(value, (dict, list)) and is_too_deep(value, text, depth):
-            value = decode_error(text, depth)
-        raw, start = text.strip(), start + len(text) - len(text.lstrip())
-        return cls.restored(value, raw, start, contract, fenced=fenced)
-
-    @classmethod
-    def restored(
-        cls, value: Any, raw: str, start: int, contract: Contract, *, fenced: bool = False
-    ) -> _Candidate:
-        """The candidate with the commands in its strings restored."""
-        if not isinstance(value, NotJson) and (found := restore_commands(value, raw, start, contract)):
-            return cls(found.value, raw, start, fenced, found.edits)
-        return cls(value, raw, start, fenced)
-
     @property
     def is_broken(self) -> bool:
         return isinstance(self.value, NotJson)
 
-    def text_after(self, text: str) -> str:
-        return text[self.start + len(self.raw) :]
-
-
-def _read_strictly(
-    text: str, contract: Contract, finish_reason: str | None, scanner: Scanner, candidates: list[_Candidate]
-) -> Outcome:
-    """The outcome without repair."""
-    if contract.fences == "strict" and (blocks := _json_blocks(text, contract, scanner)):
-        return _choose(text, blocks, contract, truncated=False)
-    cut = scanner.truncated or _CUT_STRING.match(text, scanner.thinking_end) is not None
-    truncated = is_truncated(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
-    if scalar := _scalar(text, scanner.thinking_end, contract):
-        return _judge(text, [scalar], contract, Stage.EXTRACTED, truncated)
-    if cut or scanner.full:
-        what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
-        what = "too many values to choose from" if scanner.full else what
-        return _fail(contract, Reason.TRUNCATED, what, truncated)
-    if contract.fences == "one":
-        fenced = [candidate for candidate in candidates if candidate.fenced]
-        if len(fenced) > 1 and _differ(fenced, contract, text):
-            return _fail(contract, Reason.AMBIGUOUS, _verdicts(fenced, contract, text), truncated)
-        candidates = fenced[-1:] or candidates
-    return _choose(text, candidates, contract, truncated, first=contract.fences == "strict")
-
-
-def _differ(candidates: list[_Candidate], contract: Contract, text: str) -> bool:
-    """Whether the candidates differ, after the contract converted them."""
-    if any(candidate.is_broken for candidate in candidates):
-        return True
-    values = [(_fit(candidate.value, contract, text) or (candidate.value,))[0] for candidate in candidates]
-    identities = map(_identity, values, (candidate.raw for candidate in candidates))
-    return len(set(identities)) > 1
-
-
-def _verdicts(fenced: list[_Candidate], contract: Contract, text: str) -> str:
-    """A message with the number of fenced values, and what is wrong with each."""
-    verdicts = [
-        f"number {number} {_verdict(candidate, contract, text)}"
-        for number, candidate in enumerate(fenced[:_MOST_VERDICTS], 1)
-    ]
-    more = [f"and {len(fenced) - _MOST_VERDICTS} more"] if len(fenced) > _MOST_VERDICTS else []
-    return f"{len(fenced)} values in code fences, expected one: {'; '.join([*verdicts, *more])}"
-
-
-def _verdict(candidate: _Candidate, contract: Contract, text: str) -> str:
-    if candidate.is_broken:
-        return f"is no JSON ({candidate.value})"
-    if _fit(candidate.value, contract, text):
-        return "would do"
-    issues = "; ".join(map(str, _issues(candidate.value, contract, text)))
-    return f"would not ({excerpt(issues)})"
-
-
-def _json_blocks(text: str, contract: Contract, scanner: Scanner) -> list[_Candidate]:
-    """The closed blocks of JSON, each as one candidate, except those in thinking.
-
-    A block that is certainly not JSON counts only if it is the last, to tell why there is no value.
-    """
-    begin = 0 if scanner.ends_draft else scanner.thinking_end
-    blocks = json_blocks(text, (fence for fence in scanner.fences if fence.start >= begin))
-    return [
-        _Candidate.of(block.content, block.start, contract, fenced=True)
-        for block in blocks
-        if _MAY_BE_JSON.match(block.content) or block is blocks[-1]
-    ]
-
-
-def _choose(
-    text: str,
-    candidates: list[_Candidate],
-    contract: Contract,
-    truncated: bool | None,
-    *,
-    first: bool = False,
-) -> Outcome:
-    """The outcome of the candidates, some of which may be broken."""
-    values = [candidate for candidate in candidates if not candidate.is_broken]
-    if values:
-        alone = len(candidates) == 1 and values[0].raw == text.strip()
-        stage = Stage.DIRECT if alone else Stage.EXTRACTED
-        return _judge(text, values, contract, stage, truncated, first=first)
-    if candidates:
-        broken = candidates[-1]
-        issues = (Issue(Reason.INVALID_JSON, f"no JSON: {broken.value}"),)
-        truncated = truncated and not _is_closed(broken.value, broken.text_after(text))
-        return _rejected(broken, issues, contract, truncated)
-    return _fail(contract, Reason.EXTRACTION_FAILED, "no JSON in the answer", truncated)
-
-
-def _read_repaired(
-    text: str,
-    contract: Contract,
-    finish_reason: str | None,
-    start: int,
-    strict: Outcome,
-    *,
-    ends_within_value: bool,
-) -> Outcome:
-    """The outcome after repair; `strict`, the one without, where repair finds nothing, or the same.
-
-    Where the text ends within a value, that value was meant, unless nothing is left of it.
-    """
-    # Imported late: its patterns take longer to compile than all others.
-    from trustgraph_prompt.reader.repair.accepted import Repair
-
-    by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
-    refused: tuple[_Candidate, bool] | None = None
-    for found in Repair(contract).values(text, start, lambda value: _fit(value, contract, text)):
-        reading = found.reading
-        if ends_within_value and reading.value:
-            by_rank.clear()
-        raw = text[found.start : reading.end]
-        if found.fit is None:
-            if reading.edits or reading.truncated:
-                refused = _Candidate(reading.value, raw, found.start), reading.truncated
-            continue
-        edits = reading.edits
-        if found.fit.parsed is not None:
-            edits = tuple(sorted((*edits, *found.fit.parsed.edits(raw, found.start))))
-        stage = Stage.SALVAGED if reading.truncated else Stage.REPAIRED if edits else Stage.EXTRACTED
-        repaired = Repaired(0, raw, found.start, edits, stage)
-        same_rank = by_rank.setdefault((not found.fenced, stage), {})
-        same_rank[_identity(found.fit.value, raw)] = found.fit.value, repaired
-    if not by_rank:
-        if refused is None or strict.reason is Reason.TRUNCATED:
-            return strict
-        likeliest, cut = refused
-        closed = not cut and _is_closed(likeliest.value, likeliest.text_after(text))
-        truncated = cut or (strict.truncated and not closed)
-        outcome = _rejected(likeliest, contract.issues(likeliest.value), contract, truncated)
-        return replace(outcome, reason=Reason.REPAIR_FAILED)
-    best = min(by_rank)
-    if len(by_rank[best]) > 1:
-        return _ambiguous(len(by_rank[best]), contract, strict.truncated)
-    [(value, repaired)] = by_rank[best].values()
-    stage, span = repaired.stage, (repaired.start, repaired.start + len(repaired.raw))
-    if stage is Stage.EXTRACTED:
-        return (
-            strict
-            if strict.ok
-            else Outcome(value, Reason.SUCCESS, contract, stage, truncated=strict.truncated, span=span)
-        )
-    closed = stage is Stage.REPAIRED and _is_closed(value, text[span[1] :])
-    truncated = is_truncated(finish_reason, within_value=stage is Stage.SALVAGED) and not closed
-    return Outcome(
-        value, Reason.SUCCESS, contract, stage, truncated=truncated, repaired=(repaired,), span=span
-    )
-
-
-def _judge(
-    text: str,
-    candidates: list[_Candidate],
-    contract: Contract,
-    stage: Stage,
-    truncated: bool | None,
-    *,
-    first: bool = False,
-) -> Outcome:
-    """The outcome with the one candidate that the contract accepts, or why there is none.
-
-    Several are ambiguous. With `first`, the first of them counts that is not empty: prose may mention `[]`.
-    """
-    fitting = [(candidate, fit) for candidate in candidates if (fit := _fit(candidate.value, contract, text))]
-    fitting = [(candidate, fit) for candidate, fit in fitting if fit.parsed is None] or fitting
-    if not fitting and contract.fences != "strict" and contract.extra != "forbid":
-        fitting = [(each, fit) for each in candidates if (fit := _fit_other_shape(each.value, contract))]
-    if not fitting:
-        meant = next((candidate for candidate in reversed(candidates) if candidate.fenced), candidates[-1])
-        truncated = truncated and not _is_closed(meant.value, meant.text_after(text))
-        return _rejected(meant, _issues(meant.value, contract, text), contract, truncated, stage)
-    best = [(candidate, fit) for candidate, fit in fitting if candidate.fenced] or fitting
-    if first:
-        best = [next((pair for pair in best if pair[1].value not in ([], {})), best[0])]
-    different = {_identity(fit.value, candidate.raw) for candidate, fit in best} if len(best) > 1 else best
-    if len(different) > 1:
-        return _ambiguous(len(different), contract, truncated)
-    last, fit = best[-1]
-    truncated = truncated and not _is_closed(last.value, last.text_after(text))
-    stage = max(stage, Stage.EXTRACTED) if fit.unwrapped else stage
-    span = last.start, last.start + len(last.raw)
-    repaired: tuple[Repaired, ...] = ()
-    edits = last.edits
-    if fit.parsed is not None:
-        edits = tuple(sorted((*edits, *fit.parsed.edits(last.raw, last.start))))
-    if edits:
-        stage = Stage.REPAIRED
-        repaired = (Repaired(0, last.raw, last.start, edits, stage),)
-    return Outcome(
-        fit.value, Reason.SUCCESS, contract, stage, truncated=truncated, span=span, repaired=repaired
-    )
-
-
-def _is_closed(value: Any, after: str) -> bool:
-    """Whether a value has visibly ended, so that a truncated text is not truncated within it.
-
-    A number may lack digits. After prose, another value may have been meant.
-    """
-    return isinstance(value, (dict, list, str, NotJson)) and not after.strip(_AFTER_VALUE)
-
-
-def _issues(value: Any, contract: Contract, text: str) -> tuple[Issue, ...]:
-    """What is wrong with a value; with the list, where the value wraps one that was asked for."""
-    if found := parse_strings(value, text, contract):
-        value = found.value
-    name = _wraps(value, contract)
-    if name is None or not isinstance(value[name], list):
-        return contract.issues(value)
-    issues = contract.issues(value[name])
-    return tuple(replace(issue, path=pointer([name]) + issue.path) for issue in issues)
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.start, self.start + len(self.raw)
 
 
 class _Fit(NamedTuple):
@@ -360,19 +112,304 @@ class _Fit(NamedTuple):
     unwrapped: bool
     parsed: ParsedStrings | None = None
 
+    def edits(self, raw: str, start: int, others: tuple[Edit, ...]) -> tuple[Edit, ...]:
+        """All edits of the value, whose text `raw` begins at `start`: `others`, and parsed strings."""
+        return others if self.parsed is None else tuple(sorted((*others, *self.parsed.edits(raw, start))))
 
-def _fit(value: Any, contract: Contract, text: str) -> _Fit | None:
-    """The value as the contract accepts it, if need be unwrapped or with its strings parsed; else None."""
-    if fit := _fit_unparsed(value, contract):
-        return fit
-    found = parse_strings(value, text, contract)
-    name = None if found is not None else _wraps(value, contract)
-    if name is not None and (found := parse_strings(value[name], text, contract)):
-        paths = (pointer([name]) + path for path in found.paths)
-        found = ParsedStrings({name: found.value}, tuple(paths))
-    if found is not None and (fit := _fit_unparsed(found.value, contract)):
-        return fit._replace(parsed=found)
-    return None
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The text of an answer, the contract for it, and why the model stopped."""
+
+    text: str
+    contract: Contract
+    finish_reason: str | None
+
+    def read(self, markers: Markers) -> Outcome:
+        """The outcome: of the whole text if that is JSON, else of what a scanner finds in it."""
+        contract = self.contract
+        whole = self._block(self.text, 0)
+        if not whole.is_broken:
+            return self._judge([whole], Stage.DIRECT, is_truncated(self.finish_reason))
+        scanner = Scanner(contract.limits, arrays=True, markers=markers)
+        candidates = self._candidates([*scanner.feed(self.text), *scanner.close()])
+        outcome = self._read_strictly(scanner, candidates)
+        sound = outcome.ok and not (
+            any(candidate.is_broken for candidate in candidates) or _PART_OF_VALUE.search(scanner.between)
+        )
+        if not contract.repair or sound or scanner.full or scanner.thinks:
+            return outcome
+        start = candidates[0].start if scanner.ends_draft and candidates else scanner.thinking_end
+        return self._read_repaired(start, outcome, ends_within_value=scanner.truncated)
+
+    # Candidates
+
+    def _restored(self, value: Any, raw: str, start: int, fenced: bool = False) -> _Candidate:
+        """The candidate with the commands in its strings restored."""
+        if not isinstance(value, NotJson) and (found := restore_commands(value, raw, start, self.contract)):
+            return _Candidate(found.value, raw, start, fenced, found.edits)
+        return _Candidate(value, raw, start, fenced)
+
+    def _block(self, text: str, start: int, *, fenced: bool = False) -> _Candidate:
+        """The candidate that is all of `text`, which begins at `start` of the answer."""
+        value, depth = decode_or_error(text), self.contract.limits.depth
+        if isinstance(value, (dict, list)) and is_too_deep(value, text, depth):
+            value = decode_error(text, depth)
+        return self._restored(value, text.strip(), start + len(text) - len(text.lstrip()), fenced)
+
+    def _blocks(self, scanner: Scanner) -> list[_Candidate]:
+        """The closed blocks of JSON, each as one candidate, except those in thinking.
+
+        A block that is certainly not JSON counts only if it is the last, to tell why there is no value.
+        """
+        begin = 0 if scanner.ends_draft else scanner.thinking_end
+        blocks = _json_blocks(self.text, (fence for fence in scanner.fences if fence.start >= begin))
+        return [
+            self._block(content, start, fenced=True)
+            for content, start in blocks
+            if _MAY_BE_JSON.match(content) or start == blocks[-1][1]
+        ]
+
+    def _candidates(self, results: list[ScanResult]) -> list[_Candidate]:
+        """The candidates among the results of a scan, without those in thinking."""
+        kept: list[_Candidate] = []
+        aside = 0
+        for result in results:
+            if isinstance(result, Values):
+                found = zip(result.values, result.raws, result.starts, strict=True)
+                kept += [self._restored(*each, result.fenced) for each in found]
+                continue
+            match result.kind:
+                case MarkKind.DRAFT:
+                    kept, aside = [], 0
+                case MarkKind.ASIDE:
+                    aside = len(kept)
+                case MarkKind.ASIDE_ENDS:
+                    del kept[aside:]
+                case _:
+                    value = result.value or decode_error(result.raw, self.contract.limits.depth)
+                    kept.append(_Candidate(value, result.raw, result.start, result.fenced))
+        return kept
+
+    def _scalar(self, start: int) -> _Candidate | None:
+        """The string, number or literal that is all of the text except for fences and tags.
+
+        Thinking ends at `start`, unless that end is a part of the string.
+        """
+        match = _SCALAR.match(self.text)
+        if match is None or match.end(1) < start:
+            match = _SCALAR.match(self.text, start)
+        try:
+            return match and self._restored(decode(match[1]), match[1], match.start(1))
+        except NotJson:
+            return None
+
+    # The choice among them
+
+    def _read_strictly(self, scanner: Scanner, candidates: list[_Candidate]) -> Outcome:
+        """The outcome without repair."""
+        fences = self.contract.fences
+        if fences == "strict" and (blocks := self._blocks(scanner)):
+            return self._choose(blocks, truncated=False)
+        cut = scanner.truncated or _CUT_STRING.match(self.text, scanner.thinking_end) is not None
+        truncated = is_truncated(
+            self.finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced
+        )
+        if scalar := self._scalar(scanner.thinking_end):
+            return self._judge([scalar], Stage.EXTRACTED, truncated)
+        if cut or scanner.full:
+            what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
+            what = "too many values to choose from" if scanner.full else what
+            return self._fail(Reason.TRUNCATED, what, truncated)
+        if fences == "one":
+            fenced = [candidate for candidate in candidates if candidate.fenced]
+            if len(fenced) > 1 and self._differ(fenced):
+                return self._fail(Reason.AMBIGUOUS, self._verdicts(fenced), truncated)
+            candidates = fenced[-1:] or candidates
+        return self._choose(candidates, truncated, first=fences == "strict")
+
+    def _differ(self, candidates: list[_Candidate]) -> bool:
+        """Whether the candidates differ, after the contract converted them."""
+        if any(candidate.is_broken for candidate in candidates):
+            return True
+        values = [(self._fit(candidate.value) or (candidate.value,))[0] for candidate in candidates]
+        identities = map(_identity, values, (candidate.raw for candidate in candidates))
+        return len(set(identities)) > 1
+
+    def _verdicts(self, fenced: list[_Candidate]) -> str:
+        """A message with the number of fenced values, and what is wrong with each."""
+        verdicts = [
+            f"number {number} {self._verdict(candidate)}"
+            for number, candidate in enumerate(fenced[:_MOST_VERDICTS], 1)
+        ]
+        more = [f"and {len(fenced) - _MOST_VERDICTS} more"] if len(fenced) > _MOST_VERDICTS else []
+        return f"{len(fenced)} values in code fences, expected one: {'; '.join([*verdicts, *more])}"
+
+    def _verdict(self, candidate: _Candidate) -> str:
+        if candidate.is_broken:
+            return f"is no JSON ({candidate.value})"
+        if self._fit(candidate.value):
+            return "would do"
+        return f"would not ({excerpt('; '.join(map(str, self._issues(candidate.value))))})"
+
+    def _choose(
+        self, candidates: list[_Candidate], truncated: bool | None, *, first: bool = False
+    ) -> Outcome:
+        """The outcome of the candidates, some of which may be broken."""
+        values = [candidate for candidate in candidates if not candidate.is_broken]
+        if values:
+            alone = len(candidates) == 1 and values[0].raw == self.text.strip()
+            stage = Stage.DIRECT if alone else Stage.EXTRACTED
+            return self._judge(values, stage, truncated, first=first)
+        if candidates:
+            issue = Issue(Reason.INVALID_JSON, f"no JSON: {candidates[-1].value}")
+            return self._rejected(candidates[-1], (issue,), truncated)
+        return self._fail(Reason.EXTRACTION_FAILED, "no JSON in the answer", truncated)
+
+    def _judge(
+        self, candidates: list[_Candidate], stage: Stage, truncated: bool | None, *, first: bool = False
+    ) -> Outcome:
+        """The outcome with the one candidate that the contract accepts, or why there is none.
+
+        Several are ambiguous. With `first`, the first of them counts that is not empty: prose may mention
+        `[]`.
+        """
+        contract = self.contract
+        fitting = [(each, fit) for each in candidates if (fit := self._fit(each.value))]
+        fitting = [(each, fit) for each, fit in fitting if fit.parsed is None] or fitting
+        if not fitting and contract.fences != "strict" and contract.extra != "forbid":
+            fitting = [(each, fit) for each in candidates if (fit := _fit_other_shape(each.value, contract))]
+        if not fitting:
+            meant = next((each for each in reversed(candidates) if each.fenced), candidates[-1])
+            return self._rejected(meant, self._issues(meant.value), truncated, stage)
+        best = [(each, fit) for each, fit in fitting if each.fenced] or fitting
+        if first:
+            best = [next((pair for pair in best if pair[1].value not in ([], {})), best[0])]
+        different = {_identity(fit.value, each.raw) for each, fit in best} if len(best) > 1 else best
+        if len(different) > 1:
+            return self._ambiguous(len(different), truncated)
+        last, fit = best[-1]
+        truncated = truncated and not self._is_closed(last)
+        stage = max(stage, Stage.EXTRACTED) if fit.unwrapped else stage
+        repaired: tuple[Repaired, ...] = ()
+        if edits := fit.edits(last.raw, last.start, last.edits):
+            stage = Stage.REPAIRED
+            repaired = (Repaired(0, last.raw, last.start, edits, stage),)
+        return Outcome(
+            fit.value,
+            Reason.SUCCESS,
+            contract,
+            stage,
+            truncated=truncated,
+            span=last.span,
+            repaired=repaired,
+        )
+
+    # Repair
+
+    def _read_repaired(self, start: int, strict: Outcome, *, ends_within_value: bool) -> Outcome:
+        """The outcome after repair; `strict`, the one without, where repair finds nothing, or the same.
+
+        Where the text ends within a value, that value was meant, unless nothing is left of it.
+        """
+        # Imported late: its patterns take longer to compile than all others.
+        from trustgraph_prompt.reader.repair.best_reading import Repair
+
+        contract = self.contract
+        by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
+        refused: tuple[_Candidate, bool] | None = None
+        for found in Repair(contract).values(self.text, start, self._fit):
+            reading = found.reading
+            if ends_within_value and reading.value:
+                by_rank.clear()
+            raw = self.text[found.start : reading.end]
+            if found.fit is None:
+                if reading.edits or reading.truncated:
+                    refused = _Candidate(reading.value, raw, found.start), reading.truncated
+                continue
+            edits = found.fit.edits(raw, found.start, reading.edits)
+            stage = Stage.SALVAGED if reading.truncated else Stage.REPAIRED if edits else Stage.EXTRACTED
+            repaired = Repaired(0, raw, found.start, edits, stage)
+            same_rank = by_rank.setdefault((not found.fenced, stage), {})
+            same_rank[_identity(found.fit.value, raw)] = found.fit.value, repaired
+        if not by_rank:
+            if refused is None or strict.reason is Reason.TRUNCATED:
+                return strict
+            likeliest, cut = refused
+            issues = contract.issues(likeliest.value)
+            outcome = self._rejected(likeliest, issues, cut or strict.truncated, is_cut=cut)
+            return replace(outcome, reason=Reason.REPAIR_FAILED)
+        best = min(by_rank)
+        if len(by_rank[best]) > 1:
+            return self._ambiguous(len(by_rank[best]), strict.truncated)
+        [(value, repaired)] = by_rank[best].values()
+        meant, stage = _Candidate(value, repaired.raw, repaired.start), repaired.stage
+        outcome = Outcome(value, Reason.SUCCESS, contract, stage, truncated=strict.truncated, span=meant.span)
+        if stage is Stage.EXTRACTED:
+            return strict if strict.ok else outcome
+        closed = stage is Stage.REPAIRED and self._is_closed(meant)
+        truncated = is_truncated(self.finish_reason, within_value=stage is Stage.SALVAGED) and not closed
+        return replace(outcome, truncated=truncated, repaired=(repaired,))
+
+    # Verdicts
+
+    def _is_closed(self, candidate: _Candidate) -> bool:
+        """Whether a value has visibly ended, so that a truncated text is not truncated within it.
+
+        A number may lack digits. After prose, another value may have been meant.
+        """
+        after = self.text[candidate.span[1] :]
+        return isinstance(candidate.value, (dict, list, str, NotJson)) and not after.strip(_AFTER_VALUE)
+
+    def _issues(self, value: Any) -> tuple[Issue, ...]:
+        """What is wrong with a value; with the list, where the value wraps one that was asked for."""
+        if found := parse_strings(value, self.text, self.contract):
+            value = found.value
+        name = _wraps(value, self.contract)
+        if name is None or not isinstance(value[name], list):
+            return self.contract.issues(value)
+        issues = self.contract.issues(value[name])
+        return tuple(replace(issue, path=pointer([name]) + issue.path) for issue in issues)
+
+    def _fit(self, value: Any) -> _Fit | None:
+        """The value as the contract accepts it, perhaps unwrapped or with its strings parsed; else None."""
+        if fit := _fit_unparsed(value, self.contract):
+            return fit
+        found = parse_strings(value, self.text, self.contract)
+        name = None if found is not None else _wraps(value, self.contract)
+        if name is not None and (found := parse_strings(value[name], self.text, self.contract)):
+            paths = (pointer([name]) + path for path in found.paths)
+            found = ParsedStrings({name: found.value}, tuple(paths))
+        if found is not None and (fit := _fit_unparsed(found.value, self.contract)):
+            return fit._replace(parsed=found)
+        return None
+
+    def _rejected(
+        self,
+        candidate: _Candidate,
+        issues: tuple[Issue, ...],
+        truncated: bool | None,
+        stage: Stage = Stage.DIRECT,
+        *,
+        is_cut: bool = False,
+    ) -> Outcome:
+        truncated = truncated and (is_cut or not self._is_closed(candidate))
+        rejected = Rejected(0, candidate.raw, issues, candidate.start)
+        return Outcome(
+            None,
+            issues[0].reason,
+            self.contract,
+            stage,
+            rejected=(rejected,),
+            issues=issues,
+            truncated=truncated,
+        )
+
+    def _ambiguous(self, count: int, truncated: bool | None) -> Outcome:
+        return self._fail(Reason.AMBIGUOUS, f"{count} different values would do", truncated)
+
+    def _fail(self, reason: Reason, message: str, truncated: bool | None) -> Outcome:
+        return Outcome(None, reason, self.contract, issues=(Issue(reason, message),), truncated=truncated)
 
 
 def _fit_unparsed(value: Any, contract: Contract) -> _Fit | None:
@@ -424,62 +461,3 @@ def _identity(value: Any, raw: str) -> str:
 def _number(digits: str) -> float:
     number = float(digits)
     return int(number) if number.is_integer() else number
-
-
-def _rejected(
-    candidate: _Candidate,
-    issues: tuple[Issue, ...],
-    contract: Contract,
-    truncated: bool | None,
-    stage: Stage = Stage.DIRECT,
-) -> Outcome:
-    rejected = Rejected(0, candidate.raw, issues, candidate.start)
-    return Outcome(
-        None, issues[0].reason, contract, stage, rejected=(rejected,), issues=issues, truncated=truncated
-    )
-
-
-def _ambiguous(count: int, contract: Contract, truncated: bool | None) -> Outcome:
-    return _fail(contract, Reason.AMBIGUOUS, f"{count} different values would do", truncated)
-
-
-def _fail(contract: Contract, reason: Reason, message: str, truncated: bool | None) -> Outcome:
-    return Outcome(None, reason, contract, issues=(Issue(reason, message),), truncated=truncated)
-
-
-def _candidates(results: list[ScanResult], contract: Contract) -> list[_Candidate]:
-    """The candidates among the results of a scan, without those in thinking."""
-    kept: list[_Candidate] = []
-    aside = 0
-    for result in results:
-        if isinstance(result, Values):
-            kept += [
-                _Candidate.restored(value, raw, start, contract, fenced=result.fenced)
-                for value, raw, start in zip(result.values, result.raws, result.starts, strict=True)
-            ]
-            continue
-        match result.kind:
-            case MarkKind.DRAFT:
-                kept, aside = [], 0
-            case MarkKind.ASIDE:
-                aside = len(kept)
-            case MarkKind.ASIDE_ENDS:
-                del kept[aside:]
-            case _:
-                value = result.value or decode_error(result.raw, contract.limits.depth)
-                kept.append(_Candidate(value, result.raw, result.start, result.fenced))
-    return kept
-
-
-def _scalar(text: str, start: int, contract: Contract) -> _Candidate | None:
-    """The string, number or literal that is all of `text` except for fences and tags.
-
-    Thinking ends at `start`, unless that end is a part of the string.
-    """
-    match = _SCALAR.match(text)
-    if match is None or match.end(1) < start:
-        match = _SCALAR.match(text, start)
-    try:
-        return match and _Candidate.restored(decode(match[1]), match[1], match.start(1), contract)
-    except NotJson:
-        return None

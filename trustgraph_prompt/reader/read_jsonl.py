@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -16,7 +17,7 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.latex import has_hint, may_be_eaten
 from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
-from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
+from trustgraph_prompt.reader.decode import decode, decode_error, decode_objects, has_long_number, is_too_deep
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import LEVELS, OtherShapes, as_object
 from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
@@ -24,7 +25,7 @@ from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.reader.repair.accepted import Reading
+    from trustgraph_prompt.reader.repair import RepairedValue
 
 # Keys in which models wrap lists of objects; one that the schema declares is not a wrapper.
 _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", "records", "response"} | {
@@ -278,15 +279,15 @@ def _names_wrapper(contract: Contract, keys: tuple[str, ...]) -> bool:
     return as_object(contract, wrapper) is None
 
 
-def _repair(contract: Contract) -> Callable[[str, bool], Reading | None]:
+def _repair(contract: Contract) -> Callable[[str, bool], RepairedValue | None]:
     # Imported late: its patterns take longer to compile than all others.
-    from trustgraph_prompt.reader.repair.accepted import Repair
+    from trustgraph_prompt.reader.repair.best_reading import Repair
 
     return Repair(contract.metered()).object
 
 
 def _repaired(index: int, mark: Mark) -> Repaired:
-    reading: Reading = mark.value
+    reading: RepairedValue = mark.value
     edits = tuple(edit._replace(offset=mark.start + edit.offset) for edit in reading.edits)
     return Repaired(index, mark.raw, mark.start, edits, Stage.REPAIRED)
 
@@ -302,14 +303,15 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         return None
     if has_long_number(content) or may_be_eaten(content):
         return None
-    lines = content.split("\n")  # `splitlines` would split within strings
+    lines = list(filter(None, content.split("\n")))  # `splitlines` would split within strings
     if len(lines) > contract.limits.objects:
         return None
+    are_flat = content.count("{") == len(lines) and set(map(itemgetter(0), lines)) == {"{"}
     try:
-        values = decode_lines(content, lines)
+        values = decode_objects(lines, ",".join(lines) if are_flat else "")
     except orjson.JSONDecodeError:
         return None
-    if set(map(type, values)) != {dict}:
+    if not values:
         return None
     if "[" in content:
         first = (next(iter(value.values()), None) for value in values)
@@ -317,7 +319,7 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
             return None
     depth, longest = contract.limits.depth, max(map(len, lines))
     most = max(line.count("{") + line.count("[") for line in lines) if longest > depth else 0
-    if most > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
+    if most > depth and any(map(is_too_deep, values, lines, repeat(depth))):
         return None
     return contract.take_all(values, len(content), longest)
 

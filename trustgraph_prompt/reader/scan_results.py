@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from trustgraph_prompt.reader.decode import NotJson
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.reader.repair.accepted import Reading
+    from trustgraph_prompt.reader.repair import RepairedValue
 
 _MOST_LANDMARKS = 15_000  # brackets and marks of thinking in prose
 MAX_REFUSED = 1_000  # broken or rejected values, which take longest
@@ -24,7 +24,7 @@ class MarkKind(Enum):
     ASIDE = auto()  # what follows is thinking, if an ASIDE_ENDS follows
     ASIDE_ENDS = auto()
     CUT = auto()  # the text ends within this object, which is JSON so far
-    REPAIRED = auto()  # not JSON, and repaired; `value` is the `Reading`
+    REPAIRED = auto()  # not JSON, and repaired; `value` is the `RepairedValue`
     WRAPPER = auto()  # the values that follow are elements of `{"items": […]}`
     WRAPPER_OR_OBJECT = auto()  # a complete wrapper with other members, which may be an object itself
     NOTHING = auto()  # a wrapper without elements: there are no objects to report
@@ -159,7 +159,7 @@ class ScanResults:
         if not self.full:
             self.mark(MarkKind.BROKEN, raw, start, error, fenced=fenced)
 
-    def repaired(self, raw: str, start: int, reading: Reading) -> None:
+    def repaired(self, raw: str, start: int, reading: RepairedValue) -> None:
         """Add what a broken value was repaired to."""
         if self._has_room():
             self.mark(MarkKind.REPAIRED, raw, start, reading)

@@ -21,10 +21,10 @@ from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.markers import FENCE, Markers
 from trustgraph_prompt.reader.open_value import OpenValue, Progress, TextWindow
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, ScanResults, Values
-from trustgraph_prompt.reader.whole_values import FIRST_OF, CompleteValues, NamesWrapper, Whole
+from trustgraph_prompt.reader.whole_values import CompleteValues, NamesWrapper, Whole
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.reader.repair.accepted import Reading
+    from trustgraph_prompt.reader.repair import RepairedValue
 
 _MOST_CANDIDATES = 1_000  # values from which one is selected
 SLICE = 65_536  # characters that are scanned at once
@@ -35,6 +35,7 @@ _LINE_BEGINS = re.compile(r"\n\ufeff?([ \t]*)[> \t]*(?:[-*+•]|\d{1,6}[.):])?[ 
 _LOOK_BACK = 40
 
 _CLOSES = {"{": "}", "[": "]"}
+_FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 _QUOTES = "'“”‘’`"
 _ARRAY_OF_OBJECTS = re.compile(r"\[\s*+\{")
 _BARE_KEY = re.compile(r"\{\s*+[^\W\d][\w-]{0,60}\s*+:")
@@ -75,7 +76,7 @@ class Scanner:
         *,
         arrays: bool = False,
         names_wrapper: NamesWrapper = lambda _: False,
-        repair: Callable[[str, bool], Reading | None] | None = None,
+        repair: Callable[[str, bool], RepairedValue | None] | None = None,
         markers: Markers,
     ) -> None:
         self.truncated = False
@@ -171,15 +172,18 @@ class Scanner:
         raw, value = whole
         start = len(text) - len(raw)
         self._take(text[:start], raw, self._passed + start, value)
+        self._before = self._last_before(text, len(text))
         self._passed += len(text)
-        self._before = text[-_LOOK_BACK:] if len(text) >= _LOOK_BACK else (self._before + text)[-_LOOK_BACK:]
+
+    def _last_before(self, text: str, end: int) -> str:
+        """The last characters before `end` of a text that follows what was passed."""
+        if end >= _LOOK_BACK:
+            return text[end - _LOOK_BACK : end]
+        return (self._before + text[:end])[-_LOOK_BACK:]
 
     def _wait(self, position: int) -> None:
         """Keep the window from `position` on until more text comes."""
-        if position >= _LOOK_BACK:
-            self._before = self._window[position - _LOOK_BACK : position]
-        else:
-            self._before = (self._before + self._window[:position])[-_LOOK_BACK:]
+        self._before = self._last_before(self._window, position)
         self._window = self._window[position:]
         self._passed += position
 
@@ -212,7 +216,7 @@ class Scanner:
                     return None
                 end = None
                 if mark == "[":
-                    end = self._take_value(passed, start)
+                    end = self._take_array(passed, start)
                 elif grammar.OBJECT_BEGINS.match(window, start):
                     if wrapper := self._complete.wraps_at(window, start):
                         between += (
@@ -222,7 +226,7 @@ class Scanner:
                         elements, level = wrapper
                         self._begin_wrapper(start, level)
                         return elements
-                    end = self._take_objects(passed, start) or self._take_value(passed, start)
+                    end = self._take_objects(passed, start)
                 if end:
                     passed = position = end
                     if self._results.full:
@@ -315,14 +319,13 @@ class Scanner:
         self._results.run(run)
         return run.starts[-1] - self._passed + len(run.raws[-1])
 
-    def _take_value(self, passed: int, start: int) -> int | None:
-        """Take the value that begins at `start`, if it is complete, and return where it ends."""
-        window = self._window
-        whole = self._complete.value(window, start)
+    def _take_array(self, passed: int, start: int) -> int | None:
+        """Take the array that begins at `start`, if it is complete, and return where it ends."""
+        whole = self._complete.value(self._window, start)
         if whole is None:
             return None
         raw, value = whole
-        self._take(window[passed:start], raw, self._passed + start, value)
+        self._take(self._window[passed:start], raw, self._passed + start, value)
         return start + len(raw)
 
     def _take(self, before: str, raw: str, at: int, value: Any) -> None:
@@ -339,9 +342,7 @@ class Scanner:
 
     def _line_before(self, start: int) -> re.Match[str] | None:
         """What precedes a value or tag that begins its line; None where it is within a line."""
-        head = self._window[max(0, start - _LOOK_BACK) : start]
-        if start < _LOOK_BACK:
-            head = (self._before + head)[-_LOOK_BACK:]
+        head = self._last_before(self._window, start)
         return _LINE_BEGINS.search(head) if "\n" in head else None
 
     def _begin(self, mark: str, start: int) -> bool:
@@ -354,7 +355,7 @@ class Scanner:
         self._is_bare = False
         if self._in_prose and self._passed + start < self._no_array_before:
             return False  # it would break where the array around it did
-        if not first or FIRST_OF[mark].match(first):
+        if not first or _FIRST_OF[mark].match(first):
             self._open(mark, start)
             return True
         can_be_bare = not (line or first in _QUOTES) and self._may_repair > 0
@@ -511,7 +512,7 @@ class Scanner:
         self._mode = Scanner._search
         return self._go_back(text, length, position)
 
-    def _try_repair(self, raw: str, *, ends_text: bool) -> Reading | None:
+    def _try_repair(self, raw: str, *, ends_text: bool) -> RepairedValue | None:
         if self._repair is None or self._may_repair <= 0:
             return None
         return self._repair(raw, ends_text)

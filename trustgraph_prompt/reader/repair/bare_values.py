@@ -105,19 +105,11 @@ class BareValues:
                 literal = _LITERALS[raw]
                 value = self._ambiguities.choose("literal", start, literal, raw)
                 return value, "text without quotes" if value == raw else "another spelling of a literal"
-            if _HEXADECIMAL.fullmatch(raw):
-                return self._ambiguities.choose(
-                    "number", start, int(raw, 16), raw
-                ), "a number that is not JSON"
-            if number := _AS_TEXT.fullmatch(raw):
-                as_number = _number(number[1].replace(",", ""))
-                return self._ambiguities.choose("number", start, raw, as_number), "a number that is not JSON"
-            if number := _UNUSUAL.fullmatch(raw):
-                return self._ambiguities.choose(
-                    "number", start, _number(number[1]), raw
-                ), "a number that is not JSON"
+            ways = _ways_to_read_number(raw)
         except ValueError:
             return raw, "a number too large"
+        if ways:
+            return self._ambiguities.choose("number", start, *ways), "a number that is not JSON"
         return raw, "text without quotes"
 
     def _extent(self, start: int, place: Within, brackets: Sequence[str]) -> tuple[int, int]:
@@ -190,6 +182,17 @@ class BareValues:
         """Whether a plain number or literal ends at `end`."""
         raw = self._text[start : min(end, start + 40)].strip()
         return end - start <= 40 and (raw in _PLAIN_LITERALS or _PLAIN_NUMBER.fullmatch(raw) is not None)
+
+
+def _ways_to_read_number(raw: str) -> tuple[Any, ...]:
+    """A number in a spelling that JSON lacks, and its text, the likelier first; none for any other text."""
+    if _HEXADECIMAL.fullmatch(raw):
+        return int(raw, 16), raw
+    if number := _AS_TEXT.fullmatch(raw):
+        return raw, _number(number[1].replace(",", ""))
+    if number := _UNUSUAL.fullmatch(raw):
+        return _number(number[1]), raw
+    return ()
 
 
 def _number(digits: str) -> int | float:

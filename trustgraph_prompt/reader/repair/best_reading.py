@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.outcome import Edit
 from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
 from trustgraph_prompt.reader.repair import (
     RepairBudget,
@@ -27,26 +26,12 @@ _MOST_READINGS = 32  # of a value, shortened ones included
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A value, where its text ends, the edits that made it JSON, and whether the text ends within it.
-
-    `longer` is the value with its last string continued, if the text ends within that.
-    """
-
-    value: Any
-    end: int
-    edits: tuple[Edit, ...]
-    truncated: bool
-    longer: Any = None
-
-
-@dataclass(frozen=True, slots=True)
 class BestReading(Generic[Fit]):
     """Where a value begins, whether in a code fence, and the reading that fits; else the likeliest one."""
 
     start: int
     fenced: bool
-    reading: Reading
+    reading: RepairedValue
     fit: Fit | None
 
 
@@ -57,7 +42,7 @@ class Repair:
         self._contract = contract
         self._budget = RepairBudget()
 
-    def object(self, raw: str, ends_text: bool) -> Reading | None:
+    def object(self, raw: str, ends_text: bool) -> RepairedValue | None:
         """The first reading of a broken object that the contract accepts; None if there is none.
 
         An object without its last brackets counts only if more text follows, so that it cannot be truncated,
@@ -70,13 +55,12 @@ class Repair:
                 self._judge(0, repaired.end)
                 if isinstance(repaired.value, dict):
                     value, accepted = self._contract.take(repaired.value)
-                    if accepted:
-                        return Reading(value, repaired.end, repaired.edits, truncated=False)
-                    if found := parse_strings(repaired.value, raw, self._contract):
+                    edits = repaired.edits
+                    if not accepted and (found := parse_strings(repaired.value, raw, self._contract)):
                         value, accepted = self._contract.take(found.value)
-                        if accepted:
-                            edits = tuple(sorted((*repaired.edits, *found.edits(raw, 0))))
-                            return Reading(value, repaired.end, edits, truncated=False)
+                        edits = tuple(sorted((*edits, *found.edits(raw, 0))))
+                    if accepted:
+                        return replace(repaired, value=value, edits=edits)
         except Unrepairable:
             pass
         return None
@@ -101,14 +85,14 @@ class Repair:
         self, text: str, root: ValueStart, fits: Callable[[Any], Fit | None]
     ) -> tuple[BestReading[Fit] | None, int]:
         """The value that begins at `root`, if there is one, and where the text is to be read from next."""
-        likeliest: Reading | None = None
+        likeliest: RepairedValue | None = None
         end = root.start + 1
         try:
             shortened = (reading for repaired in self._readings(text, root) for reading in _shorten(repaired))
-            for reading in islice(shortened, _MOST_READINGS):
+            for reading, longer in islice(shortened, _MOST_READINGS):
                 self._judge(root.start, reading.end)
                 fit = fits(reading.value)
-                if fit is not None and reading.longer is not None and fits(reading.longer) is None:
+                if fit is not None and longer is not None and fits(longer) is None:
                     continue  # it is accepted only because the text happens to end there
                 if fit is not None:
                     return BestReading(root.start, root.fenced, reading, fit), max(end, reading.end)
@@ -140,28 +124,27 @@ class Repair:
         self._budget.spend(end, 1 + (end - start) // _CHARACTERS_A_STEP)
 
 
-def _is_whole(text: str, root: ValueStart, reading: Reading) -> bool:
+def _is_whole(text: str, root: ValueStart, reading: RepairedValue) -> bool:
     """Whether the whole text can be a value whose first bracket is missing, as `root` assumes."""
     if root.missing == "[" and len(reading.value) < 2:
         return False
     return root.missing == "{" or not text[reading.end :].strip(" \t\r\n;`)")
 
 
-def _shorten(repaired: RepairedValue) -> Iterator[Reading]:
-    """The reading; if truncated, also those without the last member, without what contains it, and so on."""
-    if not repaired.truncated:
-        yield Reading(repaired.value, repaired.end, repaired.edits, truncated=False)
-        return
+def _shorten(repaired: RepairedValue) -> Iterator[tuple[RepairedValue, Any]]:
+    """The reading; if truncated, also those without the last member, without what contains it, and so on.
+
+    Each with its value as it would be if its last string went on; None if the text does not end within one.
+    """
     path: list[Any] = []
     value = repaired.value
-    while value and isinstance(value, (dict, list)):
+    while repaired.truncated and value and isinstance(value, (dict, list)):
         path.append(next(reversed(value)) if isinstance(value, dict) else len(value) - 1)
         value = value[path[-1]]
-    goes_on = repaired.half and isinstance(value, str)
-    longer = _changed(repaired.value, path, lambda last: last + _MORE) if goes_on else None
-    yield Reading(repaired.value, repaired.end, repaired.edits, truncated=True, longer=longer)
+    goes_on = repaired.truncated and repaired.half and isinstance(value, str)
+    yield repaired, _changed(repaired.value, path, lambda last: last + _MORE) if goes_on else None
     while path:
-        yield Reading(_without(repaired.value, path), repaired.end, repaired.edits, truncated=True)
+        yield replace(repaired, value=_without(repaired.value, path)), None
         path.pop()
 
 
