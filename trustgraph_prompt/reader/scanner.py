@@ -216,7 +216,7 @@ class Scanner:
                     return None
                 end = None
                 if mark == "[":
-                    end = self._take_array(passed, start)
+                    end = self._take_value(passed, start)
                 elif grammar.OBJECT_BEGINS.match(window, start):
                     if wrapper := self._complete.wraps_at(window, start):
                         between += (
@@ -226,7 +226,7 @@ class Scanner:
                         elements, level = wrapper
                         self._begin_wrapper(start, level)
                         return elements
-                    end = self._take_objects(passed, start)
+                    end = self._take_objects(passed, start) or self._take_value(passed, start)
                 if end:
                     passed = position = end
                     if self._results.full:
@@ -319,13 +319,14 @@ class Scanner:
         self._results.run(run)
         return run.starts[-1] - self._passed + len(run.raws[-1])
 
-    def _take_array(self, passed: int, start: int) -> int | None:
-        """Take the array that begins at `start`, if it is complete, and return where it ends."""
-        whole = self._complete.value(self._window, start)
+    def _take_value(self, passed: int, start: int) -> int | None:
+        """Take the value that begins at `start`, if it is complete, and return where it ends."""
+        window = self._window
+        whole = self._complete.value(window, start)
         if whole is None:
             return None
         raw, value = whole
-        self._take(self._window[passed:start], raw, self._passed + start, value)
+        self._take(window[passed:start], raw, self._passed + start, value)
         return start + len(raw)
 
     def _take(self, before: str, raw: str, at: int, value: Any) -> None:

@@ -42,6 +42,7 @@ class CompleteValues:
         self._wraps: dict[tuple[str, ...], bool] = {}
         self._decode: Callable[[str], Any] = orjson.loads
         self._no_several_before = 0
+        self._no_line_before = 0
         self._no_guess_before = 0
 
     def expect(self, window: str) -> None:
@@ -120,23 +121,42 @@ class CompleteValues:
         return [] if may_be_deep and any(map(self._is_too_deep, values, raws)) else values
 
     def _one(self, window: str, passed: int, start: int) -> Whole | None:
-        """The object that begins at `start`: one that ends where braces balance, or else where it may end.
+        """The object that begins at `start`; no text is tried twice.
 
-        No text is guessed about twice. The guess is wrong only for strings with unbalanced braces.
+        An object mostly ends with its line, or with a brace on a line with the same indentation; else where
+        braces balance.
         """
-        if passed + start >= self._no_guess_before:
-            end = window.find("}", start) + 1
-            opened = window.count("{", start, end) - 1
-            while opened and end:
-                inner, end = end, window.find("}", end) + 1
-                opened += window.count("{", inner, end) - 1
-            raw = window[start:end]
-            if "[" in raw and self.wraps_at(window, start):
-                return None
-            if end and (value := self._object(raw)) is not None:
-                return raw, value
+        raw = ""
+        if passed + start >= self._no_line_before:
+            end = _likely_end(window, start)
+            raw = window[start:end].rstrip(" \t\r,")
+            if raw[-1:] == "}" and not ("[" in raw and self.wraps_at(window, start)):
+                value = self._object(raw)
+                if value is not None:
+                    return raw, value
+            self._no_line_before = passed + (end or len(window))
+        return self._balanced(window, passed, start, tried=raw)
+
+    def _balanced(self, window: str, passed: int, start: int, *, tried: str) -> Whole | None:
+        """The object that begins at `start`, if it ends where braces balance; no text is tried twice.
+
+        `tried` is a text that failed. The guess is wrong only for strings with unbalanced braces.
+        """
+        if passed + start < self._no_guess_before:
+            return None
+        end = window.find("}", start) + 1
+        opened = window.count("{", start, end) - 1
+        while opened and end:
+            inner, end = end, window.find("}", end) + 1
+            opened += window.count("{", inner, end) - 1
+        raw = window[start:end]
+        if "[" in raw and self.wraps_at(window, start):
+            return None
+        value = self._object(raw) if end and raw != tried else None
+        if value is None:
             self._no_guess_before = passed + (end or len(window))
-        return None if self.wraps_at(window, start) else self.value(window, start)
+            return None
+        return raw, value
 
     def value(self, window: str, start: int) -> Whole | None:
         """The object or array that begins at `start`, whose end the decoder finds."""
@@ -173,3 +193,17 @@ class CompleteValues:
 
     def _is_too_deep(self, value: Any, raw: str) -> bool:
         return len(raw) > self._depth and is_too_deep(value, raw, self._depth)
+
+
+def _likely_end(window: str, start: int) -> int:
+    """Where an object may end; 0 if no such place is found.
+
+    At the end of its line or, if its brace ends the line, after the next brace with the same indentation.
+    """
+    if not window.startswith("\n", start + 1):
+        return max(window.find("\n", start), 0)
+    line = window[window.rfind("\n", 0, start) + 1 : start]
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    last = f"\n{indent}}}"
+    found = window.find(last, start)
+    return found + len(last) if found >= 0 else 0
