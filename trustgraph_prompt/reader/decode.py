@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -21,6 +22,9 @@ _STRIDE = 6  # of 19 digits in a row, at least three are among every sixth chara
 _PIECE = 4_000  # characters in which the end of a value is searched for first
 _GROWTH = 8  # the factor by which the next piece is longer
 _LONGEST_TOKEN = 10  # characters of `-Infinity` or an escape
+
+_NEWLINE = "\n"
+_COMMA_BETWEEN = re.compile(r"\}[ \t\r]*+,")  # perhaps between two objects
 
 
 class NotJson(ValueError):
@@ -65,14 +69,17 @@ def decode_here(text: str, start: int) -> tuple[Any, int] | None:
         return None
 
 
-def decode_objects(raws: list[str], flat: str) -> list[Any]:
-    """Decode texts of one object each; nothing if one is not exactly one. Raises `orjson.JSONDecodeError`.
+def decode_lines(text: str, lines: list[str]) -> list[Any]:
+    """Decode a text with one value a line, in one call where that is safe.
 
-    `flat` is all of them with commas between, if each begins with a brace and has no other one, else "". That
-    is decoded in one call: as many objects come of it only if each begins where its text does.
+    It is safe if there is no comma between two objects: then the number of values equals that of the lines
+    only if each newline ended a value. Raises `orjson.JSONDecodeError`.
     """
-    values: list[Any] = orjson.loads(f"[{flat}]") if flat else [*map(orjson.loads, raws)]
-    return values if len(values) == len(raws) and set(map(type, values)) == {dict} else []
+    if not _COMMA_BETWEEN.search(text):
+        values: list[Any] = orjson.loads(f"[{text.replace(_NEWLINE, ',')}]")
+        if len(values) == len(lines):
+            return values
+    return [orjson.loads(line) for line in lines if line and not line.isspace()]
 
 
 def decode_or_error(text: str) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, repeat
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,7 +16,7 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.latex import has_hint, may_be_eaten
 from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
-from trustgraph_prompt.reader.decode import decode, decode_error, decode_objects, has_long_number, is_too_deep
+from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import LEVELS, OtherShapes, as_object
 from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
@@ -303,15 +302,14 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         return None
     if has_long_number(content) or may_be_eaten(content):
         return None
-    lines = list(filter(None, content.split("\n")))  # `splitlines` would split within strings
+    lines = content.split("\n")  # `splitlines` would split within strings
     if len(lines) > contract.limits.objects:
         return None
-    are_flat = content.count("{") == len(lines) and set(map(itemgetter(0), lines)) == {"{"}
     try:
-        values = decode_objects(lines, ",".join(lines) if are_flat else "")
+        values = decode_lines(content, lines)
     except orjson.JSONDecodeError:
         return None
-    if not values:
+    if set(map(type, values)) != {dict}:
         return None
     if "[" in content:
         first = (next(iter(value.values()), None) for value in values)
@@ -319,7 +317,7 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
             return None
     depth, longest = contract.limits.depth, max(map(len, lines))
     most = max(line.count("{") + line.count("[") for line in lines) if longest > depth else 0
-    if most > depth and any(map(is_too_deep, values, lines, repeat(depth))):
+    if most > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
         return None
     return contract.take_all(values, len(content), longest)
 

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.json_text import grammar
-from trustgraph_prompt.reader.decode import decode, decode_at, decode_objects, has_long_number, is_too_deep
+from trustgraph_prompt.reader.decode import decode, decode_at, has_long_number, is_too_deep
 from trustgraph_prompt.reader.scan_results import Values
 
 LONGEST_WRAPPER = 100  # characters of the name of a wrapper, quotes included
@@ -109,12 +109,14 @@ class CompleteValues:
             return []
         text = ",".join(raws)
         opened, arrays = text.count("{"), text.count("[")
-        is_flat = opened == len(raws)
+        is_flat = opened == len(raws)  # so if there are as many objects, each begins where its text does
         try:
-            values = decode_objects(raws, text if is_flat else "")
+            values = orjson.loads(f"[{text}]") if is_flat else [*map(orjson.loads, raws)]
         except orjson.JSONDecodeError as error:
             before = text.count("{", 0, error.pos) - 1
             return self._decode_several(raws[:before]) if is_flat and _SEVERAL <= before < len(raws) else []
+        if len(values) != len(raws) or set(map(type, values)) != {dict}:
+            return []
         if arrays and any(self.wraps_at(raw, 0) for raw in raws):
             return []
         may_be_deep = opened + arrays - len(raws) >= self._depth
