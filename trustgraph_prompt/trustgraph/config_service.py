@@ -201,6 +201,8 @@ class ConfigService:
 
     async def _take_stale(self, due: float) -> _Stale:
         """What is stale, as soon as there is something; everything when it is `due`."""
+        if asyncio.get_running_loop().time() >= due:  # though changes come faster than they are fetched
+            return EVERYTHING
         try:
             async with asyncio.timeout_at(due):
                 await self._is_stale.wait()
