@@ -126,7 +126,10 @@ def test_a_flow_of_chunks_has_topics_for_its_graph(tmp_path: Path) -> None:
             + "outputs: {rows: flow:tg:r, triples: flow:tg:t}\ntables: {t: {fields: [{name: n, type: s}]}}\n",
             "/outputs/triples: has no effect beside `tables`",
         ),
-        (MINIMAL + "ontology: o.ttl\ntables: {t: {fields: [{name: n, type: s}]}}\n", "/ontology: has no effect"),
+        (
+            MINIMAL + "ontology: o.ttl\ntables: {t: {fields: [{name: n, type: s}]}}\n",
+            "ontology: has no effect",
+        ),
         (CHUNKS + "outputs: {}\ngraph: {base: 'urn:<e>'}\n", "/graph/base"),
     ],
 )
