@@ -303,7 +303,7 @@ class ConfigService:
             self.metrics.forgotten(name)
         fetched: dict[str, dict[str, Values | BrokerError]] = {}
         for type, found in everywhere.items():
-            fetched[type] = {name: Values() for name in self._workspaces if name not in found}
+            fetched[type] = {name: {} for name in self._workspaces if name not in found}
             fetched[type] |= {name: values for name, values in found.items() if values is not None}
         return fetched
 
