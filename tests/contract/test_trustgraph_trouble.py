@@ -13,7 +13,7 @@ from tests.support.trustgraph_place import Place, template, until
 from trustgraph_prompt.broker import Broker, Caller, Consumer, Producer
 from trustgraph_prompt.errors import BrokerClosed, ConfigError, ProviderUnavailable
 from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.trustgraph import config_client
+from trustgraph_prompt.trustgraph import config_client, config_service
 from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.telemetry.series import SECONDS_TO_KEEP
@@ -169,6 +169,34 @@ async def test_a_change_is_served_while_everything_else_cannot_be_fetched(place:
     await until(lambda: "w/g" in working.flows)
     place.config.refuses.clear()
     await until(lambda: "config service" not in working.worker.health.notes())
+
+
+async def test_changes_without_a_pause_do_not_put_off_what_makes_up_for_a_failed_fetch(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_service, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(config_service, "LONGEST_PAUSE", 0.01)
+    await place.config.start_flow("f", place.topics("f", "w"), "w")
+    await place.config.put("w", {("prompt", "template.say"): template("Say {{ text }}")})
+    working = await place.work()
+    await until(lambda: "w/f" in working.flows)
+    place.config.refuses |= {"getkeys-all-ws", "getvalues-all-ws"}
+    await place.config.poke({})  # notices were missed: everything is due
+    await until(lambda: "config service" in working.worker.health.notes())
+    answering = place.config.held["w", "prompt"] = asyncio.Event()
+    asked = place.config.asked("w")
+    await place.config.put("w", {("prompt", "template.say"): template("Tell {{ text }}")})
+    await until(lambda: place.config.asked("w") > asked)
+
+    # Another change is there as soon as this one is fetched, and meanwhile everything has become due again.
+    await place.config.put("w", {("prompt", "template.say"): template("Shout {{ text }}")})
+    await asyncio.sleep(0.1)
+    place.config.refuses.clear()
+    del place.config.requests[:]
+    answering.set()
+
+    await until(lambda: place.config.requests)
+    assert place.config.requests[0]["operation"] == "getkeys-all-ws"
 
 
 async def test_a_defect_at_one_workspace_keeps_no_other_from_changing(

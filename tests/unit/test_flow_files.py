@@ -12,7 +12,7 @@ from trustgraph_prompt import package_data
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import ConfigError, FlowError
 from trustgraph_prompt.worker import flow_file
-from trustgraph_prompt.worker.flow import GraphOptions, ProviderChoice, TopicChoice
+from trustgraph_prompt.worker.flow import GraphOptions, Outputs, ProviderChoice, TopicChoice
 from trustgraph_prompt.worker.required_topics import required_topics
 
 MINIMAL = """
@@ -126,6 +126,10 @@ def test_a_flow_of_chunks_has_topics_for_its_graph(tmp_path: Path) -> None:
             + "outputs: {rows: flow:tg:r, triples: flow:tg:t}\ntables: {t: {fields: [{name: n, type: s}]}}\n",
             "/outputs/triples: has no effect beside `tables`",
         ),
+        (
+            MINIMAL + "ontology: o.ttl\ntables: {t: {fields: [{name: n, type: s}]}}\n",
+            "ontology: has no effect",
+        ),
         (CHUNKS + "outputs: {}\ngraph: {base: 'urn:<e>'}\n", "/graph/base"),
     ],
 )
@@ -148,6 +152,10 @@ def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None
     assert parted.topic_of({"type": "relationship"}, "type") == "persistent://tg/flow/rest"
     assert parted.topic_of({"type": ["definition"]}, "type") == "persistent://tg/flow/rest"
     assert parted.topic_of({"a": 1}, None) == "persistent://tg/flow/rest"
+
+
+def test_types_that_differ_by_a_space_keep_their_topics() -> None:
+    assert Outputs(objects={"": "a", "x": "b", "x ": "c", " ": "d"}).topics == {"a", "b", "c", "d"}
 
 
 @pytest.mark.parametrize(("said", "characters"), [("", 1_000_000), ("budget: {characters: 5000}\n", 5_000)])

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from trustgraph_prompt.errors import ConfigError, FlowError
+from trustgraph_prompt.trustgraph.config_client import Values
 from trustgraph_prompt.trustgraph.extractors import JOBS, Extractor, extractors
-from trustgraph_prompt.trustgraph.flow_definitions import Processor, Values
+from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
 TOPICS = {

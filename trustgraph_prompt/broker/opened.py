@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
 
-
-class Closable(Protocol):
-    """A consumer, producer, reader or table."""
-
-    async def close(self) -> None: ...
-
-
-R = TypeVar("R", bound=Closable)
+from trustgraph_prompt.broker.shutdown import H
 
 
 @asynccontextmanager
-async def opened(opening: Awaitable[R]) -> AsyncIterator[R]:
+async def opened(opening: Awaitable[H]) -> AsyncIterator[H]:
     """Yield what `opening` opens, and close it at the end of the block."""
-    resource = await opening
+    handle = await opening
     try:
-        yield resource
+        yield handle
     finally:
-        await resource.close()
+        await handle.close()

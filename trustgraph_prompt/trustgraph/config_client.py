@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing
 
 from trustgraph_prompt.broker import Broker
@@ -16,8 +16,8 @@ SECONDS_FOR_AN_ANSWER = 10.0
 AT_ONCE = 8
 """Maximum number of concurrent requests."""
 
-Values = dict[str, str]
-"""The values of one type in a workspace, by key; each is JSON text."""
+Values = Mapping[str, str]
+"""The values of one type of config in a workspace, by key; each is JSON text."""
 
 
 class ConfigClient:

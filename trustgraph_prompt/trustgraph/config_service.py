@@ -22,10 +22,9 @@ from collections.abc import (
 )
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
 from uuid import uuid4
 
-from tenacity import wait_exponential, wait_random
+from tenacity import RetryCallState
 
 from trustgraph_prompt.broker import Broker, Consumer, Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError, RequestError, without_frames
@@ -49,8 +48,6 @@ SECONDS_BETWEEN_FETCHES = 120.0
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds before a failed fetch is repeated; doubled each time, with jitter."""
-
-BACKOFF: Final = wait_exponential(FIRST_PAUSE, LONGEST_PAUSE) + wait_random(0.0, FIRST_PAUSE)
 
 FAILING_AT_ONCE = 4
 """Failed workspaces that are fetched again at the same time; all others continue."""
@@ -201,6 +198,8 @@ class ConfigService:
 
     async def _take_stale(self, due: float) -> _Stale:
         """What is stale, as soon as there is something; everything when it is `due`."""
+        if asyncio.get_running_loop().time() >= due:  # though changes come faster than they are fetched
+            return EVERYTHING
         try:
             async with asyncio.timeout_at(due):
                 await self._is_stale.wait()
@@ -229,8 +228,11 @@ class ConfigService:
                 raise _Incomplete
             self._failing.pop(name, None)
 
+        def pause(state: RetryCallState) -> float:
+            return _seconds_to_repeat(state.attempt_number - 1)
+
         await asyncio.sleep(FIRST_PAUSE)
-        await retrying(fetch, wait=BACKOFF, before_sleep=lambda state: self._log_failure(error_of(state)))
+        await retrying(fetch, wait=pause, before_sleep=lambda state: self._log_failure(error_of(state)))
 
     def _log_failure(self, error: BaseException | None) -> None:
         if isinstance(error, BrokerError):
@@ -301,7 +303,7 @@ class ConfigService:
             self.metrics.forgotten(name)
         fetched: dict[str, dict[str, Values | BrokerError]] = {}
         for type, found in everywhere.items():
-            fetched[type] = {name: Values() for name in self._workspaces if name not in found}
+            fetched[type] = {name: {} for name in self._workspaces if name not in found}
             fetched[type] |= {name: values for name, values in found.items() if values is not None}
         return fetched
 

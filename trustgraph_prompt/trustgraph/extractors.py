@@ -13,12 +13,12 @@ from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.ontology_config import merged, read_ontology
 from trustgraph_prompt.graph.tables import read_table
 from trustgraph_prompt.prompts import files
+from trustgraph_prompt.trustgraph.config_client import Values
 from trustgraph_prompt.trustgraph.flow_definitions import (
     REQUEST,
     RESPONSE,
     Definition,
     Processor,
-    Values,
     completions,
 )
 from trustgraph_prompt.worker.flow import Flow, GraphOptions, Input, Outputs, TopicChoice

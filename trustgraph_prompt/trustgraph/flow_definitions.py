@@ -11,6 +11,7 @@ import orjson
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import FlowError, TopicInvalid
+from trustgraph_prompt.trustgraph.config_client import Values
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
 from trustgraph_prompt.worker.flow_file import check_distinct, invalid, temperature
 
@@ -38,9 +39,6 @@ DELIVERIES = 1_000
 
 REQUEST, RESPONSE = "text-completion-request", "text-completion-response"
 """The specs of the topics on which the prompt service asks a text-completion service."""
-
-Values = Mapping[str, str]
-"""The values of one type of config in a workspace, by key; each is JSON text."""
 
 NO_VALUES: Final[Mapping[str, Values]] = {}
 

@@ -73,7 +73,7 @@ class Outputs:
             "/outputs/triples": self.triples,
             "/outputs/entity-contexts": self.entity_contexts,
             "/outputs/rows": self.rows,
-            **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in self.objects.items()},
+            **{"/outputs/objects" + (kind and f" {kind}"): topic for kind, topic in self.objects.items()},
         }
 
     @property

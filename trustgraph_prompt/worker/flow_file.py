@@ -83,8 +83,8 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     """
     check(document, schema(), where, FlowError)
     try:
-        _check_kind(document)
         _check_together(document)
+        _check_kind(document)
         flow = _flow(document, Path(where).parent, processor)
         _check_topics(flow)
     except TopicInvalid as error:

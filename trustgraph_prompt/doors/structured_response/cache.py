@@ -128,10 +128,10 @@ class ResponseCache(DefaultInstance):
         )
         try:
             encode(entry)
+            entry = deepcopy(entry)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"the entry is not JSON: {error}") from error
         if ttl_seconds > 0:
-            entry = deepcopy(entry)
             with self._lock:
                 self._entries.pop(key, None)  # so that the cache evicts none to make room for it
                 if self.max_size >= 1:
