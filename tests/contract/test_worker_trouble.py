@@ -71,6 +71,21 @@ async def test_a_stream_whose_end_was_lost_is_not_repeated(
     assert "".join(piece["text"] for piece in pieces) == "abcd"
 
 
+async def test_a_stream_that_a_broker_error_ended_is_completed_by_the_last_response_at_once(
+    house: House, flaky: FlakyBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    responses = await house.hear(house.topic("responses"))
+    flow, model = house.flow(deliveries=1), Counted("abcd")
+    await house.work(flow, model)
+    flaky.failures[house.topic("responses")] = 1
+
+    pieces = await responses.under(await house.send(flow, "say", streaming=True, text="x"))
+
+    assert "".join(piece["text"] for piece in pieces) == "abcd"
+    assert model.calls == 1
+    assert "retry in" not in caplog.text
+
+
 async def test_a_volatile_request_is_tried_again_in_memory(house: House) -> None:
     flow = house.flow(persistent=False)
     responses = await house.hear(house.topic("responses"))

@@ -284,12 +284,12 @@ async def test_a_question_without_an_answer_is_not_scored_and_asked_again(
 async def test_refusals_are_answers_that_find_nothing_and_do_not_end_it(
     folder: Path, server: ModelServer
 ) -> None:
-    lines = [{"terms": {"text": f"text {number}: Etna"}, "objects": ["Etna"]} for number in range(21)]
+    lines = [{"terms": {"text": f"text {number}: Etna"}, "objects": ["Etna"]} for number in range(60)]
     write_gold(folder, [{**line, "objects": [{"name": "Etna"}]} for line in lines])
     events = said(finish_reason="content_filter") + used(TOKENS_IN, 0) + DONE
     server.reply = lambda _: Reply(in_chunks(events, 400))
     found = await report(folder, server)
-    assert (found["answers"], found["recall"]["value"], found["failed"]) == (21, 0, [])
+    assert (found["answers"], found["recall"]["value"], found["failed"]) == (60, 0, [])
 
 
 async def test_interrupted_it_goes_on_where_it_ended(folder: Path, server: ModelServer) -> None:

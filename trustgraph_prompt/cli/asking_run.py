@@ -76,12 +76,14 @@ def run(
     summary: progress.Summary,
     listen: Callable[[Result[Q]], None],
     owner: Mapping[str, object],
+    is_failure: Callable[[Result[Q]], bool],
     splitting: Splitting | None = None,
 ) -> Ending:
     """Ask until all is answered, the run is hopeless or a signal ends it, then close the provider.
 
     `listen` gets each result, and adds it to the summary, which is shown meanwhile with the calls in
     progress. Raises `BrokerError` if the state is unusable, and a `TrustgraphPromptError` of `listen`.
+    `is_failure` and `splitting` are those of an `Extraction`.
     """
     import asyncio
 
@@ -90,7 +92,7 @@ def run(
     def hear(result: Result[Q]) -> None:
         listen(result)
         update()
-        if summary.failed_in_a_row == HOPELESS:
+        if extraction.failed_in_a_row == HOPELESS:
             output.note(f"stopping after {HOPELESS} failures in a row")
 
     extraction = Extraction(
@@ -103,6 +105,7 @@ def run(
         listen=hear,
         owner=owner,
         splitting=splitting,
+        is_failure=is_failure,
     )
     shown = progress.Progress(summary, within.calls)
     with shown.shown() as update:

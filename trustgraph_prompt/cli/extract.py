@@ -82,6 +82,7 @@ def command(
     from trustgraph_prompt.cli.extract_advice import Settings, advice
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
+    from trustgraph_prompt.extraction.run import has_no_answer
 
     price = limits.checked_price()
     terms = extract_plan.chunk_terms(questions.term)
@@ -109,7 +110,7 @@ def command(
         summary.add(result)
 
     owner = written.file.record.owner(out, **plan.record)
-    ending = asking_run.run(asked, within, summary, listen, owner, plan.splitting)
+    ending = asking_run.run(asked, within, summary, listen, owner, has_no_answer, plan.splitting)
     is_recorded = model.script is not None
     given = Settings(out, model.base_url, limits.concurrency, is_recorded, outputs.report is not None)
     advised = advice(summary, plan, ending, given)

@@ -91,7 +91,7 @@ class WorkerOptions(Options):
             metrics=metrics,
             activity=Activity(shows_content=self.show_content),
             ready_without_model=self.ready_without_model,
-            tracing=main.observed(),
+            tracing=main.log_and_trace(),
             connect=main.tuned(broker_options.connect),
             **settings,
         )

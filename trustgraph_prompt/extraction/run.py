@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, Generic
+from typing import Any, Final, Generic
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
@@ -73,12 +73,17 @@ def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
     return collector.to_ask(), kept
 
 
+def has_no_answer(result: Result[Any]) -> bool:
+    """Whether there is nothing usable: a refusal is no answer, either."""
+    return result.failure is not None
+
+
 @dataclass(eq=False)
 class Extraction(Generic[Q]):
     """A run over some questions. `state` is the file that keeps objects and answers, `owner` and `splitting`.
 
-    It ends early after `HOPELESS` failures in a row. At a failed call that shows that every other call would
-    fail as well it ends, too, and `is_hopeless` is set.
+    It ends early after `HOPELESS` failures in a row: results for which `is_failure` is true. At a failed call
+    that shows that every other call would fail as well it ends, too, and `is_hopeless` is set.
     """
 
     jobs: Sequence[Q]
@@ -91,11 +96,12 @@ class Extraction(Generic[Q]):
     listen: Callable[[Result[Q]], None]
     owner: Mapping[str, object]
     splitting: Splitting | None = None
+    is_failure: Callable[[Result[Q]], bool] = has_no_answer
+    failed_in_a_row: int = field(default=0, init=False)
     is_hopeless: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._collector = ResultCollector(self.jobs, self._hear)
-        self._failed_in_a_row = 0
         self._stopping = asyncio.Event()
         self._loop: FlowLoop | None = None
         self._flow = Flow(
@@ -111,10 +117,10 @@ class Extraction(Generic[Q]):
         )
 
     def _hear(self, result: Result[Q]) -> None:
-        self.listen(result)
-        self._failed_in_a_row = self._failed_in_a_row + 1 if result.failure else 0
-        if self._failed_in_a_row == HOPELESS:
+        self.failed_in_a_row = self.failed_in_a_row + 1 if self.is_failure(result) else 0
+        if self.failed_in_a_row == HOPELESS:
             self.stop()
+        self.listen(result)
 
     def stop(self) -> None:
         """Finish the calls in progress and keep their answers."""

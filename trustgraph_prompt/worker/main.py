@@ -23,7 +23,7 @@ OBJECTS_BEFORE_COLLECTION = 10_000
 """The threshold of the garbage collector. Python's default of 700 is reached often with many requests."""
 
 
-def observed() -> Tracing:
+def log_and_trace() -> Tracing:
     """Log to standard error, and trace as the environment says. Raises `ConfigError`."""
     logs.configure()
     return tracing_setup.from_environment()

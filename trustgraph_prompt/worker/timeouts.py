@@ -7,17 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """The waits of a worker, in seconds.
-
-    `give_up`: how long requests that are given up may take to finish a response, or to send an error.
-    `take_over`: how long the old version of a changed flow keeps running if the new one cannot subscribe.
-    `close_record`: for the deletion of an entry in a crash record. `close_config`: for closing the config.
-    """
+    """The waits of a worker, in seconds."""
 
     give_up: float = 5.0
+    """How long requests that are given up may take to finish a response, or to send an error."""
+
     take_over: float = 30.0
+    """How long the old version of a changed flow keeps running if the new one cannot subscribe."""
+
     close_record: float = 1.0
+    """For the deletion of an entry in a crash record."""
+
     close_config: float = 5.0
+    """For closing the config."""
 
     between_looks: float = 0.5
     """How often to look whether the prompt of a flow exists."""
