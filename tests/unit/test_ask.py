@@ -43,6 +43,15 @@ class TestOneCall:
         ]
         assert call.labels["prompt"] == "numbers"
 
+    async def test_every_call_of_a_request_carries_its_id(self, asked: Asked) -> None:
+        unavailable = ScriptedAnswer(error=errors.ProviderUnavailable("down"))
+        answers = ScriptedAnswer('{"n": "two"}'), cut('{"n": 1}\n{"n"'), ScriptedAnswer(lines([2]))
+        script = Script(unavailable, *answers)
+        outcome = await asked(script, attempts=2, request="r-1")
+
+        assert why(outcome) == ["first", "transient", "invalid", "continue"]
+        assert [call.request for call in script.calls] == ["r-1"] * 4
+
     async def test_objects_are_given_while_the_model_writes(self, asked: Asked) -> None:
         await asked(Script(ScriptedAnswer(lines(range(4)), chunk=1)))
 

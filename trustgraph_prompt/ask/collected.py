@@ -251,7 +251,7 @@ class Collected:
         return best.outcome.truncated
 
     def _find_dead_end(self, reply: Reply, is_repetition: bool) -> None:
-        """Set `dead_end` and `is_over`."""
+        """Note why the rest cannot be had, and whether further calls would be pointless."""
         self._continuations += reply.step.why == "continue"
         capped = self._continuations >= MOST_CONTINUATIONS
         self._dead_end = None

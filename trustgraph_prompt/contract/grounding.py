@@ -72,8 +72,8 @@ class Echoes:
         """Whether a value repeats an example, and none of the strings in it occurs in the text."""
         if not isinstance(value, dict) or _canonical(value) not in self._objects:
             return False
-        free = [text for text in _strings(value) if text.strip() and text not in self._prescribed]
-        free = [text for text in free if len(text) >= _SHORTEST] or free
+        free = [string for string in _strings(value) if string.strip() and string not in self._prescribed]
+        free = [string for string in free if len(string) >= _SHORTEST] or free
         found = map(text().find, free)
         return bool(free) and not any(match and not match.kind.is_weak for match in found)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from itertools import chain
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from typing import Literal as OneOf
 
@@ -52,9 +51,12 @@ class TypeExpr(Node):
     @property
     def parts(self) -> tuple[TypeExpr, ...]:
         """The types that it consists of."""
-        held = (getattr(self, each.name) for each in fields(self) if each.name != "at")
-        listed = (each if isinstance(each, tuple) else (each,) for each in held)
-        return tuple(part for part in chain.from_iterable(listed) if isinstance(part, TypeExpr))
+        match self:
+            case Union(members):
+                return members
+            case ListOf(inner) | MapOf(inner) | Optional(inner) | Annotated(inner):
+                return (inner,)
+        return ()
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class Limits:
     def _admit_waiting(self) -> None:
         """Admit all calls that may start now, instead of one after the other as each resumes."""
         if not self._turns and self._timer is None:
-            return
+            return  # nothing waits, and no timer is to be stopped: so it is at the end of most calls
         now = self._clock()
         while (gate := self._next_gate(now)) is not None:
             first = gate.line[0]

@@ -155,9 +155,9 @@ class Call:
     answers are not validated here. If the last message is the assistant's, it is the beginning of the answer,
     for providers with `prefill`. `stream` says whether the answer comes over the wire in pieces. `labels`
     (prompt id and the like) are for observers and for the scripted provider; servers do not receive them.
-    `request` is the id of the request that the call is made for, by which circuits tell requests apart.
     `discarded` is called with the usage and the model of each answer to the call that is paid for and not
-    used, which may be after the call has ended.
+    used, which may be after the call has ended. `request` is the id of the request that the call is made for,
+    by which circuits tell requests apart.
     """
 
     messages: Sequence[Message]
@@ -168,8 +168,8 @@ class Call:
     schema_in_words: bool = True
     stream: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
-    request: str = field(default="", compare=False)
     discarded: Callable[[Usage, str], None] | None = field(default=None, compare=False, repr=False)
+    request: str = field(default="", compare=False)
 
 
 @dataclass(slots=True)
