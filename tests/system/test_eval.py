@@ -284,12 +284,15 @@ async def test_a_question_without_an_answer_is_not_scored_and_asked_again(
 async def test_refusals_are_answers_that_find_nothing_and_do_not_end_it(
     folder: Path, server: ModelServer
 ) -> None:
-    lines = [{"terms": {"text": f"text {number}: Etna"}, "objects": ["Etna"]} for number in range(21)]
-    write_gold(folder, [{**line, "objects": [{"name": "Etna"}]} for line in lines])
+    texts = 50  # a run that ends after 20 failures still finishes the calls in progress
+    objects = [{"name": "Etna"}]
+    write_gold(
+        folder, [{"terms": {"text": f"text {each}: Etna"}, "objects": objects} for each in range(texts)]
+    )
     events = said(finish_reason="content_filter") + used(TOKENS_IN, 0) + DONE
     server.reply = lambda _: Reply(in_chunks(events, 400))
     found = await report(folder, server)
-    assert (found["answers"], found["recall"]["value"], found["failed"]) == (21, 0, [])
+    assert (found["answers"], found["recall"]["value"], found["failed"]) == (texts, 0, [])
 
 
 async def test_interrupted_it_goes_on_where_it_ended(folder: Path, server: ModelServer) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.model_options import RunOptions
     from trustgraph_prompt.cost import Price
     from trustgraph_prompt.extraction.estimate import RunEstimate
-    from trustgraph_prompt.extraction.questions import RunQuestion, Splitting
+    from trustgraph_prompt.extraction.questions import RunQuestion
     from trustgraph_prompt.extraction.results import Result
     from trustgraph_prompt.extraction.run import Extraction
     from trustgraph_prompt.llm import Provider
@@ -76,12 +76,13 @@ def run(
     summary: progress.Summary,
     listen: Callable[[Result[Q]], None],
     owner: Mapping[str, object],
-    splitting: Splitting | None = None,
+    **settings: Any,
 ) -> Ending:
     """Ask until all is answered, the run is hopeless or a signal ends it, then close the provider.
 
     `listen` gets each result, and adds it to the summary, which is shown meanwhile with the calls in
-    progress. Raises `BrokerError` if the state is unusable, and a `TrustgraphPromptError` of `listen`.
+    progress; `settings` are further ones of `Extraction`. Raises `BrokerError` if the state is unusable, and
+    a `TrustgraphPromptError` of `listen`.
     """
     import asyncio
 
@@ -90,7 +91,7 @@ def run(
     def hear(result: Result[Q]) -> None:
         listen(result)
         update()
-        if summary.failed_in_a_row == HOPELESS:
+        if extraction.failed_in_a_row == HOPELESS:
             output.note(f"stopping after {HOPELESS} failures in a row")
 
     extraction = Extraction(
@@ -102,7 +103,7 @@ def run(
         concurrency=within.concurrency,
         listen=hear,
         owner=owner,
-        splitting=splitting,
+        **settings,
     )
     shown = progress.Progress(summary, within.calls)
     with shown.shown() as update:

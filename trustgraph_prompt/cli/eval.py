@@ -217,7 +217,6 @@ class _Progress:
     questions: Sequence[GoldQuestion]
     results: list[Result[GoldQuestion]] = field(default_factory=list)
     failed: int = 0
-    failed_in_a_row: int = 0
 
     @property
     def total(self) -> int:
@@ -244,10 +243,8 @@ class _Progress:
     def add(self, result: Result[GoldQuestion]) -> None:
         from trustgraph_prompt.evaluation.scores import is_unanswered
 
-        failed = is_unanswered(result)
         self.results.append(result)
-        self.failed += failed
-        self.failed_in_a_row = self.failed_in_a_row + 1 if failed else 0
+        self.failed += is_unanswered(result)
 
 
 def _ask(
@@ -257,8 +254,10 @@ def _ask(
 
     A signal, the limit of cost and a hopeless run end the program.
     """
+    from trustgraph_prompt.evaluation.scores import is_unanswered
+
     counted = _Progress(questions.jobs)
-    ending = asking_run.run(questions, within, counted, counted.add, owner)
+    ending = asking_run.run(questions, within, counted, counted.add, owner, is_failure=is_unanswered)
     if ending.interrupted:
         _advise("interrupted: run the same command again for the rest")
         raise typer.Exit(130)

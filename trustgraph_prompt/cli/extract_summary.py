@@ -65,7 +65,6 @@ class ExtractSummary:
     barren: list[JobRemark] = field(default_factory=list)
     unusable: list[JobRemark] = field(default_factory=list)
     failed: list[JobRemark] = field(default_factory=list)
-    failed_in_a_row: int = 0
     earlier: int = 0
     earlier_objects: int = 0
     done: int = 0
@@ -127,12 +126,9 @@ class ExtractSummary:
         self.earlier_objects += len(result.objects) if result.earlier else 0
         chunk = job.document.file, job.chunk.number
         if result.failure is None:
-            self.failed_in_a_row = 0
             self._jobs_of_chunk[chunk] -= 1
             if not self._jobs_of_chunk[chunk]:
                 del self._jobs_of_chunk[chunk]
-        else:
-            self.failed_in_a_row += 1
         found = review(result, self.max_tokens.get(job.prompt))
         self.refused_count += found.refused_count
         self.lacked_room |= found.lacked_room

@@ -77,8 +77,8 @@ def divided(jobs: Sequence[Q], state: Path) -> tuple[list[Q], list[Result[Q]]]:
 class Extraction(Generic[Q]):
     """A run over some questions. `state` is the file that keeps objects and answers, `owner` and `splitting`.
 
-    It ends early after `HOPELESS` failures in a row. At a failed call that shows that every other call would
-    fail as well it ends, too, and `is_hopeless` is set.
+    It ends early after `HOPELESS` results in a row that are failures by `is_failure`. At a failed call that
+    shows that every other call would fail as well it ends, too, and `is_hopeless` is set.
     """
 
     jobs: Sequence[Q]
@@ -91,11 +91,12 @@ class Extraction(Generic[Q]):
     listen: Callable[[Result[Q]], None]
     owner: Mapping[str, object]
     splitting: Splitting | None = None
+    is_failure: Callable[[Result[Q]], bool] = lambda result: result.failure is not None
+    failed_in_a_row: int = field(default=0, init=False)
     is_hopeless: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._collector = ResultCollector(self.jobs, self._hear)
-        self._failed_in_a_row = 0
         self._stopping = asyncio.Event()
         self._loop: FlowLoop | None = None
         self._flow = Flow(
@@ -111,9 +112,9 @@ class Extraction(Generic[Q]):
         )
 
     def _hear(self, result: Result[Q]) -> None:
+        self.failed_in_a_row = self.failed_in_a_row + 1 if self.is_failure(result) else 0
         self.listen(result)
-        self._failed_in_a_row = self._failed_in_a_row + 1 if result.failure else 0
-        if self._failed_in_a_row == HOPELESS:
+        if self.failed_in_a_row == HOPELESS:
             self.stop()
 
     def stop(self) -> None:
