@@ -353,6 +353,22 @@ def test_term_that_the_prompt_does_not_have_is_refused(services: Desk) -> None:
     assert services.dead("replay", "--all", "--term", "text=chalk").stdout == "replayed 1 dead letter\n"
 
 
+def test_term_is_one_of_the_prompt_in_the_workspace_of_each_flow(services: Desk) -> None:
+    async def push() -> None:
+        async with await connect(services.url) as broker:
+            for workspace, term in ("default", "text"), ("other", "txt"):
+                entry = ENTRY | {"prompt": f"Define {{{{ {term} }}}}"}
+                await config_topic.push(broker, workspace, {"template.define": json.dumps(entry)})
+
+    (services.folder / "flows" / "g.yaml").write_text(f"{FLOW.format(name='g')}workspace: other\n")
+    services.bury([UNKNOWN])
+    services.bury([UNKNOWN], flow="g")
+    asyncio.run(push())
+    refused = services.dead("replay", "--all", "--term", "txt=chalk")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert services.dead("replay", "--all", "--flow", "g", "--term", "txt=chalk").returncode == 0
+
+
 def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(services: Desk) -> None:
     volatile = FLOW.replace("persistent://tg/flow/{name}-in", "non-persistent://tg/flow/{name}-in")
     (services.folder / "flows" / "f.yaml").write_text(volatile.format(name="f"))

@@ -700,7 +700,8 @@ def test_facts_that_were_not_looked_up_are_counted_and_marked(open_page: Opening
 
 def test_page_says_at_the_top_that_nothing_was_looked_up(open_page: Opening) -> None:
     view = Story().view()
-    page = open_page(replace(view, facts=[fact._replace(is_looked_up=False) for fact in view.facts]))
+    facts = [fact._replace(is_looked_up=False, passages=()) for fact in view.facts]
+    page = open_page(replace(view, facts=facts))
     sees(page.locator("#incomplete"), "No name of any fact was looked up in the texts.")
 
 

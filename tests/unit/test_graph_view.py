@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyoxigraph as ox
 
 from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, entity, relation, same
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
 from trustgraph_prompt.graph.statements import Literal, Quoted, Statement
+from trustgraph_prompt.graph_store.page import write_page
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GraphStore
 from trustgraph_prompt.graph_store.view import GraphView, Passage
@@ -76,6 +79,15 @@ def test_a_fact_is_looked_up_if_an_answer_found_both_of_its_names() -> None:
     assert are_looked_up(Answer("defined", {name: ("Tamm",)})) == [True]
     assert [each.is_looked_up for each in view(fact, name).facts] == [False, False]
     assert are_looked_up(Answer("itself", {relation("Tamm", "is", "Tamm"): ("Tamm",)})) == [True]
+
+
+def test_page_says_that_nothing_was_looked_up_where_no_name_was(tmp_path: Path) -> None:
+    fact = relation("Tamm", "wrote", "Notes")
+    half = view(*Paper("a.txt", "Tamm wrote Notes.", {0: [Answer("half", {fact: ("Tamm",)})]}).statements())
+    for seen, is_said in (half, False), (view(fact), True):
+        write_page(seen, tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text()
+        assert ("No name of any fact was looked up in the texts." in page) == is_said
 
 
 def test_a_class_is_a_type_of_its_thing_and_no_thing() -> None:

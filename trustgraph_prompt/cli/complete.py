@@ -39,7 +39,7 @@ def command(
     flow_options.check_trustgraph(flows, trustgraph=trustgraph)
 
     def provider(named: str | None) -> Provider:
-        return model.asking(named or model.model).provider()
+        return model.but(model=named or model.model).provider()
 
     processors, served = [], []
     if trustgraph:

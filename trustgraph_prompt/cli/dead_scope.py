@@ -196,9 +196,9 @@ def check_terms(
     files = prompt_options.prompts(at.templates)
     workspaces = {flow.name: flow.workspace for flow in scope.flows}
 
-    async def named(view: BrokerView) -> dict[str, frozenset[str]]:
-        """The terms of the prompts of the chosen letters."""
-        found: dict[str, frozenset[str]] = {}
+    async def named(view: BrokerView) -> dict[tuple[str, str], frozenset[str]]:
+        """The terms of the prompts of the chosen letters, by prompt and workspace."""
+        found: dict[tuple[str, str], frozenset[str]] = {}
         served: dict[str, PromptSet] = {}
         async with aclosing(scope.look(view, choice)) as letters:
             async for letter in letters:
@@ -207,14 +207,14 @@ def check_terms(
                 if workspace not in served:
                     served[workspace] = PromptSet.build(await view.entries(at.config_topic, workspace))
                 if known := served[workspace].find(letter.prompt) or files.find(letter.prompt):
-                    found[letter.prompt] = known.named
+                    found[letter.prompt, workspace] = known.named
         return found
 
     try:
         prompts = at.look(named)
-    except BrokerError:
+    except (BrokerError, ConfigError):  # such as another service where the admin API is by default
         return
-    for id, names in prompts.items():
+    for (id, _), names in prompts.items():
         for term in terms:
             if term not in names:
                 has = ", ".join(sorted(names)) or "no term"

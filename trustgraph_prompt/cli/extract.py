@@ -53,7 +53,7 @@ def command(
     model: PromptModelOptions,
     questions: QuestionOptions,
     limits: RunOptions,
-    outputs: OutputOptions,
+    wanted: OutputOptions,
     as_json: bool = option("--json", "Print the summary as JSON, for programs.", False),
 ) -> None:
     """Run prompts on documents and write the valid objects as JSON lines, and their graph if asked for.
@@ -88,41 +88,41 @@ def command(
     terms = extract_plan.chunk_terms(questions.term)
     model = model.chosen()
     provider = model.provider(untimed=True)
-    written = RunOutputs(out, files, outputs)
+    outputs = RunOutputs(out, files, wanted)
     if schema:
-        extract_plan.check_schema(prompt, questions, outputs)
+        extract_plan.check_schema(prompt, questions, wanted)
     plan = extract_plan.make_plan(
-        files, prompt, schema, questions, terms, model.identity, written.file, written.paths
+        files, prompt, schema, questions, terms, model.identity, outputs.file, outputs.paths
     )
     model.check_parameters(plan.asked)
-    asked = Questions(plan.jobs, plan.prompts, written.file.state, plan.terms)
+    asked = Questions(plan.jobs, plan.prompts, outputs.file.state, plan.terms)
     if limits.estimate:
-        written.check(plan)
+        outputs.check(plan)
         estimated = asking_run.estimate(asked, provider, limits, price, questions.templates)
         _print_estimate(plan, estimated, as_json=as_json)
         return
-    written.prepare(plan)
+    outputs.prepare(plan)
     within = LimitedProvider(provider, limits, price, limits.max_cost or inf)
     summary = ExtractSummary(plan.jobs, plan.answer_limits, plan.skipped, within.spending)
 
     def listen(result: Result) -> None:
-        written.add(result)
+        outputs.add(result)
         summary.add(result)
 
-    owner = written.file.record.owner(out, **plan.record)
+    owner = outputs.file.record.owner(out, **plan.record)
     ending = asking_run.run(asked, within, summary, listen, owner, has_no_answer, plan.splitting)
     is_recorded = model.script is not None
-    given = Settings(out, model.base_url, limits.concurrency, is_recorded, outputs.report is not None)
+    given = Settings(out, model.base_url, limits.concurrency, is_recorded, wanted.report is not None)
     advised = advice(summary, plan, ending, given)
-    paths = written.write(plan, price, advised) if summary.answered else written.discard()
-    _print_summary(summary, written, paths, as_json=as_json)
+    written = outputs.write(plan, price, advised) if summary.answered else outputs.discard()
+    _print_summary(summary, outputs, written, as_json=as_json)
     _remark_failures(summary, ending)
     for each in advised:
         typer.echo(harmless(str(each)), err=as_json)
     if code := _exit_code(summary, ending):
         raise typer.Exit(code)
     if is_recorded and not as_json:
-        _print_command_with_a_model(has_store=outputs.store is not None)
+        _print_command_with_a_model(has_store=wanted.store is not None)
 
 
 def _print_estimate(plan: Plan, estimated: RunEstimate, *, as_json: bool) -> None:

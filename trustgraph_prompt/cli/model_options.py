@@ -57,10 +57,6 @@ class ModelOptions(Options):
         show_default=False,
     )
 
-    def asking(self, model: str | None) -> Self:
-        """Return the same options with another model."""
-        return self.but(model=model)
-
     @property
     def identity(self) -> str:
         """What answers of an earlier run depend on: the model, or the content of the recording."""
@@ -86,7 +82,7 @@ class ModelOptions(Options):
             raise ConfigError(f"{unknown}: {error}", where="--model") from error
         if len(models) == 1:
             output.note(f"asking {models[0]}, the only model of the server")
-            return self.asking(models[0])
+            return self.but(model=models[0])
         named = [excerpt(name, 80) for name in models[:_MODELS_NAMED]]
         names = ", ".join(named) + (", …" if len(models) > _MODELS_NAMED else "")
         raise ConfigError(f"no model is chosen; the server has {names or 'none'}", where="--model")

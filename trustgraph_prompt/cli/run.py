@@ -85,7 +85,7 @@ def command(
     _check_extractors(extractor, trustgraph=trustgraph)
 
     def provider(named: str | None) -> Provider:
-        return model.asking(named or model.model).provider()
+        return model.but(model=named or model.model).provider()
 
     if templates is None and not trustgraph:
         templates = package_data.templates()

@@ -29,7 +29,7 @@ def write_page(view: GraphView, out: Path, title: str | None = None, incomplete:
     `incomplete` says at the top what the graph lacks, and so does the page if nothing was looked up. The file
     replaces the previous one at the end. Raises `StoreError`.
     """
-    if view.facts and not any(fact.is_looked_up for fact in view.facts):
+    if view.facts and not any(fact.is_looked_up or fact.passages for fact in view.facts):
         incomplete = f"{incomplete} No name of any fact was looked up in the texts.".lstrip()
     head, tail = TEMPLATE.read_text("utf-8").split("{{data}}")
     head = head.replace("{{incomplete}}", html.escape(incomplete))
