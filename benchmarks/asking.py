@@ -10,7 +10,6 @@ import asyncio
 import gc
 import json
 import random
-import re
 import resource
 import sys
 import time
@@ -21,7 +20,7 @@ from typing import ClassVar
 import aiohttp
 import orjson
 
-from tests.support.benchmark_server import server
+from tests.support.benchmark_server import HttpServer, server
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.llm import Call, Limiter, Limits, Message, OpenAIProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
@@ -88,7 +87,7 @@ def request(model: str) -> bytes:
     return orjson.dumps({"model": model, "stream": True, "messages": messages})
 
 
-class Server(asyncio.Protocol):
+class Server(HttpServer):
     """Answers each request with what its model says, after the seconds that it takes."""
 
     ANSWERS: ClassVar = {
@@ -97,21 +96,11 @@ class Server(asyncio.Protocol):
         "long": (0.0, answer(CHUNKS)),
     }
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._came = b""
-
-    def data_received(self, data: bytes) -> None:
-        self._came += data
-        head, _, body = self._came.partition(b"\r\n\r\n")
-        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
-        if length is not None and len(body) >= int(length[1]):
-            self._came = b""
-            delay, response = self.ANSWERS[orjson.loads(body)["model"]]
-            # no model takes the same time twice; answers that did would come in ever larger crowds
-            delay *= random.uniform(0.9, 1.1)
-            asyncio.get_running_loop().call_later(delay, self._transport.write, response)
+    def answer(self, body: bytes) -> None:
+        delay, response = self.ANSWERS[orjson.loads(body)["model"]]
+        # no model takes the same time twice; answers that did would come in ever larger crowds
+        delay *= random.uniform(0.9, 1.1)
+        asyncio.get_running_loop().call_later(delay, self.transport.write, response)
 
 
 async def cpu(work: Callable[[], Awaitable[object]], times: int) -> float:

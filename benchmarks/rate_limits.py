@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 import sys
 import time
 from collections.abc import AsyncGenerator
 
 import orjson
 
-from tests.support.benchmark_server import server
+from tests.support.benchmark_server import HttpServer, server
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.errors import ProviderRateLimit
 from trustgraph_prompt.llm import Call, Delta, Limiter, Limits, OpenAIProvider
@@ -48,31 +47,19 @@ def response(status: bytes, body: bytes, *headers: bytes) -> bytes:
     return b"\r\n".join([*head, b"Content-Length: %d" % len(body), b"", body])
 
 
-class Server(asyncio.Protocol):
+class Server(HttpServer):
     """Does as the model says that it is asked for: "10", "10 retry-after" (per cent), or "limited"."""
 
     tokens, filled = float(RATE), time.monotonic()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._came = b""
-
-    def data_received(self, data: bytes) -> None:
-        self._came += data
-        head, _, body = self._came.partition(b"\r\n\r\n")
-        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
-        if length is not None and len(body) >= int(length[1]):
-            self._came = b""
-            how, _, says_when = str(orjson.loads(body)["model"]).partition(" ")
-            if self._refuses(how):
-                headers = [b"Retry-After: 2"] if says_when else []
-                self._transport.write(response(b"429 Too Many Requests", b"{}", *headers))
-            else:
-                delay = random.uniform(0.12, 0.18)
-                asyncio.get_running_loop().call_later(
-                    delay, self._transport.write, response(b"200 OK", ANSWER)
-                )
+    def answer(self, body: bytes) -> None:
+        how, _, says_when = str(orjson.loads(body)["model"]).partition(" ")
+        if self._refuses(how):
+            headers = [b"Retry-After: 2"] if says_when else []
+            self.transport.write(response(b"429 Too Many Requests", b"{}", *headers))
+        else:
+            delay, served = random.uniform(0.12, 0.18), response(b"200 OK", ANSWER)
+            asyncio.get_running_loop().call_later(delay, self.transport.write, served)
 
     @classmethod
     def _refuses(cls, how: str) -> bool:

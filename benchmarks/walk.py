@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sys
 import threading
 from collections import defaultdict
@@ -22,7 +21,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import trustgraph_prompt
-from tests.support.benchmark_server import server
+from tests.support.benchmark_server import HttpServer, server
 from tests.support.workers import Working
 from trustgraph_prompt.broker import Producer, Reader, connect
 from trustgraph_prompt.llm import OpenAIProvider
@@ -64,21 +63,10 @@ def event(choices: list[dict[str, Any]], **others: Any) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-class Model(asyncio.Protocol):
+class Model(HttpServer):
     """Streams the two objects, in pieces, to whoever asks."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._came = b""
-
-    def data_received(self, data: bytes) -> None:
-        self._came += data
-        head, _, body = self._came.partition(b"\r\n\r\n")
-        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
-        if length is None or len(body) < int(length[1]):
-            return
-        self._came = b""
+    def answer(self, body: bytes) -> None:
         text = "".join(json.dumps(each) + "\n" for each in OBJECTS)
         pieces = [text[start : start + 20] for start in range(0, len(text), 20)]
         events = [
@@ -87,7 +75,7 @@ class Model(asyncio.Protocol):
             event([], usage={"prompt_tokens": 30, "completion_tokens": 40, "total_tokens": 70}),
         ]
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-        self._transport.write(head + b"".join(events) + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+        self.transport.write(head + b"".join(events) + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
 
 
 @contextmanager

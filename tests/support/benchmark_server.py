@@ -4,9 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import re
+from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
+
+
+class HttpServer(asyncio.Protocol):
+    """One connection of an HTTP server: one request after the other, each with its body."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._came = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._came += data
+        head, _, body = self._came.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+        if length is not None and len(body) >= int(length[1]):
+            self._came = b""
+            self.answer(body)
+
+    @abstractmethod
+    def answer(self, body: bytes) -> None:
+        """Write the response to a request, now or later."""
 
 
 def _serve(protocol: type[asyncio.Protocol], backlog: int, port: Connection) -> None:
