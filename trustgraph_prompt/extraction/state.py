@@ -9,6 +9,7 @@ from typing import Final
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, connect
+from trustgraph_prompt.broker.opened import opened
 
 ANSWERS: Final = "persistent://local/extract/answers"
 OBJECTS: Final = "persistent://local/extract/objects"
@@ -42,13 +43,11 @@ def write_state(state: Path, topic: str, values: Mapping[str, object]) -> None:
 
 async def entries(kept: Broker, topic: str) -> dict[str, Message]:
     """The last message of each key. Opening the topic as a table also makes it compacted."""
-    table = await kept.table(topic)
-    await table.close()
-    return dict(table.entries)
+    async with opened(kept.table(topic)) as table:
+        return dict(table.entries)
 
 
 async def send(kept: Broker, topic: str, values: Mapping[str, object]) -> None:
     """Send values under their keys."""
-    producer = await kept.producer(topic)
-    await asyncio.gather(*(producer.send(wire.encode(value), key=key) for key, value in values.items()))
-    await producer.close()
+    async with opened(kept.producer(topic)) as producer:
+        await asyncio.gather(*(producer.send(wire.encode(value), key=key) for key, value in values.items()))
