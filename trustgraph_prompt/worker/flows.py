@@ -58,13 +58,13 @@ class FlowSet:
 
     def why_unserved(self, flow: Flow) -> str | None:
         """Why a flow does not receive requests; None if it does."""
-        return self.waiting.get(_part(flow))
+        return self.waiting.get(_part(flow.name))
 
     @property
     def held(self) -> dict[str, str]:
         """The flows that receive nothing while the process handles suspects, and why."""
         records = [(running.flow, running.crash_record) for running in self._running.values()]
-        return {_part(flow): why for flow, record in records if record and (why := record.why_holding)}
+        return {_part(flow.name): why for flow, record in records if record and (why := record.why_holding)}
 
     def change(self, flows: Iterable[Flow]) -> None:
         """Serve exactly these flows. Unchanged flows keep running.
@@ -76,7 +76,7 @@ class FlowSet:
             return
         wanted = {flow.name: flow for flow in flows}
         for name in self._wanted - wanted.keys():
-            self.waiting.pop(f"flow {name}", None)
+            self.waiting.pop(_part(name), None)
         self._wanted = set(wanted)
         before, self._running = self._running, {}
         for name, flow in wanted.items():
@@ -102,7 +102,7 @@ class FlowSet:
             await asyncio.wait(self._ending)
 
     def _start(self, flow: Flow) -> _Running | None:
-        part, broker, services = _part(flow), self.broker, self.services
+        part, broker, services = _part(flow.name), self.broker, self.services
         try:
             provider = self.providers.of(flow)
         except ConfigError as error:
@@ -121,7 +121,7 @@ class FlowSet:
     def _end(self, running: _Running, successor: _Running | None = None) -> None:
         """End a flow in the background, after its successor has tried to subscribe."""
         finish = self._finish(running, successor)
-        ending = asyncio.create_task(finish, name=f"end of {_part(running.flow)}")
+        ending = asyncio.create_task(finish, name=f"end of {_part(running.flow.name)}")
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
@@ -293,7 +293,7 @@ class _Running(FlowLoop):
         self._waiting = waiting
         self.model = provider.identity.model
         self.attempted = asyncio.Event()
-        self._task = asyncio.create_task(self._serve_on(), name=_part(flow))
+        self._task = asyncio.create_task(self._serve_on(), name=_part(flow.name))
 
     @property
     def topics(self) -> frozenset[str]:
@@ -302,7 +302,7 @@ class _Running(FlowLoop):
 
     async def drain(self, timeout: float) -> None:
         """Receive no more; cancel the requests that are not finished within `timeout`."""
-        part, timeouts = _part(self.flow), self._services.timeouts
+        part, timeouts = _part(self.flow.name), self._services.timeouts
         closing = asyncio.create_task(self._close_record(), name=f"crash record of {part}")
         stopping = asyncio.create_task(self.stop(), name=f"stop of {part}")
         _, late = await asyncio.wait([self._task], timeout=timeout)
@@ -328,12 +328,12 @@ class _Running(FlowLoop):
             try:
                 await self.serve()
             except Exception:
-                log.exception("internal error, %s is restarted", _part(self.flow))
+                log.exception("internal error, %s is restarted", _part(self.flow.name))
                 await asyncio.sleep(self._services.timeouts.after_defect)
 
     async def _subscribe(self) -> Consumer | None:
         flow = self.flow
-        consumer = await retry_until_stopped(_part(flow), self._attempt, self._waiting, self.stopping)
+        consumer = await retry_until_stopped(_part(flow.name), self._attempt, self._waiting, self.stopping)
         self.attempted.set()
         if consumer is not None:
             log.info("serving", extra={"flow": flow.name, "topic": flow.input.topic})
@@ -367,5 +367,5 @@ class _Running(FlowLoop):
             self._services.metrics.buried(flow.name, error)
 
 
-def _part(flow: Flow) -> str:
-    return f"flow {flow.name}"
+def _part(flow: str) -> str:
+    return f"flow {flow}"
