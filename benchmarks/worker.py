@@ -354,7 +354,7 @@ def machine() -> str:
 
 @contextmanager
 def real_pulsar() -> Iterator[PulsarServer]:
-    """A Pulsar with the space of TrustGraph; where there is none, the program says so and ends."""
+    """A Pulsar with the topic space of TrustGraph. Without a Pulsar, the program says so and ends."""
     try:
         server = pulsar_server.find(threading.Event())
     except pulsar_server.Unavailable as reason:
