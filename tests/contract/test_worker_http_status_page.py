@@ -12,7 +12,7 @@ from socket import gethostbyname, gethostname, socket
 import aiohttp
 import pytest
 
-from tests.contract.test_http import ASKED, descriptors_below, ended, opened
+from tests.contract.test_worker_http import ASKED, descriptors_below, ended, opened
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
