@@ -44,7 +44,7 @@ def is_of_answers(case: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_a_case(name: str, server: ModelServer) -> None:
+async def test_requests_and_outcomes_are_those_of_the_case(name: str, server: ModelServer) -> None:
     case = read_case(name)
     replies = iter([reply_of(reply) for reply in case.get("replies", [])])
     server.reply = lambda body: next(replies, Reply(status=500))

@@ -121,9 +121,7 @@ LATER, LAST = record("again", reason="empty"), record("again", reason="unparsabl
 
 
 @pytest.mark.parametrize(("after", "stays"), [(b"", LATER), (LAST, LAST)])
-async def test_a_record_that_comes_while_its_key_is_deleted_stays(
-    shelf: Shelf, after: bytes, stays: bytes
-) -> None:
+async def test_new_record_stays_while_its_key_is_deleted(shelf: Shelf, after: bytes, stays: bytes) -> None:
     await shelf.put(again=record("again"))
     await shelf.age()
 
@@ -140,7 +138,7 @@ async def end_while_deleting(shelf: Shelf) -> None:
         await clearing
 
 
-async def test_a_record_that_comes_while_its_key_is_deleted_stays_though_the_worker_ends(
+async def test_new_record_of_a_deleted_key_stays_though_the_worker_ends(
     shelf: Shelf,
 ) -> None:
     await shelf.put(again=record("again"))
@@ -157,7 +155,7 @@ async def test_a_worker_ends_while_a_deletion_hangs(shelf: Shelf, monkeypatch: p
     assert await shelf.left() == {"hangs": record("hangs")}
 
 
-async def test_a_record_that_comes_while_its_key_is_deleted_stays_though_another_deletion_fails(
+async def test_new_record_of_a_deleted_key_stays_though_another_deletion_fails(
     shelf: Shelf,
 ) -> None:
     await shelf.put(again=record("again"), fails=record("fails"))

@@ -28,7 +28,7 @@ async def cache(request: pytest.FixtureRequest) -> AsyncIterator[Cache]:
     await shared.close()
 
 
-async def test_what_was_set_is_there_byte_for_byte_and_the_last_of_it_counts(cache: Cache) -> None:
+async def test_get_returns_the_bytes_that_were_set_last(cache: Cache) -> None:
     await cache.set("a", b"one", 60)
     await cache.set("b", bytes(range(256)), 60)
     await cache.set("a", b"two", 60)
@@ -38,7 +38,7 @@ async def test_what_was_set_is_there_byte_for_byte_and_the_last_of_it_counts(cac
     assert await cache.get("c") is None
 
 
-async def test_after_its_seconds_it_is_gone(cache: Cache) -> None:
+async def test_entry_is_gone_after_its_seconds(cache: Cache) -> None:
     await cache.set("a", b"one", 0.05)
     await cache.set("b", b"two", 600)
 
@@ -48,7 +48,7 @@ async def test_after_its_seconds_it_is_gone(cache: Cache) -> None:
     assert await cache.get("b") == b"two"
 
 
-async def test_many_ask_at_the_same_time(cache: Cache) -> None:
+async def test_five_hundred_entries_are_set_and_got_at_the_same_time(cache: Cache) -> None:
     await asyncio.gather(*(cache.set(str(n), str(n).encode(), 60) for n in range(500)))
 
     found = await asyncio.gather(*(cache.get(str(n)) for n in range(500)))
@@ -56,7 +56,7 @@ async def test_many_ask_at_the_same_time(cache: Cache) -> None:
     assert found == [str(n).encode() for n in range(500)]
 
 
-async def test_it_can_be_closed_twice(cache: Cache) -> None:
+async def test_cache_can_be_closed_twice(cache: Cache) -> None:
     await cache.set("a", b"one", 60)
 
     await cache.close()
@@ -78,7 +78,9 @@ class TestRedis:
 
     pytestmark = pytest.mark.redis
 
-    async def test_two_processes_share_one(self, redis_server: RedisServer) -> None:
+    async def test_two_redis_caches_on_one_server_share_their_entries(
+        self, redis_server: RedisServer
+    ) -> None:
         one, other = (RedisCache(redis_server.url, timeout=PATIENCE) for _ in range(2))
 
         await one.set("a", b"shared", 60)
@@ -87,7 +89,7 @@ class TestRedis:
         await one.close()
         await other.close()
 
-    async def test_one_that_is_gone_is_a_miss_and_a_line_now_and_then_until_it_is_back(
+    async def test_redis_that_is_gone_is_a_miss_with_a_warning_each_minute(
         self, redis_server: RedisServer, caplog: pytest.LogCaptureFixture
     ) -> None:
         now = 0.0
@@ -111,7 +113,7 @@ class TestRedis:
         assert await cache.get("a") == b"again"
         await cache.close()
 
-    async def test_one_that_hangs_is_waited_for_once(self, redis_server: RedisServer) -> None:
+    async def test_hanging_redis_is_waited_for_once(self, redis_server: RedisServer) -> None:
         cache = RedisCache(redis_server.url, timeout=1, clock=lambda: 0.0)
         redis_server.freeze()
 
@@ -127,7 +129,7 @@ class TestRedis:
 class TestARedisThatIsNoHelp:
     """Slow, broken, or something else altogether."""
 
-    async def test_one_that_is_slow_is_left_alone_and_then_tried_by_one_request(self) -> None:
+    async def test_slow_redis_is_left_alone_and_then_tried_by_one_request(self) -> None:
         now, go = 0.0, asyncio.Event()
 
         async def slowly() -> bytes:
@@ -154,7 +156,7 @@ class TestARedisThatIsNoHelp:
                 assert redis.commands == tries
             await cache.close()
 
-    async def test_one_that_is_fast_again_is_asked_by_all_again(self) -> None:
+    async def test_redis_that_is_fast_again_is_asked_by_every_request(self) -> None:
         now, slow = 0.0, 31.0
 
         async def answer() -> bytes:
@@ -170,7 +172,7 @@ class TestARedisThatIsNoHelp:
             assert [await cache.get("a") for _ in range(10)] == [b"one"] * 10
             await cache.close()
 
-    async def test_who_would_have_to_queue_for_longer_than_an_answer_may_take_asks_elsewhere(self) -> None:
+    async def test_requests_that_would_queue_longer_than_the_timeout_are_misses(self) -> None:
         async def slowly() -> bytes:
             await asyncio.sleep(0.8)
             return NOTHING
@@ -202,7 +204,7 @@ class TestARedisThatIsNoHelp:
         ],
         ids=lambda reply: repr(reply[:12]),
     )
-    async def test_what_is_no_answer_is_a_miss(self, reply: bytes) -> None:
+    async def test_malformed_reply_of_redis_is_a_miss(self, reply: bytes) -> None:
         async with fake_redis(reply) as redis:
             cache, other = (RedisCache(redis.url, timeout=0.5) for _ in range(2))
 
@@ -214,7 +216,7 @@ class TestARedisThatIsNoHelp:
             await other.close()
 
 
-async def test_a_redis_that_never_was_is_a_miss() -> None:
+async def test_unreachable_redis_is_a_miss() -> None:
     cache = RedisCache("redis://127.0.0.1:1", timeout=PATIENCE)
 
     outcome = await keep(Model(lines([1])), cache)
@@ -241,7 +243,7 @@ async def test_a_redis_that_never_was_is_a_miss() -> None:
         "rediss://h?ssl_ca_certs=/no/such/file.pem",
     ],
 )
-def test_what_is_no_url_of_a_redis_is_refused_at_once(url: str) -> None:
+def test_invalid_redis_url_is_refused_at_once(url: str) -> None:
     with pytest.raises(ConfigError, match="the URL is not valid: it"):
         RedisCache(url)
 
@@ -255,7 +257,7 @@ def test_what_is_no_url_of_a_redis_is_refused_at_once(url: str) -> None:
         "unix:///run/redis.sock?db=2",
     ],
 )
-async def test_what_is_a_url_of_a_redis_is_taken(url: str) -> None:
+async def test_valid_redis_url_is_accepted(url: str) -> None:
     await RedisCache(url).close()
 
 

@@ -130,7 +130,7 @@ async def test_a_caller_that_broke_is_replaced_before_anybody_hears_of_it(broker
     await callers.close()
 
 
-async def test_what_cannot_be_heard_on_leaves_nothing_open(broker: Broker, space: str) -> None:
+async def test_caller_that_cannot_be_opened_leaves_nothing_open(broker: Broker, space: str) -> None:
     class Deaf:
         """A broker on which nobody may subscribe, or nobody may publish."""
 
@@ -161,6 +161,6 @@ async def test_what_cannot_be_heard_on_leaves_nothing_open(broker: Broker, space
         assert deaf.open == []
 
 
-async def test_without_a_broker_there_is_nobody_to_call() -> None:
+async def test_call_without_a_broker_is_unavailable() -> None:
     with pytest.raises(BrokerUnavailable):
         await ask(CallerPool().between("flow:tg:in", "flow:tg:out"), b"a")

@@ -36,7 +36,7 @@ def seen(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-async def test_a_request_that_was_put_off_came_an_hour_late(
+async def test_retried_message_comes_in_time_although_the_clock_was_set_back(
     path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -55,7 +55,7 @@ async def test_a_request_that_was_put_off_came_an_hour_late(
     assert seen(caplog) == ["the clock was set back by 3600 s; advanced 1 delayed messages"]
 
 
-async def test_what_waits_is_put_forward_for_who_comes_later(tmp_path: Path) -> None:
+async def test_clock_set_back_while_the_broker_is_closed_delays_no_message(tmp_path: Path) -> None:
     clock, path = Clock(), str(tmp_path / "broker.db")
     async with await EmbeddedBroker.connect(path, clock=clock) as broker:
         await (await broker.consumer(TOPIC, "s")).close()
@@ -68,7 +68,7 @@ async def test_what_waits_is_put_forward_for_who_comes_later(tmp_path: Path) -> 
     assert message.data == b"later"
 
 
-async def test_of_two_processes_that_notice_it_one_puts_forward(tmp_path: Path) -> None:
+async def test_two_brokers_that_notice_it_advance_a_delayed_message_once(tmp_path: Path) -> None:
     clock, path = Clock(), str(tmp_path / "broker.db")
     async with (
         await EmbeddedBroker.connect(path, clock=clock) as one,

@@ -19,7 +19,7 @@ def topic(request: pytest.FixtureRequest, namespace: str) -> str:
     return f"{request.param}://{namespace}/places"
 
 
-async def test_a_place_stands_also_while_it_waits_and_while_others_share_it(
+async def test_check_passes_while_receiving_and_while_others_share_the_subscription(
     broker: Broker, topic: str
 ) -> None:
     consumer = await broker.consumer(topic, "s")
@@ -33,7 +33,7 @@ async def test_a_place_stands_also_while_it_waits_and_while_others_share_it(
     assert await asyncio.wait_for(waiting, 20)
 
 
-async def test_an_exclusive_place_stands(broker: Broker, topic: str) -> None:
+async def test_check_passes_for_an_exclusive_consumer(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s", type="exclusive")
     await consumer.check()
     await consumer.check()
@@ -59,28 +59,30 @@ async def test_a_check_takes_no_message_from_anybody(broker: Broker, topic: str)
     assert received == sent
 
 
-async def test_a_place_that_was_given_up_is_gone(broker: Broker, topic: str) -> None:
+async def test_check_fails_after_close(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s")
     await consumer.close()
     with pytest.raises(BrokerClosed):
         await consumer.check()
 
 
-async def test_a_non_persistent_place_is_gone_once_it_was_stopped(broker: Broker, namespace: str) -> None:
+async def test_check_fails_after_a_non_persistent_consumer_was_stopped(
+    broker: Broker, namespace: str
+) -> None:
     consumer = await broker.consumer(f"non-persistent://{namespace}/places", "s")
     await consumer.stop()
     with pytest.raises(BrokerClosed):
         await consumer.check()
 
 
-async def test_a_place_is_gone_with_its_connection(broker_url: str, topic: str) -> None:
+async def test_check_fails_once_the_connection_is_closed(broker_url: str, topic: str) -> None:
     async with await connect(broker_url) as broker:
         consumer = await broker.consumer(topic, "s")
     with pytest.raises(BrokerClosed):
         await consumer.check()
 
 
-async def test_a_reader_stands_until_it_is_closed(broker: Broker, namespace: str) -> None:
+async def test_check_of_a_reader_passes_until_it_is_closed(broker: Broker, namespace: str) -> None:
     reader = await broker.reader(f"persistent://{namespace}/places")
     waiting = asyncio.create_task(reader.receive())
     await reader.check()
@@ -91,7 +93,7 @@ async def test_a_reader_stands_until_it_is_closed(broker: Broker, namespace: str
         await reader.check()
 
 
-async def test_who_gives_up_while_opening_leaves_no_place_behind(broker: Broker, topic: str) -> None:
+async def test_cancelled_opening_leaves_no_exclusive_consumer_behind(broker: Broker, topic: str) -> None:
     for turns in range(0, 12, 3):
         opening = asyncio.create_task(broker.consumer(topic, "s", type="exclusive"))
         for _ in range(turns):

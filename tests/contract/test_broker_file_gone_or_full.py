@@ -59,7 +59,7 @@ def move(folder: Path, to: Path) -> None:
     folder.rename(to)
 
 
-async def test_a_file_that_was_deleted_took_messages_that_nobody_would_see(
+async def test_check_and_send_fail_once_the_file_was_deleted(
     consumer: Consumer, producer: Producer, folder: Path, url: str
 ) -> None:
     await consumer.check()
@@ -72,7 +72,7 @@ async def test_a_file_that_was_deleted_took_messages_that_nobody_would_see(
             await consumer.check()
 
 
-async def test_the_file_was_looked_at_before_every_message(
+async def test_file_is_not_looked_at_before_every_message(
     consumer: Consumer, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
@@ -111,7 +111,7 @@ async def test_a_folder_that_was_moved_may_come_back(
 
 @pytest.mark.parametrize("part", ["-wal", "-shm"])
 @pytest.mark.parametrize("opened", ["a new file", "an old one"])
-async def test_without_a_part_of_the_file_what_was_sent_was_lost(
+async def test_check_and_send_fail_without_a_part_of_the_file(
     folder: Path, url: str, opened: str, part: str
 ) -> None:
     if opened == "an old one":
@@ -126,9 +126,7 @@ async def test_without_a_part_of_the_file_what_was_sent_was_lost(
                 await attempt
 
 
-async def test_broker_closes_without_an_error_after_its_file_was_deleted_and_makes_no_new_one(
-    url: str, folder: Path
-) -> None:
+async def test_broker_whose_file_was_deleted_closes_without_error_or_new_file(url: str, folder: Path) -> None:
     async with await connect(url) as broker:
         await broker.consumer(TOPIC, "s")
         delete(folder)
@@ -159,7 +157,7 @@ async def exclusive(broker: Broker, topic: str) -> Consumer:
             await asyncio.sleep(0.1)
 
 
-async def test_a_consumer_that_closed_while_the_file_was_away_kept_its_messages(
+async def test_closing_while_the_file_is_away_gives_back_what_was_held(
     broker: Broker, consumer: Consumer, producer: Producer, folder: Path
 ) -> None:
     await producer.send(b"held")
@@ -171,7 +169,7 @@ async def test_a_consumer_that_closed_while_the_file_was_away_kept_its_messages(
 
 
 @pytest.mark.parametrize(("topic", "end"), [(TOPIC, "close"), (CALLS, "close"), (CALLS, "stop")])
-async def test_a_consumer_that_ended_while_the_file_was_away_kept_its_place(
+async def test_exclusive_subscription_is_free_after_its_consumer_ended_without_the_file(
     broker: Broker, folder: Path, topic: str, end: str
 ) -> None:
     first = await exclusive(broker, topic)
@@ -180,7 +178,7 @@ async def test_a_consumer_that_ended_while_the_file_was_away_kept_its_place(
     await asyncio.wait_for(exclusive(broker, topic), 60)
 
 
-async def test_who_waited_for_a_consumer_that_was_stopped_without_its_file_waited_for_ever(
+async def test_receive_ends_when_its_consumer_is_stopped_while_the_file_is_away(
     broker: Broker, folder: Path
 ) -> None:
     consumer = await broker.consumer(CALLS, "s")
@@ -203,9 +201,7 @@ def full() -> Iterator[None]:
         setrlimit(RLIMIT_FSIZE, (soft, hard))
 
 
-async def test_a_place_was_said_to_stand_where_nothing_could_be_written(
-    consumer: Consumer, producer: Producer
-) -> None:
+async def test_check_fails_while_the_disk_is_full(consumer: Consumer, producer: Producer) -> None:
     await producer.send(b"before")
     with full():
         with pytest.raises(BrokerUnavailable):
@@ -219,7 +215,7 @@ async def test_a_place_was_said_to_stand_where_nothing_could_be_written(
     assert message.data == b"before"
 
 
-async def test_a_clock_that_was_put_back_while_the_disk_was_full_was_forgotten(folder: Path) -> None:
+async def test_clock_set_back_while_the_disk_is_full_delays_no_message(folder: Path) -> None:
     put_back = 0.0
     async with await EmbeddedBroker.connect(
         str(folder / "broker.db"), clock=lambda: time.time() - put_back
@@ -240,7 +236,7 @@ async def test_a_disk_is_full_before_the_first_write_fails(
         await consumer.check()
 
 
-async def test_in_memory_there_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_check_in_memory_ignores_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_file, "LEAST_FREE", 2**60)
     async with await connect("embedded:") as broker:
         await (await broker.consumer(TOPIC, "s")).check()

@@ -78,7 +78,7 @@ TOO_LARGE: list[tuple[bytes, str | None, dict[str, str]]] = [
 ]
 
 
-async def test_what_is_too_large_is_refused_before_it_is_sent(broker: Broker, topic: str) -> None:
+async def test_too_large_message_is_refused_before_it_is_sent(broker: Broker, topic: str) -> None:
     consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
     for data, key, properties in TOO_LARGE:
         with pytest.raises(MessageTooLarge, match="edges"):
@@ -111,7 +111,7 @@ async def test_text_that_is_no_unicode_is_refused(broker: Broker, topic: str) ->
     assert await is_alive(producer, consumer)
 
 
-async def test_text_of_a_class_of_its_own_is_text(broker: Broker, topic: str) -> None:
+async def test_str_enum_is_accepted_as_key_and_property(broker: Broker, topic: str) -> None:
     consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
     await producer.send(b"x", key=Name.ID, properties={Name.ID: Name.ID})
     message = await consumer.receive()
@@ -119,9 +119,7 @@ async def test_text_of_a_class_of_its_own_is_text(broker: Broker, topic: str) ->
     assert (message.key, message.properties) == ("id", {"id": "id"})
 
 
-async def test_what_one_does_wrong_does_not_disturb_who_works_at_the_same_time(
-    broker: Broker, topic: str
-) -> None:
+async def test_failing_calls_disturb_no_other_at_the_same_time(broker: Broker, topic: str) -> None:
     consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
     good, bad = producer.send(b"good"), producer.send(b"bad", properties={"n": 1})  # type: ignore[dict-item]
     first, wrong, surrogate, last = await asyncio.gather(
@@ -167,7 +165,7 @@ async def test_a_delay_that_never_ends_is_refused(broker: Broker, namespace: str
     assert await is_alive(producer, consumer)
 
 
-async def test_a_name_too_long_for_its_letters_is_refused_when_subscribing(
+async def test_topic_too_long_for_its_dead_letter_topic_is_refused_when_subscribing(
     broker: Broker, namespace: str
 ) -> None:
     name = "n" * (512 - len(f"persistent://{namespace}/"))
@@ -239,7 +237,7 @@ async def test_a_message_of_another_broker_cannot_be_acknowledged(broker: Broker
 
 
 @pytest.mark.pulsar
-async def test_a_namespace_that_does_not_exist_is_no_place_for_topics(pulsar_url: str) -> None:
+async def test_topic_in_a_missing_namespace_is_refused(pulsar_url: str) -> None:
     async with await connect(pulsar_url) as broker:
         for topic in ("persistent://nobody/nowhere/x", "non-persistent://nobody/nowhere/x"):
             with pytest.raises(TopicInvalid, match="nowhere"):
@@ -257,7 +255,7 @@ async def test_each_url_has_its_broker(broker_url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "x", "kafka://localhost", "http://localhost", "pulsar://", "pulsar://h:99999"]
 )
-async def test_what_is_no_brokers_url_is_a_mistake_in_the_configuration(url: str) -> None:
+async def test_invalid_broker_url_is_a_config_error(url: str) -> None:
     with pytest.raises(ConfigError, match="pulsar://"):
         await connect(url)
 
@@ -313,7 +311,7 @@ def modes_of(folder: Path, pattern: str) -> dict[str, int]:
     return {path.name: path.stat().st_mode & 0o777 for path in folder.glob(pattern)}
 
 
-async def test_the_file_with_all_prompts_was_readable_by_everybody(tmp_path: Path) -> None:
+async def test_broker_file_is_not_readable_by_others(tmp_path: Path) -> None:
     (tmp_path / "shared.db").touch(mode=0o660)
     before = os.umask(0o022)
     try:
@@ -329,7 +327,7 @@ async def test_the_file_with_all_prompts_was_readable_by_everybody(tmp_path: Pat
 
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800.db"])
-async def test_a_path_that_is_none_is_refused_at_once(path: str) -> None:
+async def test_invalid_path_is_refused_at_once(path: str) -> None:
     with pytest.raises(BrokerUnavailable, match="cannot be opened"):
         await asyncio.wait_for(connect(f"embedded:{path}"), 30)
 
@@ -339,7 +337,7 @@ async def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         await connect(f"embedded:{tmp_path}/no/such/directory/broker.db")
 
 
-async def test_importing_the_room_does_not_import_pulsars_client() -> None:
+async def test_importing_the_broker_package_does_not_import_pulsars_client() -> None:
     code = "import sys, trustgraph_prompt.broker; sys.exit('pulsar' in sys.modules)"
     assert (
         await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=False)

@@ -35,7 +35,7 @@ async def test_a_message_arrives_as_it_was_sent(broker: Broker, topic: str) -> N
     await consumer.acknowledge(message)
 
 
-async def test_nothing_is_kept_for_who_is_not_there(broker: Broker, topic: str) -> None:
+async def test_message_sent_without_a_subscriber_is_not_kept(broker: Broker, topic: str) -> None:
     producer = await broker.producer(topic)
     await producer.send(b"before")
     consumer = await broker.consumer(topic, "s")
@@ -74,7 +74,7 @@ async def test_messages_have_different_ids(broker: Broker, topic: str) -> None:
     assert len({message.id for message in received if message}) == 3
 
 
-async def test_what_finds_no_room_is_dropped_and_what_found_it_is_not(broker: Broker, topic: str) -> None:
+async def test_full_buffer_drops_new_messages_and_keeps_those_it_has(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s", buffer=10)
     producer = await broker.producer(topic)
     for number in range(100):
@@ -91,7 +91,7 @@ async def test_what_finds_no_room_is_dropped_and_what_found_it_is_not(broker: Br
 BIG = 4_000_000
 
 
-async def test_five_hundred_messages_of_two_megabytes_filled_the_memory(broker: Broker, topic: str) -> None:
+async def test_buffered_bytes_of_a_consumer_are_bounded(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s")
     producer = await broker.producer(topic)
     for number in range(2 * MAX_BUFFERED // BIG):
@@ -158,7 +158,7 @@ async def test_a_stopped_consumer_gives_what_it_has_and_takes_nothing_more(
     await stopping.close()
 
 
-async def test_a_stopped_consumer_ends_while_others_are_poured_upon(broker: Broker, topic: str) -> None:
+async def test_stopped_consumer_ends_while_another_is_flooded(broker: Broker, topic: str) -> None:
     stopping, other = await broker.consumer(topic, "s"), await broker.consumer(topic, "other")
     producer = await broker.producer(topic)
     await stopping.stop()
@@ -202,7 +202,7 @@ async def test_a_waiting_receive_ends_with_none(broker: Broker, topic: str, end:
     assert await asyncio.wait_for(waiting, 10) is None
 
 
-async def test_what_a_closed_consumer_had_is_gone(broker: Broker, topic: str) -> None:
+async def test_messages_of_a_closed_consumer_are_gone(broker: Broker, topic: str) -> None:
     first = await broker.consumer(topic, "s")
     producer = await broker.producer(topic)
     for _ in range(3):
@@ -215,14 +215,14 @@ async def test_what_a_closed_consumer_had_is_gone(broker: Broker, topic: str) ->
     assert data(await second.receive()) == b"new"
 
 
-async def test_there_is_no_delay(broker: Broker, topic: str) -> None:
+async def test_deliver_after_has_no_effect(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s")
     producer = await broker.producer(topic)
     await producer.send(b"x", deliver_after=3600.0)
     assert data(await consumer.receive()) == b"x"
 
 
-async def test_there_is_no_retry_but_dead_letters_are_kept(broker: Broker, topic: str) -> None:
+async def test_retry_is_refused_and_dead_letters_are_kept(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s")
     producer = await broker.producer(topic)
     await producer.send(b"x", properties={"id": "1"})
@@ -237,7 +237,7 @@ async def test_there_is_no_retry_but_dead_letters_are_kept(broker: Broker, topic
     assert (dead.data, dead.topic, dead.properties["reason"]) == (b"x", topic, "bad")
 
 
-async def test_it_cannot_be_read_back(broker: Broker, topic: str) -> None:
+async def test_reader_and_table_are_refused(broker: Broker, topic: str) -> None:
     with pytest.raises(TopicInvalid):
         await broker.reader(topic)
     with pytest.raises(TopicInvalid):
@@ -261,7 +261,7 @@ async def test_a_cancelled_receive_loses_nothing(broker: Broker, topic: str) -> 
         assert message.data == payload
 
 
-async def test_what_was_sent_before_the_end_of_stop_is_given_before_none(broker: Broker, topic: str) -> None:
+async def test_message_sent_while_stopping_never_comes_after_none(broker: Broker, topic: str) -> None:
     consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
     waiting = asyncio.create_task(consumer.receive())
     sending = asyncio.create_task(producer.send(b"x"))
@@ -271,7 +271,7 @@ async def test_what_was_sent_before_the_end_of_stop_is_given_before_none(broker:
     assert await consumer.receive() is None, "a message came after None" if first is None else "one too many"
 
 
-async def test_a_stop_that_was_cancelled_goes_on(broker: Broker, topic: str) -> None:
+async def test_stop_can_be_repeated_after_it_was_cancelled(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s", type="exclusive")
     stopping = asyncio.create_task(consumer.stop())
     await asyncio.sleep(0)

@@ -99,7 +99,7 @@ async def test_a_subscription_outlives_its_consumers(broker: Broker, topic: str)
     assert await take(await broker.consumer(topic, "s"), 1) == [b"2"]
 
 
-async def test_what_is_acknowledged_never_comes_again(broker: Broker, topic: str) -> None:
+async def test_acknowledged_message_never_comes_again(broker: Broker, topic: str) -> None:
     await publish(broker, topic, b"1", b"2")
     consumer = await broker.consumer(topic, "s")
     await take(consumer, 2)
@@ -107,7 +107,9 @@ async def test_what_is_acknowledged_never_comes_again(broker: Broker, topic: str
     assert await is_empty(broker, topic, "s")
 
 
-async def test_what_a_consumer_held_comes_again_when_it_closes(broker: Broker, topic: str) -> None:
+async def test_unacknowledged_message_comes_again_when_its_consumer_closes(
+    broker: Broker, topic: str
+) -> None:
     first = await broker.consumer(topic, "s")
     await publish(broker, topic, b"1")
     held = await first.receive()
@@ -267,7 +269,7 @@ async def test_dead_letters_can_be_read_without_taking_them(broker: Broker, topi
         assert seen == [b"1", b"2"]
 
 
-async def test_a_message_cannot_pretend_to_be_a_letter(broker: Broker, topic: str) -> None:
+async def test_message_cannot_pretend_to_be_retried_or_a_dead_letter(broker: Broker, topic: str) -> None:
     claims = {"REAL_TOPIC": "persistent://tg/flow/other", "RECONSUMETIMES": "99", "ORIGIN_MESSAGE_ID": "7"}
     consumer = await broker.consumer(topic, "s")
     producer = await broker.producer(topic)

@@ -149,7 +149,7 @@ async def test_a_table_keeps_its_entries_over_many_openings(broker: Broker, topi
         await table.close()
 
 
-async def test_what_a_key_had_before_takes_no_room_while_the_table_is_followed(tmp_path: Path) -> None:
+async def test_replaced_values_take_no_room_while_a_table_is_followed(tmp_path: Path) -> None:
     """An embedded broker that kept it until nobody follows would fill the disk."""
     path, topic = tmp_path / "broker.db", "persistent://tg/config/entries"
     async with await connect(f"embedded:{path}") as broker:
@@ -190,7 +190,7 @@ async def test_a_reader_that_lags_behind_misses_no_change_of_a_table(tmp_path: P
         assert await changed(slow, 2_501) == [*expected, ("k", b"last")]
 
 
-async def test_a_subscription_does_not_use_a_table_up(broker: Broker, topic: str) -> None:
+async def test_acknowledging_in_a_subscription_takes_nothing_from_a_table(broker: Broker, topic: str) -> None:
     await (await broker.table(topic)).close()
     consumer = await broker.consumer(topic, "s")
     await put(broker, topic, ("a", b"1"), ("b", b"2"))

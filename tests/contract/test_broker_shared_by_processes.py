@@ -137,7 +137,7 @@ async def test_processes_wake_each_other(
 
 @pytest.mark.parametrize("type", ["shared", "exclusive"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-async def test_what_a_dead_process_held_comes_again(
+async def test_message_held_by_a_dead_process_comes_again(
     broker: Broker, topic: str, start: Start, type: str, end: signal.Signals
 ) -> None:
     producer = await broker.producer(topic)
@@ -161,7 +161,7 @@ async def test_what_a_dead_process_held_comes_again(
     assert message.data == b"held"
 
 
-async def test_a_waiting_consumer_is_given_what_a_dead_process_held(
+async def test_waiting_consumer_is_given_the_message_of_a_dead_process(
     broker: Broker, topic: str, start: Start
 ) -> None:
     producer = await broker.producer(topic)
@@ -178,7 +178,7 @@ async def test_a_waiting_consumer_is_given_what_a_dead_process_held(
     assert message.data == b"held"
 
 
-async def test_what_send_confirmed_survives_the_sender(broker: Broker, topic: str, start: Start) -> None:
+async def test_confirmed_messages_survive_their_sender(broker: Broker, topic: str, start: Start) -> None:
     consumer = await broker.consumer(topic, "s")
     sender = await start(SEND, topic)
     confirmed = [int(await said(sender)) for _ in range(50)]
@@ -256,7 +256,7 @@ class TestOneFile:
             consumer = await broker.consumer(topic, "s")
             assert [m.data for _ in range(3) if (m := await consumer.receive())] == [b"0", b"1", b"2"]
 
-    async def test_who_gives_up_while_opening_a_reader_keeps_no_message_from_being_deleted(
+    async def test_cancelled_opening_of_a_reader_keeps_no_message_from_being_deleted(
         self, broker_url: str, topic: str, tmp_path: Path
     ) -> None:
         async with await connect(broker_url) as broker:
@@ -316,7 +316,7 @@ class TestOneFile:
         processes = [await start(OPEN_NEW, str(tmp_path / "new")) for _ in range(6)]
         assert [await process.wait() for process in processes] == [0] * 6
 
-    async def test_the_dead_are_still_found_after_a_time_without_file_descriptors(
+    async def test_dead_processes_are_found_after_a_time_without_file_descriptors(
         self, start: Start, broker_url: str, broker: Broker, topic: str
     ) -> None:
         await (await broker.producer(topic)).send(b"x")
@@ -328,7 +328,7 @@ class TestOneFile:
         holder.kill()
         assert await asyncio.wait_for(said(survivor), 30) == "x"
 
-    async def test_a_close_that_was_cancelled_frees_the_place_all_the_same(
+    async def test_cancelled_and_repeated_close_frees_an_exclusive_subscription(
         self, broker_url: str, broker: Broker, topic: str
     ) -> None:
         other = await connect(broker_url)
@@ -360,7 +360,7 @@ class TestOneFile:
             await broker.consumer(topic, "s", type="exclusive")
             await broker.consumer(volatile, "s", type="exclusive")
 
-    async def test_a_table_leaves_work_alone_that_nobody_has_subscribed_to(
+    async def test_opening_a_table_keeps_messages_for_later_subscriptions(
         self, broker: Broker, topic: str
     ) -> None:
         await (await broker.producer(topic)).send(b"work")
@@ -418,7 +418,7 @@ def left_behind(directory: Path) -> list[str]:
     return [path.name for path in directory.glob("*-peers/*")]
 
 
-async def test_who_waited_for_a_process_stopped_in_a_commit_was_not_told_for_whom(
+async def test_locked_database_error_names_the_process_that_holds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)

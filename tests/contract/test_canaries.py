@@ -120,7 +120,7 @@ HOSTILE = [
 ]
 
 
-async def test_hostile_canaries_are_refused_with_the_reason_and_the_old_version_goes_on(house: House) -> None:
+async def test_hostile_canaries_are_refused_and_the_old_version_goes_on(house: House) -> None:
     await push(house, **{SAY: entry("Say A")})
     refusals = await house.hear_refusals()
     working = await house.work(house.flow(), echo, config=True)
@@ -139,7 +139,7 @@ async def test_hostile_canaries_are_refused_with_the_reason_and_the_old_version_
     assert (mended.key, mended.data) == ("canary:default/template.say", b"")
 
 
-async def test_without_answers_a_canary_is_refused_and_who_waits_is_told(house: House) -> None:
+async def test_canary_is_refused_in_a_report_where_the_flow_keeps_no_answers(house: House) -> None:
     flow = house.flow()
     flow = replace(flow, outputs=replace(flow.outputs, answers=None))
     await push(house, **{SAY: entry("Say A")})

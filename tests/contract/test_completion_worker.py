@@ -106,7 +106,7 @@ async def test_a_stream_ends_with_an_empty_piece_that_has_the_tokens(house: Hous
     assert responses[-1]["model"] == "small"
 
 
-async def test_what_a_model_thinks_is_not_told_to_who_did_not_ask(house: House) -> None:
+async def test_thinking_is_not_sent_where_it_was_not_asked_for(house: House) -> None:
     answer = ScriptedAnswer("42", thinking="let me see")
     client = await serve(house, completions(house), ScriptedProvider([answer]))
 
@@ -148,7 +148,7 @@ async def test_a_cut_or_refused_answer_is_an_answer_and_says_so(house: House, fi
 
 
 @pytest.mark.parametrize("answer", [ScriptedAnswer("I can"), ScriptedAnswer(thinking="Can I?")])
-async def test_a_cut_answer_is_the_requesters_to_go_on_with(house: House, answer: ScriptedAnswer) -> None:
+async def test_truncated_answer_is_returned_and_not_continued(house: House, answer: ScriptedAnswer) -> None:
     seen: list[Call] = []
 
     def model(call: Call) -> ScriptedAnswer:
@@ -222,7 +222,7 @@ async def test_a_rate_limit_is_waited_out(house: House, persistent: bool) -> Non
     assert model.calls == 5
 
 
-async def test_a_rate_limit_without_end_is_told_at_the_end(house: House) -> None:
+async def test_endless_rate_limit_ends_in_a_too_many_requests_error(house: House) -> None:
     heard = await house.hear(house.topic("responses"))
     flow = completions(house, deliveries=2)
     await house.work(flow, Busy(1000))
@@ -245,7 +245,7 @@ async def test_a_direct_request_is_one_call(house: House, persistent: bool) -> N
     assert model.calls == 1
 
 
-async def test_a_stream_that_breaks_is_told_and_never_begun_anew(house: House, persistent: bool) -> None:
+async def test_broken_stream_ends_with_an_error_and_is_not_begun_anew(house: House, persistent: bool) -> None:
     calls: list[Call] = []
 
     def model(call: Call) -> Iterator[Delta]:
@@ -360,7 +360,7 @@ BAD = {
 }
 
 
-async def test_a_message_that_is_no_request_is_told_so(house: House) -> None:
+async def test_malformed_request_is_answered_with_invalid_request(house: House) -> None:
     client = await serve(house, completions(house), lambda call: "never asked")
 
     for kind, (data, says) in BAD.items():
@@ -397,7 +397,7 @@ async def test_a_redelivery_is_answered_again_and_not_paid_again(house: House) -
     assert len(calls) == 1
 
 
-async def test_who_waits_when_the_worker_ends_is_told_to_ask_again(house: House) -> None:
+async def test_requests_left_at_the_end_are_answered_with_shutting_down(house: House) -> None:
     flow = completions(house, persistent=False, concurrency=1)
     heard = await house.hear(house.topic("responses"))
     working = await house.work(flow, ScriptedProvider([ScriptedAnswer("late", delay=600)]), drain_timeout=0.1)

@@ -97,9 +97,7 @@ async def test_an_answer_that_a_defect_breaks_ends_with_an_error_and_is_not_begu
     assert len(await heard.all()) == 2
 
 
-async def test_an_answer_that_is_given_up_in_the_middle_is_nobody_elses_to_begin(
-    house: House, persistent: bool
-) -> None:
+async def test_answer_given_up_in_the_middle_is_not_begun_by_others(house: House, persistent: bool) -> None:
     flow, model = completions(house, persistent=persistent), Endless()
     heard = await house.hear(house.topic("answered"))
     working = await house.work(flow, model, drain_timeout=0.1)
@@ -116,7 +114,7 @@ async def test_an_answer_that_is_given_up_in_the_middle_is_nobody_elses_to_begin
     assert len(await heard.under("begun")) == 2
 
 
-async def test_an_answer_that_is_given_up_before_anybody_has_any_of_it_is_left_to_others(
+async def test_answer_given_up_before_its_first_piece_is_left_to_others(
     house: House,
 ) -> None:
     flow = completions(house)
@@ -159,9 +157,7 @@ class Blind:
         raise ValueError("counters can only go up")
 
 
-async def test_what_was_paid_for_stands_whatever_becomes_of_who_counts_it(
-    house: House, persistent: bool
-) -> None:
+async def test_failing_metrics_cost_no_answer_and_no_second_call(house: House, persistent: bool) -> None:
     flow, model = completions(house, persistent=persistent), Model()
     heard = await house.hear(house.topic("answered"))
     working = await house.work(flow, model)
@@ -173,7 +169,7 @@ async def test_what_was_paid_for_stands_whatever_becomes_of_who_counts_it(
     assert model.calls == 1
 
 
-async def test_counts_that_are_none_cost_nobody_an_answer(house: House) -> None:
+async def test_invalid_token_count_is_left_out_and_the_answer_kept(house: House) -> None:
     requests, answers = f"{house.volatile_prefix}/q", f"{house.volatile_prefix}/a"
     consumer, producer = await house.broker.consumer(requests, "s"), await house.broker.producer(answers)
     asked = 0
@@ -264,7 +260,7 @@ class Slowly(Model):
 
 
 @pytest.mark.parametrize("streaming", ["true", "false"])
-async def test_a_piece_over_the_brokers_limit_comes_in_parts_and_a_whole_one_not_at_all(
+async def test_piece_over_the_brokers_limit_comes_in_parts_and_a_whole_answer_not(
     house: House, streaming: str
 ) -> None:
     flow = completions(house, budget=Budget(characters=None))
@@ -311,7 +307,7 @@ async def test_models_are_counted_apart_up_to_a_number(house: House) -> None:
     assert max(map(len, lines)) < 300
 
 
-async def test_a_stranger_does_not_say_what_observers_know_a_call_by(house: House) -> None:
+async def test_labels_of_a_request_do_not_replace_our_own(house: House) -> None:
     seen: list[Call] = []
 
     def model(call: Call) -> str:
@@ -343,9 +339,7 @@ async def test_a_scripted_model_behind_topics_goes_on_with_its_next_answer(house
     await callers.close()
 
 
-async def test_who_asks_again_under_the_same_id_after_an_error_is_answered_anew(
-    house: House, persistent: bool
-) -> None:
+async def test_same_id_after_an_error_is_answered_anew(house: House, persistent: bool) -> None:
     flow = completions(house, persistent=persistent)
     heard = await house.hear(house.topic("answered"))
     answers = iter([ScriptedAnswer(error=ProviderAuthentication("who are you?")), ScriptedAnswer("here")])

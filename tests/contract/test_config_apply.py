@@ -80,7 +80,7 @@ async def push(house: House, **changes: str) -> None:
     await config_topic.push(house.broker, "default", changes, topic=house.topic("config"))
 
 
-async def test_what_differs_is_published_and_what_is_gone_is_deleted(house: House) -> None:
+async def test_changed_entries_are_published_and_removed_ones_deleted(house: House) -> None:
     first = {"system": '"Be brief."', "template.a": A, "template.b": B}
     second = {"template.a": json.dumps(json.loads(A), indent=2), "template.b": C, "template.c": C}
     await push(house, **{"template.other": A})
@@ -96,7 +96,7 @@ async def test_what_differs_is_published_and_what_is_gone_is_deleted(house: Hous
     assert await records(house) == {}
 
 
-async def test_what_somebody_changed_or_deleted_is_left_alone_unless_forced(house: House) -> None:
+async def test_entries_changed_by_others_are_left_alone_unless_forced(house: House) -> None:
     await applied(house, "r", {"template.a": A, "template.b": A, "template.gone": A})
     await push(house, **{"template.a": C, "template.b": "", "template.gone": C})
     wanted = {"template.a": B, "template.b": B}
@@ -140,7 +140,7 @@ MESSAGES = 8
 @pytest.mark.parametrize("published", [False, True], ids=["before it is published", "after it is published"])
 @pytest.mark.parametrize("messages", range(MESSAGES))
 @pytest.mark.parametrize("force", [False, True], ids=["", "with force"])
-async def test_who_was_killed_recognizes_what_it_has_published(
+async def test_apply_after_a_killed_one_recognizes_its_published_entries(
     house: House, messages: int, published: bool, force: bool
 ) -> None:
     await applied(house, "r", {"template.a": A, "template.gone": A})
@@ -157,7 +157,7 @@ async def test_who_was_killed_recognizes_what_it_has_published(
     assert await records(house) == {}
 
 
-async def test_a_record_that_is_none_is_ignored_and_replaced(house: House) -> None:
+async def test_malformed_record_is_ignored_and_replaced(house: House) -> None:
     hostile = {"bad": b"no json", "shape": b'{"entries": [1]}', "deep": b"[" * 5000, "ours": b"\xff"}
     for owner, data in hostile.items():
         await house.put(house.topic("config-owners"), data, key=f"default/{owner}")

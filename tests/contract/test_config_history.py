@@ -115,7 +115,7 @@ async def test_an_owner_who_applies_prompts_is_recorded(house: House) -> None:
     ]
 
 
-async def test_two_who_push_at_the_same_time_overwrite_no_record(house: House) -> None:
+async def test_two_pushes_at_the_same_time_overwrite_no_record(house: House) -> None:
     texts = [entry(f"{number} {{{{ text }}}}") for number in range(8)]
     async with asyncio.TaskGroup() as pushing:
         for text in texts:
@@ -150,7 +150,7 @@ async def test_a_push_that_died_is_shown_as_such_and_never_rolled_back_to(house:
     assert (await kept(house)).unpublished == []
 
 
-async def test_what_was_published_without_a_history_is_kept_when_it_is_replaced(house: House) -> None:
+async def test_entry_published_without_a_history_is_recorded_when_it_is_replaced(house: House) -> None:
     await config_topic.push(house.broker, "default", {KEY: A}, topic=house.topic("config"))
     assert [change.action for change in (await kept(house)).of_entry(KEY)] == ["found"]
     await push(house, {KEY: B})
@@ -159,7 +159,7 @@ async def test_what_was_published_without_a_history_is_kept_when_it_is_replaced(
     assert found.previous(KEY).version == version({KEY: A})
 
 
-async def test_what_is_found_again_overwrites_no_record(house: House) -> None:
+async def test_entry_found_again_overwrites_no_record(house: House) -> None:
     for text in (B, C):
         await config_topic.push(house.broker, "default", {KEY: A}, topic=house.topic("config"))
         await push(house, {KEY: text})
@@ -206,7 +206,7 @@ async def test_the_version_of_an_answer_leads_to_the_text_that_made_it(house: Ho
     assert found.find("template.filed", made["filed"][:12]).entry == house.base["template.filed"]
 
 
-async def test_hostile_records_are_skipped_and_stop_nobody(house: House) -> None:
+async def test_hostile_records_are_skipped(house: House) -> None:
     await push(house, {KEY: A})
     shapes: dict[str, bytes] = {
         f"default/{KEY}@1": b"no json",
@@ -230,7 +230,7 @@ async def test_hostile_records_are_skipped_and_stop_nobody(house: House) -> None
     assert found.previous(KEY).entry == A
 
 
-async def test_errors_name_what_there_is(house: House) -> None:
+async def test_unknown_prompt_or_version_error_names_the_known_ones(house: House) -> None:
     await push(house, {KEY: A})
     await push(house, {KEY: B})
     found = await kept(house)

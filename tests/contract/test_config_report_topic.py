@@ -58,7 +58,7 @@ async def announced(house: House, count: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_push_that_nobody_serves_was_a_success(house: House) -> None:
+async def test_push_that_no_worker_serves_has_no_answer(house: House) -> None:
     assert await answers(house, "Say A") == {}
 
     await house.work(house.flow(workspace="elsewhere"), echo, config=True)
@@ -120,7 +120,7 @@ async def test_a_worker_announces_itself_again(house: House, monkeypatch: pytest
     assert {message.key for message in again} == {first.key}
 
 
-async def test_what_was_pushed_while_a_worker_read_the_topic_is_answered(house: House) -> None:
+async def test_push_that_a_worker_read_at_its_start_is_answered(house: House) -> None:
     id = await push(house, "Say A")
     await house.work(house.flow(), echo, config=True)
     await announced(house, 1)
@@ -132,7 +132,7 @@ async def test_what_was_pushed_while_a_worker_read_the_topic_is_answered(house: 
 
 
 @pytest.mark.parametrize("junk", [b"no json", b"[]", b'{"workspaces": 1, "pushes": {}}', b'{"pushes": []}'])
-async def test_what_no_worker_has_said_is_left_alone(house: House, junk: bytes) -> None:
+async def test_malformed_report_is_ignored(house: House, junk: bytes) -> None:
     await announce(house, junk)
 
     assert await answers(house, "Say A", SHORT) == {}

@@ -84,7 +84,7 @@ async def serves_entry(working: Working, prompt: str, source: str) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_stands_on_the_topic_is_served_from_the_first_request_on(house: House) -> None:
+async def test_entry_on_the_topic_is_served_from_the_first_request_on(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     await push(house, **{"template.say": entry("Say A")})
@@ -166,7 +166,7 @@ async def test_an_entry_that_does_not_compile_changes_nothing_and_is_reported(ho
     assert (await responses.under(await house.send(flow, "say")))[0]["text"] == "Say C"
 
 
-async def test_a_refused_push_was_logged_as_a_change_and_no_change_by_name(
+async def test_log_names_the_changed_prompts_and_no_refused_push(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger="trustgraph_prompt.worker.config.source")
@@ -221,7 +221,7 @@ async def test_a_system_message_with_a_term_that_nobody_sends_is_noted(
     assert not working.worker.health.notes()
 
 
-async def test_a_blocked_report_topic_delayed_good_pushes(house: House) -> None:
+async def test_blocked_report_topic_delays_no_push(house: House) -> None:
     reports = await house.hear_refusals()
     blocked = house.broker = BrokerWithABlockedTopic(house.broker, house.topic("config-report"))
     await push(house, **{"template.bad": entry("Say {% if %}")})
@@ -242,7 +242,7 @@ async def test_a_blocked_report_topic_delayed_good_pushes(house: House) -> None:
     ]
 
 
-async def test_a_key_that_is_none_is_refused_and_stops_nothing(house: House) -> None:
+async def test_malformed_key_is_refused_and_stops_nothing(house: House) -> None:
     keys = ["default", "default/", "default/template.", "/system", "default/other"]
     reports = await house.hear_refusals()
     working = await house.work(house.flow(), echo, config=True)
@@ -256,7 +256,7 @@ async def test_a_key_that_is_none_is_refused_and_stops_nothing(house: House) -> 
     assert [json.loads(report.data)["found"] for report in told] == keys
 
 
-async def test_an_entry_that_is_none_is_refused_and_stops_nothing(house: House) -> None:
+async def test_malformed_entry_is_refused_and_stops_nothing(house: House) -> None:
     entries = [b"no json", b"\xff", b"[]", b'"text"', b"{}", b"[" * 5000]
     entries += [b'{"prompt": 1}', b'{"prompt": "x", "schema": 1}']
     keys = [f"default/template.bad-{n}" for n in range(len(entries))]
@@ -337,7 +337,7 @@ async def test_a_workspace_without_prompts_is_named(house: House) -> None:
     assert "none" in response["error"]["message"]
 
 
-async def test_what_was_pushed_can_be_listed(house: House) -> None:
+async def test_pushed_entries_can_be_listed(house: House) -> None:
     await push(house, system=ENTRIES["system"], **{"template.say": entry("Say A")})
     await push(house, **{"template.say": entry("Say B"), "template.gone": entry("x")})
     await push(house, **{"template.gone": ""})
@@ -362,7 +362,7 @@ def deadline(monkeypatch: pytest.MonkeyPatch) -> float:
     return 1.0
 
 
-async def test_what_a_dead_pusher_left_counts_after_a_while(house: House, deadline: float) -> None:
+async def test_unfinished_push_of_a_dead_client_counts_after_a_while(house: House, deadline: float) -> None:
     working = await house.work(house.flow(), echo, config=True)
 
     await publish(house, "a", "one", "died", more=True)

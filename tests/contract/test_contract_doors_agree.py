@@ -302,12 +302,12 @@ schema Mention:
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_unions_that_a_literal_tells_apart_have_one_fingerprint(options: dict[str, Any]) -> None:
+def test_unions_discriminated_by_a_literal_have_one_fingerprint(options: dict[str, Any]) -> None:
     of_class, of_model = (Contract.of(kind, **options) for kind in (Mention, MentionModels.Mention))
     assert of_class == of_model == Contract.language(MENTION, **options)["Mention"]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_the_doors_tell_a_model_the_same(options: dict[str, Any]) -> None:
+def test_doors_give_a_model_the_same_instructions(options: dict[str, Any]) -> None:
     told = {contract.instructions() for contract in contracts(options).values()}
     assert len(told) == 1

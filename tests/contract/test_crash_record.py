@@ -66,7 +66,7 @@ async def until_it_stands(broker: Broker, topic: str, expected: list[Mapping[str
             await asyncio.sleep(0.05)
 
 
-async def test_what_is_in_work_is_written_down_before_it_begins_and_removed_when_it_ends(
+async def test_message_is_recorded_before_its_work_begins_and_removed_at_its_end(
     broker: Broker, topic: str, worker: Begin
 ) -> None:
     one = await worker()
@@ -88,7 +88,7 @@ async def test_a_worker_that_ends_leaves_nothing_to_be_blamed(
         assert await stands(broker, topic) == []
 
 
-async def test_what_was_in_work_at_a_crash_is_worked_on_with_nothing_beside_it(
+async def test_suspects_of_a_crash_run_beside_no_other_message(
     broker: Broker, topic: str, worker: Begin
 ) -> None:
     await died(broker, topic, {"1": None, "2": None})
@@ -110,7 +110,7 @@ async def test_what_was_in_work_at_a_crash_is_worked_on_with_nothing_beside_it(
     await until_it_stands(broker, topic, [])
 
 
-async def test_of_a_group_that_crashed_a_worker_half_run_beside_each_other_and_none_is_blamed(
+async def test_half_of_a_group_that_crashed_a_worker_runs_at_a_time_unblamed(
     broker: Broker, topic: str, worker: Begin
 ) -> None:
     ids = ["1", "2", "3", "4"]
@@ -231,7 +231,7 @@ async def test_only_a_crash_while_it_was_alone_counts(broker: Broker, topic: str
         assert crashes == 0
 
 
-async def test_what_a_worker_that_lives_has_in_work_is_no_suspect(
+async def test_message_in_work_at_a_living_worker_is_no_suspect(
     worker: Begin, broker: Broker, topic: str
 ) -> None:
     """The broker gives messages to another when a connection is lost."""
@@ -251,7 +251,7 @@ async def test_what_a_worker_that_lives_has_in_work_is_no_suspect(
     await until_it_stands(broker, topic, [])
 
 
-async def test_of_two_that_live_the_second_is_to_blame_if_it_dies(
+async def test_message_in_work_at_two_living_workers_is_recorded_once(
     worker: Begin, broker: Broker, topic: str
 ) -> None:
     one = await worker()
@@ -261,7 +261,7 @@ async def test_of_two_that_live_the_second_is_to_blame_if_it_dies(
             assert await stands(broker, topic) == [{"1": None}]
 
 
-async def test_a_message_that_comes_back_to_the_worker_it_was_taken_from_is_written_down_again(
+async def test_message_that_comes_back_to_its_first_worker_is_recorded_again(
     worker: Begin, broker: Broker, topic: str
 ) -> None:
     one, other = await worker(), await worker()

@@ -121,7 +121,7 @@ async def test_a_letter_that_dies_again_has_the_same_id(broker: Broker, place: L
     assert (again.id, again.reason, again.message.deliveries) == (letter.id, "still", 1)
 
 
-async def test_what_is_not_chosen_stays_in_its_order(broker: Broker, place: LetterSource) -> None:
+async def test_letters_that_are_not_chosen_stay_in_their_order(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1", b"2"], prompt="define")
     await bury(broker, place, [b"3"], prompt="define", error="worse")
     await bury(broker, place, [b"4", b"5"])
@@ -179,7 +179,7 @@ async def test_only_the_subscription_it_died_in_gets_a_letter_again(
     assert (await received(other)).data == b"2"
 
 
-async def test_letters_of_several_places_are_told_apart(broker: Broker, place: LetterSource) -> None:
+async def test_letters_name_the_subscription_that_they_are_from(broker: Broker, place: LetterSource) -> None:
     other = LetterSource(place.topic, "others")
     for each in (place, other):
         (await (await broker.consumer(each.topic, each.subscription)).close())
@@ -193,7 +193,7 @@ async def test_letters_of_several_places_are_told_apart(broker: Broker, place: L
     assert [(letter.source, letter.reason) for letter in letters] == [(place, "because"), (other, "theirs")]
 
 
-async def test_a_letter_that_was_cut_stays_and_the_reason_is_told(
+async def test_truncated_letter_is_not_replayed_and_the_reason_is_given(
     broker: Broker, place: LetterSource
 ) -> None:
     await bury(broker, place, [b"head"], bytes="5000000", sha256="abc")
@@ -206,7 +206,7 @@ async def test_a_letter_that_was_cut_stays_and_the_reason_is_told(
     assert (letter.truncated, letter.size) == (True, 5_000_000)
 
 
-async def test_who_comes_second_is_told_and_who_buries_meanwhile_is_not_stopped(
+async def test_second_replay_is_refused_and_burying_goes_on_meanwhile(
     broker: Broker, place: LetterSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trustgraph_prompt.worker.dead_letters.browse_and_replay.SECONDS_TO_WAIT", 0.2)
@@ -222,7 +222,7 @@ async def test_who_comes_second_is_told_and_who_buries_meanwhile_is_not_stopped(
     assert payloads(await seen(broker, place)) == [b"1", b"2", b"3"]
 
 
-async def test_two_who_look_at_once_wait_for_each_other(broker: Broker, place: LetterSource) -> None:
+async def test_two_readers_at_once_wait_for_each_other(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1", b"2"])
 
     both = await asyncio.gather(seen(broker, place), seen(broker, place))
@@ -255,7 +255,9 @@ class Failing:
         return producer
 
 
-async def test_what_could_not_be_put_back_is_still_there(broker: Broker, place: LetterSource) -> None:
+async def test_letters_that_could_not_be_replayed_are_still_there(
+    broker: Broker, place: LetterSource
+) -> None:
     await bury(broker, place, [b"1", b"2", b"3"])
 
     with pytest.raises(BrokerUnavailable):
@@ -266,7 +268,7 @@ async def test_what_could_not_be_put_back_is_still_there(broker: Broker, place: 
     assert await replayed(broker, place) == [(payload, None) for payload in left]
 
 
-async def test_a_mark_that_somebody_left_behind_is_no_letter(broker: Broker, place: LetterSource) -> None:
+async def test_end_mark_of_a_killed_reader_is_no_letter(broker: Broker, place: LetterSource) -> None:
     await bury(broker, place, [b"1"])
     producer = await broker.producer(dead_letter_topic(place.topic, place.subscription))
     await producer.send(b"", key="trustgraph-prompt/end", properties={"mark": "of one who was killed"})
@@ -326,7 +328,9 @@ async def test_a_dead_letter_that_is_to_come_again_stays_one(broker: Broker, pla
 
 
 @pytest.mark.pulsar
-async def test_letters_need_no_topic_that_was_not_prepared(pulsar: PulsarServer, pulsar_space: str) -> None:
+async def test_browse_and_replay_need_no_other_topic_than_the_prepared_ones(
+    pulsar: PulsarServer, pulsar_space: str
+) -> None:
     namespace = f"{pulsar_space}/prepared"
     pulsar.put(f"namespaces/{namespace}", {"autoTopicCreationOverride": {"allowAutoTopicCreation": False}})
     place = LetterSource(f"persistent://{namespace}/requests", SUBSCRIPTION)
@@ -384,7 +388,7 @@ async def test_more_letters_than_are_put_back_at_once(broker: Broker, place: Let
     assert len(await seen(broker, place)) == 50
 
 
-def test_what_is_in_a_letter_is_shown_as_far_as_it_can_be_read() -> None:
+def test_content_of_a_letter_is_shown_as_far_as_it_can_be_read() -> None:
     def content(data: bytes, **properties: str) -> object:
         return DeadLetter(LetterSource("t", "s"), Message(data, "t", "1", properties)).content()
 

@@ -153,7 +153,7 @@ class TestPdf:
         assert [page_of(document, f"Page {number} ") for number in (1, 250, 500)] == [1, 250, 500]
         assert len(document.places) == 500
 
-    def test_a_password_that_is_empty_is_none(self) -> None:
+    def test_pdf_with_an_empty_password_is_read(self) -> None:
         assert convert(made.encrypted_pdf(made.pdf([SENTENCE]), ""), "a.pdf").text == SENTENCE
         assert "is encrypted" in refusal(made.encrypted_pdf(made.pdf([SENTENCE]), "secret"), "a.pdf")
 

@@ -172,7 +172,7 @@ class TestLargePages:
         ],
         ids=["nested", "text", "picture", "script"],
     )
-    def test_what_follows_is_read(self, body: str) -> None:
+    def test_text_after_a_huge_element_is_read(self, body: str) -> None:
         page = f"<h1>Rivers</h1><p>{SENTENCE}</p>{body}<p>The end.</p>"
         for data, name in ((hostile.page_of(page), "a.html"), (made.epub({"a.xhtml": page}), "a.epub")):
             assert convert(data, name).text.endswith("The end.")
@@ -194,7 +194,7 @@ class TestLargePages:
             with pytest.raises(ConfigError, match="has a tag with more than 20,000 attributes"):
                 convert(hostile.page_of(page), "a.html")
 
-    def test_what_only_looks_like_attributes_is_read(self) -> None:
+    def test_text_that_only_looks_like_attributes_is_read(self) -> None:
         numbers = "1, 2, " * 20_000
         page = f"<script>while (i <n.length) x = [{numbers}]</script><!-- a <b {numbers}--><p>The end."
         assert convert(hostile.page_of(page), "a.html").text == "The end."

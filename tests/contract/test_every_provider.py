@@ -127,7 +127,7 @@ async def test_a_long_answer_comes_in_pieces(play: Play) -> None:
     assert sum(bool(delta.text) for delta in deltas) > 5
 
 
-async def test_usage_and_model_are_told(play: Play) -> None:
+async def test_usage_and_model_are_reported(play: Play) -> None:
     deltas = await heard(play([ScriptedAnswer("Hello.", usage=Usage(7, 3, 10), model="small")]))
 
     assert last(deltas, "usage") == Usage(7, 3, 10)
@@ -177,7 +177,7 @@ async def test_a_rate_limit_says_when_to_come_back(play: Play) -> None:
     assert caught.value.retry_after == 30
 
 
-async def test_what_came_before_a_broken_connection_has_been_given(play: Play) -> None:
+async def test_text_before_a_broken_connection_is_delivered(play: Play) -> None:
     provider = play([ScriptedAnswer("Hello, wor", error=errors.ProviderUnavailable("gone"))])
     given = []
 
@@ -201,7 +201,7 @@ async def test_an_answer_that_is_not_streamed_is_the_same(play: Play) -> None:
     assert last(deltas, "usage") == Usage(7, 3, 10)
 
 
-async def test_a_call_stays_as_it_was(play: Play) -> None:
+async def test_call_is_not_modified(play: Play) -> None:
     schema = {"type": "object", "properties": {"zoo": {}, "ant": {}}}
     config = RuntimeConfig(temperature=0.5, stop_sequences=("A",), extras={"stop": ["B"]})
     call = Call(list(CALL.messages), config=config, response_schema=schema)
@@ -213,7 +213,7 @@ async def test_a_call_stays_as_it_was(play: Play) -> None:
     assert list(schema["properties"]) == ["zoo", "ant"]
 
 
-async def test_nobody_is_harmed_by_a_caller_who_leaves(play: Play) -> None:
+async def test_caller_that_leaves_early_does_not_disturb_the_next(play: Play) -> None:
     provider = play([ScriptedAnswer("word " * 500), ScriptedAnswer("word " * 500)])
     async with aclosing(provider.stream(CALL)) as deltas:
         first = await anext(deltas)
@@ -230,7 +230,7 @@ async def test_many_calls_are_answered_at_a_time(play: Play) -> None:
     assert [text_of(deltas) for deltas in answers] == ["Hello."] * 20
 
 
-async def test_closing_twice_is_closing(play: Play) -> None:
+async def test_provider_can_be_closed_twice(play: Play) -> None:
     provider = play([ScriptedAnswer("Hello.")])
 
     await heard(provider)
@@ -239,7 +239,7 @@ async def test_closing_twice_is_closing(play: Play) -> None:
     await provider.close()
 
 
-async def test_asking_comes_to_the_same(play: Play) -> None:
+async def test_ask_has_the_same_outcome_with_every_provider(play: Play) -> None:
     def lines(*numbers: int) -> str:
         return "".join(f'{{"n": {n}, "s": "żółć"}}\n' for n in numbers)
 
@@ -268,7 +268,7 @@ async def test_asking_comes_to_the_same(play: Play) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_completing_comes_to_the_same(play: Play, stream: bool) -> None:
+async def test_complete_has_the_same_response_with_every_provider(play: Play, stream: bool) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     script = [
         ScriptedAnswer('{"n": "żółć"}', match=r"^\?$", usage=Usage(1, 2, 3)),

@@ -66,14 +66,14 @@ async def sent(server: ModelServer, access: Credentials) -> str | None:
     return server.headers[-1].get("Authorization")
 
 
-async def test_a_token_is_a_bearer(server: ModelServer, tmp_path: Path) -> None:
+async def test_token_is_sent_as_bearer_authorization(server: ModelServer, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-a-file\n")
     assert await sent(server, Credentials(token="given")) == "Bearer given"
     assert await sent(server, Credentials(token_file=tmp_path / "token")) == "Bearer from-a-file"
     assert await sent(server, Credentials()) is None
 
 
-async def test_client_credentials_are_changed_for_a_token(
+async def test_client_credentials_are_exchanged_for_a_token(
     server: ModelServer, issuer: Issuer, key: Path
 ) -> None:
     oauth2 = {"issuer_url": issuer.url, "private_key": str(key), "audience": "pulsar", "scope": "all"}
@@ -86,7 +86,7 @@ async def test_client_credentials_are_changed_for_a_token(
     ("status", "answer"),
     [(401, {"error": "invalid_client"}), (200, {"no": "token"}), (200, [7]), (200, {"access_token": None})],
 )
-async def test_an_issuer_that_gives_no_token_is_told(
+async def test_issuer_that_gives_no_token_is_named(
     issuer: Issuer, key: Path, status: int, answer: Any
 ) -> None:
     issuer.status, issuer.answer = status, answer
@@ -96,14 +96,14 @@ async def test_an_issuer_that_gives_no_token_is_told(
     assert "hush" not in str(caught.value)
 
 
-async def test_an_issuer_that_is_not_there_is_told(key: Path) -> None:
+async def test_unreachable_issuer_is_named(key: Path) -> None:
     access = Credentials(oauth2={"issuer_url": "http://127.0.0.1:1", "private_key": str(key)})
     with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1: no token"):
         await authorization(access)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "no", '{"client_id": "me"}'])
-async def test_a_file_without_client_credentials_is_told(tmp_path: Path, text: str) -> None:
+async def test_file_without_client_credentials_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "key.json").write_text(text)
     access = Credentials(oauth2={"issuer_url": "http://h", "private_key": str(tmp_path / "key.json")})
     with pytest.raises(ConfigError, match=r"key\.json.*client_id and client_secret"):
@@ -111,7 +111,7 @@ async def test_a_file_without_client_credentials_is_told(tmp_path: Path, text: s
 
 
 @pytest.mark.parametrize("token", ["two words", "two\nlines", "hüsh"])
-async def test_what_cannot_be_a_token_is_refused_and_not_shown(token: str) -> None:
+async def test_invalid_token_is_refused_and_not_shown(token: str) -> None:
     with pytest.raises(
         ConfigError, match="the token is not valid: it has characters other than printable ASCII"
     ) as caught:
@@ -119,14 +119,14 @@ async def test_what_cannot_be_a_token_is_refused_and_not_shown(token: str) -> No
     assert token not in str(caught.value)
 
 
-async def test_a_private_authority_is_believed_when_it_is_named(tmp_path: Path) -> None:
+async def test_private_authority_is_trusted_when_it_is_configured(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with ModelServer(authority.server("IP:127.0.0.1")) as server:
         assert await sent(server, Credentials(token="given", trust_file=authority.file)) == "Bearer given"
 
 
 @pytest.mark.parametrize("name", ["trust_file", "certificate_file"])
-def test_files_that_hold_no_certificates_are_told(tmp_path: Path, name: str) -> None:
+def test_file_without_certificates_is_named(tmp_path: Path, name: str) -> None:
     file = tmp_path / "odd.pem"
     file.write_text("odd")
     with pytest.raises(ConfigError, match=r"odd\.pem: the certificates cannot be read"):

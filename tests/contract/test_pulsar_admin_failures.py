@@ -46,7 +46,7 @@ NOT_FOUND = Reply([b"<h1>Not Found</h1>"], status=404, content_type="text/html")
     ],
     ids=["a page", "no page", "another API", "another shape", "no text", "deep", "large numbers"],
 )
-async def test_what_is_no_admin_api_is_a_wrong_url(server: ModelServer, answer: Reply) -> None:
+async def test_answer_of_something_else_is_a_wrong_url(server: ModelServer, answer: Reply) -> None:
     server.reply = lambda body: answer
     async with PulsarAdmin(server.url) as admin:
         with pytest.raises(ConfigError, match="not the admin API of a Pulsar: GET clusters") as caught:
@@ -74,7 +74,7 @@ async def test_what_is_no_admin_api_is_a_wrong_url(server: ModelServer, answer: 
         (Reply([b"[]"], headers={"Content-Encoding": "gzip"}), "decode content-encoding"),
     ],
 )
-async def test_a_refusal_is_told_with_its_reason(server: ModelServer, answer: Reply, told: str) -> None:
+async def test_refusal_is_an_error_with_its_reason(server: ModelServer, answer: Reply, told: str) -> None:
     server.reply = lambda body: answer
     async with PulsarAdmin(server.url) as admin:
         with pytest.raises(BrokerError, match=told) as caught:
@@ -83,20 +83,20 @@ async def test_a_refusal_is_told_with_its_reason(server: ModelServer, answer: Re
     assert len(str(caught.value)) < 500
 
 
-async def test_who_does_not_answer_is_not_waited_for(server: ModelServer) -> None:
+async def test_silent_server_is_unavailable_after_the_timeout(server: ModelServer) -> None:
     server.reply = lambda body: Reply([b"[", Then.HANG])
     async with PulsarAdmin(server.url, timeout=0.2) as admin:
         with pytest.raises(BrokerUnavailable, match=r"no response to GET clusters in 0\.2 s"):
             await look(admin, WANTED)
 
 
-async def test_nobody_listens() -> None:
+async def test_refused_connection_is_unavailable() -> None:
     async with PulsarAdmin("http://127.0.0.1:1") as admin:
         with pytest.raises(BrokerUnavailable, match=r"^http://127\.0\.0\.1:1: Connection refused$"):
             await look(admin, WANTED)
 
 
-async def test_one_that_turns_odd_later_is_told_too(server: ModelServer) -> None:
+async def test_malformed_answer_to_a_later_request_names_the_request(server: ModelServer) -> None:
     def answer(body: object) -> Reply:
         path = server.paths[-1].removeprefix("/admin/v2/")
         if path == "clusters":
@@ -111,7 +111,7 @@ async def test_one_that_turns_odd_later_is_told_too(server: ModelServer) -> None
             await look(admin, WANTED)
 
 
-async def test_what_others_have_done_in_the_meantime_is_no_failure(server: ModelServer) -> None:
+async def test_step_that_others_have_done_meanwhile_is_no_failure(server: ModelServer) -> None:
     server.reply = lambda body: reply({"reason": "Tenant already exist"}, 409)
     async with PulsarAdmin(server.url) as admin:
         assert await carry_out(admin, STEP) is False
@@ -119,14 +119,14 @@ async def test_what_others_have_done_in_the_meantime_is_no_failure(server: Model
     assert server.bodies == [{"allowedClusters": ["c"]}]
 
 
-async def test_a_step_that_fails_is_told_with_status_and_reason(server: ModelServer) -> None:
+async def test_failed_step_is_an_error_with_status_and_reason(server: ModelServer) -> None:
     server.reply = lambda body: reply({"reason": "Clusters do not exist"}, 412)
     async with PulsarAdmin(server.url) as admin:
         with pytest.raises(BrokerError, match="PUT tenants/t: HTTP 412: Clusters do not exist"):
             await carry_out(admin, STEP)
 
 
-async def test_who_owns_a_topic_gets_the_request_with_body_and_credentials(server: ModelServer) -> None:
+async def test_redirected_request_keeps_its_body_and_credentials(server: ModelServer) -> None:
     async with ModelServer() as owner:
         server.reply = lambda body: Reply([], 307, {"Location": f"{owner.url}/admin/v2/tenants/t?auth=1"})
         owner.reply = lambda body: Reply([], status=204)
@@ -149,7 +149,7 @@ async def test_credentials_do_not_leave_tls(tmp_path: Path) -> None:
     assert elsewhere.lines == []
 
 
-async def test_an_authority_that_nobody_knows_is_not_believed(tmp_path: Path) -> None:
+async def test_unknown_certificate_authority_is_not_trusted(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with ModelServer(authority.server("IP:127.0.0.1")) as server, PulsarAdmin(server.url) as admin:
         with pytest.raises(BrokerUnavailable, match="certificate"):
@@ -169,7 +169,7 @@ async def test_an_authority_that_nobody_knows_is_not_believed(tmp_path: Path) ->
         "http://[h",
     ],
 )
-def test_what_is_no_admin_url_is_refused(url: str) -> None:
+def test_invalid_admin_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="not an admin URL"):
         PulsarAdmin(url)
 

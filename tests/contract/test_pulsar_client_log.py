@@ -40,7 +40,7 @@ async def test_its_errors_are_logged_as_pulsars(
     assert "no-such-namespace" in caplog.text
 
 
-async def test_what_our_own_checks_provoke_is_no_trouble(
+async def test_liveness_checks_log_nothing_above_debug(
     pulsar_url: str, pulsar_space: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with await connect(pulsar_url) as broker:

@@ -41,7 +41,7 @@ async def works(broker: Broker, name: str) -> bool:
     return await asyncio.wait_for(consumer.receive(), 20) is not None
 
 
-async def test_a_token_opens_the_door(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_token_of_the_environment_is_accepted(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULSAR_TOKEN", token("admin"))
     async with await connect(locked.server.url) as broker:
         assert await works(broker, "token")
@@ -50,7 +50,7 @@ async def test_a_token_opens_the_door(locked: Locked, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "wrong", ["", "no token at all", token("admin", key=b"another key of thirty-two bytes.")]
 )
-async def test_who_is_not_let_in_is_told_so_soon_and_no_token_is_shown(
+async def test_rejected_token_is_an_error_at_once_and_is_not_shown(
     locked: Locked, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wrong: str
 ) -> None:
     monkeypatch.setenv("PULSAR_TOKEN", wrong)
@@ -61,7 +61,9 @@ async def test_who_is_not_let_in_is_told_so_soon_and_no_token_is_shown(
         assert wrong not in f"{refusal.value!r} {refusal.value} {caplog.text}"
 
 
-async def test_who_may_not_use_a_topic_is_told_so(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_topic_without_permission_is_an_authorization_error(
+    locked: Locked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PULSAR_TOKEN", token("stranger"))
     async with await connect(locked.server.url) as broker:
         with pytest.raises(BrokerError, match="uthoriz"):
@@ -82,7 +84,7 @@ async def test_a_token_that_expires_is_read_again_from_its_file(
         assert await works(broker, "rotated")
 
 
-async def test_a_private_authority_is_believed_when_it_is_named(
+async def test_private_authority_is_trusted_when_it_is_configured(
     locked: Locked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PULSAR_TOKEN", token("admin"))
@@ -102,7 +104,7 @@ async def test_a_certificate_for_another_name_is_refused(
         await connect(locked.tls_url.replace("127.0.0.1", "localhost"))
 
 
-async def test_a_client_certificate_opens_the_door(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_certificate_is_accepted(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULSAR_TLS_TRUST_CERTS_FILE", str(locked.authority.file))
     monkeypatch.setenv("PULSAR_TLS_CERTIFICATE_FILE", str(locked.certificate))
     monkeypatch.setenv("PULSAR_TLS_KEY_FILE", str(locked.key))
@@ -143,7 +145,7 @@ def issuer() -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
         thread.join()
 
 
-async def test_client_credentials_are_turned_into_tokens(
+async def test_client_credentials_are_exchanged_for_tokens(
     locked: Locked,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

@@ -71,7 +71,7 @@ def order(server: PulsarServer, method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
-async def test_a_message_whose_properties_are_no_text_is_buried_and_the_next_is_received(
+async def test_message_with_properties_that_are_no_text_is_buried(
     pulsar_url: str, pulsar_space: str, stranger: Client, persistence: str
 ) -> None:
     topic = f"{persistence}://{pulsar_space}/flow/hostile"
@@ -170,7 +170,7 @@ async def test_a_close_that_was_cancelled_is_finished_all_the_same(pulsar_url: s
         await broker.consumer(topic, "s", type="exclusive")
 
 
-async def test_a_letter_that_cannot_be_posted_yet_keeps_no_consumer_in_its_subscription(
+async def test_unposted_dead_letter_keeps_no_consumer_in_its_subscription(
     pulsar_url: str, pulsar_space: str, proxy: PulsarProxy
 ) -> None:
     topic = f"non-persistent://{pulsar_space}/flow/closing"
@@ -191,7 +191,7 @@ async def test_a_letter_that_cannot_be_posted_yet_keeps_no_consumer_in_its_subsc
         burying.cancel()
 
 
-async def test_a_letter_is_posted_after_one_that_failed_and_that_nobody_had_waited_for(
+async def test_dead_letter_is_posted_after_one_that_failed_unawaited(
     pulsar: PulsarServer, pulsar_url: str, topic: str
 ) -> None:
     letters = f"{topic.replace('://', '/')}-s-DLQ"
@@ -214,7 +214,7 @@ async def test_a_letter_is_posted_after_one_that_failed_and_that_nobody_had_wait
         assert (await next_of(dead)).data == b"x"
 
 
-async def test_a_dead_letter_is_kept_also_where_somebody_has_deleted_the_topic_of_the_last_one(
+async def test_dead_letter_is_kept_although_its_topic_was_deleted_after_the_last_one(
     pulsar: PulsarServer, pulsar_url: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pulsar_producer, "KEPT_SECONDS", 0.0)
@@ -230,9 +230,7 @@ async def test_a_dead_letter_is_kept_also_where_somebody_has_deleted_the_topic_o
         assert kept["msgBacklog"] == 1
 
 
-async def test_one_of_two_who_want_an_exclusive_subscription_at_once_gets_it(
-    pulsar_url: str, topic: str
-) -> None:
+async def test_exclusive_subscription_wanted_by_two_at_once_goes_to_one(pulsar_url: str, topic: str) -> None:
     async with await connect(pulsar_url) as one, await connect(pulsar_url) as other:
         for number in range(12):
             asking = [broker.consumer(f"{topic}{number}", "s", type="exclusive") for broker in (one, other)]
@@ -276,7 +274,9 @@ async def test_a_host_that_does_not_answer_keeps_nobody_from_the_next(pulsar_url
             pass
 
 
-async def test_a_port_that_is_no_pulsars_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_port_that_does_not_speak_pulsar_is_an_error_that_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(pulsar_broker, "_CONNECT_SECONDS", 0.5)
 
     async def slam(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

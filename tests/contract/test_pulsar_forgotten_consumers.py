@@ -48,7 +48,7 @@ async def hears(consumer: Consumer, broker: Broker) -> bool:
 
 
 @pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
-async def test_who_was_not_told_that_his_place_is_gone_finds_out(
+async def test_check_finds_a_consumer_that_the_broker_has_forgotten(
     pulsar: PulsarServer, proxy: PulsarProxy, broker: Broker, pulsar_space: str, persistence: str
 ) -> None:
     topic = f"{persistence}://{pulsar_space}/flow/zombies"
@@ -64,7 +64,7 @@ async def test_who_was_not_told_that_his_place_is_gone_finds_out(
 
 
 @pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
-async def test_who_was_told_comes_back_by_himself(
+async def test_consumer_comes_back_by_itself_after_an_unload(
     pulsar: PulsarServer, broker: Broker, pulsar_space: str, persistence: str
 ) -> None:
     consumer = await broker.consumer(f"{persistence}://{pulsar_space}/flow/told", "s")
@@ -80,7 +80,7 @@ async def test_who_was_told_comes_back_by_himself(
 
 
 @pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
-async def test_no_answer_is_told_from_a_place_that_is_gone(
+async def test_check_without_an_answer_is_unavailable_and_not_closed(
     proxy: PulsarProxy, broker: Broker, pulsar_space: str, persistence: str
 ) -> None:
     consumer = await broker.consumer(f"{persistence}://{pulsar_space}/flow/frozen", "s")
@@ -103,7 +103,7 @@ async def is_told_late(asked: Consumer | Reader) -> bool:
 
 
 @pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
-async def test_that_the_connection_is_gone_is_told_at_once(
+async def test_check_fails_at_once_where_the_connection_is_gone(
     proxy: PulsarProxy, broker: Broker, pulsar_space: str, persistence: str
 ) -> None:
     consumer = await broker.consumer(f"{persistence}://{pulsar_space}/flow/cut", "s")
@@ -118,7 +118,7 @@ async def test_that_the_connection_is_gone_is_told_at_once(
         proxy.flowing.set()
 
 
-async def test_a_reader_that_was_not_told_finds_out(
+async def test_check_finds_a_reader_that_the_broker_has_forgotten(
     pulsar: PulsarServer, proxy: PulsarProxy, broker: Broker, pulsar_space: str
 ) -> None:
     topic = f"persistent://{pulsar_space}/config/zombies"

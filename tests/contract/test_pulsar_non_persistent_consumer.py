@@ -49,7 +49,7 @@ async def rest(consumer: Consumer) -> list[Message]:
     return messages
 
 
-async def test_who_has_subscribed_gets_the_very_next_message(pulsar_url: str, topic: str) -> None:
+async def test_new_consumer_gets_the_very_next_message(pulsar_url: str, topic: str) -> None:
     """Also as the successor of who has just left, whose subscription the broker is still taking down."""
     async with await connect(pulsar_url) as hearing, await connect(pulsar_url) as sending:
         producer = await sending.producer(topic)
@@ -86,9 +86,7 @@ async def test_a_busy_process_loses_nothing_when_it_stops(
         assert [message.data for message in await rest(consumer)] == payloads
 
 
-async def test_a_consumer_that_is_poured_upon_stops_soon_and_leaves_no_task(
-    pulsar_url: str, topic: str
-) -> None:
+async def test_flooded_consumer_stops_soon_and_leaves_no_task(pulsar_url: str, topic: str) -> None:
     before = asyncio.all_tasks()
     async with await connect(pulsar_url) as hearing, await connect(pulsar_url) as sending:
         consumer = await hearing.consumer(topic, "s", buffer=10)

@@ -72,7 +72,7 @@ async def test_a_topic_that_is_only_called_like_a_partition_keeps_its_name(
     assert (await next_of(consumer)).topic == topic
 
 
-async def test_what_is_retried_and_buried_comes_from_the_topic_as_a_whole(
+async def test_retried_and_buried_messages_name_the_topic_and_not_the_partition(
     broker: Broker, pulsar: PulsarServer, namespace: str
 ) -> None:
     topic = partition(pulsar, f"persistent://{namespace}/parted")
@@ -89,7 +89,7 @@ async def test_what_is_retried_and_buried_comes_from_the_topic_as_a_whole(
     assert (dead.data, dead.topic, dead.properties["reason"]) == (b"x", topic, "broken")
 
 
-async def test_two_who_want_a_partitioned_topic_alone_do_not_share_it(
+async def test_exclusive_subscription_of_a_partitioned_topic_goes_to_one_of_two(
     broker: Broker, pulsar_url: str, pulsar: PulsarServer, namespace: str
 ) -> None:
     topic = partition(pulsar, f"persistent://{namespace}/parted")
@@ -100,7 +100,7 @@ async def test_two_who_want_a_partitioned_topic_alone_do_not_share_it(
 
 
 @pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
-async def test_a_place_on_a_topic_that_got_more_partitions_is_to_be_opened_anew(
+async def test_check_fails_once_the_topic_got_more_partitions(
     broker: Broker, pulsar: PulsarServer, namespace: str, persistence: str
 ) -> None:
     topic = partition(pulsar, f"{persistence}://{namespace}/parted", 2)

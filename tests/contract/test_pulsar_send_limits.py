@@ -30,7 +30,7 @@ async def broker(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 @pytest.mark.parametrize("batch", [False, True])
 @pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
-async def test_what_the_broker_does_not_take_fails_at_once_and_alone(
+async def test_too_large_message_fails_at_once_and_alone(
     broker: Broker, persistence: str, batch: bool
 ) -> None:
     topic = f"{persistence}://tg/flow/large-{batch}"
@@ -53,7 +53,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-async def test_a_broker_that_stands_still_is_waited_for_in_bounded_memory_and_gets_everything_once(
+async def test_frozen_broker_is_waited_for_in_bounded_memory_and_gets_all_once(
     locked: Locked, broker: Broker
 ) -> None:
     topic = "persistent://tg/flow/frozen"
@@ -89,7 +89,7 @@ async def test_a_broker_that_stands_still_is_waited_for_in_bounded_memory_and_ge
     assert seen == COUNT + 1
 
 
-async def test_what_is_given_up_while_a_broker_stands_still_makes_no_room_for_more_and_the_next_is_sent(
+async def test_cancelled_sends_to_a_frozen_broker_stay_within_bounded_memory(
     locked: Locked, broker: Broker
 ) -> None:
     producer = await broker.producer("persistent://tg/flow/given-up")

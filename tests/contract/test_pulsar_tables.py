@@ -66,7 +66,7 @@ async def publish(producer: Producer, **entries: bytes) -> None:
         await producer.send(data, key=key)
 
 
-async def test_a_deletion_that_was_compacted_away_while_nobody_was_connected_is_found_by_reading_anew(
+async def test_deletion_compacted_away_while_disconnected_is_found_by_reading_anew(
     pulsar: PulsarServer, proxy: PulsarProxy, far: Broker, near: Broker, topic: str
 ) -> None:
     producer = await near.producer(topic)
@@ -105,7 +105,7 @@ async def test_a_table_that_is_cut_off_while_it_is_read_is_no_table(
     assert len((await far.table(topic)).entries) == 300
 
 
-async def test_what_was_compacted_and_what_came_after_it_are_one_table(
+async def test_compacted_and_later_entries_are_one_table(
     pulsar: PulsarServer, near: Broker, topic: str
 ) -> None:
     producer = await near.producer(topic)

@@ -107,7 +107,7 @@ async def test_looking_changes_nothing(
     assert await get(pulsar, f"persistent/{tenant}/flow") == []
 
 
-async def test_connecting_left_a_topic_where_topics_are_made_with_partitions(pulsar: PulsarServer) -> None:
+async def test_connecting_makes_no_topic_where_new_topics_are_partitioned(pulsar: PulsarServer) -> None:
     path = "namespaces/public/default/autoTopicCreation"
     partitioned = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 2}
     await post(pulsar, path, partitioned)
@@ -233,7 +233,7 @@ async def test_a_partitioned_input_stays_partitioned_and_is_subscribed_everywher
         assert await get(pulsar, path) == [SUBSCRIPTION]
 
 
-async def test_what_waits_on_a_topic_already_is_in_its_new_subscription(
+async def test_new_subscription_has_the_messages_already_on_the_topic(
     admin: PulsarAdmin, pulsar: PulsarServer, house: House, tenant: str
 ) -> None:
     flow = house.flow()

@@ -39,7 +39,7 @@ def keep(cache: ResponseCache, key: str, text: str = SOUND, **options: Any) -> S
     return response
 
 
-def test_what_was_kept_is_there_again(cache: ResponseCache) -> None:
+def test_kept_response_is_found_with_all_its_fields(cache: ResponseCache) -> None:
     response = keep(cache, "a", ttl_seconds=300)
 
     entry = cache.get("a")
@@ -54,7 +54,7 @@ def test_what_was_kept_is_there_again(cache: ResponseCache) -> None:
     assert (stats["hits"], stats["misses"], stats["hit_rate"]) == (1, 1, 0.5)
 
 
-def test_a_failure_that_is_known_is_there_again_too(cache: ResponseCache) -> None:
+def test_kept_failure_is_found_too(cache: ResponseCache) -> None:
     keep(cache, "a", "not json")
 
     entry = cache.get("a")
@@ -66,7 +66,7 @@ def test_a_failure_that_is_known_is_there_again_too(cache: ResponseCache) -> Non
     assert cache.get_stats()["negative_hits"] == 1
 
 
-def test_nobody_changes_what_others_find(cache: ResponseCache) -> None:
+def test_changes_to_a_found_response_do_not_reach_the_cache(cache: ResponseCache) -> None:
     response = keep(cache, "a")
     assert response is not None
     response.items_shown = 99
@@ -99,7 +99,7 @@ def test_a_response_of_any_version_is_kept_and_that_it_was_cut(cache: ResponseCa
     assert moved.truncated
 
 
-def test_the_last_one_under_a_key_counts(cache: ResponseCache) -> None:
+def test_last_entry_under_a_key_counts(cache: ResponseCache) -> None:
     keep(cache, "a", "not json")
     keep(cache, "a", SOUND)
 
@@ -120,7 +120,7 @@ def test_with_no_time_left_nothing_is_kept(cache: ResponseCache) -> None:
     assert entry.validation_result
 
 
-def test_it_is_warmed_with_texts_that_are_likely_to_come(cache: ResponseCache) -> None:
+def test_warm_keeps_the_parsed_responses_of_given_texts(cache: ResponseCache) -> None:
     assert cache.warm({"a": SOUND, "b": f"So: {SOUND}", "c": "not json"}, ttl_seconds=600) == 2
 
     entries = [cache.get(key) for key in "abc"]
@@ -132,7 +132,7 @@ def test_it_is_warmed_with_texts_that_are_likely_to_come(cache: ResponseCache) -
     assert [entry and entry.reason_code for entry in entries][2] is ReasonCode.EXTRACTION_FAILED
 
 
-def test_what_is_no_json_or_no_time_is_refused(cache: ResponseCache) -> None:
+def test_entry_that_is_not_json_or_has_no_finite_ttl_is_refused(cache: ResponseCache) -> None:
     with pytest.raises(ValueError, match="the entry is not JSON"):
         cache.set("a", "x", {"when": object()}, None, False, ReasonCode.SUCCESS, "direct_parse")
     for seconds in (float("nan"), float("inf")):
@@ -153,7 +153,7 @@ def test_many_threads_at_once(cache: ResponseCache) -> None:
     assert cache.get_stats()["hits"] == 400
 
 
-def test_lookups_are_told_to_metrics_that_are_handed_in() -> None:
+def test_lookups_are_counted_in_the_given_metrics() -> None:
     metrics, told = ResponseMetrics(), {}
     metrics.set_exporter(lambda name, value: told.update({name: value}))
     cache = ResponseCache(metrics=metrics)
@@ -166,7 +166,7 @@ def test_lookups_are_told_to_metrics_that_are_handed_in() -> None:
 
 
 class TestInMemory:
-    def test_what_was_used_least_recently_goes_first_and_replacing_evicts_nothing(self) -> None:
+    def test_least_recently_used_entry_is_evicted_and_replacing_evicts_none(self) -> None:
         cache = ResponseCache(max_size=2)
         keep(cache, "a")
         keep(cache, "b")
@@ -177,7 +177,7 @@ class TestInMemory:
         assert [cache.get(key) is not None for key in "abc"] == [True, False, True]
         assert cache.get_stats()["size"] == 2
 
-    def test_time_is_that_of_a_clock_that_nobody_sets(self) -> None:
+    def test_entries_expire_by_the_given_clock(self) -> None:
         now = 0.0
         cache = ResponseCache(clock=lambda: now)
         keep(cache, "a", ttl_seconds=10)
@@ -193,7 +193,7 @@ class TestInMemory:
         assert cache.get_stats()["size"] == 0
 
     @pytest.mark.parametrize("size", [0, 1])
-    def test_one_keeps_no_more_than_it_has_room_for(self, size: int) -> None:
+    def test_cache_keeps_no_more_than_its_maximum_size(self, size: int) -> None:
         cache = ResponseCache(max_size=size)
         keep(cache, "a")
         keep(cache, "b")
@@ -212,7 +212,7 @@ class TestInMemory:
         stats = cache.get_stats()
         assert (stats["size"], stats["hits"], stats["misses"]) == (0, 1, 1)
 
-    def test_the_constants_are_the_seeds(self) -> None:
+    def test_ttl_and_size_constants_are_those_of_the_seed(self) -> None:
         assert (ResponseCache.DEFAULT_TTL_ONLINE, ResponseCache.DEFAULT_TTL_CI) == (300, 3600)
         assert ResponseCache.MAX_CACHE_SIZE == ResponseCache().get_stats()["max_size"] == 1000
 

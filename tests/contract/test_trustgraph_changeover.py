@@ -13,7 +13,7 @@ from trustgraph_prompt.broker import connect
 
 @pytest.mark.pulsar
 @pytest.mark.parametrize("persistence", ["non-persistent", "persistent"])
-async def test_who_unsubscribes_while_we_are_there_takes_nothing_away(
+async def test_service_that_unsubscribes_beside_us_takes_no_message_away(
     pulsar_url: str, pulsar_space: str, persistence: str
 ) -> None:
     topic, subscription = f"{persistence}://{pulsar_space}/request/prompt", "prompt--default--f--request"

@@ -51,7 +51,7 @@ async def test_flows_start_change_and_stop_while_the_worker_runs(place: Place) -
     await working.serves({})
 
 
-async def test_what_is_under_way_when_its_flow_stops_is_finished(place: Place) -> None:
+async def test_request_under_way_when_its_flow_stops_is_finished(place: Place) -> None:
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
     await place.config.start_flow("f", place.topics())
     worker = await place.answer(delay=0.5)
@@ -66,7 +66,7 @@ async def test_what_is_under_way_when_its_flow_stops_is_finished(place: Place) -
     assert [answer["text"] for answer in await response] == ["Say x"]
 
 
-async def test_a_changed_template_is_in_force_and_a_bad_one_leaves_the_last_good_version(
+async def test_changed_template_is_served_and_a_bad_one_leaves_the_last_good(
     place: Place,
 ) -> None:
     await place.config.put(
@@ -152,7 +152,7 @@ async def test_a_poke_that_was_lost_is_noticed_by_the_next(place: Place) -> None
     await working.serves({"default/f": place.topics()["request"]})
 
 
-async def test_pokes_are_not_needed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_config_changes_are_found_without_pokes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trustgraph_prompt.trustgraph.config_service.SECONDS_BETWEEN_FETCHES", 0.2)
     working = await place.work()
 
@@ -230,7 +230,7 @@ async def test_a_flow_that_starts_again_has_the_prompts_of_now(place: Place) -> 
     assert response["text"] == "New x"
 
 
-async def test_a_service_of_before_is_asked_for_all_values_at_once(place: Place) -> None:
+async def test_service_that_refuses_getkeys_is_asked_for_all_values_at_once(place: Place) -> None:
     place.config.refuses = {"getkeys-all-ws"}
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
     await place.config.start_flow("f", place.topics())
@@ -264,7 +264,7 @@ async def test_a_service_that_does_not_answer_is_waited_for(
 
 
 @pytest.mark.parametrize("silent", [True, False], ids=["while it is asked", "while it serves"])
-async def test_to_be_stopped_is_no_error(
+async def test_stopping_logs_no_error(
     place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, silent: bool
 ) -> None:
     monkeypatch.setattr("trustgraph_prompt.worker.telemetry.watch.SECONDS_BETWEEN_LOOKS", 0.001)
@@ -321,7 +321,7 @@ async def test_a_rate_limit_is_waited_out(place: Place) -> None:
 
 
 @pytest.mark.parametrize("drain_timeout", [30.0, 0.1])
-async def test_what_was_received_before_the_worker_stops_is_answered(
+async def test_requests_received_before_the_worker_stops_are_answered(
     place: Place, drain_timeout: float
 ) -> None:
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})

@@ -98,7 +98,7 @@ async def test_changes_are_heard_of_though_the_place_for_the_services_answers_wa
     await until(lambda: not working.worker.health.notes())
 
 
-async def test_what_is_known_is_served_while_the_service_is_away_and_no_notice_would_be_heard(
+async def test_known_prompts_are_served_while_service_and_notices_are_away(
     place: Place, forgetful: Forgetful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(config_client, "SECONDS_FOR_AN_ANSWER", 0.2)
@@ -122,7 +122,7 @@ async def test_what_is_known_is_served_while_the_service_is_away_and_no_notice_w
     await until(lambda: health.notes() == {})
 
 
-async def test_a_broker_that_takes_each_place_away_is_not_besieged(
+async def test_lost_notice_consumer_is_not_reopened_without_pause(
     place: Place, forgetful: Forgetful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trustgraph_prompt.worker.telemetry.watch.SECONDS_BETWEEN_LOOKS", 0.01)
@@ -135,7 +135,7 @@ async def test_a_broker_that_takes_each_place_away_is_not_besieged(
     assert forgetful.consumed.count(notices) <= 5
 
 
-async def test_a_flow_whose_place_is_lost_makes_the_others_look_no_worse(
+async def test_worker_stays_ready_while_the_consumer_of_one_flow_is_lost(
     place: Place, forgetful: Forgetful
 ) -> None:
     for name in ("f", "g"):
@@ -171,7 +171,7 @@ async def test_a_change_is_served_while_everything_else_cannot_be_fetched(place:
     await until(lambda: "config service" not in working.worker.health.notes())
 
 
-async def test_changes_without_a_pause_do_not_put_off_what_makes_up_for_a_failed_fetch(
+async def test_continuous_changes_do_not_delay_the_fetch_after_a_failed_one(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(config_service, "FIRST_PAUSE", 0.01)

@@ -416,7 +416,7 @@ async def test_a_chunk_that_cannot_be_served_becomes_a_dead_letter_and_no_other(
     assert facts(published) == sum(said, Counter())
 
 
-async def test_the_metrics_of_theirs_are_told_apart_by_extractor(trial: Trial) -> None:
+async def test_trustgraphs_metrics_are_labelled_by_extractor(trial: Trial) -> None:
     await trial.open(DEFINITIONS, RELATIONSHIPS)
     published = await trial.hear("triples")
     metrics = (await trial.work(DEFINITIONS, RELATIONSHIPS)).worker.metrics

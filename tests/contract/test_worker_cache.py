@@ -25,7 +25,7 @@ class Model:
         return f"{CHALK}\n{FLINT}\n"
 
 
-async def test_two_requests_of_equal_content_are_paid_once_and_have_objects_of_their_own(
+async def test_equal_requests_are_paid_once_and_have_objects_of_their_own(
     house: House,
 ) -> None:
     flow, model = house.flow(), Model()
@@ -55,7 +55,7 @@ async def test_two_requests_of_equal_content_are_paid_once_and_have_objects_of_t
         assert f"trustgraph_prompt_cache_lookups_total{{{labels}}} 1.0" in text
 
 
-async def test_who_streams_gets_the_lines_of_an_answer_that_was_kept(house: House) -> None:
+async def test_streamed_request_gets_a_cached_answer_in_lines(house: House) -> None:
     flow, model = house.flow(), Model()
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, model, cache=MemoryCache())
@@ -68,7 +68,7 @@ async def test_who_streams_gets_the_lines_of_an_answer_that_was_kept(house: Hous
     assert model.calls == 1
 
 
-async def test_a_prompt_that_does_not_say_so_is_asked_every_time(house: House) -> None:
+async def test_prompt_without_cache_is_asked_every_time(house: House) -> None:
     flow, model = house.flow(), Model()
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, model, cache=MemoryCache())
@@ -79,7 +79,7 @@ async def test_a_prompt_that_does_not_say_so_is_asked_every_time(house: House) -
     assert model.calls == 2
 
 
-async def test_a_redelivery_is_the_journals_matter_also_where_the_cache_has_an_answer(house: House) -> None:
+async def test_redelivery_is_answered_by_the_journal_and_not_by_the_cache(house: House) -> None:
     flow, model = house.flow(), Model()
     responses = await house.hear(house.topic("responses"))
     answers = await house.hear(house.topic("answers"))

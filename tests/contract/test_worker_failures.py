@@ -71,7 +71,7 @@ async def test_a_stream_whose_end_was_lost_is_not_repeated(
     assert "".join(piece["text"] for piece in pieces) == "abcd"
 
 
-async def test_a_stream_that_a_broker_error_ended_is_completed_by_the_last_response_at_once(
+async def test_stream_cut_by_a_broker_error_is_completed_by_the_last_response(
     house: House, flaky: FlakyBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     responses = await house.hear(house.topic("responses"))
@@ -106,7 +106,7 @@ async def test_a_volatile_request_is_tried_again_in_memory(house: House) -> None
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-async def test_a_broker_that_is_away_while_the_model_is_asked_over_it_uses_up_no_delivery(
+async def test_outage_of_the_broker_that_leads_to_the_model_uses_up_no_delivery(
     house: House, persistent: bool
 ) -> None:
     flow = house.flow(persistent=persistent, deliveries=1)

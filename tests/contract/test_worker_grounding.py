@@ -17,7 +17,7 @@ ANSWER = b"\n".join(map(encode, (ETNA, CHALK, FLINT))).decode()
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_what_is_made_up_or_copied_from_the_question_is_never_published(
+async def test_ungrounded_objects_are_rejected_and_grounded_ones_say_where(
     house: House, streaming: bool
 ) -> None:
     flow = house.flow()
@@ -52,7 +52,7 @@ async def test_the_same_objects_are_published_where_the_text_speaks_of_them(hous
     assert sorted(published, key=str) == sorted([ETNA, CHALK, FLINT], key=str)
 
 
-async def test_an_answer_of_which_nothing_is_true_is_of_no_use(house: House) -> None:
+async def test_answer_with_only_ungrounded_objects_is_an_unusable_answer(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     answers = await house.hear(house.topic("answers"))
@@ -66,7 +66,7 @@ async def test_an_answer_of_which_nothing_is_true_is_of_no_use(house: House) -> 
     assert "not in the passage" in Answer.decode(record.data).why
 
 
-async def test_an_object_that_is_looked_for_nowhere_says_nothing(house: House) -> None:
+async def test_object_of_a_prompt_without_grounding_has_no_grounding_property(house: House) -> None:
     flow = house.flow()
     objects = await house.hear(house.topic("objects"))
     await house.work(flow, lambda call: ANSWER)

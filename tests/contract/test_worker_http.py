@@ -31,7 +31,7 @@ async def readyz(health: Health) -> bytes:
         return await response.read()
 
 
-async def test_forty_keys_of_half_a_megabyte_were_an_answer_of_twenty() -> None:
+async def test_answer_with_forty_long_notes_is_bounded() -> None:
     health = Health()
     keys = {f"config entry {number} {'k' * 500_000}": f"refused: {'k' * 500_000}" for number in range(40)}
     health.notes = lambda: keys
@@ -89,7 +89,9 @@ def configured(root_log: logging.Logger, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.usefixtures("configured")
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
-async def test_garbage_gave_a_traceback(garbage: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_malformed_request_is_answered_with_400_and_no_traceback(
+    garbage: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with serve("127.0.0.1:0", Health(), Metrics()) as bound:
         host, _, port = bound.partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -112,7 +114,7 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-async def test_three_hundred_connections_that_say_nothing_stayed_open() -> None:
+async def test_silent_connections_beyond_the_limit_are_closed() -> None:
     async with serve("127.0.0.1:0", Health(), Metrics()) as bound:
         silent = [await opened(bound) for _ in range(300)]
         async with aiohttp.ClientSession() as session, session.get(f"http://{bound}/livez") as response:
@@ -136,7 +138,7 @@ def knock(stack: ExitStack, bound: str) -> socket:
     return client
 
 
-async def test_a_new_silent_connection_in_each_turn_of_the_loop_kept_probes_out() -> None:
+async def test_probe_is_answered_while_silent_connections_keep_coming() -> None:
     answer = b""
     async with serve("127.0.0.1:0", Health(), Metrics()) as bound:
         with ExitStack() as silent, ExitStack() as asking:
@@ -166,7 +168,7 @@ class Gate:
         return iter(())
 
 
-async def test_connections_that_say_nothing_ended_the_one_that_was_being_answered() -> None:
+async def test_silent_connections_do_not_end_one_that_is_being_answered() -> None:
     metrics, gate = Metrics(), Gate()
     async with serve("127.0.0.1:0", Health(), metrics) as bound:
         metrics.registry.register(gate)
@@ -182,7 +184,7 @@ async def test_connections_that_say_nothing_ended_the_one_that_was_being_answere
 
 
 @pytest.mark.parametrize("said", [b"", b"GET /livez HTTP/1.1\r\nHost: a\r\nX-Slow: "])
-async def test_a_connection_without_a_request_never_ended(
+async def test_connection_without_a_whole_request_is_closed(
     said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "SECONDS_FOR_A_REQUEST", 0.1)
@@ -202,7 +204,7 @@ async def test_a_connection_is_for_one_request() -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("POST", "/livez", 405)])
-async def test_what_is_not_there(method: str, path: str, status: int) -> None:
+async def test_unknown_path_is_404_and_wrong_method_is_405(method: str, path: str, status: int) -> None:
     async with (
         serve("127.0.0.1:0", Health(), Metrics()) as bound,
         aiohttp.ClientSession() as session,
@@ -239,7 +241,7 @@ def no_descriptors() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("configured")
-async def test_without_a_descriptor_nobody_was_told_what_was_wrong(
+async def test_probes_are_answered_without_a_free_descriptor(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -257,7 +259,7 @@ async def test_without_a_descriptor_nobody_was_told_what_was_wrong(
 
 
 @pytest.mark.usefixtures("configured")
-async def test_a_defect_has_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_defect_is_answered_with_500_and_has_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     health = Health()
     health.notes = lambda: 1 / 0  # type: ignore[assignment, return-value]
     assert b"500" in await readyz(health)

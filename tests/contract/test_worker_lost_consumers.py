@@ -185,9 +185,7 @@ async def test_a_consumer_that_does_not_answer_is_waited_for_until_it_does(
     assert len(doubtful.opened) == 1
 
 
-async def test_a_config_topic_that_is_no_longer_told_is_read_again(
-    house: House, doubtful: DoubtfulBroker
-) -> None:
+async def test_lost_reader_of_the_config_topic_is_replaced(house: House, doubtful: DoubtfulBroker) -> None:
     house.base = ENTRIES
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))

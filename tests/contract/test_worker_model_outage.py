@@ -115,7 +115,7 @@ async def test_a_server_that_is_stopped_under_load_costs_no_request(house: House
         (500, "internal", "provider_unavailable"),
     ],
 )
-async def test_what_is_wrong_with_a_server_costs_no_request_while_it_is_put_right(
+async def test_server_errors_cost_no_request_until_they_are_fixed(
     house: House, status: int, code: str, category: str
 ) -> None:
     flow = house.flow()
@@ -213,7 +213,9 @@ async def test_budget_holds_on_a_server_that_wants_another_name_for_max_tokens(h
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-async def test_who_waits_is_told_before_the_seconds_are_over(house: House, persistent: bool) -> None:
+async def test_waiting_request_is_answered_with_an_error_within_its_seconds(
+    house: House, persistent: bool
+) -> None:
     flow = house.flow(persistent=persistent, budget=Budget(seconds=7))
     responses = await house.hear(house.topic("responses"))
     async with ModelServer() as server:
@@ -224,7 +226,7 @@ async def test_who_waits_is_told_before_the_seconds_are_over(house: House, persi
     await working.stop()
 
 
-async def test_chunks_have_no_seconds(house: House) -> None:
+async def test_chunk_waits_for_the_model_beyond_the_seconds_of_the_budget(house: House) -> None:
     flow, pauses = house.flow(budget=Budget(seconds=0.3), prompt="say"), Pauses()
     chunks = replace(
         flow, input=replace(flow.input, kind="chunk"), outputs=replace(flow.outputs, response=None)
@@ -271,7 +273,7 @@ async def in_work(house: House, topic: str) -> dict[str, int | None]:
 
 
 @pytest.mark.parametrize("suspect_of", ["gone", "well"])
-async def test_who_waits_for_a_model_is_not_in_work(house: House, suspect_of: str) -> None:
+async def test_request_that_waits_for_its_model_is_not_in_work(house: House, suspect_of: str) -> None:
     """A suspect that waits stops nobody, who waits stops no suspect, and a crash is not their fault."""
     one = house.flow()
     flows = {

@@ -33,7 +33,7 @@ def everything(call: Call) -> list[Delta]:
     return lines(*ALL)
 
 
-async def test_one_object_too_large_is_refused_and_record_and_response_go_out_for_the_rest(
+async def test_too_large_object_is_refused_and_the_rest_is_published(
     house: House,
 ) -> None:
     flow = house.flow(budget=LONG)
@@ -82,7 +82,7 @@ async def test_a_stream_leaves_out_the_object_that_is_refused(house: House) -> N
     assert told[-1]["rejected"] == 1
 
 
-async def test_where_no_objects_are_published_the_response_leaves_it_out_too(house: House) -> None:
+async def test_response_leaves_out_a_too_large_object_where_no_objects_are_published(house: House) -> None:
     outputs = Outputs(response=house.topic("responses"), answers=house.topic("answers"))
     flow = house.flow(budget=LONG, outputs=outputs)
     responses = await house.hear(house.topic("responses"))
@@ -98,7 +98,7 @@ async def test_where_no_objects_are_published_the_response_leaves_it_out_too(hou
     assert (len(answer.objects), answer.rejected_count) == (101, 1)
 
 
-async def test_where_no_message_has_to_carry_it_it_is_not_refused(house: House) -> None:
+async def test_large_object_is_accepted_where_no_message_has_to_carry_it(house: House) -> None:
     flow = house.flow(budget=LONG, outputs=Outputs(answers=house.topic("answers")))
     answers = await house.hear(house.topic("answers"))
     await house.work(flow, everything)
@@ -110,7 +110,7 @@ async def test_where_no_message_has_to_carry_it_it_is_not_refused(house: House) 
     assert (len(answer.objects), answer.rejected_count) == (102, 0)
 
 
-async def test_one_that_only_its_properties_make_too_large_is_refused_as_well(house: House) -> None:
+async def test_object_that_its_properties_make_too_large_is_refused(house: House) -> None:
     flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))
     answers = await house.hear(house.topic("answers"))
@@ -125,7 +125,7 @@ async def test_one_that_only_its_properties_make_too_large_is_refused_as_well(ho
     assert "a message of" in answer.rejected[0]["issues"][0]["message"]
 
 
-async def test_a_stream_leaves_out_the_one_that_only_its_properties_make_too_large(house: House) -> None:
+async def test_stream_leaves_out_an_object_that_its_properties_make_too_large(house: House) -> None:
     flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, lambda call: lines(*GOOD[:50], brim(), *GOOD[50:]))
@@ -151,7 +151,7 @@ async def test_trustgraphs_clients_get_the_rest(house: House) -> None:
     assert json.loads(response["object"]) == GOOD
 
 
-async def test_where_it_was_the_only_object_the_answer_says_why_there_is_none(house: House) -> None:
+async def test_answer_with_only_a_too_large_object_has_that_as_its_reason(house: House) -> None:
     flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))
     answers = await house.hear(house.topic("answers"))

@@ -93,7 +93,7 @@ async def chunk(house: House, flow: Flow, text: str = TEXT) -> None:
 
 
 @pytest.mark.parametrize("prompts", [BUNDLED, TRUSTGRAPHS])
-async def test_what_the_ontology_forbids_is_asked_for_again_with_the_reason(
+async def test_forbidden_object_is_asked_for_again_with_the_reason(
     house: House, prompts: Mapping[str, str]
 ) -> None:
     objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
@@ -138,7 +138,7 @@ async def test_a_public_ontology_drives_an_extraction(
     assert f"found {wrong[1]!r}, expected {right[1]!r} or a subclass" in again
 
 
-async def test_what_stays_forbidden_is_in_the_answer_record_and_not_published(house: House) -> None:
+async def test_object_that_stays_forbidden_is_in_the_record_and_not_published(house: House) -> None:
     objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
     wrong = line(ADA) + line(head("Person", "Post"))
     flow = await working(house, Turns(wrong, wrong))
@@ -154,7 +154,7 @@ async def test_what_stays_forbidden_is_in_the_answer_record_and_not_published(ho
     assert "found 'Post', expected 'Organization' or a subclass" in issue["message"]
 
 
-async def test_the_model_sees_the_part_that_the_chunk_needs_and_a_few_ids_of_it_in_the_feedback(
+async def test_model_sees_the_part_of_the_ontology_that_the_chunk_needs(
     house: House,
 ) -> None:
     answers = await house.hear(house.topic("answers"))
@@ -171,7 +171,7 @@ async def test_the_model_sees_the_part_that_the_chunk_needs_and_a_few_ids_of_it_
     assert again.count("Filler") < 8
 
 
-async def test_what_is_made_up_is_refused_beside_what_the_ontology_forbids(house: House) -> None:
+async def test_ungrounded_and_forbidden_objects_are_both_refused(house: House) -> None:
     answers = await house.hear(house.topic("answers"))
     flow = await working(
         house, Turns(*[line(ADA) + line({**ADA, "entity": "Grace"}) + line(head("Post", "Post"))] * 2)

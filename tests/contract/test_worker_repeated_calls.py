@@ -56,7 +56,7 @@ async def test_objects_go_out_once_however_often_the_model_was_asked(house: Hous
     assert answer.rejected_count == 0
 
 
-async def test_what_a_later_pass_finds_goes_out_too(house: House) -> None:
+async def test_objects_of_a_later_pass_are_published_too(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     objects = await house.hear(house.topic("objects"))
@@ -103,7 +103,7 @@ async def test_prompt_sets_only_parameters_that_flow_or_process_allow(house: Hou
         assert seen == [{"top_k": 5, "reasoning_effort": "low"}]
 
 
-async def test_what_is_escalated_says_so_in_response_record_and_metrics(house: House) -> None:
+async def test_escalation_is_in_response_record_and_metrics(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     answers = await house.hear(house.topic("answers"))
@@ -158,7 +158,7 @@ async def test_a_value_that_was_cut_goes_out_once_and_whole(house: House, prefil
     assert len(await objects.all()) == 1
 
 
-async def test_what_it_cost_stands_in_the_record_and_in_the_metrics(house: House) -> None:
+async def test_cost_is_in_the_record_and_in_the_metrics(house: House) -> None:
     flow = house.flow(price=Price(prompt=1, completion=4), budget=Budget(money=1))
     answers = await house.hear(house.topic("answers"))
     used = Usage(1000, 500, 1500)

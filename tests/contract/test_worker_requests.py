@@ -104,7 +104,7 @@ async def test_a_stream_carries_text_as_it_comes_and_each_object_as_a_line(house
     assert [piece["end_of_stream"] for piece in text + lines] == [False, False, True] * 2
 
 
-async def test_a_streamed_value_is_told_as_text_too_to_those_who_hear_nothing_else(house: House) -> None:
+async def test_streamed_json_value_is_sent_as_text_and_as_object(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     await house.work(
@@ -118,7 +118,7 @@ async def test_a_streamed_value_is_told_as_text_too_to_those_who_hear_nothing_el
     assert (none["text"], none["object"]) == ("", "[]")
 
 
-async def test_of_a_large_streamed_value_those_who_hear_nothing_else_get_all(house: House) -> None:
+async def test_large_streamed_json_value_is_sent_whole_as_text_only(house: House) -> None:
     flow = house.flow(budget=Budget(characters=None))
     flow = replace(flow, outputs=replace(flow.outputs, answers=None, objects={}))
     responses = await house.hear(house.topic("responses"))
@@ -163,7 +163,7 @@ async def test_objects_of_a_mixed_extraction_part_by_type(house: House) -> None:
     assert json.loads((await rest.until(1))[0].data)["name"] == "r"
 
 
-async def test_a_chunk_is_extracted_and_its_objects_tell_where_they_come_from(house: House) -> None:
+async def test_objects_of_a_chunk_name_the_chunk_and_its_collection(house: House) -> None:
     flow = house.flow(
         input=Input(house.topic("chunks"), "prompt--default--f--request", kind="chunk"),
         outputs=Outputs(answers=house.topic("answers"), objects={"": house.topic("objects")}),
@@ -280,7 +280,7 @@ async def test_a_call_that_was_never_made_uses_up_no_delivery(house: House, pers
     assert len(Answer.decode(record.data).calls) == 1
 
 
-async def test_nobody_is_put_off_beyond_his_budget(house: House) -> None:
+async def test_rate_limit_pause_beyond_the_budget_is_an_error_at_once(house: House) -> None:
     flow = house.flow(budget=Budget(seconds=7))
     responses = await house.hear(house.topic("responses"))
     calls = 0
@@ -357,7 +357,7 @@ async def test_stopping_under_load_loses_nothing_that_was_received(house: House,
     assert sorted(message.properties["id"] for message in await responses.all()) == sorted(ids)
 
 
-async def test_what_a_drain_has_no_time_for_is_left_to_others_or_answered_with_an_error(house: House) -> None:
+async def test_requests_beyond_the_drain_are_left_to_others_or_answered_with_an_error(house: House) -> None:
     started = asyncio.Event()
 
     def stuck(call: Call) -> ScriptedAnswer:

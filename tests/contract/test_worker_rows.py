@@ -171,7 +171,7 @@ async def test_a_retry_asks_only_about_the_tables_that_have_no_answer(house: Hou
 
 
 @pytest.mark.parametrize("useless", ["mountains", "people"])
-async def test_a_table_whose_answer_is_of_no_use_makes_a_dead_letter_and_the_rows_of_the_other_go_out(
+async def test_table_with_an_unusable_answer_is_a_dead_letter_and_others_go_out(
     house: House, useless: str
 ) -> None:
     flow = flow_of(house)
@@ -245,7 +245,7 @@ async def test_a_passing_failure_of_the_provider_decides_before_an_answer_of_no_
     assert model.calls == {"mountains": 1, "people": 5}
 
 
-async def test_it_is_an_answer_without_rows_where_the_flow_says_so(house: House) -> None:
+async def test_unusable_answer_counts_as_no_rows_where_the_flow_says_so(house: House) -> None:
     flow = flow_of(house, unusable="answer")
     rows, answers, dead = await hear(house, flow)
     working = await house.work(flow, Model(mountains=lambda: "I cannot do that"))

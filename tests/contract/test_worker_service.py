@@ -58,7 +58,7 @@ class Closings:
         )
 
 
-async def test_what_a_service_uses_is_closed_before_what_that_needs(house: House) -> None:
+async def test_service_closes_provider_broker_cache_and_tracing_in_this_order(house: House) -> None:
     parts = Closings()
     working = Working(parts.service("embedded:", house))
     await working.ready()

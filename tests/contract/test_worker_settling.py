@@ -96,7 +96,7 @@ async def test_a_redelivered_message_that_was_answered_is_only_acknowledged(
     assert model.calls == (1 if prompt == "recall" else 2)
 
 
-async def test_a_requester_on_a_volatile_topic_gets_the_answer_of_a_redelivered_message_again(
+async def test_non_persistent_requester_gets_the_answer_of_a_redelivery_again(
     house: House,
 ) -> None:
     trouble = BrokerClosed("no such consumer")
@@ -134,7 +134,7 @@ class Forbidding:
         return await self._broker.producer(topic, **options)
 
 
-async def test_a_refusal_that_nobody_can_be_told_keeps_no_letter_from_being_buried(
+async def test_message_is_buried_although_its_error_response_is_refused(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = house.flow()

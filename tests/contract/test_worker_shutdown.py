@@ -130,7 +130,7 @@ async def test_a_worker_that_is_stopped_before_it_starts_ends(house: House) -> N
     assert not stopped.health.ready
 
 
-async def test_a_response_that_awaits_its_confirmation_when_the_drain_ends_is_not_followed_by_an_error(
+async def test_unconfirmed_response_at_the_end_of_the_drain_is_not_followed_by_an_error(
     house: House, flaky: FlakyBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = house.flow(persistent=False)
@@ -323,7 +323,7 @@ async def test_an_error_that_is_sent_while_a_loop_ends_is_not_interrupted(
     assert response["error"]["type"] == "shutting-down"
 
 
-async def test_a_response_that_cannot_be_sent_when_a_loop_ends_is_left_to_the_next_worker(
+async def test_unsendable_response_at_the_end_of_a_loop_is_left_to_the_next_worker(
     house: House, flaky: FlakyBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     confirmed = flaky.unconfirmed[house.topic("responses")] = asyncio.Event()
@@ -372,7 +372,7 @@ class SlowToBury(Breaking):
 
 
 @pytest.mark.parametrize("during", ["dead letter", "absolution"])
-async def test_a_suspect_that_is_settled_while_a_loop_ends_is_buried_once_and_suspect_no_longer(
+async def test_suspect_settled_while_a_loop_ends_is_buried_once(
     house: House, flaky: FlakyBroker, during: str
 ) -> None:
     flow = house.flow()

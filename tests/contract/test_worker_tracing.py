@@ -164,7 +164,7 @@ HOSTILE = [
 ]
 
 
-async def test_what_is_no_trace_is_ignored(house: House, traces: Traces) -> None:
+async def test_malformed_trace_headers_are_ignored(house: House, traces: Traces) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, lambda call: CHALK, tracing=traces.tracing)
@@ -195,7 +195,7 @@ async def test_a_trace_state_that_is_too_long_is_left_behind(house: House, trace
     assert "tracestate" not in response.properties
 
 
-async def test_a_worker_that_is_started_within_a_trace_does_not_count_its_requests_to_it(
+async def test_requests_do_not_join_the_trace_in_which_the_worker_was_started(
     house: House, traces: Traces
 ) -> None:
     flow = house.flow()
@@ -209,7 +209,7 @@ async def test_a_worker_that_is_started_within_a_trace_does_not_count_its_reques
     assert request.parent is None
 
 
-async def test_what_the_cache_answers_is_an_asking_without_calls(house: House, traces: Traces) -> None:
+async def test_cached_answer_is_an_ask_span_without_calls(house: House, traces: Traces) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, lambda call: CHALK, tracing=traces.tracing, cache=MemoryCache())

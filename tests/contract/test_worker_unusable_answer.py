@@ -37,7 +37,7 @@ async def all_of(house: House, flow: Flow) -> list[Heard]:
         ('{"entity": "chalk"}', "schema_missing_field", '"definition" is missing'),
     ],
 )
-async def test_it_is_an_error_and_a_dead_letter_once_its_attempts_are_spent(
+async def test_unusable_answer_is_an_error_and_a_dead_letter_after_its_attempts(
     house: House, answer: str, reason: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = house.flow()
@@ -66,7 +66,7 @@ async def test_it_is_an_error_and_a_dead_letter_once_its_attempts_are_spent(
 
 
 @pytest.mark.parametrize("answer", [SORRY, "", '{"entity": "chalk"}'])
-async def test_it_is_an_empty_list_where_the_flow_says_so(
+async def test_unusable_answer_is_an_empty_list_where_the_flow_says_so(
     house: House, answer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = house.flow(unusable="answer")
@@ -112,7 +112,7 @@ async def test_a_second_attempt_that_is_of_use_is_what_is_answered(house: House)
     assert (response["error"], response["object"]) == (None, "[]")
 
 
-async def test_a_chunk_about_which_there_is_nothing_to_use_is_a_dead_letter(house: House) -> None:
+async def test_chunk_with_an_unusable_answer_is_a_dead_letter(house: House) -> None:
     flow = house.flow()
     flow = replace(
         flow,
@@ -138,7 +138,7 @@ async def test_a_chunk_about_which_there_is_nothing_to_use_is_a_dead_letter(hous
     assert len(await objects.all()) == 1
 
 
-async def test_the_records_of_what_gave_nothing_are_found(house: House) -> None:
+async def test_records_of_unusable_answers_are_found(house: House) -> None:
     flow = house.flow()
     answers = await house.hear(house.topic("answers"))
     said = {"chalk": CHALK, "flint": SORRY, "slate": "[]", "sand": ""}

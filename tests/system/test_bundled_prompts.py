@@ -113,7 +113,7 @@ async def test_definitions_are_extracted_as_json_lines(server: ModelServer, ask:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 19])
-async def test_what_was_complete_before_the_cut_is_kept(server: ModelServer, ask: Ask, kept: int) -> None:
+async def test_objects_complete_before_the_cut_are_kept(server: ModelServer, ask: Ask, kept: int) -> None:
     cut = lines(DEFINITIONS[:kept]) + json.dumps(DEFINITIONS[kept])[:-5]
     # Nothing more comes when the rest is asked for, so that only what the cut left can be there.
     replies = iter([streamed(cut, "length")])

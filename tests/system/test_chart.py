@@ -103,7 +103,7 @@ def hook(found: Object) -> set[str]:
 
 
 @every_values
-def test_what_an_object_names_is_there_when_it_is_needed(name: str) -> None:
+def test_objects_that_another_object_names_exist_when_it_needs_them(name: str) -> None:
     found = objects(name)
     there = {(each["kind"], each["metadata"]["name"]): each for each in found}
     given = yaml.safe_dump(matrix()[name])

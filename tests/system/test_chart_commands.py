@@ -108,7 +108,7 @@ def test_the_flows_can_be_loaded_and_are_subscribed_to_as_without_the_chart(
             assert flow.input.subscription == (subscription or usual)
 
 
-def test_only_a_release_that_asks_for_it_receives_the_chunks_of_the_bundled_graph(tmp_path: Path) -> None:
+def test_only_a_release_that_asks_for_it_receives_chunks_of_the_bundled_graph(tmp_path: Path) -> None:
     names = {
         (name, flow.name)
         for name in ("defaults", "every bundled flow")
@@ -162,7 +162,7 @@ def test_keda_asks_for_the_backlog_of_each_subscription_and_of_its_retries(name:
         assert spec["cooldownPeriod"] >= (0 if name == "keda" else grace), place
 
 
-def test_keda_scales_at_once_if_told_so_and_asks_prometheus_as_told() -> None:
+def test_keda_scales_and_asks_prometheus_as_the_values_say() -> None:
     (found,) = of_kind("keda", "ScaledObject").values()
     assert found["spec"]["cooldownPeriod"] == 0
 

@@ -45,7 +45,7 @@ def test_help_has_an_example_and_no_types_of_python(command: list[str]) -> None:
     assert f"Example:  trustgraph-prompt {' '.join(command)}" in result.stdout
 
 
-def test_version() -> None:
+def test_version_is_printed() -> None:
     assert run("--version").stdout.startswith("trustgraph-prompt 0.")
 
 
@@ -57,13 +57,13 @@ def test_completion_knows_the_commands() -> None:
 
 
 class TestRender:
-    def test_prints_system_text_and_question(self) -> None:
+    def test_render_prints_system_message_and_question(self) -> None:
         result = run("render", "extract-definitions", "--term", "text=Chalk is soft.")
         assert result.returncode == 0
         assert result.stdout.startswith("[system]\n")
         assert "Chalk is soft." in result.stdout.partition("[prompt]\n")[2]
 
-    def test_takes_terms_from_files_and_as_json(self, tmp_path: Path) -> None:
+    def test_render_takes_terms_from_files_and_as_json(self, tmp_path: Path) -> None:
         (tmp_path / "note.txt").write_text("words\n")
         (tmp_path / "prompts").mkdir()
         (tmp_path / "prompts" / "list.yaml").write_text(
@@ -73,7 +73,7 @@ class TestRender:
         result = run("render", "list", "--templates", "prompts", *terms, "--json", folder=tmp_path)
         assert json.loads(result.stdout)["prompt"] == "words\n[1][2]"
 
-    def test_warns_of_terms_that_are_missing_and_of_those_nobody_asked_for(self) -> None:
+    def test_render_warns_of_missing_and_unknown_terms(self) -> None:
         result = run("render", "extract-topics", "--term", "txt=Chalk.")
         assert result.returncode == 0
         assert "does not use the term txt; its terms: text" in result.stderr
@@ -100,12 +100,12 @@ def test_a_full_disk_is_an_error_of_one_line(arguments: list[str]) -> None:
 
 
 class TestAsk:
-    def test_prints_objects_a_line(self) -> None:
+    def test_ask_prints_one_object_a_line(self) -> None:
         result = run("ask", "extract-definitions", "--term", f"text=@{DOCUMENT}", "--provider", SCRIPTED)
         assert result.returncode == 0
         assert json.loads(result.stdout.splitlines()[0])["entity"] == "chalk"
 
-    def test_gives_calls_and_tokens_as_json(self) -> None:
+    def test_ask_json_has_calls_and_tokens(self) -> None:
         result = run(
             "ask", "extract-definitions", "-t", f"text=@{DOCUMENT}", "--provider", SCRIPTED, "--json"
         )
@@ -114,7 +114,7 @@ class TestAsk:
         assert [call["why"] for call in outcome["calls"]] == ["first"]
         assert outcome["usage"]["total_tokens"] > 0
 
-    def test_ends_with_1_where_nobody_answers(self) -> None:
+    def test_ask_without_an_answer_exits_with_1(self) -> None:
         server = ["--base-url", "http://127.0.0.1:9/v1", "--model", "none"]
         result = run("ask", "question", "--term", "question=why?", *server)
         assert result.returncode == 1
@@ -134,14 +134,14 @@ prompt list expecting any[]: "List."
 
 
 class TestCheck:
-    def test_the_bundled_prompts_and_flows_are_good(self) -> None:
+    def test_check_accepts_the_bundled_prompts_and_flows(self) -> None:
         result = run("check", ROOT / "templates", ROOT / "flows")
         assert result.returncode == 0
         assert result.stderr == ""
         assert "extract-definitions.prompt (prompt, 4 examples)" in result.stdout
         assert "requests.yaml (flow)" in result.stdout
 
-    def test_says_file_key_found_and_expected_of_everything_that_is_wrong(self, tmp_path: Path) -> None:
+    def test_check_names_file_key_found_and_expected_of_every_error(self, tmp_path: Path) -> None:
         (tmp_path / "flow.yaml").write_text(
             "name: f\ninput: {topic: 'persistent://a/b/c'}\noutputs: {response: r}\n"
         )
@@ -168,7 +168,7 @@ class TestCheck:
             (["promt", "dialct"], "promt", "prompt"),
         ],
     )
-    def test_tells_a_flow_from_a_prompt_whichever_key_is_misspelt(
+    def test_check_recognizes_a_flow_or_prompt_whichever_key_is_misspelt(
         self, keys: list[str], misspelt: str, meant: str, tmp_path: Path
     ) -> None:
         values = {"inptu": {"topic": "persistent://a/b/c"}, "outputs": {"response": "persistent://a/b/d"}}
@@ -179,7 +179,7 @@ class TestCheck:
         if meant == "input":
             assert "`prompt`" not in result.stderr
 
-    def test_recording_is_checked_as_one_whichever_key_is_misspelt(self, tmp_path: Path) -> None:
+    def test_check_recognizes_a_recording_whichever_key_is_misspelt(self, tmp_path: Path) -> None:
         file = tmp_path / "recording.jsonl"
         file.write_text('{"prompt": "p", "answer": "x"}\n{"answr": "x"}\n{"prompt": "p", "match": "["}\n')
         result = run("check", file)
@@ -191,14 +191,14 @@ class TestCheck:
         file.write_text('{"tems": {"text": "x"}, "objects": []}\n')
         assert "/tems: unknown key, did you mean 'terms'?" in run("check", file).stderr
 
-    def test_a_named_pipe_that_nobody_writes_to_is_refused_at_once(self, tmp_path: Path) -> None:
+    def test_check_refuses_a_named_pipe_without_a_writer_at_once(self, tmp_path: Path) -> None:
         for name in ("greet.prompt", "flow.yaml", "export.json", "lines.jsonl"):
             os.mkfifo(tmp_path / name)
             result = run("check", tmp_path / name)
             assert result.returncode == 2
             assert f"{tmp_path / name}: a pipe that nobody writes to" in result.stderr
 
-    def test_finds_two_flows_of_one_name(self, tmp_path: Path) -> None:
+    def test_check_finds_two_flows_of_one_name(self, tmp_path: Path) -> None:
         flow = "name: f\ninput: {topic: 'persistent://a/b/c'}\noutputs: {response: 'persistent://a/b/d'}\n"
         (tmp_path / "one.yaml").write_text(flow)
         (tmp_path / "two.yaml").write_text(flow)
@@ -206,7 +206,7 @@ class TestCheck:
         assert result.returncode == 2
         assert "two.yaml /name: two flows have the same name" in result.stderr
 
-    def test_judges_each_entry_of_an_export(self, tmp_path: Path) -> None:
+    def test_check_judges_each_entry_of_an_export(self, tmp_path: Path) -> None:
         entries = {
             "system": json.dumps("Be brief."),
             "template.good": json.dumps({"prompt": "Say {{text}}"}),
@@ -223,12 +223,12 @@ class TestCheck:
             f"{export} template.bad": False,
         }
 
-    def test_a_path_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
+    def test_check_of_a_missing_path_is_an_error(self, tmp_path: Path) -> None:
         result = run("check", tmp_path / "nowhere.yaml")
         assert result.returncode == 2
         assert "nowhere.yaml" in result.stderr
 
-    def test_tries_the_examples_of_prompts_and_says_what_was_read_instead(self, tmp_path: Path) -> None:
+    def test_check_tries_examples_of_prompts_and_shows_what_was_read_instead(self, tmp_path: Path) -> None:
         (tmp_path / "say.prompt").write_text(SAY)
         (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "a"))
         result = run("check", tmp_path)
@@ -242,7 +242,7 @@ class TestCheck:
         assert "list.prompt:4:24 /reads/0/name: list: one: the value differs" in result.stderr
         assert "found 'a', expected \"b\"" in result.stderr
 
-    def test_counts_prompts_and_examples_for_programs(self, tmp_path: Path) -> None:
+    def test_check_counts_prompts_and_examples_for_programs(self, tmp_path: Path) -> None:
         (tmp_path / "say.prompt").write_text(SAY)
         (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "b"))
         result = run("check", tmp_path, "--json")
@@ -253,7 +253,7 @@ class TestCheck:
         assert bad["error"]["where"] == f"{tmp_path / 'list.prompt'}:4:24"
         assert (bad["error"]["path"], bad["error"]["found"]) == ("/reads/0/name", "a")
 
-    def test_examples_are_asked_under_the_system_message_of_their_folder(self, tmp_path: Path) -> None:
+    def test_check_asks_examples_under_the_system_message_of_their_folder(self, tmp_path: Path) -> None:
         (tmp_path / "a.prompt").write_text(SAY.replace("answer:", "terms: {a: 1}\n        answer:"))
         (tmp_path / "system.prompt").write_text('system: "{{ b }}"\n')
         result = run("check", tmp_path)
@@ -263,7 +263,7 @@ class TestCheck:
             in result.stderr
         )
 
-    def test_warns_of_a_flow_without_its_prompt_or_without_a_graph(self, tmp_path: Path) -> None:
+    def test_check_warns_of_a_flow_without_its_prompt_or_without_a_graph(self, tmp_path: Path) -> None:
         flow = tmp_path / "graph.yaml"
         flow.write_text(
             "name: g\ninput: {topic: 'persistent://a/b/c', kind: chunk}\nprompt: mine\n"
@@ -288,7 +288,7 @@ class TestCheck:
         flow.write_text(flow.read_text().replace("mine", "extract-topics"))
         assert run("check", flow).stderr == ""
 
-    def test_says_where_a_prompt_is_there_twice(self, tmp_path: Path) -> None:
+    def test_check_names_both_places_of_a_prompt_that_is_there_twice(self, tmp_path: Path) -> None:
         (tmp_path / "a.prompt").write_text(LIST.replace("PLACE", "a"))
         (tmp_path / "list.yaml").write_text("dialect: jinja\nprompt: hello\n")
         result = run("check", tmp_path)
@@ -298,7 +298,7 @@ class TestCheck:
 
 
 class TestFormat:
-    def test_lays_out_what_it_can_read_and_leaves_the_rest(self, tmp_path: Path) -> None:
+    def test_format_lays_out_what_format_check_names(self, tmp_path: Path) -> None:
         file = tmp_path / "a.prompt"
         file.write_bytes(b"# why\r\nprompt a :  'x'\r\n   attempts:  2\r\n")
         result = run("format", tmp_path, "--check")
@@ -309,7 +309,7 @@ class TestFormat:
         result = run("format", tmp_path, "--check")
         assert (result.returncode, result.stdout) == (0, "")
 
-    def test_changes_nothing_where_one_cannot_be_read(self, tmp_path: Path) -> None:
+    def test_format_changes_nothing_where_one_file_cannot_be_read(self, tmp_path: Path) -> None:
         (tmp_path / "a.prompt").write_text("prompt a :  'x'\n")
         (tmp_path / "b.prompt").write_text("prompt b using\n")
         result = run("format", tmp_path)
@@ -317,7 +317,7 @@ class TestFormat:
         assert "b.prompt:1:15" in result.stderr
         assert (tmp_path / "a.prompt").read_text() == "prompt a :  'x'\n"
 
-    def test_a_folder_without_files_of_the_language_is_an_error(self, tmp_path: Path) -> None:
+    def test_format_of_a_folder_without_files_of_the_language_is_an_error(self, tmp_path: Path) -> None:
         assert "no files to format" in run("format", tmp_path).stderr
 
 
@@ -326,7 +326,9 @@ class TestConfig:
     def broker(self, tmp_path: Path) -> list[str]:
         return ["--broker", f"embedded:{tmp_path / 'broker.db'}"]
 
-    def test_escapes_in_keys_reached_the_terminal(self, tmp_path: Path, broker: list[str]) -> None:
+    def test_keys_and_reports_are_printed_without_terminal_escapes(
+        self, tmp_path: Path, broker: list[str]
+    ) -> None:
         topic, key = "persistent://tg/config/prompt", "default/template.\x1b]0;owned\x07\x9b2J"
 
         async def publish(topic: str, data: bytes = b'"\x1b[2J"') -> None:
@@ -352,7 +354,7 @@ class TestConfig:
             watch.send_signal(signal.SIGINT)
             assert watch.wait(60) == 0
 
-    def test_what_is_pushed_is_listed_got_and_deleted(self, tmp_path: Path, broker: list[str]) -> None:
+    def test_pushed_entries_are_listed_got_and_deleted(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "prompts").mkdir()
         (tmp_path / "prompts" / "hello.yaml").write_text("dialect: jinja\nprompt: hello {{ name }}\n")
         (tmp_path / "prompts" / "bye.yaml").write_text("dialect: jinja\nprompt: bye\n")
@@ -368,7 +370,7 @@ class TestConfig:
         export.write_text(run("config", "list", "--json", "-w", "default", *broker).stdout)
         assert run("check", export).returncode == 0
 
-    def test_nothing_is_made_by_who_only_looks(self, tmp_path: Path, broker: list[str]) -> None:
+    def test_reading_commands_make_no_broker_file(self, tmp_path: Path, broker: list[str]) -> None:
         for look in (["list"], ["get", "system"], ["delete", "system"], ["watch"]):
             result = run("config", *look, *broker)
             assert result.returncode == 1
@@ -403,7 +405,7 @@ class TestConfig:
         )
         assert len(run("config", "list", *broker).stdout.split()) == 990
 
-    def test_what_a_push_brings_about_with_what_is_there_is_warned_of(
+    def test_push_warns_of_conflicts_with_entries_already_there(
         self, tmp_path: Path, broker: list[str]
     ) -> None:
         def push(name: str, text: str) -> str:
@@ -427,7 +429,7 @@ class TestConfig:
         told = push("c.yaml", "c\naliases: [b]")
         assert "warning: workers will refuse template.c /aliases: the alias `b` is that of another" in told
 
-    def test_a_canary_makes_no_broker(self, tmp_path: Path, broker: list[str]) -> None:
+    def test_canary_push_makes_no_broker_file(self, tmp_path: Path, broker: list[str]) -> None:
         result = run("config", "push", ROOT / "templates", "--canary", "10%", *broker)
         assert (result.returncode, result.stdout) == (1, "")
         assert "no such broker file" in result.stderr
@@ -454,7 +456,7 @@ class TestConfig:
         got = json.loads(run("config", "get", "template.list", *broker).stdout)
         assert got == {"dialect": "jinja", "response-type": "json", "many": True, "prompt": "List."}
 
-    def test_of_several_errors_the_first_was_told_as_if_it_were_all(
+    def test_first_of_several_errors_says_how_many_more_check_shows(
         self, tmp_path: Path, broker: list[str]
     ) -> None:
         for name in ("one", "two"):
@@ -561,7 +563,7 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(case: str, tmp_path: Pat
     assert result.stdout == ""
 
 
-def test_check_tells_all_that_is_wrong_with_a_file_and_which_forms_a_key_may_have(tmp_path: Path) -> None:
+def test_check_names_every_error_of_a_file_and_the_forms_of_a_key(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("dialect: jinja\nprompt: a\ncache: 1h\nattempts: 99\nrepair: maybe\n")
     result = run("check", tmp_path / "a.yaml")
     assert result.returncode == 2
@@ -573,9 +575,7 @@ def test_check_tells_all_that_is_wrong_with_a_file_and_which_forms_a_key_may_hav
 
 
 @pytest.mark.parametrize("place", [[], ["--trustgraph"]], ids=["ours", "in-TrustGraphs-place"])
-def test_an_entry_of_an_export_that_is_wrong_is_said_before_a_worker_begins(
-    tmp_path: Path, place: list[str]
-) -> None:
+def test_wrong_entry_of_an_export_ends_run_before_a_worker_begins(tmp_path: Path, place: list[str]) -> None:
     (tmp_path / "export.json").write_text(json.dumps({"template.a": json.dumps({"prompt": "{{"})}))
     worker = ["run", *place, "--broker", "embedded:", "--provider", SCRIPTED, "--templates", "export.json"]
     result = run(*worker, folder=tmp_path)
@@ -583,7 +583,7 @@ def test_an_entry_of_an_export_that_is_wrong_is_said_before_a_worker_begins(
     assert "template.a /prompt" in result.stderr
 
 
-def test_a_schema_that_is_none_is_named(tmp_path: Path) -> None:
+def test_invalid_schema_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text('{"type": "objct"}')
     result = run("read", "-", "--format", "json", "--schema", "schema.json", folder=tmp_path, input="{}")
     assert result.returncode == 2
@@ -600,7 +600,7 @@ def test_a_file_for_the_key_that_is_empty_is_an_error_at_once(tmp_path: Path) ->
     assert result.stderr.startswith("error: key: the file is empty")
 
 
-def test_who_names_no_broker_is_told_how_to(tmp_path: Path) -> None:
+def test_command_without_a_broker_says_how_to_name_one(tmp_path: Path) -> None:
     result = run("config", "list", folder=tmp_path)
     if result.returncode == 0:
         pytest.skip("there is a Pulsar on this machine")
@@ -616,7 +616,7 @@ def test_a_broker_that_is_away_ends_with_1(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_check_says_where_a_question_ends_with_what_its_answer_must_be_and_render_shows_it(
+def test_check_and_render_show_where_a_question_describes_its_answer(
     tmp_path: Path,
 ) -> None:
     schema = 'schema Peak:\n    name: string\n    height: float  "In metres."\n\n'

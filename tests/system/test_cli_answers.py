@@ -183,7 +183,7 @@ def test_an_answer_breaks_a_line_of_a_prompt_file(services: Desk) -> None:
     )
 
 
-def test_a_request_without_an_answer_is_told(services: Desk) -> None:
+def test_show_of_a_request_without_an_answer_is_an_error(services: Desk) -> None:
     services.serve({"chalk": CHALK})
     result = services.show("nobody")
     told = (
@@ -223,7 +223,7 @@ def test_a_flow_that_keeps_no_answers_says_so(services: Desk) -> None:
     )
 
 
-def test_looking_makes_no_topic_and_no_file(services: Desk) -> None:
+def test_list_makes_no_topic_and_no_file(services: Desk) -> None:
     assert "no such broker file" in services.answers().stderr
     assert not (services.folder / "broker.db").exists()
 
@@ -242,7 +242,7 @@ def test_looking_makes_no_topic_and_no_file(services: Desk) -> None:
     assert asyncio.run(topics()) == set()
 
 
-def test_what_there_is_not_is_refused(services: Desk) -> None:
+def test_unknown_flow_and_reason_are_refused_with_suggestions(services: Desk) -> None:
     flow = services.answers("--flow", "chunk")
     assert (flow.returncode, flow.stdout) == (2, "")
     assert "--flow: there is no such flow" in flow.stderr

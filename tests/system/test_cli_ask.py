@@ -58,7 +58,7 @@ async def test_an_object_is_there_while_the_model_still_writes(server: ModelServ
 
 
 @pytest.mark.parametrize("prompt", [TEXT, OBJECTS], ids=["text", "objects"])
-async def test_who_reads_no_more_ends_it_without_a_word(prompt: list[str], server: ModelServer) -> None:
+async def test_closed_pipe_ends_the_command_without_a_message(prompt: list[str], server: ModelServer) -> None:
     rocks = [said(f'{{"entity": "rock {n}", "definition": "a rock"}}\n') for n in range(10_000)]
     server.reply = lambda body: Reply([part for rock in rocks for part in (rock, 0.01)])
     line = shlex.join([str(PROGRAM), "ask", *prompt, "--base-url", server.url, "--model", "small"])
@@ -81,7 +81,7 @@ async def test_json_is_the_whole_outcome_at_the_end(server: ModelServer) -> None
     assert (outcome["value"], [call["text"] for call in outcome["calls"]]) == ("Because.", ["Because."])
 
 
-async def test_a_server_that_can_go_on_is_told_to(server: ModelServer) -> None:
+async def test_truncated_answer_is_continued_by_a_server_that_supports_prefill(server: ModelServer) -> None:
     halves = iter([streamed("Because ", "length"), streamed("it is.")])
     server.reply = lambda body: Reply(next(halves))
     async with asking(server, *TEXT, "--prefill", "vllm") as process:

@@ -107,7 +107,7 @@ def test_files_and_folders_are_applied_together(mount: ConfigMap, tmp_path: Path
     assert str(more) in twice.stderr
 
 
-def test_what_somebody_changed_is_left_alone_with_a_warning(
+def test_entries_changed_by_others_are_left_alone_with_a_warning(
     mount: ConfigMap, tmp_path: Path, broker: list[str]
 ) -> None:
     mount.update({"hello.yaml": HELLO, "bye.yaml": HELLO})
@@ -222,7 +222,7 @@ def test_a_broken_entry_of_an_export_is_named_with_its_file(tmp_path: Path, brok
 
 
 @pytest.mark.parametrize("owner", ["", " ", "a\nb", "x" * 201], ids=["empty", "blank", "two lines", "long"])
-def test_an_owner_has_a_name(mount: ConfigMap, broker: list[str], owner: str) -> None:
+def test_owner_must_have_a_valid_name(mount: ConfigMap, broker: list[str], owner: str) -> None:
     result = apply(broker, mount.folder, owner=owner)
     assert result.returncode == 2
     assert "--owner: the name is not valid" in result.stderr
@@ -242,7 +242,7 @@ def test_a_workspace_with_too_many_prompts_gets_none(tmp_path: Path, broker: lis
     assert len(listed(broker)) == 1000  # the record counts for none
 
 
-async def test_a_record_that_is_none_is_ignored_with_a_warning(mount: ConfigMap, broker: list[str]) -> None:
+async def test_malformed_record_is_ignored_with_a_warning(mount: ConfigMap, broker: list[str]) -> None:
     async with await connect(broker[1]) as connected:
         producer = await connected.producer(OWNERS)
         await producer.send(b"no \x1b json", key="default/other")

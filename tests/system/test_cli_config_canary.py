@@ -249,7 +249,9 @@ def test_only_what_differs_becomes_a_canary_and_a_second_one_replaces_it(desk: D
         ("New {{ text }}", "say", "much", "--canary: the share is not valid"),
     ],
 )
-def test_what_cannot_be_a_canary_is_an_error(desk: Desk, text: str, name: str, share: str, why: str) -> None:
+def test_canary_that_cannot_be_served_is_an_error(
+    desk: Desk, text: str, name: str, share: str, why: str
+) -> None:
     desk.prompt("wrong", text, name)
     result = desk.config("push", "wrong", "--canary", share)
     assert result.returncode == 2
@@ -257,7 +259,7 @@ def test_what_cannot_be_a_canary_is_an_error(desk: Desk, text: str, name: str, s
     assert desk.status() == []
 
 
-def test_where_nothing_is_on_the_config_topic_a_canary_is_refused_with_the_reason(desk: Desk) -> None:
+def test_canary_in_a_workspace_without_prompts_is_refused_with_the_reason(desk: Desk) -> None:
     result = desk.config("push", "new", "--canary", "10%", "--workspace", "other")
     assert result.returncode == 2
     assert "--canary: workspace other has no prompts on the config topic to compare with" in result.stderr
@@ -379,7 +381,7 @@ def test_a_record_that_cannot_be_read_is_named_and_can_be_aborted(desk: Desk) ->
     assert desk.canary("status").stderr == none
 
 
-async def test_who_waits_learns_why_workers_refuse_a_canary(desk: Desk) -> None:
+async def test_push_that_waits_prints_why_workers_refuse_a_canary(desk: Desk) -> None:
     [flow] = flow_file.load(desk.folder / "flow.yaml")
     flow = replace(flow, outputs=replace(flow.outputs, answers=None))
     async with (

@@ -120,7 +120,7 @@ def test_a_push_that_changes_no_version_says_why(config: Config, push: Callable[
         ("canary", "promote", "hello"),
     ],
 )
-def test_what_is_not_there_is_reported_with_the_broker(
+def test_error_about_missing_entries_names_the_broker(
     config: Config, push: Callable[..., None], broker: str, command: tuple[str, ...]
 ) -> None:
     push("Hello.")
@@ -128,7 +128,7 @@ def test_what_is_not_there_is_reported_with_the_broker(
     assert broker in config(*command, *elsewhere).stderr
 
 
-def test_one_change_is_the_current_one_of_a_prompt_even_after_its_system_message_has_changed(
+def test_one_change_of_a_prompt_is_current_after_a_new_system_message(
     config: Config, push: Callable[..., None]
 ) -> None:
     push("Hello {{ name }}")
@@ -165,7 +165,7 @@ def test_the_version_of_a_bundled_prompt_is_shown(config: Config, push: Callable
     assert shown.endswith("# The system message of the workspace:\n#   Be brief.\n")
 
 
-def test_a_rollback_under_another_system_message_is_warned_of_and_an_owner_leaves_it_alone(
+def test_rollback_under_another_system_message_is_warned_of(
     tmp_path: Path, config: Config, push: Callable[..., None]
 ) -> None:
     push("Hello.")
@@ -301,7 +301,7 @@ main()
 """
 
 
-def test_a_push_that_is_killed_between_its_record_and_its_entry_changes_nothing_and_is_told(
+def test_killed_push_changes_nothing_and_history_warns_of_it(
     tmp_path: Path, broker: str, config: Config, push: Callable[..., None]
 ) -> None:
     push("Hello.")

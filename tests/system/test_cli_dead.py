@@ -163,7 +163,7 @@ def test_a_letter_is_shown_whole_and_harmless(services: Desk) -> None:
     )
 
 
-def test_a_letter_of_an_unusable_answer_shows_the_refused_objects_and_their_rules(services: Desk) -> None:
+def test_letter_of_an_unusable_answer_shows_refused_objects_and_their_rules(services: Desk) -> None:
     flow = FLOW.format(name="f").replace("outputs: {", 'outputs: {answers: "persistent://tg/flow/answers", ')
     (services.folder / "flows" / "f.yaml").write_text(flow)
     services.bury([(REQUEST, "schema_type_error: …", {"error": "llm-error", "prompt": "define"})])
@@ -196,7 +196,7 @@ def test_a_letter_of_an_unusable_answer_shows_the_refused_objects_and_their_rule
     assert refused["issues"][0]["rule"]["where"] == "/schema/properties/entity"
 
 
-def test_what_is_replayed_is_no_dead_letter_any_more(services: Desk) -> None:
+def test_replayed_letter_is_no_dead_letter_any_more(services: Desk) -> None:
     services.bury([UNKNOWN, BROKEN])
 
     result = services.dead("replay", "a")
@@ -240,7 +240,7 @@ def test_a_filter_that_matches_no_dead_letter_says_how_many_are_there(
     assert result.stderr == f"2 dead letters {looked}; none of them matches\n"
 
 
-def test_a_worker_id_that_is_wrong_shows_in_the_subscriptions_that_were_looked_at(services: Desk) -> None:
+def test_wrong_worker_id_shows_in_the_subscriptions_that_were_looked_at(services: Desk) -> None:
     services.bury([UNKNOWN])
 
     told = services.dead("list", "--flow", "f", "--id", "promt").stderr
@@ -369,7 +369,7 @@ def test_term_is_one_of_the_prompt_in_the_workspace_of_each_flow(services: Desk)
     assert services.dead("replay", "--all", "--flow", "g", "--term", "txt=chalk").returncode == 0
 
 
-def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(services: Desk) -> None:
+def test_replay_goes_on_after_letters_without_a_consumer(services: Desk) -> None:
     volatile = FLOW.replace("persistent://tg/flow/{name}-in", "non-persistent://tg/flow/{name}-in")
     (services.folder / "flows" / "f.yaml").write_text(volatile.format(name="f"))
     services.bury([UNKNOWN, BROKEN])
@@ -385,7 +385,7 @@ def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(services: De
     assert [letter["flow"] for letter in services.listed()] == ["f", "f"]
 
 
-def test_what_was_cut_stays_and_is_named(services: Desk) -> None:
+def test_truncated_letter_is_not_replayed_and_is_named(services: Desk) -> None:
     services.bury([UNKNOWN, HUGE])
 
     result = services.dead("replay", "--all")
@@ -411,14 +411,16 @@ def test_what_was_cut_stays_and_is_named(services: Desk) -> None:
         (["list", "--all"], ["--flows", "flows", "--flow", "f"], "cannot be combined with --flow or --topic"),
     ],
 )
-def test_wrong_usage_is_told(services: Desk, arguments: list[str], served: list[str], says: str) -> None:
+def test_wrong_usage_exits_with_2_and_says_what_is_wrong(
+    services: Desk, arguments: list[str], served: list[str], says: str
+) -> None:
     services.bury([])
     result = services.dead(*arguments, served=served)
     assert result.returncode == 2
     assert says in result.stderr
 
 
-def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at(services: Desk) -> None:
+def test_list_without_letters_names_the_flows_that_it_looked_at(services: Desk) -> None:
     services.bury([UNKNOWN, BROKEN])
     services.bury([UNKNOWN], flow="g")
 
@@ -455,7 +457,7 @@ def test_the_environment_says_where_the_flows_are(services: Desk) -> None:
     assert none.returncode == 0
 
 
-def test_looking_makes_no_topic_on_a_broker_in_a_file(services: Desk) -> None:
+def test_list_makes_no_topic_on_a_broker_in_a_file(services: Desk) -> None:
     async def topics() -> set[str]:
         async with await EmbeddedBroker.connect(str(services.folder / "broker.db")) as broker:
             return set(await broker.subscriptions())

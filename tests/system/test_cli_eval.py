@@ -135,7 +135,7 @@ async def test_people_get_tables_with_mistakes_side_by_side(folder: Path, server
     assert "8/8 answers, 0 kept from earlier runs" in shown.stderr
 
 
-async def test_a_better_wording_is_told_from_a_worse_one(folder: Path, server: ModelServer) -> None:
+async def test_comparison_finds_the_better_of_two_wordings(folder: Path, server: ModelServer) -> None:
     (folder / "old.prompt").write_text(SOURCE.replace("Which", "List the"))
     server.reply = lambda body: (flawed if "List the" in str(body) else right)(body)
     found = await report(folder, server, "--against", "old.prompt")
@@ -153,7 +153,7 @@ async def test_a_better_wording_is_told_from_a_worse_one(folder: Path, server: M
     assert len(server.bodies) == 2 * TEXTS
 
 
-async def test_models_are_compared(folder: Path, server: ModelServer) -> None:
+async def test_two_models_are_compared(folder: Path, server: ModelServer) -> None:
     server.reply = lambda body: (flawed if body["model"] == "large" else right)(body)
     found = await report(folder, server, "--against", "large")
     assert (found["model"], found["against"]["model"]) == ("small", "large")
@@ -164,7 +164,7 @@ async def test_models_are_compared(folder: Path, server: ModelServer) -> None:
     assert "not more than noise" in same.stdout
 
 
-async def test_what_limits_the_scores_is_said_by_check_and_before_anything_is_asked(
+async def test_check_and_eval_warn_of_limits_of_the_scores_before_asking(
     folder: Path, server: ModelServer
 ) -> None:
     (folder / "mine" / "mountains.prompt").write_text(
@@ -403,7 +403,7 @@ def test_the_gold_file_of_the_demo_is_valid_and_scores_its_recording(tmp_path: P
         (["--gold", "none.jsonl"], "none.jsonl: No such file"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_before_anything_is_asked(
+async def test_wrong_usage_is_refused_before_anything_is_asked(
     folder: Path, server: ModelServer, options: list[str], message: str
 ) -> None:
     refused = await evaluated(folder, server, *options)
@@ -412,7 +412,7 @@ async def test_what_cannot_be_meant_is_refused_before_anything_is_asked(
     assert not server.bodies
 
 
-def test_a_prompt_that_gives_no_objects_and_a_gold_file_without_lines_for_it_are_refused(
+def test_prompt_without_objects_and_gold_file_without_its_lines_are_refused(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "gold.jsonl").write_text('{"prompt": "others", "terms": {"text": "x"}, "objects": []}\n')

@@ -42,7 +42,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 class TestTheDemo:
-    def test_gives_every_valid_object_and_says_where_it_is_from(self, expected: bytes) -> None:
+    def test_demo_gives_every_valid_object_with_its_origin(self, expected: bytes) -> None:
         found = [json.loads(line) for line in expected.splitlines()]
         assert len(found) == OBJECTS
         assert found[0] == {
@@ -61,7 +61,7 @@ class TestTheDemo:
         positions = [(line["chunk"], line["prompt"]) for line in found]
         assert positions == sorted(positions)
 
-    def test_says_where_in_the_document_each_entity_stands(self, expected: bytes) -> None:
+    def test_demo_names_the_place_of_each_entity_in_the_document(self, expected: bytes) -> None:
         text = DOCUMENT.read_text(encoding="utf-8")
         exact = 0
         for line in map(json.loads, expected.splitlines()):
@@ -73,7 +73,7 @@ class TestTheDemo:
                     exact += 1
         assert exact > OBJECTS / 2
 
-    def test_tells_what_was_refused_what_was_cut_and_what_it_cost(self, tmp_path: Path) -> None:
+    def test_summary_has_refused_objects_truncated_answers_and_tokens(self, tmp_path: Path) -> None:
         result = run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", tmp_path / "o.jsonl", "--json")
         summary = json.loads(result.stdout)
         place = f"{DOCUMENT} chunk {{}}, {{}}"
@@ -95,13 +95,13 @@ class TestTheDemo:
         assert summary["tokens"]["out"] > 0
         assert summary["failures"] == []
 
-    def test_says_what_to_type_next(self, tmp_path: Path) -> None:
+    def test_summary_says_what_to_type_next(self, tmp_path: Path) -> None:
         result = run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", tmp_path / "o.jsonl")
         assert "68 objects from 7 chunks of 1 file" in result.stdout
         assert f"extract {DOCUMENT} -o {tmp_path / 'o.jsonl'} --base-url" in result.stdout.splitlines()[-1]
         assert "14/14 answers, 7/7 chunks, 68 objects" in result.stderr
 
-    def test_prints_the_summary_of_the_readme(self, tmp_path: Path) -> None:
+    def test_summary_is_that_of_the_readme(self, tmp_path: Path) -> None:
         (tmp_path / "demo").symlink_to(ROOT / "demo")
         readme, makefile = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "Makefile"))
         rule = makefile.partition("demo: $(READY)")[2].partition("\n\n")[0].replace("\\\n", " ")
@@ -168,7 +168,7 @@ class TestAgain:
         copy.write_bytes(RECORDING.read_bytes() + b"\n")
         assert json.loads(run(*command).stdout)["from_earlier_runs"] == 0
 
-    def test_what_failed_is_asked_again(self, tmp_path: Path) -> None:
+    def test_failed_questions_are_asked_again_by_the_next_run(self, tmp_path: Path) -> None:
         out = tmp_path / "o.jsonl"
         server = ["--base-url", "http://127.0.0.1:9/v1", "--model", "m"]
         failed = run("extract", DOCUMENT, *server, "-o", out, "--chunk-size", "4000", "--json")
@@ -208,7 +208,7 @@ NOT_ONE = "no objects were extracted, as answers were truncated or without use"
 
 
 class TestNotOneObject:
-    def test_where_answers_were_cut_is_a_failure_of_the_next_run_too(self, tmp_path: Path) -> None:
+    def test_run_with_only_truncated_answers_fails_and_so_does_the_next(self, tmp_path: Path) -> None:
         cut = recorded(tmp_path, answer="Let me think about it. First", finish_reason="length")
         command = ["extract", DOCUMENT, "--provider", cut, "-o", tmp_path / "o.jsonl"]
         for _ in range(2):
@@ -219,7 +219,7 @@ class TestNotOneObject:
             assert f"error: {NOT_ONE}\n" in result.stderr
             assert f"--report {tmp_path / 'o-report.html'}\n" in result.stdout
 
-    def test_where_the_model_does_not_do_it_is_a_failure(self, tmp_path: Path) -> None:
+    def test_run_with_only_unusable_answers_fails(self, tmp_path: Path) -> None:
         sorry = recorded(tmp_path, answer="I'm sorry, I can't do that.")
         result = run("extract", DOCUMENT, "--provider", sorry, "-o", tmp_path / "o.jsonl")
         assert result.returncode == 1
@@ -229,7 +229,7 @@ class TestNotOneObject:
         assert "14 answers without use\n" in result.stderr
         assert f"error: {NOT_ONE}\n" in result.stderr
 
-    def test_where_the_model_finds_none_is_an_answer(self, tmp_path: Path) -> None:
+    def test_run_in_which_the_model_finds_nothing_succeeds(self, tmp_path: Path) -> None:
         nothing = recorded(tmp_path, answer="[]")
         result = run("extract", DOCUMENT, "--provider", nothing, "-o", tmp_path / "o.jsonl")
         assert result.returncode == 0
@@ -237,7 +237,7 @@ class TestNotOneObject:
 
 
 class TestTheFileOfObjects:
-    def test_is_never_one_that_something_else_has_written(self, tmp_path: Path) -> None:
+    def test_output_never_replaces_a_file_of_something_else(self, tmp_path: Path) -> None:
         (tmp_path / "n.txt").write_text("Chalk is soft.")
         (tmp_path / "n.txt.state").write_text("Chalk is white.")
         (tmp_path / "precious.jsonl").write_text("precious")
@@ -273,7 +273,7 @@ class TestTheFileOfObjects:
         assert (tmp_path / "n.txt").read_text() == "Chalk is soft."
         assert (tmp_path / "precious.jsonl").read_text() == "precious"
 
-    def test_stays_as_it_was_where_nobody_answers(self, tmp_path: Path, expected: bytes) -> None:
+    def test_output_stays_as_it_was_where_nobody_answers(self, tmp_path: Path, expected: bytes) -> None:
         out = tmp_path / "o.jsonl"
         command = ["extract", DOCUMENT, "-o", out, "--chunk-size", "2000"]
         run(*command, "--provider", SCRIPTED)
@@ -417,7 +417,9 @@ class TestFilesThatAreNoDocuments:
             (b"%PDF-1.4\n%\xe2\xe3", "cannot be read as PDF, it is damaged"),
         ],
     )
-    def test_end_it_where_there_is_nothing_else(self, content: bytes, told: str, tmp_path: Path) -> None:
+    def test_run_over_only_unreadable_files_is_refused(
+        self, content: bytes, told: str, tmp_path: Path
+    ) -> None:
         (tmp_path / "bad.txt").write_bytes(content)
         result = run("extract", "bad.txt", "--provider", SCRIPTED, folder=tmp_path)
         assert result.returncode == 2
@@ -598,7 +600,7 @@ def test_page_of_the_graph_says_that_a_file_was_skipped(tmp_path: Path) -> None:
         ("extract-rows", ["-t", "schema= "], "term schema: is empty, and extract-rows needs it"),
     ],
 )
-def test_a_prompt_without_a_term_that_it_needs_is_refused_before_anything_is_asked(
+def test_prompt_without_a_term_that_it_needs_is_refused_before_asking(
     tmp_path: Path, prompt: str, given: list[str], says: str
 ) -> None:
     out = tmp_path / "o.jsonl"

@@ -57,7 +57,7 @@ def test_an_option_of_no_use_is_refused_before_anything_is_asked(
     assert not list(tmp_path.iterdir())
 
 
-async def test_what_precedes_is_shown_and_nothing_is_taken_from_it(
+async def test_overlap_is_shown_to_the_model_and_gives_no_objects(
     server: ModelServer, tmp_path: Path
 ) -> None:
     first, second = (
@@ -95,7 +95,7 @@ async def test_what_precedes_is_shown_and_nothing_is_taken_from_it(
 
 
 class TestTexts:
-    def test_are_kept_where_the_file_is_not_the_text(self, tmp_path: Path) -> None:
+    def test_text_is_kept_where_the_file_is_not_the_text(self, tmp_path: Path) -> None:
         (tmp_path / "plain.txt").write_text("Größe 👩", encoding="utf-8")
         (tmp_path / "marked.txt").write_text("Größe 👧\r\n", encoding="utf-8-sig", newline="")
         (tmp_path / "any.jsonl").write_text(
@@ -116,7 +116,7 @@ class TestTexts:
         assert {line["file"] for line in lines(tmp_path / "o.jsonl")} == {"plain.txt", "marked.txt"}
         assert kept.stat().st_mtime_ns == written
 
-    def test_that_cannot_be_kept_end_the_run_before_anything_is_asked(self, tmp_path: Path) -> None:
+    def test_text_that_cannot_be_kept_ends_the_run_before_asking(self, tmp_path: Path) -> None:
         (tmp_path / "marked.txt").write_text("Größe", encoding="utf-8-sig")
         (tmp_path / "o.jsonl.texts").write_text("precious")
         result = run("extract", "marked.txt", "--provider", SCRIPTED, "-o", "o.jsonl", folder=tmp_path)

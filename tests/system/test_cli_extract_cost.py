@@ -97,7 +97,7 @@ async def test_an_estimate_asks_nothing_and_counts_what_the_run_asks(
     assert (again["questions"], again["kept"]) == (0, CHUNKS)
 
 
-async def test_a_server_that_does_not_count_is_told_and_another_tokenizer_counts(
+async def test_server_that_does_not_count_is_named_and_another_tokenizer_counts(
     folder: Path, server: ModelServer
 ) -> None:
     server.reply = lambda body: Reply([b"{}"], status=404, content_type="application/json")
@@ -215,7 +215,7 @@ async def test_a_question_that_the_limit_kept_from_another_attempt_is_asked_agai
         (["--tokenizer", "x.json"], "--tokenizer: has no effect without --estimate"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_before_anything_is_asked(
+async def test_wrong_usage_is_refused_before_anything_is_asked(
     folder: Path, server: ModelServer, options: list[str], message: str
 ) -> None:
     refused = await extract(folder, server, *options)

@@ -132,7 +132,7 @@ def test_the_same_run_adds_nothing_to_a_store_and_forgetting_takes_all_of_it(tmp
     assert statements(tmp_path / "graph") == of_a
 
 
-def test_what_a_run_wrote_into_the_folder_of_documents_is_no_document(tmp_path: Path) -> None:
+def test_outputs_in_the_folder_of_documents_are_no_documents(tmp_path: Path) -> None:
     (tmp_path / "papers").mkdir()
     shutil.copy(DOCUMENT, tmp_path / "papers" / "chalk.txt")
     outputs = ["--graph", "papers/graph.html", "--neo4j", "papers/neo4j", "--store", "papers/graph"]
@@ -160,7 +160,7 @@ def test_what_a_run_wrote_into_the_folder_of_documents_is_no_document(tmp_path: 
         (["--neo4j", "theirs"], "theirs/nodes.csv: exists"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_a_question(
+def test_output_that_cannot_be_written_is_refused_before_a_question(
     options: list[str], said: str, tmp_path: Path
 ) -> None:
     shutil.copy(DOCUMENT, tmp_path / "chalk.txt")

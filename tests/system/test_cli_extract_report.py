@@ -173,7 +173,7 @@ def test_links_lead_to_the_graph_to_the_objects_and_within_the_page(demo: Path, 
         assert page.locator(target).count() == 1, target
 
 
-def test_the_report_is_made_again_of_kept_answers_by_the_command_that_a_run_names(tmp_path: Path) -> None:
+def test_command_that_a_run_names_makes_the_report_again_of_kept_answers(tmp_path: Path) -> None:
     shutil.copy(DOCUMENT, tmp_path / "chalk.txt")
     first = run("extract", "chalk.txt", "--provider", SCRIPTED, "-o", "o.jsonl", folder=tmp_path)
     [command] = [line for line in first.stdout.splitlines() if "--report" in line]
@@ -255,7 +255,7 @@ def test_light_and_dark_follow_the_preference(demo: Path, open_report: Opening) 
     assert page.evaluate(paper) != light
 
 
-def test_everything_is_reached_and_opened_by_keyboard(demo: Path, open_report: Opening) -> None:
+def test_links_and_details_are_reached_and_opened_by_keyboard(demo: Path, open_report: Opening) -> None:
     page = open_report(demo / "report.html")
     usable = page.locator("a:visible, summary:visible, [tabindex]:visible")
     for _ in range(usable.count()):
@@ -314,7 +314,7 @@ def test_ten_thousand_objects_can_be_used(tmp_path: Path, open_report: Opening) 
         (["--report", "mine.html"], "mine.html: exists, and no run with this --output wrote it as it is"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_a_question(
+def test_report_that_cannot_be_written_is_refused_before_a_question(
     options: list[str], told: str, tmp_path: Path
 ) -> None:
     shutil.copy(DOCUMENT, tmp_path / "chalk.txt")

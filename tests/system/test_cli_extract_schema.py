@@ -120,7 +120,7 @@ def test_table_that_a_person_changed_is_refused(folder: Path) -> None:
         ("bad.json", QUESTION, (), "--schema bad.json /type: unknown type"),
     ],
 )
-def test_what_is_no_schema_or_no_question_is_refused(
+def test_invalid_schema_or_question_is_refused(
     folder: Path, schema: str, question: str, options: tuple[str, ...], told: str
 ) -> None:
     words = ("extract", "d.txt", "--schema", schema, question, "--provider", "scripted:r.jsonl", *options)

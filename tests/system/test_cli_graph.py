@@ -68,7 +68,7 @@ def test_a_table_with_one_wide_value_is_printed_at_once(store: Path) -> None:
     assert ran.stdout.count("x\n") == 21
 
 
-def test_one_query_leads_from_every_statement_to_its_document_page_offsets_and_quote(store: Path) -> None:
+def test_query_leads_from_a_statement_to_document_page_offsets_and_quote(store: Path) -> None:
     ran = run("graph", "query", ORIGINS, "--store", store, "--format", "csv")
     rows = [*csv.DictReader(io.StringIO(ran.stdout))]
     texts = {CHALK.file: CHALK.text, ROCKS.file: ROCKS.text}
@@ -135,7 +135,7 @@ def test_a_query_comes_from_a_file_or_from_standard_input(store: Path, tmp_path:
         ("ASK {} # \udcff", "query: not SPARQL: "),
     ],
 )
-def test_what_is_no_query_is_refused_with_its_place(query: str, message: str, store: Path) -> None:
+def test_invalid_query_is_refused_with_its_place(query: str, message: str, store: Path) -> None:
     before = content(store)
     ran = run("graph", "query", query, "--store", store)
     assert ran.returncode == 2
@@ -262,7 +262,7 @@ def test_csv_on_a_terminal_is_escaped(store: Path) -> None:
     os.close(terminal)
 
 
-def test_one_of_a_kind_is_counted_in_the_singular(tmp_path: Path) -> None:
+def test_counts_of_one_are_printed_in_the_singular(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with GraphStore.open(store) as opened:
         opened.add([Statement(Iri("urn:a"), Iri("urn:likes"), Iri("urn:b"))])
@@ -371,7 +371,7 @@ def test_show_finds_a_thing_without_a_label_by_the_end_of_its_iri(store: Path) -
     assert ran.stdout == "Etna\n  https://example.org/Etna\n\nEtna · is-in · England\n"
 
 
-def test_export_writes_files_and_replaces_none_without_being_told(store: Path, tmp_path: Path) -> None:
+def test_export_writes_files_and_replaces_none_without_overwrite(store: Path, tmp_path: Path) -> None:
     file = tmp_path / "graph.nq"
     ran = run("graph", "export", file, "--store", store)
     assert (ran.returncode, ran.stdout) == (0, f"{len(content(store)):,} statements -> {file}\n")

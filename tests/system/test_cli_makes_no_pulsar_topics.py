@@ -65,9 +65,7 @@ async def bury(pulsar: PulsarServer, topic: str, subscription: str) -> None:
         await consumer.bury(message, "because", {"error": "llm-error"})
 
 
-def test_looking_for_dead_letters_made_the_topics_they_would_be_on(
-    command: Command, pulsar: PulsarServer, pulsar_space: str
-) -> None:
+def test_reading_commands_make_no_topics(command: Command, pulsar: PulsarServer, pulsar_space: str) -> None:
     for arguments in (["list"], ["list", "--all"], ["show", "a"]):
         result = command("dead", *arguments, "--flows", ".")
         assert result.returncode == (1 if arguments == ["show", "a"] else 0), result.stderr
@@ -126,7 +124,7 @@ def test_a_watch_waits_for_a_topic_that_nobody_has_made(
         assert watch.wait(60) == 0
 
 
-def test_who_cannot_ask_which_topics_there_are_does_not_look(
+def test_dead_list_without_the_admin_api_is_an_error_and_makes_no_topic(
     command: Command, pulsar: PulsarServer, pulsar_space: str
 ) -> None:
     result = command("dead", "list", "--flows", ".", "--admin-url", "http://127.0.0.1:1")

@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 DEFINITIONS = ["--format", "jsonl", "--schema", "schema.json"]
 
 
-def test_prints_valid_objects_and_a_line_for_each_that_it_refused(folder: Path) -> None:
+def test_valid_objects_are_printed_and_a_line_for_each_refused_one(folder: Path) -> None:
     result = run("read", "answer.txt", *DEFINITIONS, folder=folder)
     assert result.returncode == 0
     assert result.stdout == (
@@ -54,7 +54,7 @@ def test_prints_valid_objects_and_a_line_for_each_that_it_refused(folder: Path) 
     ]
 
 
-def test_explains_with_the_lines_and_a_caret_under_each_place(folder: Path) -> None:
+def test_explain_shows_lines_and_a_caret_under_each_place(folder: Path) -> None:
     result = run("read", "answer.txt", *DEFINITIONS, "--explain", folder=folder)
     assert result.stdout.count("\n") == 2
     assert (
@@ -68,7 +68,7 @@ def test_explains_with_the_lines_and_a_caret_under_each_place(folder: Path) -> N
     assert '    7 | {"entity": "lost", "defin\n      |                          ^' in result.stderr
 
 
-def test_explains_where_the_cut_value_of_many_lines_begins(folder: Path) -> None:
+def test_explain_shows_where_a_cut_value_of_many_lines_begins(folder: Path) -> None:
     result = run(
         "read", "-", "--format", "json", "--explain", folder=folder, input='{\n "a": [1,\n  {"b": "text'
     )
@@ -83,7 +83,7 @@ def test_explains_where_the_cut_value_of_many_lines_begins(folder: Path) -> None
     ) in result.stderr
 
 
-def test_gives_all_of_it_as_one_json_value(folder: Path) -> None:
+def test_json_has_all_of_the_reading_in_one_value(folder: Path) -> None:
     result = run("read", "answer.txt", *DEFINITIONS, "--json", folder=folder)
     outcome = json.loads(result.stdout)
     assert (result.returncode, result.stderr) == (0, "")
@@ -123,7 +123,7 @@ def test_the_guide_names_every_key_for_programs() -> None:
     assert {key for cell in cells for key in re.findall("`(.*?)`", cell)} == set(outcome)
 
 
-def test_says_each_reason_once_where_nothing_can_be_used(folder: Path) -> None:
+def test_each_reason_is_printed_once_where_nothing_can_be_used(folder: Path) -> None:
     result = run("read", "-", *DEFINITIONS, folder=folder, input='{"entity": "lime"}')
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == (
@@ -132,13 +132,13 @@ def test_says_each_reason_once_where_nothing_can_be_used(folder: Path) -> None:
     )
 
 
-def test_finds_the_place_of_what_is_wrong_with_a_fenced_value(folder: Path) -> None:
+def test_place_of_an_error_in_a_fenced_value_is_found(folder: Path) -> None:
     answer = 'Not {"a": 1} but\n```json\n{"entity": "DNA",\n "definition": null}\n```\n'
     result = run("read", "-", "--format", "json", "--schema", "schema.json", folder=folder, input=answer)
     assert "<stdin>:4:16: schema_type_error: /definition: expected string, found null" in result.stderr
 
 
-def test_says_once_what_is_wrong_with_the_one_value() -> None:
+def test_error_of_the_one_value_is_printed_once() -> None:
     result = run("read", "-", "--format", "json", "--explain", input="\n[1,\n oops]")
     assert result.stderr.startswith(
         "<stdin>: nothing to use: invalid_json\n"
@@ -162,7 +162,7 @@ class TestRepair:
 {"entity": "cell" "definition": "unit of life"}
 {"entity": "gene", "definition": 5}"""
 
-    def test_tells_each_repaired_object_in_a_line(self, folder: Path) -> None:
+    def test_repaired_objects_are_named_with_place_and_repair(self, folder: Path) -> None:
         result = run("read", "-", *DEFINITIONS, "--repair", folder=folder, input=self.ANSWER)
         assert [json.loads(line)["entity"] for line in result.stdout.splitlines()] == ["DNA", "RNA", "cell"]
         assert result.stderr.splitlines() == [
@@ -172,12 +172,12 @@ class TestRepair:
             "<stdin>:4:19: repaired object 3: a missing comma",
         ]
 
-    def test_does_not_count_where_all_were_mended(self, folder: Path) -> None:
+    def test_repaired_objects_are_not_counted_where_all_were(self, folder: Path) -> None:
         answer = "{'entity': 'DNA', 'definition': 'x'}"
         result = run("read", "-", *DEFINITIONS, "--repair", folder=folder, input=answer)
         assert result.stderr.startswith("<stdin>: 1 object, repaired\n")
 
-    def test_shows_each_place_that_was_mended(self, folder: Path) -> None:
+    def test_explain_shows_each_repaired_place(self, folder: Path) -> None:
         result = run("read", "-", *DEFINITIONS, "--repair", "--explain", folder=folder, input=self.ANSWER)
         for column in (2, 12, 33):
             assert (
@@ -186,7 +186,7 @@ class TestRepair:
                 f"      | {' ' * (column - 1)}^\n"
             ) in result.stderr
 
-    def test_gives_programs_the_places(self, folder: Path) -> None:
+    def test_json_has_the_places_of_repairs(self, folder: Path) -> None:
         result = run("read", "-", *DEFINITIONS, "--repair", "--json", folder=folder, input=self.ANSWER)
         told = json.loads(result.stdout)
         assert told["stage"] == "repaired"
@@ -197,7 +197,7 @@ class TestRepair:
         [edit] = second["edits"]
         assert (edit["line"], edit["column"], edit["what"]) == (4, 19, "a missing comma")
 
-    def test_prints_as_it_comes_what_reading_the_whole_prints(self, folder: Path) -> None:
+    def test_repaired_stream_prints_what_reading_the_whole_prints(self, folder: Path) -> None:
         line = ["read", "-", *DEFINITIONS, "--repair", "--explain"]
         whole = run(*line, folder=folder, input=self.ANSWER)
         stream = run(*line, "--stream", folder=folder, input=self.ANSWER)
@@ -210,7 +210,7 @@ class TestRepair:
             ('Hm\n{\'a\': [1, {"b": "x",\n "c": "tex', "3:11", "2, column 1"),
         ],
     )
-    def test_shows_where_a_salvaged_value_was_cut(self, answer: str, place: str, way: str) -> None:
+    def test_explain_shows_where_a_salvaged_value_was_cut(self, answer: str, place: str, way: str) -> None:
         result = run("read", "-", "--format", "json", "--repair", "--explain", input=answer)
         assert (result.returncode, json.loads(result.stdout)) == (0, {"a": [1, {"b": "x", "c": "tex"}]})
         assert "<stdin>: 1 value, salvaged: closed where the text ends; truncated\n" in result.stderr
@@ -220,7 +220,7 @@ class TestRepair:
         assert '"c": "tex\n      |           ^\n' in result.stderr
 
 
-def test_shows_the_values_that_could_have_been_meant() -> None:
+def test_explain_shows_the_values_that_could_have_been_meant() -> None:
     result = run("read", "-", "--format", "json", input='{"a": 1}\nor\n{"a": 2}')
     assert result.returncode == 1
     assert "<stdin>:1:1: perhaps" in result.stderr
@@ -228,7 +228,7 @@ def test_shows_the_values_that_could_have_been_meant() -> None:
     assert "hint: --format jsonl would read 2 objects" in result.stderr
 
 
-def test_tells_what_happened_where_there_is_no_json() -> None:
+def test_answer_without_json_is_named_with_its_place() -> None:
     result = run("read", "-", "--format", "json", input="\n no idea")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [
@@ -237,7 +237,7 @@ def test_tells_what_happened_where_there_is_no_json() -> None:
     ]
 
 
-def test_what_is_clean_is_told_in_one_line() -> None:
+def test_explain_of_a_clean_answer_is_one_line() -> None:
     result = run("read", "-", "--format", "json", "--explain", input='{"a": [1, 2]}\n')
     assert (result.returncode, json.loads(result.stdout)) == (0, {"a": [1, 2]})
     assert result.stderr == "<stdin>: 1 value, read as it is\n"
@@ -265,7 +265,7 @@ def test_big_integers_come_out_as_they_went_in() -> None:
     assert json.loads(result.stdout) == {"n": number}
 
 
-def test_no_answer_moves_the_terminal() -> None:
+def test_answer_with_terminal_escapes_is_printed_without_them() -> None:
     result = run("read", "-", "--format", "json", "--explain", input='{"a": "\x1b[2J\x07"}')
     assert result.returncode == 1
     assert "\x1b" not in result.stderr
@@ -280,7 +280,7 @@ def test_a_byte_that_is_no_utf_8_costs_its_character_alone(tmp_path: Path) -> No
     assert "answer.txt is not UTF-8: 3 bytes read as \ufffd" in result.stderr
 
 
-def test_many_refusals_are_counted_and_few_are_told(folder: Path) -> None:
+def test_many_refusals_are_counted_and_ten_are_shown(folder: Path) -> None:
     answer = '{"entity": "x"}\n' * 1000
     result = run("read", "-", *DEFINITIONS, folder=folder, input=answer)
     assert result.stderr.count("is missing") == 10
@@ -288,7 +288,7 @@ def test_many_refusals_are_counted_and_few_are_told(folder: Path) -> None:
 
 
 class TestStream:
-    def test_prints_each_object_when_it_is_complete(self) -> None:
+    def test_stream_prints_each_object_when_it_is_complete(self) -> None:
         command = [str(PROGRAM), "read", "-", "--format", "jsonl", "--stream"]
         with subprocess.Popen(
             command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -311,28 +311,30 @@ class TestStream:
             assert b"6 objects, read as it is; truncated" in process.stderr.read()
         assert process.returncode == 0
 
-    def test_prints_what_reading_the_whole_prints(self, folder: Path) -> None:
+    def test_stream_prints_what_reading_the_whole_prints(self, folder: Path) -> None:
         whole = run("read", "answer.txt", *DEFINITIONS, "--explain", folder=folder)
         stream = run("read", "answer.txt", *DEFINITIONS, "--explain", "--stream", folder=folder)
         assert (stream.stdout, stream.stderr, stream.returncode) == (whole.stdout, whole.stderr, 0)
 
-    def test_says_what_it_had_to_take_back(self) -> None:
+    def test_stream_says_what_it_had_to_take_back(self) -> None:
         result = run("read", "-", "--format", "jsonl", "--stream", input='{"draft": 1}\n</think>{"final": 2}')
         assert result.stdout == '{"draft": 1}\n{"final": 2}\n'
         assert 'taken back: {"draft": 1}' in result.stderr
 
-    def test_one_value_is_printed_when_all_is_there(self) -> None:
+    def test_stream_prints_one_value_when_all_is_there(self) -> None:
         result = run("read", "-", "--format", "json", "--stream", input='{"a":\n1}')
         assert json.loads(result.stdout) == {"a": 1}
 
-    def test_is_no_way_to_print_one_json_value(self) -> None:
+    def test_stream_and_json_together_are_refused(self) -> None:
         result = run("read", "-", "--format", "jsonl", "--stream", "--json", input="{}")
         assert (result.returncode, result.stdout) == (2, "")
         assert "--stream" in result.stderr
 
 
 @pytest.mark.parametrize(("variables", "coloured"), [({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)])
-def test_there_is_colour_on_a_terminal_alone(variables: dict[str, str], coloured: bool) -> None:
+def test_messages_are_coloured_on_a_terminal_unless_no_color_is_set(
+    variables: dict[str, str], coloured: bool
+) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [str(PROGRAM), "read", "-", "--format", "json"],

@@ -147,7 +147,7 @@ async def test_a_text_on_standard_input_is_sent_as_a_chunk(site: Site) -> None:
     assert chunk.chunk == "On chalk."
 
 
-async def test_what_a_flow_does_not_take_is_refused_with_what_it_takes(site: Site) -> None:
+async def test_input_of_the_wrong_kind_is_refused_with_what_the_flow_takes(site: Site) -> None:
     notes = site.folder / "notes.txt"
     notes.write_text("On chalk")
     for arguments in (["f", notes], ["f", "say", notes]):

@@ -165,7 +165,7 @@ async def test_the_terminal_is_as_before_afterwards(tmp_path: Path, end: str) ->
     assert (tmp_path / "before").read_text() == (tmp_path / "after").read_text()
 
 
-async def test_it_needs_a_terminal_and_a_worker(site: Site) -> None:
+async def test_top_without_a_terminal_or_a_worker_is_refused(site: Site) -> None:
     (site.folder / "nothing").mkdir()
     nobody = run("top", "http://127.0.0.1:1", "--once")
     assert (nobody.returncode, "127.0.0.1:1: Connection refused" in nobody.stdout) == (1, True)

@@ -94,7 +94,7 @@ def test_a_plan_is_printed_then_done_then_there_is_nothing_to_do(topics: Topics,
 
 
 @pytest.mark.pulsar
-def test_all_was_ok_where_nothing_listens_on_the_brokers_port(
+def test_check_fails_where_nothing_listens_on_the_brokers_port(
     topics: Topics, pulsar: PulsarServer, tenant: str
 ) -> None:
     assert topics("create").returncode == 0
@@ -106,7 +106,9 @@ def test_all_was_ok_where_nothing_listens_on_the_brokers_port(
 
 
 @pytest.mark.pulsar
-def test_what_loses_requests_is_told_and_left(topics: Topics, pulsar: PulsarServer, tenant: str) -> None:
+def test_policy_that_loses_requests_is_named_and_left(
+    topics: Topics, pulsar: PulsarServer, tenant: str
+) -> None:
     pulsar.create_space(tenant)
     url = f"{pulsar.admin_url}/admin/v2/namespaces/{tenant}/flow/messageTTL"
     request = urllib.request.Request(url, b"3600", {"Content-Type": "application/json"}, method="POST")
@@ -167,7 +169,7 @@ def test_an_embedded_broker_needs_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nobody_listens() -> None:
+def test_refused_connection_to_the_admin_api_is_an_error() -> None:
     result = run("topics", "check", "--admin-url", "http://127.0.0.1:1")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith("error: http://127.0.0.1:1: ")
@@ -190,7 +192,7 @@ def test_nobody_listens() -> None:
         (("--broker", "pulsar://h:665o"), "pulsar://h:665o"),
     ],
 )
-def test_what_is_wrongly_asked_for_is_told(arguments: tuple[str, ...], told: str) -> None:
+def test_wrong_usage_exits_with_2_and_says_what_is_wrong(arguments: tuple[str, ...], told: str) -> None:
     result = run("topics", "check", *arguments)
     assert result.returncode == 2
     assert told in result.stderr

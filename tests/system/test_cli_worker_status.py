@@ -216,7 +216,9 @@ async def test_addresses_that_hang_leave_room_for_the_others(
         ),
     ],
 )
-async def test_what_is_no_status_is_told_in_few_words(servers: Servers, handler: Handler, why: str) -> None:
+async def test_response_that_is_no_status_has_a_short_reason(
+    servers: Servers, handler: Handler, why: str
+) -> None:
     urls = [await servers.add("127.0.0.2", handler), await servers.add("127.0.0.3", serves(status("b")))]
     async with Workers(urls) as workers:
         await workers.look()
@@ -233,7 +235,7 @@ async def test_keys_of_a_later_release_are_ignored(servers: Servers) -> None:
     assert len(workers.statuses) == 1
 
 
-async def test_a_failure_of_tls_is_not_told_as_one_of_the_operating_system(servers: Servers) -> None:
+async def test_failure_of_tls_has_the_reason_ssl(servers: Servers) -> None:
     url = await servers.add("127.0.0.2", serves(status()))
     async with Workers([url.replace("http:", "https:")]) as workers:
         await workers.look()
@@ -241,7 +243,7 @@ async def test_a_failure_of_tls_is_not_told_as_one_of_the_operating_system(serve
     assert "SSL" in told
 
 
-async def test_a_failed_connection_without_a_number_is_told_in_its_own_words(
+async def test_os_error_without_a_number_keeps_its_own_words(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object, **options: object) -> None:

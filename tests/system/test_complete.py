@@ -98,7 +98,9 @@ async def test_without_a_schema_nothing_is_said_of_one(server: ModelServer, prov
     assert response.parsed is None
 
 
-async def test_what_is_wrong_never_leaves(server: ModelServer, provider: OpenAIProvider) -> None:
+async def test_invalid_call_is_refused_before_it_is_sent(
+    server: ModelServer, provider: OpenAIProvider
+) -> None:
     for arguments in (([],), ([{"role": "user", "content": ""}],), (ASKED, [LOOK, LOOK])):
         with pytest.raises(ProviderInvalidRequest):
             await provider.complete(*arguments)
@@ -140,7 +142,7 @@ async def test_a_conversation_with_tools_goes_round(
     ("text", "finish_reason"),
     [(ANSWER[:20], "length"), (ANSWER, "length"), ("", "length"), ("No.", "content_filter"), ("No.", "stop")],
 )
-async def test_an_answer_that_is_none_says_why(
+async def test_invalid_answer_has_its_finish_reason_usage_and_schema(
     server: ModelServer, provider: OpenAIProvider, text: str, finish_reason: str, stream: bool
 ) -> None:
     server.reply = either(text, finish_reason)
@@ -153,7 +155,7 @@ async def test_an_answer_that_is_none_says_why(
     assert (error.usage, error.response_schema) == (Usage(11, 22, 33), SCHEMA)
 
 
-async def test_what_passes_is_tried_again_and_what_it_all_cost_is_known(
+async def test_transient_errors_are_retried_and_usage_is_that_of_all_attempts(
     server: ModelServer, provider: OpenAIProvider
 ) -> None:
     busy = Reply([b"busy"], 429, {"Retry-After": "0.05"}, "text/plain")
@@ -261,7 +263,7 @@ async def test_a_hundred_at_a_time_do_not_mix_and_change_nothing(
     assert passed == before
 
 
-async def test_a_usage_that_comes_last_and_without_a_choice_is_heard(
+async def test_usage_in_a_last_chunk_without_choices_counts(
     server: ModelServer, provider: OpenAIProvider
 ) -> None:
     last = event({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}})

@@ -23,7 +23,7 @@ def dashboard(file: Path) -> dict[str, Any]:
     return document
 
 
-def test_there_are_the_five_dashboards() -> None:
+def test_five_dashboards_have_ids_of_their_own() -> None:
     assert [file.stem for file in DASHBOARDS] == ["cost", "flow", "overview", "prompt-quality", "provider"]
     assert len({dashboard(file)["uid"] for file in DASHBOARDS}) == len(DASHBOARDS)
     assert {dashboard(file)["schemaVersion"] >= 39 for file in DASHBOARDS} == {True}

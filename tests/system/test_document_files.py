@@ -78,7 +78,7 @@ class TestListed:
             )
         assert names(listed(["papers/up.txt"])) == ["papers/up.txt"]
 
-    def test_what_a_pattern_finds_outside_of_its_folder_is_skipped_with_a_note(
+    def test_files_that_a_pattern_finds_outside_its_folder_are_skipped_with_a_note(
         self, papers: Path, tmp_path: Path
     ) -> None:
         (tmp_path / "secrets").mkdir()
@@ -212,7 +212,7 @@ for name in sys.argv[1:]:
 """
 
 
-def test_without_the_extra_plain_formats_are_read_and_the_others_say_what_to_install(tmp_path: Path) -> None:
+def test_formats_beyond_plain_text_say_what_to_install_without_the_extra(tmp_path: Path) -> None:
     files = {
         "a.txt": "Größe".encode(),
         "a.md": b"# A",

@@ -118,7 +118,7 @@ class TestDocuments:
         assert (alps.ok, broken.ok, broken.reason) == (True, False, None)
         assert broken.problem.startswith(f"{papers / 'broken.pdf'}: cannot be read as PDF")
 
-    async def test_what_is_skipped_or_not_read_is_logged(
+    async def test_skipped_files_and_guessed_encodings_are_logged(
         self, papers: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         (papers / "old.xyz").write_bytes(b"old")

@@ -515,7 +515,7 @@ def test_labels_lie_on_no_other(open_page: Opening) -> None:
         assert right <= left_2 or right_2 <= left or bottom <= top_2 or bottom_2 <= top
 
 
-def test_where_labels_have_no_room_those_of_the_most_related_things_are_there(open_page: Opening) -> None:
+def test_labels_without_room_are_left_out_except_those_of_the_most_related(open_page: Opening) -> None:
     view = made_graph(80, 60)
     page = open_page(view, viewport={"width": 390, "height": 844})
     labelled = {text for text, *_ in page.evaluate(WRITTEN, "labels")}

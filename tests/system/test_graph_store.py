@@ -94,7 +94,7 @@ def test_a_text_of_ten_megabytes_is_kept(tmp_path: Path) -> None:
         assert [fact.object for fact in read_view(store).facts] == [text]
 
 
-def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
+def test_path_that_is_not_a_store_is_refused(tmp_path: Path) -> None:
     folder, file = tmp_path / "folder", tmp_path / "file"
     folder.mkdir()
     (folder / "thesis.docx").touch()

@@ -65,7 +65,7 @@ async def test_a_process_that_ignores_sigterm_is_killed_when_the_grace_period_is
 
 
 @pytest.mark.image
-def test_it_adds_one_folder_to_its_base_and_no_tools(
+def test_image_adds_one_folder_to_its_base_and_no_tools(
     base_image: Image, image: Image, tell: Callable[..., None]
 ) -> None:
     program = f"""
@@ -94,7 +94,7 @@ print(json.dumps([files, dict(largest)]))
 
 
 @pytest.mark.image
-def test_it_has_labels_a_user_and_an_entry_point(image: Image) -> None:
+def test_image_has_labels_a_user_and_an_entry_point(image: Image) -> None:
     labels = {
         name.removeprefix("org.opencontainers.image."): text for name, text in image.config["Labels"].items()
     }
@@ -105,7 +105,7 @@ def test_it_has_labels_a_user_and_an_entry_point(image: Image) -> None:
 
 
 @pytest.mark.image
-def test_it_runs_without_privileges_and_writes_to_tmp_only(image: Image) -> None:
+def test_image_runs_without_privileges_and_writes_to_tmp_only(image: Image) -> None:
     program = """
 import json, os
 status = dict(line.split(':\\t', 1) for line in open('/proc/self/status').read().splitlines())
@@ -132,7 +132,7 @@ print(json.dumps({
 
 
 @pytest.mark.image
-def test_its_bill_of_materials_lists_what_is_installed_and_that_is_what_was_locked(image: Image) -> None:
+def test_bill_of_materials_installed_and_locked_packages_are_the_same(image: Image) -> None:
     program = f"""
 import json, re
 from importlib.metadata import distributions
@@ -169,7 +169,7 @@ for module in pkgutil.walk_packages(trustgraph_prompt.__path__, 'trustgraph_prom
 
 
 @pytest.mark.image
-async def test_it_extracts_the_same_as_outside(container_site: ContainerSite, tmp_path: Path) -> None:
+async def test_image_extracts_the_same_as_outside(container_site: ContainerSite, tmp_path: Path) -> None:
     for file in (DOCUMENT, RECORDING):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     scripted = ("--provider", f"scripted:{tmp_path / RECORDING.name}", "--bare")
@@ -185,7 +185,7 @@ async def test_it_extracts_the_same_as_outside(container_site: ContainerSite, tm
 
 @pytest.mark.image
 @pytest.mark.alone
-async def test_how_soon_it_is_live(
+async def test_worker_in_the_image_becomes_live(
     site: Site, container_site: ContainerSite, tell: Callable[..., None]
 ) -> None:
     async def seconds(place: Site) -> float:

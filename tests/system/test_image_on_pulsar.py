@@ -38,7 +38,7 @@ async def pulsar_container_site(
         yield ContainerSite(image, tmp_path, stack, pulsar_url, config_topic)
 
 
-async def test_stopped_under_load_it_loses_nothing(
+async def test_container_stopped_under_load_loses_nothing(
     pulsar_container_site: ContainerSite, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
 ) -> None:
     site, model = pulsar_container_site, RestlessModel(pause=0.05)

@@ -169,7 +169,7 @@ class TestTheBody:
             Reply([b'{"choices": [{"message": null}]}'], content_type="application/json"),
         ],
     )
-    async def test_what_holds_no_message_is_an_invalid_response(
+    async def test_response_without_a_message_is_invalid(
         self, server: ModelServer, provider: OpenAIProvider, reply: Reply
     ) -> None:
         server.reply = lambda _: reply
@@ -177,7 +177,7 @@ class TestTheBody:
         with pytest.raises(errors.ProviderInvalidResponse):
             await heard(provider, CALL)
 
-    async def test_what_is_told_besides_the_answer_has_an_end(
+    async def test_endless_values_besides_the_answer_are_given_up(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         more = (event({f"x{index}": "x" * 4_000_000, "choices": []}) for index in itertools.count())
@@ -186,7 +186,7 @@ class TestTheBody:
         with pytest.raises(errors.ProviderInvalidResponse, match="besides the answer"):
             await heard(provider, CALL)
 
-    async def test_values_that_grow_have_an_end_too(
+    async def test_endless_growth_of_values_besides_the_answer_is_given_up(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         begun = event({f"x{index}": "" for index in range(100)} | {"choices": []})

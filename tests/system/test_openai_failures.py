@@ -80,7 +80,7 @@ class TestTrouble:
             Reply([DONE]),
         ],
     )
-    async def test_what_is_no_answer_is_an_invalid_response(
+    async def test_malformed_answer_is_an_invalid_response(
         self, server: ModelServer, provider: OpenAIProvider, reply: Reply
     ) -> None:
         server.reply = lambda _: reply
@@ -111,7 +111,9 @@ class TestTrouble:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
         ],
     )
-    async def test_what_is_no_http_is_unavailable_and_shows_no_secret(self, response: bytes) -> None:
+    async def test_response_that_is_not_http_is_unavailable_and_shows_no_secret(
+        self, response: bytes
+    ) -> None:
         async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(response)
@@ -156,7 +158,7 @@ class TestTrouble:
             (itertools.repeat(b": wait\n\n"), Timeout(first=0.2), "began within 0.2 seconds"),
         ],
     )
-    async def test_waiting_has_an_end(
+    async def test_silent_server_is_unavailable_after_the_timeout(
         self, server: ModelServer, parts: list[bytes | Then], timeout: Timeout, message: str
     ) -> None:
         server.reply = lambda _: Reply(parts)
@@ -164,7 +166,7 @@ class TestTrouble:
             with pytest.raises(errors.ProviderUnavailable, match=message):
                 await heard(provider)
 
-    async def test_what_is_not_streamed_may_take_its_whole_time(self, server: ModelServer) -> None:
+    async def test_answer_that_is_not_streamed_may_take_the_total_timeout(self, server: ModelServer) -> None:
         server.reply = lambda _: Reply([Then.HANG], content_type="application/json")
         timeout = Timeout(first=0.01, total=0.3)
         async with OpenAIProvider(server.url, "small", timeout=timeout) as provider:

@@ -61,7 +61,7 @@ async def answer(url: str) -> str:
 
 
 class TestProxies:
-    async def test_the_way_leads_through_the_proxy(
+    async def test_request_goes_through_the_http_proxy(
         self, server: ModelServer, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
@@ -79,7 +79,7 @@ class TestProxies:
         assert len(proxy.heads) == 1
 
     @needs_openssl
-    async def test_a_secure_way_is_a_tunnel(
+    async def test_https_request_goes_through_a_tunnel_of_the_proxy(
         self, secure: ModelServer, proxy: Proxy, authority: Authority, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
@@ -89,7 +89,7 @@ class TestProxies:
         assert proxy.lines == [f"CONNECT model.test:{secure.port} HTTP/1.1"]
 
     @pytest.mark.parametrize("exempt", ["127.0.0.1", "*", "example.org, 127.0.0.1", "127.0.0.1:{port}"])
-    async def test_some_hosts_need_no_proxy(
+    async def test_hosts_of_no_proxy_are_asked_directly(
         self, server: ModelServer, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, exempt: str
     ) -> None:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
@@ -106,7 +106,7 @@ class TestProxies:
         assert await answer(server.url) == "Hello."
         assert proxy.heads == []
 
-    async def test_the_proxy_is_told_who_asks(
+    async def test_credentials_of_the_proxy_url_go_to_the_proxy_alone(
         self, server: ModelServer, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", f"//me:{QUOTED}@"))
@@ -116,7 +116,7 @@ class TestProxies:
         assert f"Proxy-Authorization: Basic {BASIC}" in proxy.heads[0]
         assert "Authorization" not in server.headers[0]
 
-    async def test_nobody_is_told_what_a_netrc_file_says(
+    async def test_credentials_of_a_netrc_file_are_not_sent(
         self, server: ModelServer, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         netrc = tmp_path / "netrc"
@@ -130,7 +130,7 @@ class TestProxies:
         assert "authorization" not in proxy.heads[0].lower()
 
     @needs_openssl
-    async def test_a_tunnel_does_not_tell_the_server_who_asks(
+    async def test_credentials_of_the_proxy_url_do_not_go_through_the_tunnel(
         self, secure: ModelServer, proxy: Proxy, authority: Authority, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("//", f"//me:{QUOTED}@"))
@@ -176,7 +176,7 @@ class TestProxies:
         assert isinstance(caught.value.__cause__, ConnectionRefusedError)
 
     @pytest.mark.parametrize("proxy_url", ["socks5://localhost:1080", "http://", "http://[::1", "http://a:b"])
-    async def test_a_proxy_that_is_none_is_refused(
+    async def test_invalid_proxy_url_is_refused_without_its_credentials(
         self, monkeypatch: pytest.MonkeyPatch, proxy_url: str
     ) -> None:
         monkeypatch.setenv("HTTP_PROXY", proxy_url.replace("//", f"//me:{QUOTED}@"))
@@ -195,14 +195,14 @@ def shows_nothing(error: BaseException) -> bool:
 
 @needs_openssl
 class TestCertificates:
-    async def test_a_server_that_nobody_vouches_for_is_not_asked(self, secure: ModelServer) -> None:
+    async def test_server_with_an_unknown_certificate_is_not_asked(self, secure: ModelServer) -> None:
         with pytest.raises(errors.ProviderUnavailable, match="verify failed"):
             await answer(secure.url)
 
         assert secure.bodies == []
 
     @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
-    async def test_the_environment_says_who_is_believed(
+    async def test_certificate_authorities_come_from_the_environment(
         self, secure: ModelServer, authority: Authority, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         path = authority.file if name == "SSL_CERT_FILE" else authority.hashed
@@ -220,7 +220,7 @@ class TestCertificates:
                 await answer(other.url)
 
     @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
-    async def test_certificates_that_are_not_there_are_a_mistake(
+    async def test_missing_certificate_file_is_a_config_error(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
     ) -> None:
         monkeypatch.setenv(name, str(tmp_path / "nothing"))
@@ -228,7 +228,7 @@ class TestCertificates:
         with pytest.raises(ConfigError, match=f"{name}: cannot be read"):
             OpenAIProvider("https://model.test", "small")
 
-    async def test_certificates_that_are_none_are_a_mistake(
+    async def test_invalid_certificate_file_is_a_config_error(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         (tmp_path / "ca.pem").write_text("hello")
@@ -239,7 +239,7 @@ class TestCertificates:
 
 
 class TestSecrets:
-    async def test_nothing_is_logged(
+    async def test_secrets_are_not_logged(
         self,
         server: ModelServer,
         proxy: Proxy,
@@ -334,7 +334,7 @@ class TestReadiness:
             (Reply(itertools.repeat(b" " * 1_000_000)), errors.ProviderInvalidResponse),
         ],
     )
-    async def test_what_is_not_ready_says_why(
+    async def test_provider_that_is_not_ready_raises_the_kind_of_its_trouble(
         self, server: ModelServer, reply: Reply, kind: type[errors.ProviderError]
     ) -> None:
         server.reply = lambda _: reply
@@ -356,12 +356,12 @@ class TestReadiness:
             with pytest.raises(errors.ProviderUnavailable):
                 await provider.ready()
 
-    async def test_no_call_asks_for_it(self, server: ModelServer) -> None:
+    async def test_calls_do_not_ask_for_readiness(self, server: ModelServer) -> None:
         await answer(server.url)
 
         assert server.lines == ["POST /v1/chat/completions"]
 
-    async def test_it_goes_by_the_proxy_as_calls_do(
+    async def test_readiness_is_asked_through_the_proxy(
         self, server: ModelServer, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)

@@ -221,7 +221,7 @@ async def test_call_that_fails_all_the_same_teaches_nothing(
     assert "seed" in server.bodies[-1]
 
 
-async def test_what_one_model_refuses_says_nothing_about_another(
+async def test_parameter_that_one_model_refuses_is_sent_to_another(
     server: ModelServer, provider: OpenAIProvider
 ) -> None:
     server.reply = without("seed")

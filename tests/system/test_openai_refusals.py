@@ -225,7 +225,7 @@ class TestRefusals:
             {"error": None, "detail": {"loc": ["body", "n"], "msg": "no such", "type": "x"}},
         ],
     )
-    async def test_what_is_wrong_with_each_key_is_shown(
+    async def test_errors_of_each_key_are_shown(
         self, server: ModelServer, provider: OpenAIProvider, body: object
     ) -> None:
         server.reply = lambda _: Reply([orjson.dumps(body)], 422)
@@ -278,7 +278,7 @@ class TestSecrets:
             lambda key: whole(tool_calls=[{"id": key, "function": {"arguments": "{}"}}]),
         ],
     )
-    async def test_no_cut_leaves_a_piece_of_the_key(
+    async def test_shortened_message_shows_no_piece_of_the_key(
         self, server: ModelServer, reply: Callable[[str], Reply], length: int
     ) -> None:
         key = "".join(itertools.islice(itertools.cycle("eyJhbGciOiJSUzI1NiJ9.SECRET"), length))
@@ -293,7 +293,9 @@ class TestSecrets:
     @pytest.mark.parametrize(
         "reply", [Reply([KEY.encode()], 401), Reply([KEY.encode()]), Reply([KEY.encode()], 302)]
     )
-    async def test_an_error_comes_without_what_led_to_it(self, server: ModelServer, reply: Reply) -> None:
+    async def test_error_has_no_context_that_could_show_the_key(
+        self, server: ModelServer, reply: Reply
+    ) -> None:
         server.reply = lambda _: reply
         async with OpenAIProvider(server.url, "small", api_key=KEY) as provider:
             for asked in (heard(provider), provider.ready()):
@@ -365,7 +367,7 @@ class TestAQuestionThatIsTooLong:
         ],
     )  # fmt: skip
     @pytest.mark.parametrize("status", [400, 413, 500])
-    async def test_its_tokens_are_told_and_what_the_server_allows(
+    async def test_too_long_question_names_its_tokens_and_the_servers_limit(
         self, server: ModelServer, provider: OpenAIProvider, words: str, told: str, status: int
     ) -> None:
         server.reply = lambda _: Reply([orjson.dumps({"error": {"message": words}})], status=status)
@@ -385,7 +387,7 @@ class TestAQuestionThatIsTooLong:
         ],
     )
     @pytest.mark.parametrize("error", [{"type": "server_error"}, {"code": 500}, None])
-    async def test_it_is_no_failure_of_a_server_that_streams_the_error(
+    async def test_too_long_question_is_an_invalid_request_where_its_error_is_streamed(
         self, server: ModelServer, provider: OpenAIProvider, words: str, error: dict[str, object] | None
     ) -> None:
         said = words if error is None else {"message": words, **error}
@@ -396,7 +398,7 @@ class TestAQuestionThatIsTooLong:
     @pytest.mark.parametrize(
         "name", [{"code": "context_length_exceeded"}, {"type": "exceed_context_size_error"}]
     )
-    async def test_a_name_for_it_is_enough(
+    async def test_too_long_question_is_recognized_by_the_code_of_the_error(
         self, server: ModelServer, provider: OpenAIProvider, name: dict[str, str]
     ) -> None:
         error = {"message": "Please reduce the length.", "n_prompt_tokens": 300, "n_ctx": True, **name}
@@ -414,7 +416,7 @@ class TestAQuestionThatIsTooLong:
             ("9" * 4_000, 400, errors.ProviderInvalidRequest),
         ],
     )
-    async def test_other_refusals_are_not_taken_for_it(
+    async def test_other_refusals_are_not_taken_for_a_too_long_question(
         self,
         server: ModelServer,
         provider: OpenAIProvider,
@@ -468,7 +470,7 @@ class TestErrorsWithinAnAnswer:
             await heard(provider)
 
 
-async def test_what_may_be_logged_has_the_address_and_the_status_and_not_the_words(
+async def test_loggable_error_has_address_and_status_and_not_the_servers_words(
     server: ModelServer, provider: OpenAIProvider
 ) -> None:
     server.reply = lambda body: Reply([b"no room for Jane"], status=503)
@@ -485,7 +487,7 @@ async def test_a_path_that_is_not_there_asks_about_the_base_url(
         await heard(provider, CALL)
 
 
-async def test_what_may_be_logged_says_that_nobody_listens() -> None:
+async def test_loggable_error_says_that_nobody_listens() -> None:
     async with OpenAIProvider("http://127.0.0.1:9", "small") as provider:
         with pytest.raises(errors.ProviderUnavailable) as refused:
             await heard(provider, CALL)

@@ -77,7 +77,7 @@ class TestTools:
 
         assert body["tool_choice"] == wire
 
-    async def test_what_tools_were_called_and_what_they_said(
+    async def test_tool_calls_and_their_results_are_sent_as_messages(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         calls = (ToolCall("c1", "weather", {"place": "Łódź"}), ToolCall("c2", "weather", {}))
@@ -105,7 +105,7 @@ class TestTools:
     @pytest.mark.parametrize(
         "written", ['{"days": 123456789012345678901234567890}', '{"place": "\\ud83d"}', '{"days":  1.0}']
     )
-    async def test_what_the_model_called_is_said_again_as_it_wrote_it(
+    async def test_arguments_of_tool_calls_are_sent_back_as_the_model_wrote_them(
         self, server: ModelServer, provider: OpenAIProvider, written: str
     ) -> None:
         function = {"name": "weather", "arguments": written}
@@ -188,7 +188,7 @@ class TestImages:
 
         assert body["messages"][0]["content"] == "What is it?"
 
-    async def test_a_model_without_eyes_is_not_shown_any(self, server: ModelServer) -> None:
+    async def test_model_without_image_support_is_sent_no_image(self, server: ModelServer) -> None:
         async with OpenAIProvider(server.url, "small", images=False) as provider:
             await heard(provider, Call([USER]))
             with pytest.raises(errors.ProviderUnsupportedContentBlock):
@@ -222,7 +222,7 @@ class TestExtras:
             {"messages": [{"content": "What is the weather in Łódź?", "role": "user"}]},
         ],
     )
-    async def test_what_says_the_same_changes_nothing(
+    async def test_extras_that_equal_the_settings_change_nothing(
         self, server: ModelServer, provider: OpenAIProvider, extras: dict[str, Any]
     ) -> None:
         config = RuntimeConfig(temperature=1.0, seed=7)
@@ -248,7 +248,7 @@ class TestExtras:
             {"response_format": {"type": "json_object"}},
         ],
     )
-    async def test_what_says_something_else_is_refused_before_it_is_sent(
+    async def test_extras_that_contradict_the_settings_are_refused_before_sending(
         self, server: ModelServer, provider: OpenAIProvider, extras: dict[str, Any]
     ) -> None:
         config = RuntimeConfig(temperature=1.0, extras=extras)
@@ -258,7 +258,7 @@ class TestExtras:
 
         assert server.bodies == []
 
-    async def test_what_nobody_else_says_goes_as_it_is(
+    async def test_extras_without_a_setting_are_sent_as_they_are(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = lambda body: whole("Hello.")
@@ -293,7 +293,7 @@ class TestExtras:
 
 
 class TestWholeAnswers:
-    async def test_what_is_not_streamed_does_not_ask_for_a_stream(
+    async def test_request_for_a_whole_answer_does_not_ask_for_a_stream(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = lambda body: whole("Hello.", usage={"prompt_tokens": 1})
@@ -313,7 +313,7 @@ class TestWholeAnswers:
     @pytest.mark.parametrize("label", ["text/plain", "text/event-stream", "application/octet-stream"])
     @pytest.mark.parametrize("before", [b"", b"\n \n"])
     @pytest.mark.parametrize("stream", [True, False])
-    async def test_what_an_answer_is_called_makes_no_difference(
+    async def test_content_type_of_an_answer_makes_no_difference(
         self, server: ModelServer, provider: OpenAIProvider, label: str, before: bytes, stream: bool
     ) -> None:
         for reply in (whole("Hello."), Reply(streamed("Hello."))):
@@ -355,7 +355,7 @@ class TestBeginnings:
             with pytest.raises(errors.ProviderInvalidRequest, match="cannot be continued"):
                 await heard(provider, call)
 
-    async def test_a_provider_without_it_says_so(self, provider: OpenAIProvider) -> None:
+    async def test_provider_without_prefill_refuses_a_beginning(self, provider: OpenAIProvider) -> None:
         assert not provider.prefill
         with pytest.raises(errors.ProviderInvalidRequest, match="prefill"):
             await heard(provider, Call([USER, Message("assistant", "It is")]))

@@ -114,7 +114,7 @@ class TestTheWire:
         assert orjson.dumps(asked_for["schema"]) == orjson.dumps(CLOSED)
         assert [message["content"] for message in body["messages"]] == ["Be brief.", "Name one."]
 
-    async def test_without_a_schema_there_is_no_word_of_it(
+    async def test_request_without_a_schema_does_not_mention_one(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         deltas = await asked(provider, None)
@@ -124,7 +124,7 @@ class TestTheWire:
         assert provider.schema_path is None
 
     @pytest.mark.parametrize(("schema", "path"), [(CLOSED, "strict"), (OPEN, "native")])
-    async def test_it_is_strict_where_the_schema_may_be(
+    async def test_schema_is_sent_as_strict_where_it_may_be(
         self, server: ModelServer, provider: OpenAIProvider, schema: Any, path: str
     ) -> None:
         deltas = await asked(provider, schema)
@@ -144,7 +144,7 @@ class TestTheWire:
     @pytest.mark.parametrize(
         "title", [{}, {"title": "My zoo"}, {"title": ""}, {"title": "x" * 65}, {"title": 7}]
     )
-    async def test_what_is_no_name_is_replaced_by_a_stable_one(
+    async def test_title_that_is_no_name_is_replaced_by_a_stable_one(
         self, server: ModelServer, title: dict[str, Any]
     ) -> None:
         for _ in range(2):
@@ -198,7 +198,7 @@ class TestFallingBack:
             f"{model} does not accept the response schema zoo as {path!r}" for path in ("strict", "native")
         ]
 
-    async def test_what_is_refused_as_strict_is_asked_for_as_it_may_be(
+    async def test_schema_refused_as_strict_is_sent_without_strict(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = taking("native", words="'strict' is not supported")
@@ -224,7 +224,7 @@ class TestFallingBack:
             await asked(provider)
 
     @pytest.mark.parametrize("words", FEATURE)
-    async def test_what_the_model_does_not_do_is_not_tried_again(
+    async def test_path_that_the_model_refuses_is_not_tried_again(
         self, server: ModelServer, provider: OpenAIProvider, words: Any
     ) -> None:
         server.reply = taking("prompt", words=words)
@@ -235,7 +235,7 @@ class TestFallingBack:
         assert paths(server) == ["strict", "native", "prompt", "prompt", "prompt", "prompt"]
 
     @pytest.mark.parametrize("words", ONE_SCHEMA)
-    async def test_a_schema_that_was_refused_is_no_matter_of_others(
+    async def test_refusal_of_one_schema_does_not_change_the_path_of_others(
         self, server: ModelServer, provider: OpenAIProvider, words: Any
     ) -> None:
         server.reply = lambda body: (
@@ -248,7 +248,7 @@ class TestFallingBack:
         assert paths(server) == ["strict", "native", "prompt", "prompt", "strict", "prompt"]
         assert provider.schema_path == "strict"
 
-    async def test_what_the_model_was_seen_to_take_it_can_take(
+    async def test_path_that_the_model_took_once_is_kept_for_other_schemas(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         await asked(provider, closed("b"))
@@ -261,7 +261,7 @@ class TestFallingBack:
         assert paths(server) == ["strict", "strict", "native", "prompt", "strict", "prompt"]
 
     @pytest.mark.parametrize("words", [FEATURE[0], ONE_SCHEMA[-1]])
-    async def test_what_is_refused_beside_tools_may_be_taken_alone(
+    async def test_schema_refused_beside_tools_is_sent_as_strict_without_them(
         self, server: ModelServer, provider: OpenAIProvider, words: str
     ) -> None:
         server.reply = lambda body: (
@@ -373,7 +373,9 @@ class TestAnAnswerThatIsReportedAsAnError:
         return {"error": {**error, "failed_generation": answer}}
 
     @pytest.mark.parametrize("answer", ['{"zoo": 1}', ""])
-    async def test_it_is_the_answer(self, server: ModelServer, provider: OpenAIProvider, answer: str) -> None:
+    async def test_answer_reported_as_an_error_is_the_answer(
+        self, server: ModelServer, provider: OpenAIProvider, answer: str
+    ) -> None:
         body = self.failed(answer)
         server.reply = lambda _: Reply([orjson.dumps(body)], 400, content_type="application/json")
 
@@ -383,12 +385,14 @@ class TestAnAnswerThatIsReportedAsAnError:
 
         assert paths(server) == ["strict", "strict"]
 
-    async def test_it_ends_what_was_streamed(self, server: ModelServer, provider: OpenAIProvider) -> None:
+    async def test_answer_reported_as_an_error_ends_the_stream(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
         server.reply = lambda _: Reply([said('{"zoo"'), said(": 1"), event(self.failed('{"zoo": 1'))])
 
         assert text_of(await asked(provider)) == '{"zoo": 1'
 
-    async def test_it_is_truncated_where_its_tokens_were_spent(
+    async def test_answer_reported_as_an_error_is_truncated_where_tokens_ran_out(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         words = "max completion tokens reached before generating a valid document"
@@ -400,7 +404,7 @@ class TestAnAnswerThatIsReportedAsAnError:
 
 class TestManyAtATime:
     @pytest.mark.parametrize("able", [("prompt",), ("native", "prompt"), ("strict", "native", "prompt")])
-    async def test_first_calls_learn_the_same(
+    async def test_concurrent_first_calls_find_the_same_path(
         self, server: ModelServer, provider: OpenAIProvider, able: tuple[str, ...]
     ) -> None:
         server.reply = taking(*able)
@@ -416,7 +420,7 @@ class TestManyAtATime:
 
 
 class TestAnotherModel:
-    async def test_what_one_model_takes_says_nothing_of_the_other(
+    async def test_path_of_one_model_says_nothing_about_another(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = taking("prompt")
@@ -432,7 +436,7 @@ class TestAnotherModel:
 
 
 class TestOverriding:
-    async def test_native_or_not_at_all(self, server: ModelServer) -> None:
+    async def test_native_schema_true_raises_where_the_server_refuses_it(self, server: ModelServer) -> None:
         server.reply = taking("prompt")
         async with OpenAIProvider(server.url, "small", native_schema=True) as provider:
             with pytest.raises(errors.ProviderInvalidRequest, match="not supported with this model"):
@@ -440,7 +444,9 @@ class TestOverriding:
 
         assert paths(server) == ["strict"]
 
-    async def test_in_words_from_the_first(self, server: ModelServer) -> None:
+    async def test_native_schema_false_puts_the_schema_into_the_prompt_at_once(
+        self, server: ModelServer
+    ) -> None:
         async with OpenAIProvider(server.url, "small", native_schema=False) as provider:
             assert provider.schema_path == "prompt"
             deltas = await asked(provider)
@@ -469,7 +475,7 @@ class TestInWords:
         assert user == {"role": "user", "content": "Name one."}
         assert messages == MESSAGES
 
-    async def test_it_is_a_system_message_where_there_is_none(
+    async def test_schema_in_words_is_a_system_message_where_there_is_none(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         await heard(provider, Call(MESSAGES[1:], response_schema=CLOSED))
@@ -477,7 +483,9 @@ class TestInWords:
         assert [message["role"] for message in server.bodies[0]["messages"]] == ["system", "user"]
         assert orjson.dumps(CLOSED).decode() in server.bodies[0]["messages"][0]["content"]
 
-    async def test_it_is_a_block_beside_blocks(self, server: ModelServer, provider: OpenAIProvider) -> None:
+    async def test_schema_in_words_is_a_block_beside_blocks(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
         messages = [Message("system", (TextBlock("Be brief."),)), *MESSAGES[1:]]
 
         await heard(provider, Call(messages, response_schema=CLOSED))
@@ -486,7 +494,7 @@ class TestInWords:
         assert first == {"type": "text", "text": "Be brief."}
         assert orjson.dumps(CLOSED).decode() in directive["text"]
 
-    async def test_who_has_said_it_already_need_not_say_it_twice(
+    async def test_schema_already_in_words_is_not_repeated(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         deltas = await asked(provider, schema_in_words=False)
@@ -494,7 +502,7 @@ class TestInWords:
         assert server.bodies[0]["messages"][0]["content"] == "Be brief."
         assert deltas[0].schema_path == "prompt"
 
-    async def test_extras_may_ask_for_json_meanwhile(
+    async def test_extras_may_ask_for_json_while_the_schema_is_in_words(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         config = RuntimeConfig(extras={"response_format": {"type": "json_object"}})
@@ -516,7 +524,7 @@ class TestInWords:
         assert paths(server) == ["prompt", "strict"]
         assert deltas[0].schema_path == "prompt"
 
-    async def test_a_server_that_holds_beginning_and_rest_together_is_told_the_schema(
+    async def test_schema_is_sent_with_a_beginning_to_a_server_with_assistant_prefill(
         self, server: ModelServer
     ) -> None:
         begun = [*MESSAGES, Message("assistant", "{")]

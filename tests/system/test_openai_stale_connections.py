@@ -113,7 +113,7 @@ async def test_a_request_is_sent_again_once(server: ClosingServer) -> None:
     assert server.requests == 8 + 2
 
 
-async def test_what_a_server_may_have_worked_on_is_not_sent_again(server: ClosingServer) -> None:
+async def test_request_that_a_server_may_have_worked_on_is_not_sent_again(server: ClosingServer) -> None:
     async with OpenAIProvider(server.url, "small") as provider:
         await text(provider)
         server.after = 0.3
@@ -124,7 +124,7 @@ async def test_what_a_server_may_have_worked_on_is_not_sent_again(server: Closin
     assert server.requests == 2
 
 
-async def test_what_a_server_has_begun_to_answer_is_not_sent_again(server: ClosingServer) -> None:
+async def test_request_that_a_server_has_begun_to_answer_is_not_sent_again(server: ClosingServer) -> None:
     async with OpenAIProvider(server.url, "small") as provider:
         await text(provider)
         server.last_words = b"HTTP/1.1 200 OK\r\nContent-Le"

@@ -130,7 +130,9 @@ class TestToolCalls:
 
         assert last(await heard(provider, CALL), "finish_reason") == "tool_calls"
 
-    async def test_no_tool_calls_are_none(self, server: ModelServer, provider: OpenAIProvider) -> None:
+    async def test_empty_list_of_tool_calls_gives_no_tool_calls(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
         server.reply = lambda _: in_one([], "stop")
 
         deltas = await heard(provider, CALL)
@@ -180,7 +182,7 @@ class TestToolCalls:
             ("weather", "'tool_calls' is str"),
         ],
     )
-    async def test_what_is_no_tool_call_is_an_invalid_response(
+    async def test_malformed_tool_call_is_an_invalid_response(
         self, server: ModelServer, provider: OpenAIProvider, way: Way, reason: str, calls: Any, says: str
     ) -> None:
         server.reply = lambda _: way(calls, reason)
@@ -200,7 +202,7 @@ class TestToolCalls:
             ('{"place": ' + "9" * 30 + "}", {"place": int("9" * 30)}),
         ],
     )
-    async def test_whether_a_tool_takes_its_arguments_others_judge(
+    async def test_arguments_are_given_as_text_also_where_they_are_not_valid(
         self, server: ModelServer, provider: OpenAIProvider, way: Way, reason: str, arguments: str, read: Any
     ) -> None:
         server.reply = lambda _: way([called("launch", arguments)], reason)
@@ -255,7 +257,7 @@ class TestToolCalls:
         assert tool_calls(await heard(provider, CALL)) == [ToolCall("c1", "weather", {"place": "🦉"})]
 
     @WAYS
-    async def test_what_a_bad_answer_cost_is_told_before_it_is_refused(
+    async def test_usage_of_an_invalid_answer_is_given_before_the_error(
         self, server: ModelServer, provider: OpenAIProvider, way: Way
     ) -> None:
         parts = [*way([called(None)], "tool_calls").parts]

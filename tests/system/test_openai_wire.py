@@ -92,7 +92,7 @@ class TestRequests:
             f"http://{'a' * 64}.com/v1",
         ],
     )
-    def test_a_url_that_is_none_is_refused(self, url: str) -> None:
+    def test_invalid_base_url_is_refused(self, url: str) -> None:
         with pytest.raises(ConfigError, match="base URL"):
             OpenAIProvider(url, "small")
 
@@ -124,7 +124,7 @@ class TestRequests:
             Call(CALL.messages, response_schema={"type": "object", "maximum": {1}}),
         ],
     )
-    async def test_what_cannot_be_sent_is_refused_before_it_is(
+    async def test_call_that_cannot_be_encoded_is_refused_before_it_is_sent(
         self, server: ModelServer, provider: OpenAIProvider, call: Call
     ) -> None:
         with pytest.raises(errors.ProviderInvalidRequest):
@@ -258,7 +258,7 @@ class TestStreams:
         assert last(deltas, "usage") == Usage(None, None, 5)
         assert last(deltas, "raw")["usage"] == usage
 
-    async def test_half_a_character_spoils_nothing_else(
+    async def test_character_in_two_deltas_is_put_together(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         halves = [said("<"), said("\\").replace(b"\\\\", b"\\ud83e"), said("\\").replace(b"\\\\", b"\\udd89")]
@@ -266,7 +266,7 @@ class TestStreams:
 
         assert await text(provider) == "<🦉>"
 
-    async def test_leaving_ends_the_call_at_the_server(
+    async def test_leaving_the_stream_ends_the_call_at_the_server(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = lambda _: Reply([said("Hello"), Then.HANG])

@@ -71,7 +71,7 @@ def answered_again(flow: Traffic) -> int:
 
 
 @pytest.mark.parametrize(("persistent", "bar"), [(True, 0), (False, 1)], ids=["persistent", "non-persistent"])
-async def test_a_rolling_restart_of_two_replicas(
+async def test_rolling_restart_of_two_replicas_pays_and_answers_nothing_twice(
     pulsar_site: Site,
     pulsar_space: str,
     server: ModelServer,
@@ -105,7 +105,7 @@ async def test_a_rolling_restart_of_two_replicas(
     assert set(errors(flow)) == {""}
 
 
-async def test_more_than_is_served_at_once_waits_on_a_topic_that_keeps_nothing(
+async def test_requests_beyond_the_concurrency_wait_on_a_non_persistent_topic(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
 ) -> None:
     model = RestlessModel(pause=0.01)
@@ -122,7 +122,7 @@ async def test_more_than_is_served_at_once_waits_on_a_topic_that_keeps_nothing(
 
 
 @pytest.mark.parametrize("in_time", [True, False], ids=["in-time", "too-late"])
-async def test_stopped_under_load_all_that_was_received_of_a_topic_that_keeps_nothing_is_answered(
+async def test_stopped_worker_answers_all_it_received_of_a_non_persistent_topic(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None], in_time: bool
 ) -> None:
     """The model goes on within the drain time-out, or never."""
@@ -162,7 +162,7 @@ async def test_stopped_under_load_all_that_was_received_of_a_topic_that_keeps_no
     assert given_up(worker) is not in_time
 
 
-async def test_stopped_under_load_what_is_not_answered_of_a_topic_that_keeps_is_left_for_others(
+async def test_stopped_worker_leaves_unanswered_persistent_requests_to_others(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
 ) -> None:
     model = RestlessModel(pause=0.01)
@@ -200,7 +200,7 @@ async def test_stopped_under_load_what_is_not_answered_of_a_topic_that_keeps_is_
 
 @pytest.mark.parametrize("dead", [False, True], ids=["frozen", "dead"])
 @pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "non-persistent"])
-async def test_stopped_while_the_broker_does_not_answer_it_ends_in_time(
+async def test_worker_stopped_while_the_broker_does_not_answer_ends_in_time(
     pulsar_site: Site,
     pulsar_space: str,
     server: ModelServer,

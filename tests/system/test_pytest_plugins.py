@@ -126,7 +126,7 @@ def test_a_test_that_hangs_ends_and_says_where_and_the_others_go_on(tmp_path: Pa
     assert "4 failed, 8 passed, 1 error" in output
 
 
-def test_who_wants_to_be_alone_comes_last_and_is_and_a_group_shares_a_process(tmp_path: Path) -> None:
+def test_tests_marked_alone_run_last_and_a_group_shares_a_process(tmp_path: Path) -> None:
     output = run_tests(tmp_path, SHARING)
     assert "15 passed" in output
     notes = (tmp_path / "notes").read_text().splitlines()
@@ -137,7 +137,7 @@ def test_who_wants_to_be_alone_comes_last_and_is_and_a_group_shares_a_process(tm
 
 
 @pytest.mark.parametrize("body", ["assert number < 1000", "while number >= 1000: pass"])
-def test_what_fuzzing_finds_is_what_every_run_tries_first(tmp_path: Path, body: str) -> None:
+def test_example_that_fuzzing_finds_is_tried_first_by_every_run(tmp_path: Path, body: str) -> None:
     (tmp_path / "conftest.py").write_text("from tests.support import fuzzing\nfuzzing.SECONDS = 0.2\n")
     found = run_tests(
         tmp_path, PROPERTY.format(body=body), "--hypothesis-profile=fuzz", "--hypothesis-seed=1"

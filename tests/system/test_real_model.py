@@ -145,7 +145,7 @@ class TestAnswers:
 
         assert (text_of(deltas), last(deltas, "finish_reason")) == ("one ", "stop")
 
-    async def test_what_the_server_had_in_its_cache_is_told(self, provider: OpenAIProvider) -> None:
+    async def test_cached_tokens_of_the_server_are_reported(self, provider: OpenAIProvider) -> None:
         call = Call([Message("user", "Which words does a cache remember of a question? " * 4)], config(1))
         await heard(provider, call)
         again = usage(await heard(provider, call))
@@ -187,7 +187,7 @@ class TestSchemas:
         ],
         ids=["recursive", "boolean", "grammar too large"],
     )
-    async def test_a_schema_that_the_server_refuses_is_told_in_words(
+    async def test_schema_that_the_server_refuses_goes_into_the_prompt(
         self, provider: OpenAIProvider, refused: Any
     ) -> None:
         schema = {"type": "object", "properties": {"like": refused}}
@@ -213,7 +213,7 @@ class TestSchemas:
             with pytest.raises(errors.ProviderInvalidRequest, match=r"JSON schema error at #/properties"):
                 await provider.complete(QUESTION, config=config(4), response_schema=schema)
 
-    async def test_what_the_server_ignores_of_a_schema_is_seen_in_the_answer(
+    async def test_schema_rule_that_the_server_ignores_is_checked_in_the_answer(
         self, provider: OpenAIProvider
     ) -> None:
         schema = {**choice("red"), "not": {"required": ["colour"]}}  # nothing fits, and no grammar says so
@@ -294,18 +294,18 @@ class TestReadiness:
 
 
 class TestRefusals:
-    async def test_an_unknown_path_is_a_wrong_request(self, server: LlamaServer) -> None:
+    async def test_unknown_path_is_an_invalid_request(self, server: LlamaServer) -> None:
         async with OpenAIProvider(f"{server.url}/nowhere", MODEL) as provider:
             with pytest.raises(errors.ProviderInvalidRequest, match="File Not Found"):
                 await heard(provider, Call(QUESTION))
 
-    async def test_a_setting_that_is_none_is_a_wrong_request(
+    async def test_invalid_setting_is_an_invalid_request(
         self, provider: OpenAIProvider, stream: bool
     ) -> None:
         with pytest.raises(errors.ProviderInvalidRequest, match="top_k"):
             await heard(provider, Call(QUESTION, config(1, top_k="many"), stream=stream))
 
-    async def test_a_question_beyond_the_context_is_a_wrong_request(self, provider: OpenAIProvider) -> None:
+    async def test_question_beyond_the_context_is_an_invalid_request(self, provider: OpenAIProvider) -> None:
         with pytest.raises(errors.ProviderInvalidRequest) as caught:
             await heard(provider, Call([Message("user", "word " * 2 * CONTEXT)], config(1)))
         told = (
@@ -314,7 +314,9 @@ class TestRefusals:
         assert re.search(told, str(caught.value))
         assert re.search(told, caught.value.loggable)
 
-    async def test_an_image_for_a_model_that_takes_none_is_told_apart(self, provider: OpenAIProvider) -> None:
+    async def test_image_for_a_model_without_images_is_an_unsupported_block(
+        self, provider: OpenAIProvider
+    ) -> None:
         image = ImageBlock(base64_data="iVBORw0KGgo=", media_type="image/png")
         with pytest.raises(errors.ProviderUnsupportedContentBlock):
             await heard(provider, Call([Message("user", (image,))], config(1)))
@@ -326,7 +328,7 @@ class TestRefusals:
 
 
 class TestLoading:
-    async def test_who_asks_while_the_model_loads_is_answered_when_it_has_and_with_the_key(self) -> None:
+    async def test_request_during_loading_is_answered_later_and_needs_the_key(self) -> None:
         if reason := missing():
             unavailable(reason)
         server = LlamaServer(api_key="sk-right-0123456789")
@@ -436,7 +438,7 @@ class TestAsking:
         assert {call.schema_path for call in outcome.calls} == {"strict"}
         assert json.loads("".join(call.text for call in outcome.calls)) == outcome.value
 
-    async def test_whatever_the_model_says_of_its_own_gets_a_verdict(self, provider: OpenAIProvider) -> None:
+    async def test_free_answer_of_the_model_gets_a_verdict(self, provider: OpenAIProvider) -> None:
         outcome = await asked(provider, config(8), attempts=2)
 
         assert all(isinstance(value["n"], int) for value in outcome.value)
@@ -462,7 +464,7 @@ class TestCommand:
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["colour"] in ("red", "green")
 
-    def test_a_question_beyond_the_context_is_told_with_its_tokens(
+    def test_question_beyond_the_context_is_an_error_with_its_tokens(
         self, server: LlamaServer, tmp_path: Path
     ) -> None:
         (tmp_path / "say.prompt").write_text('prompt say: "{{ text }}"')
@@ -497,7 +499,7 @@ class TestCommand:
         assert f"{len(found)} objects from 1 chunk of 1 file" in done.stderr + done.stdout
 
 
-async def test_what_it_makes_of_a_bundled_prompt_is_no_echo_and_speaks_of_the_text(
+async def test_objects_of_a_bundled_prompt_are_no_echo_and_name_the_text(
     provider: OpenAIProvider,
 ) -> None:
     prompts = PromptSet.build(files.load(package_data.templates()))

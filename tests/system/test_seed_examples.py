@@ -70,7 +70,7 @@ def test_every_example_that_is_python_has_its_test() -> None:
 
 
 @pytest.mark.parametrize("place", NO_PYTHON, ids=str)
-def test_the_others_are_none(place: tuple[int, int]) -> None:
+def test_examples_that_are_no_python_do_not_parse(place: tuple[int, int]) -> None:
     with pytest.raises(SyntaxError):
         ast.parse(EXAMPLES[place])
 
@@ -166,7 +166,7 @@ PROSE = f"5 of 18 ADRs match.\n```json\n{SHOWING}\n```"
 
 
 @shows(3, 1)
-def test_what_was_rejected_finds_words_and_no_counts(example: str) -> None:
+def test_rejected_approach_finds_words_and_no_counts(example: str) -> None:
     misled = run(example, re=re, response="It is 5 of 18 in the morning.")
     missed = run(example, re=re, response="five out of eighteen")
     assert (bool(misled["has_counts"]), bool(missed["has_counts"])) == (True, False)
@@ -174,7 +174,7 @@ def test_what_was_rejected_finds_words_and_no_counts(example: str) -> None:
 
 @shows(3, 2)
 @pytest.mark.usefixtures("_fresh_statistics")
-def test_what_took_its_place_reads_counts(example: str) -> None:
+def test_chosen_approach_reads_counts(example: str) -> None:
     read = run(example, ResponseParser=structured_response.ResponseParser, response=PROSE)
     assert read["fallback"] == "extracted_json"
     assert (read["structured"].items_shown, read["structured"].items_total) == (5, 18)
@@ -237,7 +237,7 @@ def test_the_cache_gives_a_second_reader_what_the_first_one_kept(example: str) -
 
 @shows(3, 13)
 @pytest.mark.usefixtures("_fresh_statistics")
-def test_exporters_are_told_what_is_counted(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exporters_receive_the_counts(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: dict[str, float] = {}
     client = SimpleNamespace(gauge=told.__setitem__)
     monkeypatch.setitem(sys.modules, "statsd", SimpleNamespace(StatsClient=lambda: client))
@@ -405,7 +405,7 @@ async def test_an_answer_in_fences_is_parsed_as_theirs_is(example: str, layout: 
 
 
 @shows(5, 7)
-async def test_what_was_wrong_is_told_in_their_words(example: str) -> None:
+async def test_invalid_answer_is_fed_back_in_their_words(example: str) -> None:
     provider = Heard("no JSON", "still none", "none")
     with pytest.raises(schema_language.SchemaValidationError) as refused:
         await schema_language.Workflow.load(REVIEW, provider).call_llm("review_code")

@@ -64,7 +64,7 @@ async def test_every_answer_is_as_from_trustgraphs_own_service_or_better(trustgr
     assert formats["jsonl-schema"]["response_format"] is formats["text"]["response_format"] is None
 
 
-async def test_what_cannot_be_asked_is_an_error_that_says_why(trustgraph: TrustGraphSite) -> None:
+async def test_unknown_prompt_and_malformed_terms_are_errors_that_say_why(trustgraph: TrustGraphSite) -> None:
     client, model = await flow_set(trustgraph, lambda request: "yes", say="Say {{ text }}")
 
     unknown = await client.prompt("nope")

@@ -129,7 +129,7 @@ async def test_a_worker_publishes_what_the_page_shows() -> None:
 
 
 @pytest.mark.parametrize("record", [wire.ConfigResponse, wire.ConfigPush])
-def test_what_the_config_service_sends_on_the_page_is_understood(record: Any) -> None:
+def test_messages_of_the_config_service_on_the_page_are_decoded(record: Any) -> None:
     example = EXAMPLES[record.__name__]
     assert json.loads(wire.encode(record.decode(json.dumps(example).encode()))) == example
 
@@ -166,7 +166,7 @@ async def first(table: Table, fits: Callable[[Message], bool]) -> Message:
     return there[0] if there else await anext(coming)
 
 
-async def test_what_config_writes_beside_the_config_topic_is_what_the_page_shows() -> None:
+async def test_records_beside_the_config_topic_are_those_of_the_page() -> None:
     change, canary = EXAMPLES["change of a prompt"], EXAMPLES["canary"]
     author = history.Author(change["by"], change["why"])
     wanted = {"template.summary": change["entry"]}
@@ -190,7 +190,7 @@ async def test_what_config_writes_beside_the_config_topic_is_what_the_page_shows
     assert json.loads(Canary.decode(json.dumps(canary).encode()).encode()) == canary
 
 
-async def test_what_a_worker_writes_on_its_own_topics_is_what_the_page_shows() -> None:
+async def test_records_on_a_workers_own_topics_are_those_of_the_page() -> None:
     flow = flow_file.parse({"name": "requests", **FLOWS["requests"]}, "requests")
     source, rejected = LetterSource.of(flow), EXAMPLES["rejected entry"]
     async with await connect("embedded:") as broker:

@@ -18,7 +18,7 @@ outputs:
 """
 
 
-async def test_a_worker_was_ready_whose_senders_had_another_file(site: Site) -> None:
+async def test_worker_is_not_ready_while_its_broker_file_is_moved_away(site: Site) -> None:
     site.serves(FLOW, {"system": json.dumps("Be careful."), "template.say": entry("Say {{ text }}")})
     site.answers({"prompt": "say", "answer": "said"})
     place, elsewhere = site.folder / "place", site.folder / "elsewhere"

@@ -64,7 +64,9 @@ async def answered(responses: Heard) -> None:
     assert [json.loads(message.data)["error"] for message in responses.messages] == [None] * len(IDS)
 
 
-async def test_silent_connections_took_every_descriptor(place: tuple[Site, str], server: ModelServer) -> None:
+async def test_silent_connections_do_not_take_every_descriptor(
+    place: tuple[Site, str], server: ModelServer
+) -> None:
     (site, space), worker = place, await begin(place, server.url)
     prlimit(worker.pid, RLIMIT_NOFILE, (FEW, FEW))
     async with (
@@ -81,7 +83,7 @@ async def test_silent_connections_took_every_descriptor(place: tuple[Site, str],
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])  # of which one is looked up
-async def test_without_a_descriptor_every_request_died(
+async def test_request_survives_a_time_without_descriptors(
     place: tuple[Site, str], server: ModelServer, host: str
 ) -> None:
     (site, space), worker = place, await begin(place, server.url.replace("127.0.0.1", host))

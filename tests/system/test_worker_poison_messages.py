@@ -171,7 +171,7 @@ def overtaken(responses: Sequence[Message], prefix: str) -> int:
 
 
 @pytest.mark.alone  # good requests come at a fixed pace, and other tests would delay them, too
-async def test_poison_becomes_dead_letters_delays_nobody_and_is_served_after_a_mend(
+async def test_poison_becomes_dead_letters_delays_no_request_and_is_replayable(
     topic: Topic, tell: Callable[..., None]
 ) -> None:
     worker = await topic.site.run()

@@ -81,7 +81,7 @@ async def test_prompts_come_from_the_config_topic_that_is_named(site: Site) -> N
     assert json.loads(response.data)["text"] == "said"
 
 
-async def test_who_pushes_learns_which_worker_took_it(site: Site) -> None:
+async def test_push_that_waits_names_the_workers_that_took_it(site: Site) -> None:
     prompts = site.folder / "prompts"
     prompts.mkdir()
     (prompts / "say.yaml").write_text("dialect: jinja\nprompt: Say {{ text }}\n")
@@ -279,7 +279,7 @@ async def test_on_a_terminal_the_log_is_for_people(site: Site) -> None:
     assert re.search(r"^\d\d:\d\d:\d\d info +starting +flows=", shown, re.M)
 
 
-async def test_metrics_tell_what_was_asked_and_what_it_cost(site: Site) -> None:
+async def test_metrics_count_outcomes_objects_calls_and_dead_letters(site: Site) -> None:
     async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         worker = await site.run()
         await send(broker, ["one"])

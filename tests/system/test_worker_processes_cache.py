@@ -65,7 +65,9 @@ async def answer_of_a_worker(site: Site, id: str, *options: object, **variables:
 
 
 @pytest.mark.redis
-async def test_what_one_worker_has_paid_for_another_gives(site: Site, redis_server: RedisServer) -> None:
+async def test_answer_that_one_worker_paid_for_is_given_by_another(
+    site: Site, redis_server: RedisServer
+) -> None:
     variables = {"TRUSTGRAPH_PROMPT_CACHE": redis_server.url}
     first = await answer_of_a_worker(site, "0", **variables)
     assert (first.cached, len(first.calls)) == (False, 1)
@@ -81,7 +83,7 @@ async def test_what_one_worker_has_paid_for_another_gives(site: Site, redis_serv
 
 
 @pytest.mark.redis
-async def test_what_was_answered_over_topics_of_another_broker_is_another_matter(
+async def test_answers_over_topics_of_another_broker_are_cached_apart(
     tmp_path: Path, redis_server: RedisServer
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -102,7 +104,7 @@ async def test_a_redis_that_is_away_stops_nobody(site: Site) -> None:
     assert (answer.reason, answer.cached) == ("success", False)
 
 
-def test_what_is_no_cache_is_a_wrong_configuration(site: Site) -> None:
+def test_invalid_cache_url_is_a_config_error(site: Site) -> None:
     ended = run(*site.arguments, "--cache", "memcached://localhost")
 
     assert ended.returncode == 2

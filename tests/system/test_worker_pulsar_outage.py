@@ -89,7 +89,7 @@ async def is_ready_again(worker: Process) -> float:
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-async def test_a_broker_that_is_killed_under_load_loses_nothing_and_no_worker_answers_twice(
+async def test_killed_broker_loses_no_request_and_no_worker_answers_twice(
     mortal: PulsarServer, mortal_site: Site, server: ModelServer, tell: Callable[..., None], replicas: int
 ) -> None:
     mortal.create_space(space := f"away-{time.time_ns()}")
@@ -138,7 +138,7 @@ async def test_a_broker_that_is_killed_under_load_loses_nothing_and_no_worker_an
     assert replicas > 1 or not model.paid_twice
 
 
-async def test_a_worker_that_is_started_while_the_broker_is_away_says_so_and_begins_when_it_comes(
+async def test_worker_started_without_a_broker_says_so_and_begins_when_it_comes(
     mortal: PulsarServer, mortal_site: Site, server: ModelServer, tell: Callable[..., None]
 ) -> None:
     mortal.create_space(space := f"away-{time.time_ns()}")

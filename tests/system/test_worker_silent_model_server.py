@@ -24,7 +24,7 @@ ENOUGH = 60.0
 
 
 @pytest.mark.parametrize("says", [[], [said("{")]], ids=["nothing", "one token"])
-async def test_a_silent_server_held_a_delivery_for_fifteen_minutes(
+async def test_request_to_a_silent_server_ends_with_an_error(
     site: Site, server: ModelServer, says: list[bytes]
 ) -> None:
     server.reply = lambda body: Reply([*says, Then.HANG])

@@ -97,7 +97,7 @@ async def subscriptions(pulsar: PulsarServer, topic: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-async def test_compressed_requests_killed_every_worker_at_every_start(
+async def test_compressed_requests_that_kill_workers_are_buried(
     pulsar_site: Site, pulsar: PulsarServer, topic: str, sender: Sender, workers: int
 ) -> None:
     good = [f"good{n}" for n in range(12)]
@@ -132,7 +132,7 @@ async def test_compressed_requests_killed_every_worker_at_every_start(
     assert await subscriptions(pulsar, topic) == {"s"}
 
 
-async def test_a_request_in_chunks_that_kills_is_named_and_left(
+async def test_chunked_request_that_kills_workers_is_named_and_left(
     pulsar_site: Site, pulsar: PulsarServer, topic: str, sender: Sender
 ) -> None:
     await asyncio.to_thread(sender.chunked, "bad")

@@ -131,7 +131,7 @@ def test_hand_written_file_is_refused_although_there_is_a_state(folder: Path, op
     assert (folder / name).read_text() == "mine"
 
 
-def test_output_of_a_build_without_a_record_is_replaced_if_the_state_has_all_of_it(folder: Path) -> None:
+def test_output_of_a_build_without_a_record_is_replaced_if_the_state_has_it(folder: Path) -> None:
     assert run(*EXTRACT, folder=folder).returncode == 0
     state, out = folder / "out.jsonl.state", folder / "out.jsonl"
     without_record(state)
@@ -200,7 +200,7 @@ def test_pairs_with_columns_of_a_person_are_not_replaced(folder: Path) -> None:
 
 
 class TestAChangedDocument:
-    def test_replaces_its_earlier_text_in_the_store(self, folder: Path) -> None:
+    def test_changed_document_replaces_its_earlier_text_in_the_store(self, folder: Path) -> None:
         store = (*EXTRACT, "--store", "graph")
         assert run(*store, folder=folder).returncode == 0
         text = (folder / "chalk.txt").read_text()
@@ -219,7 +219,7 @@ class TestAChangedDocument:
         assert graphs[0] == graphs[1]
         assert "replaces" not in run(*store, folder=folder).stderr
 
-    def test_replaces_the_text_that_a_build_without_a_record_read(self, folder: Path) -> None:
+    def test_changed_document_replaces_the_text_of_a_build_without_a_record(self, folder: Path) -> None:
         store = (*EXTRACT, "--store", "graph")
         assert run(*store, folder=folder).returncode == 0
         without_record(folder / "out.jsonl.state")
@@ -228,7 +228,7 @@ class TestAChangedDocument:
         stats = run("graph", "stats", "--store", "graph", "--json", folder=folder)
         assert json.loads(stats.stdout)["documents"] == 1
 
-    def test_leaves_a_document_of_the_same_name_in_another_folder(self, folder: Path) -> None:
+    def test_changed_document_leaves_one_of_the_same_name_in_another_folder(self, folder: Path) -> None:
         store = (*EXTRACT, "--store", folder / "graph")
         assert run(*store, folder=folder).returncode == 0
         (folder / "other").mkdir()
@@ -245,7 +245,7 @@ def sorted_lines(file: Path) -> list[str]:
 
 
 class TestKeptAnswersThatNoLongerFit:
-    def test_are_counted_with_the_reason_before_a_question(self, folder: Path) -> None:
+    def test_unfit_answers_are_counted_with_the_reason_before_a_question(self, folder: Path) -> None:
         words = (*EXTRACT, "--prompt", "extract-definitions")
         assert "no longer fit" not in run(*words, folder=folder).stderr
         (folder / "chalk.txt").write_text((folder / "chalk.txt").read_text().replace("chalk", "CHALK", 1))
@@ -256,7 +256,7 @@ class TestKeptAnswersThatNoLongerFit:
         assert asked.stderr.startswith(told)
         assert "no longer fit" not in run(*words, folder=folder).stderr
 
-    def test_of_a_build_without_a_record_have_any_reason(self, folder: Path) -> None:
+    def test_unfit_answers_of_a_build_without_a_record_have_any_reason(self, folder: Path) -> None:
         assert run(*EXTRACT, folder=folder).returncode == 0
         without_record(folder / "out.jsonl.state")
         (folder / "chalk.txt").write_text((folder / "chalk.txt").read_text().replace("chalk", "CHALK", 1))
@@ -266,7 +266,7 @@ class TestKeptAnswersThatNoLongerFit:
         )
         assert "model" in told
 
-    def test_name_a_prompt_that_has_changed(self, folder: Path) -> None:
+    def test_unfit_answers_name_a_prompt_that_has_changed(self, folder: Path) -> None:
         shutil.copy(ROOT / "templates" / "extract-definitions.prompt", folder / "mine.prompt")
         words = (*EXTRACT, "--templates", "mine.prompt", "--prompt", "extract-definitions")
         assert run(*words, folder=folder).returncode == 0
@@ -275,7 +275,7 @@ class TestKeptAnswersThatNoLongerFit:
         told = "7 kept answers no longer fit: the prompt extract-definitions has changed\n"
         assert run(*words, "--estimate", folder=folder).stderr == told
 
-    def test_name_another_model_and_another_chunk_size(self, folder: Path) -> None:
+    def test_unfit_answers_name_another_model_and_another_chunk_size(self, folder: Path) -> None:
         assert run(*EXTRACT, folder=folder).returncode == 0
         server = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
         words = ("extract", "chalk.txt", "-o", "out.jsonl", *server, "--chunk-size", "900", "--estimate")
@@ -283,7 +283,9 @@ class TestKeptAnswersThatNoLongerFit:
         assert told.startswith("14 kept answers no longer fit: the model was scripted:")
         assert told.splitlines()[0].endswith("; --chunk-size was 2000")
 
-    def test_of_other_files_are_not_mentioned_where_nothing_is_asked(self, folder: Path) -> None:
+    def test_unfit_answers_of_other_files_are_not_mentioned_where_nothing_is_asked(
+        self, folder: Path
+    ) -> None:
         shutil.copy(DOCUMENT, folder / "other.txt")
         (folder / "other.txt").write_text(f"{DOCUMENT.read_text()} Chalk.")
         both = run("extract", "other.txt", *EXTRACT[1:], folder=folder)
@@ -291,7 +293,7 @@ class TestKeptAnswersThatNoLongerFit:
         assert "no longer fit" not in run(*EXTRACT, folder=folder).stderr
 
 
-def test_estimate_refuses_a_store_that_is_none_and_makes_none(folder: Path) -> None:
+def test_estimate_refuses_a_path_that_is_no_store_and_makes_no_store(folder: Path) -> None:
     (folder / "empty").mkdir()
     refused = run(*EXTRACT, "--estimate", "--store", "chalk.txt", folder=folder)
     assert (refused.returncode, refused.stdout) == (2, "")
