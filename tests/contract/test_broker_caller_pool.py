@@ -40,7 +40,7 @@ async def ask(caller: Caller, data: bytes) -> bytes:
         return (await anext(responses)).data
 
 
-async def test_one_caller_serves_all_who_ask_over_a_pair_of_topics(broker: Broker, echo: Pair) -> None:
+async def test_one_caller_serves_all_calls_over_a_pair_of_topics(broker: Broker, echo: Pair) -> None:
     callers = CallerPool(broker)
 
     answers = await asyncio.gather(*(ask(callers.between(*echo), b"%d" % n) for n in range(20)))
@@ -108,7 +108,7 @@ async def test_closing_ends_the_calls_under_way(broker: Broker, space: str) -> N
         await asking
 
 
-async def test_a_caller_that_broke_is_replaced_before_anybody_hears_of_it(broker: Broker, echo: Pair) -> None:
+async def test_broken_caller_is_replaced_before_the_next_call(broker: Broker, echo: Pair) -> None:
     class Breakable:
         """A broker whose callers a test can break."""
 

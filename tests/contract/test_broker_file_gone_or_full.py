@@ -94,7 +94,7 @@ async def test_file_is_not_looked_at_before_every_message(
     assert looks == 0
 
 
-async def test_a_folder_that_was_moved_may_come_back(
+async def test_broker_goes_on_when_its_moved_folder_comes_back(
     consumer: Consumer, producer: Producer, folder: Path
 ) -> None:
     await producer.send(b"before")

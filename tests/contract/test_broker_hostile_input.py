@@ -273,7 +273,7 @@ async def test_a_file_that_is_no_broker_is_refused_and_left_alone(tmp_path: Path
     assert text.read_text().startswith("Dear Sir,")
 
 
-async def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_foreign_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as database:
         database.execute("CREATE TABLE photos (name)")
@@ -294,7 +294,7 @@ async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
         await broker.close()
 
 
-async def test_topics_that_nobody_waits_on_any_more_take_no_memory() -> None:
+async def test_topics_without_waiting_receivers_take_no_memory() -> None:
     async with await connect("embedded:") as broker:
 
         async def objects_after(name: str, visits: int) -> int:

@@ -139,9 +139,7 @@ async def test_a_burst_that_fits_is_received_whole(broker: Broker, topic: str) -
     assert {data(await consumer.receive()) for _ in range(400)} == {b"%d" % number for number in range(400)}
 
 
-async def test_a_stopped_consumer_gives_what_it_has_and_takes_nothing_more(
-    broker: Broker, topic: str
-) -> None:
+async def test_stopped_consumer_gives_its_messages_and_takes_no_more(broker: Broker, topic: str) -> None:
     stopping = await broker.consumer(topic, "s")
     producer = await broker.producer(topic)
     for number in range(5):

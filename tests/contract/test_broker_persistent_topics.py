@@ -122,7 +122,7 @@ async def test_unacknowledged_message_comes_again_when_its_consumer_closes(
     assert (again.data, again.id) == (b"1", held.id)
 
 
-async def test_shared_consumers_divide_the_work_and_none_hoards(broker: Broker, topic: str) -> None:
+async def test_shared_consumers_divide_the_messages_and_none_hoards(broker: Broker, topic: str) -> None:
     idle = await broker.consumer(topic, "s")
     await publish(broker, topic, *(b"%d" % number for number in range(20)))
     held = await idle.receive()
@@ -165,7 +165,7 @@ async def test_a_delayed_message_is_overtaken(broker: Broker, topic: str) -> Non
     assert time.monotonic() - start > 2.5
 
 
-async def test_an_exclusive_subscription_knows_no_delay(broker: Broker, topic: str) -> None:
+async def test_exclusive_subscription_ignores_a_delay(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s", type="exclusive")
     producer = await broker.producer(topic)
     await producer.send(b"later", deliver_after=3600.0)
@@ -289,7 +289,9 @@ async def test_a_stranger_on_the_retry_topic_does_no_harm(broker: Broker, topic:
     await consumer.bury(message, "who are you")
 
 
-async def test_after_stop_nothing_more_comes_but_what_came_can_be_settled(broker: Broker, topic: str) -> None:
+async def test_stopped_consumer_receives_no_more_and_can_still_acknowledge(
+    broker: Broker, topic: str
+) -> None:
     consumer = await broker.consumer(topic, "s")
     await publish(broker, topic, b"1", b"2")
     message = await consumer.receive()

@@ -201,7 +201,7 @@ async def test_acknowledging_in_a_subscription_takes_nothing_from_a_table(broker
     assert values(await broker.table(topic)) == {"a": b"1", "b": b"2"}
 
 
-async def test_a_deletion_holds_while_a_subscription_still_has_what_it_deletes(
+async def test_deletion_holds_while_a_subscription_still_has_the_deleted_entry(
     broker: Broker, topic: str
 ) -> None:
     await (await broker.table(topic)).close()

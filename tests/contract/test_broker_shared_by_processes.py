@@ -245,9 +245,7 @@ class TestOneFile:
         assert (tmp_path / "broker.db").stat().st_size < 500_000
         assert left_behind(tmp_path) == []
 
-    async def test_a_topic_that_nobody_subscribed_to_keeps_its_messages(
-        self, broker_url: str, topic: str
-    ) -> None:
+    async def test_topic_without_a_subscription_keeps_its_messages(self, broker_url: str, topic: str) -> None:
         for number in range(3):
             async with await connect(broker_url) as broker:
                 await (await broker.producer(topic)).send(b"%d" % number)

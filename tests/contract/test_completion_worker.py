@@ -116,7 +116,7 @@ async def test_thinking_is_not_sent_where_it_was_not_asked_for(house: House) -> 
     assert not any(response["thinking"] for response in responses)
 
 
-async def test_a_schema_goes_to_the_model_and_nobody_judges_the_answer(house: House) -> None:
+async def test_schema_goes_to_the_model_and_the_answer_is_not_validated(house: House) -> None:
     schema = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}, "required": ["b"]}
     seen: list[Call] = []
 

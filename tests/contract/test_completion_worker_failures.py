@@ -208,7 +208,7 @@ async def test_a_request_whose_sender_has_left_costs_nothing(house: House) -> No
     assert model.calls == 0
 
 
-async def test_an_answer_that_nobody_waits_for_any_more_is_not_waited_for(house: House) -> None:
+async def test_call_is_left_once_the_deadline_of_its_request_passed(house: House) -> None:
     flow, model = completions(house), Slow()
     heard = await house.hear(house.topic("answered"))
     await house.work(flow, model)
@@ -291,7 +291,7 @@ async def test_a_streamed_prompt_over_the_brokers_limit_comes_in_parts(house: Ho
     assert responses[-1]["error"]["type"] == "too-large"
 
 
-async def test_models_are_counted_apart_up_to_a_number(house: House) -> None:
+async def test_models_are_counted_separately_up_to_a_number(house: House) -> None:
     named = iter(range(10_000))
     answer = ScriptedProvider(lambda call: ScriptedAnswer("x", model=f"{next(named)}" + "y" * 1000))
     flow = completions(house, persistent=False)
@@ -323,7 +323,7 @@ async def test_labels_of_a_request_do_not_replace_our_own(house: House) -> None:
     assert seen[0].labels == {"prompt": "text-completion", "call": "1", "why": "first", "a": "b"}
 
 
-async def test_a_scripted_model_behind_topics_goes_on_with_its_next_answer(house: House) -> None:
+async def test_scripted_model_behind_topics_gives_its_answers_in_turn(house: House) -> None:
     answers = [ScriptedAnswer("one"), ScriptedAnswer("two")]
     flow = completions(house)
     await house.work(flow, ScriptedProvider(answers))

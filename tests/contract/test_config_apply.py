@@ -113,7 +113,7 @@ async def test_entries_changed_by_others_are_left_alone_unless_forced(house: Hou
     assert await there(house) == wanted
 
 
-async def test_owners_and_workspaces_are_apart(house: House) -> None:
+async def test_entries_of_other_owners_and_workspaces_are_left_alone(house: House) -> None:
     assert (await applied(house, "one", {"template.a": A, "template.b": B}))[1] == {}
     belongs = {"template.a": "it belongs to owner one"}
     assert await applied(house, "two", {"template.a": C, "template.c": C}) == (["template.c"], belongs, {})
@@ -169,7 +169,7 @@ async def test_malformed_record_is_ignored_and_replaced(house: House) -> None:
     assert (await applied(house, "ours", {"template.a": C}))[0] == ["template.a"]
 
 
-async def test_a_worker_applies_the_entries_at_once_and_knows_nothing_of_records(house: House) -> None:
+async def test_worker_serves_applied_entries_at_once_and_ignores_their_records(house: House) -> None:
     working = await house.work(house.flow(), lambda call: call.messages[-1].text, config=True)
     responses = await house.hear(house.topic("responses"))
     heard = await house.hear(house.topic("config"))

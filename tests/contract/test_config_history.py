@@ -43,7 +43,7 @@ def version(entries: dict[str, str], id: str = "say") -> str:
     return PromptSet.build({**history.bundled_system(), **entries}).prompts[id].version
 
 
-async def test_every_change_is_kept_with_who_when_and_why(house: House) -> None:
+async def test_every_change_is_kept_with_author_time_and_reason(house: House) -> None:
     await push(house, {KEY: A, "template.other": C})
     await push(house, {KEY: B, "template.other": C}, BOB)
     await push(house, {KEY: ""}, BOB)

@@ -75,7 +75,9 @@ def payloads(letters: list[DeadLetter]) -> list[bytes]:
     return [letter.message.data for letter in letters]
 
 
-async def test_looking_takes_nothing_and_shows_the_oldest_first(broker: Broker, place: LetterSource) -> None:
+async def test_browsing_takes_no_letter_and_shows_the_oldest_first(
+    broker: Broker, place: LetterSource
+) -> None:
     assert await seen(broker, place) == []
     await bury(broker, place, [b"1", b"2", b"3"], prompt="define")
 
@@ -278,7 +280,7 @@ async def test_end_mark_of_a_killed_reader_is_no_letter(broker: Broker, place: L
     assert await replayed(broker, place) == [(b"1", None), (b"2", None)]
 
 
-async def test_on_a_topic_that_is_not_persistent_whoever_is_there_gets_it(
+async def test_replay_on_a_non_persistent_topic_reaches_the_consumer_that_is_there(
     broker: Broker, house: House
 ) -> None:
     place = LetterSource(f"{house.volatile_prefix}/requests", SUBSCRIPTION)
@@ -292,7 +294,7 @@ async def test_on_a_topic_that_is_not_persistent_whoever_is_there_gets_it(
     assert await seen(broker, place) == []
 
 
-async def test_on_a_topic_that_is_not_persistent_letters_stay_while_nobody_is_there(
+async def test_letters_of_a_non_persistent_topic_stay_while_it_has_no_consumer(
     broker: Broker, house: House
 ) -> None:
     place = LetterSource(f"{house.volatile_prefix}/requests", SUBSCRIPTION)
@@ -316,7 +318,9 @@ async def test_on_a_topic_that_is_not_persistent_letters_stay_while_nobody_is_th
     await other.close()
 
 
-async def test_a_dead_letter_that_is_to_come_again_stays_one(broker: Broker, place: LetterSource) -> None:
+async def test_dead_letter_that_its_reader_retried_is_still_a_dead_letter(
+    broker: Broker, place: LetterSource
+) -> None:
     await bury(broker, place, [b"1"])
     dead = await broker.consumer(dead_letter_topic(place.topic, place.subscription), "dead")
     await dead.retry(await received(dead), after=0)
@@ -342,7 +346,7 @@ async def test_browse_and_replay_need_no_other_topic_than_the_prepared_ones(
         assert await replayed(broker, place) == [(b"1", None)]
 
 
-async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -> None:
+async def test_replayed_request_is_answered_once_the_model_accepts_the_key(house: House) -> None:
     flow = house.flow(budget=Budget(seconds=30))
     responses = await house.hear(house.topic("responses"))
     key = "wrong"
@@ -372,7 +376,7 @@ async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -
     assert await seen(house.broker, LetterSource.of(flow)) == []
 
 
-async def test_more_letters_than_are_put_back_at_once(broker: Broker, place: LetterSource) -> None:
+async def test_more_letters_than_one_batch_are_all_replayed(broker: Broker, place: LetterSource) -> None:
     consumer = await broker.consumer(place.topic, place.subscription)
     producer = await broker.producer(place.topic)
     for number in range(100):

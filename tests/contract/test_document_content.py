@@ -371,7 +371,7 @@ class TestMergedCells:
     @pytest.mark.parametrize(
         "rows", [[["name"], ["Ann"], ["Bob"]], [["River"], ["Rhine", 1233], ["Elbe", 1094]]]
     )
-    def test_a_name_above_values_is_no_title(self, rows: list[list[Any]]) -> None:
+    def test_header_above_values_is_no_title(self, rows: list[list[Any]]) -> None:
         assert sheet(rows).text.startswith(f"{rows[0][0]}: {rows[1][0]}")
 
     def test_a_row_that_is_blank_but_for_merged_cells_is_left_out(self) -> None:

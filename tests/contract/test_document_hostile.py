@@ -142,7 +142,9 @@ class TestLimits:
             time.sleep(0.01)
 
     @pytest.mark.parametrize("circumstance", ["exec 2>&-", "ulimit -d 1000000", "trap '' INT"])
-    def test_a_command_reads_whatever_its_shell_withholds(self, circumstance: str, tmp_path: Path) -> None:
+    def test_cpu_limit_is_reported_whatever_the_shell_withholds(
+        self, circumstance: str, tmp_path: Path
+    ) -> None:
         with reading(tmp_path, 3, circumstance) as command:
             if "INT" in circumstance:
                 os.kill(child(command.pid), signal.SIGINT)

@@ -156,7 +156,7 @@ async def test_letters_posted_together_share_one_producer(
         assert len((await asyncio.to_thread(stats, pulsar, f"{topic}-s-RETRY"))["publishers"]) == 1
 
 
-async def test_a_close_that_was_cancelled_is_finished_all_the_same(pulsar_url: str, topic: str) -> None:
+async def test_cancelled_close_is_finished(pulsar_url: str, topic: str) -> None:
     async with await connect(pulsar_url) as broker:
         producer = await broker.producer(topic)
         await producer.send(b"x")
@@ -260,7 +260,7 @@ async def test_a_subscription_whose_own_topics_would_have_too_long_a_name_is_ref
             )
 
 
-async def test_a_host_that_does_not_answer_keeps_nobody_from_the_next(pulsar_url: str, topic: str) -> None:
+async def test_silent_host_does_not_keep_the_next_one_from_being_tried(pulsar_url: str, topic: str) -> None:
     with ExitStack() as stack:
         silent = stack.enter_context(socket.socket())
         silent.bind(("127.0.0.1", 0))

@@ -129,7 +129,7 @@ async def test_check_finds_a_reader_that_the_broker_has_forgotten(
         await reader.check()
 
 
-async def test_calls_and_changes_end_where_nothing_can_be_heard_any_more(
+async def test_calls_and_table_changes_end_once_their_reader_is_forgotten(
     pulsar: PulsarServer,
     proxy: PulsarProxy,
     broker: Broker,

@@ -88,7 +88,7 @@ async def test_deletion_compacted_away_while_disconnected_is_found_by_reading_an
     assert values(await far.table(topic)) == {"kept": b"1", "later": b"1"}
 
 
-async def test_a_table_that_is_cut_off_while_it_is_read_is_no_table(
+async def test_table_cut_off_while_it_is_read_is_an_error(
     proxy: PulsarProxy, far: Broker, near: Broker, topic: str
 ) -> None:
     producer = await near.producer(topic)

@@ -96,7 +96,7 @@ async def test_everything_is_made_once_under_a_tenant_that_did_not_exist(
     assert await create(admin, wanted) == []
 
 
-async def test_looking_changes_nothing(
+async def test_check_changes_nothing(
     admin: PulsarAdmin, pulsar: PulsarServer, house: House, tenant: str
 ) -> None:
     wanted = needed(house, tenant)
@@ -120,7 +120,9 @@ async def test_connecting_makes_no_topic_where_new_topics_are_partitioned(pulsar
         await request(pulsar, path, "DELETE")
 
 
-async def test_four_at_once_make_it_together(admin: PulsarAdmin, house: House, tenant: str) -> None:
+async def test_four_that_create_at_once_complete_each_others_work(
+    admin: PulsarAdmin, house: House, tenant: str
+) -> None:
     wanted = needed(house, tenant)
     done = await asyncio.gather(*(create(admin, wanted) for _ in range(4)))
     assert any(not all(steps) for steps in done)  # each found something that another had made
@@ -143,7 +145,7 @@ async def test_requests_wait_for_the_first_worker_where_a_scaler_sees_them(
     await becomes(pulsar, stats, lambda said: said["subscriptions"][SUBSCRIPTION]["msgBacklog"] == 0)
 
 
-async def test_a_worker_with_its_config_topic_changes_nothing_about_what_was_prepared(
+async def test_running_worker_leaves_the_prepared_topics_as_they_are(
     admin: PulsarAdmin, house: House, tenant: str
 ) -> None:
     flow = house.flow()
@@ -182,7 +184,7 @@ async def test_tables_are_compacted_and_nothing_is_deleted_for_want_of_users(
     assert "retention_policies" not in await get(pulsar, f"namespaces/{tenant}/flow")
 
 
-async def test_policies_that_somebody_has_set_stay(
+async def test_policies_set_by_others_stay(
     admin: PulsarAdmin, pulsar: PulsarServer, house: House, tenant: str
 ) -> None:
     pulsar.create_space(tenant)
@@ -255,7 +257,9 @@ async def test_a_flow_on_a_non_persistent_topic_needs_no_topic_for_its_requests(
     assert made == [f"persistent://{tenant}/request/prompt-{SUBSCRIPTION}-DLQ"]
 
 
-async def test_trustgraphs_own_namespaces(admin: PulsarAdmin, pulsar: PulsarServer, tenant: str) -> None:
+async def test_trustgraphs_namespaces_are_made_with_their_retention(
+    admin: PulsarAdmin, pulsar: PulsarServer, tenant: str
+) -> None:
     wanted = RequiredTopics.of_trustgraph(tenant)
     assert all(await create(admin, wanted))
     assert await create(admin, wanted) == []
@@ -267,7 +271,9 @@ async def test_trustgraphs_own_namespaces(admin: PulsarAdmin, pulsar: PulsarServ
     assert kept == {"flow": None, "request": None, "response": brief, "notify": brief}
 
 
-async def test_names_of_every_kind_are_found_again(admin: PulsarAdmin, tenant: str, house: House) -> None:
+async def test_topic_names_with_special_characters_are_found_again(
+    admin: PulsarAdmin, tenant: str, house: House
+) -> None:
     topic = f"persistent://{tenant}/flow/prompt:default:a%b?c#d;é"
     flow = house.flow()
     wanted = needed(house, tenant, replace(flow, input=replace(flow.input, topic=topic)))

@@ -140,7 +140,7 @@ def test_entry_that_is_not_json_or_has_no_finite_ttl_is_refused(cache: ResponseC
             keep(cache, "a", ttl_seconds=seconds)
 
 
-def test_many_threads_at_once(cache: ResponseCache) -> None:
+def test_many_threads_use_one_cache_at_once(cache: ResponseCache) -> None:
     def work(thread: int) -> int:
         found = 0
         for n in range(50):

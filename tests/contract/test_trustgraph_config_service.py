@@ -108,7 +108,7 @@ async def test_a_flow_that_cannot_be_served_is_noted_and_disturbs_no_other(place
     assert response["text"] == "Say x"
 
 
-async def test_workspaces_are_apart_and_reserved_ones_are_passed_by(place: Place) -> None:
+async def test_workspaces_have_their_own_flows_and_reserved_ones_are_ignored(place: Place) -> None:
     for workspace in ("one", "two", "__template__"):
         entry = template(f"{workspace}: {{{{ text }}}}")
         await place.config.put(workspace, {("prompt", "template.say"): entry})
@@ -164,7 +164,7 @@ async def test_config_changes_are_found_without_pokes(place: Place, monkeypatch:
     await working.serves({"default/f": place.topics()["request"]})
 
 
-async def test_a_service_whose_database_was_wiped_is_believed(place: Place) -> None:
+async def test_config_of_a_service_whose_database_was_wiped_is_served(place: Place) -> None:
     queues = {name: place.topics(name) for name in ("old", "new")}
     await place.config.put("default", {("prompt", "template.say"): template("Old {{ text }}")})
     await place.config.start_flow("old", queues["old"])
@@ -276,7 +276,7 @@ async def test_stopping_logs_no_error(
     assert [record.getMessage() for record in ours if record.levelname == "ERROR"] == []
 
 
-async def test_errors_are_of_the_types_that_its_clients_know(place: Place) -> None:
+async def test_errors_have_the_types_that_trustgraphs_clients_know(place: Place) -> None:
     pick = template("no {{ text }}", **{"response-type": "json"})
     say = template("Say {{ text }}")
     await place.config.put("default", {("prompt", "template.say"): say, ("prompt", "template.pick"): pick})

@@ -84,7 +84,7 @@ def forgetful(place: Place) -> Forgetful:
     return forgetful
 
 
-async def test_changes_are_heard_of_though_the_place_for_the_services_answers_was_lost(
+async def test_config_changes_are_served_although_the_response_consumer_was_lost(
     place: Place, forgetful: Forgetful
 ) -> None:
     working = await place.work()

@@ -176,7 +176,7 @@ async def test_two_extractors_both_get_each_chunk_and_ask_without_a_prompt_servi
     assert agents == {f"https://trustgraph.ai/agent/{id}" for id in (DEFINITIONS, RELATIONSHIPS)}
 
 
-async def test_workspaces_and_variants_are_apart(trial: Trial) -> None:
+async def test_workspaces_and_variants_are_served_separately(trial: Trial) -> None:
     places = [(workspace, flow) for workspace in ("one", "two") for flow in ("f", "g")]
     heard, workers = {}, {}
     for workspace, flow in places:

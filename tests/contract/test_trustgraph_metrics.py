@@ -94,7 +94,7 @@ def observed(house: House) -> Observed:
     return Observed(house)
 
 
-async def test_a_dashboard_finds_names_types_and_labels_of_theirs(observed: Observed) -> None:
+async def test_names_types_and_labels_are_those_of_trustgraphs_metrics(observed: Observed) -> None:
     house, theirs = observed.house, observed.theirs
     prompts = house.flow()
     completions = house.flow(

@@ -132,7 +132,7 @@ async def test_the_same_answer_to_a_chunk_makes_the_same_bytes(house: House) -> 
     assert without_time[: len(once)] == without_time[len(once) :] != []
 
 
-async def test_the_clause_of_the_flow_is_for_prompts_that_have_none(house: House) -> None:
+async def test_graph_clause_of_the_flow_is_used_for_a_prompt_without_one(house: House) -> None:
     clause = GraphClause((EntityForm("entity", "definition"),))
     options = GraphOptions("urn:e:", triple_terms=False, component="kg", clause=clause, exact=True)
     flow = flow_of(house, prompt="plain", graph=options)

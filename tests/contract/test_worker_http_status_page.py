@@ -87,7 +87,7 @@ async def test_one_listener_too_many_is_refused_until_another_leaves() -> None:
         await until_admitted(bound)
 
 
-async def test_a_listener_who_stops_reading_loses_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_listener_that_stops_reading_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_LISTENERS", 1)
     monkeypatch.setattr(http, "SECONDS_FOR_AN_EVENT", 0.1)
     monkeypatch.setattr(status_page, "SECONDS_BETWEEN_LOOKS", 0.0)
@@ -116,7 +116,7 @@ async def test_the_first_event_has_the_whole_page_and_the_next_what_has_changed(
         assert second["instance"] == first["instance"]
 
 
-async def test_all_who_ask_within_a_second_get_one_look() -> None:
+async def test_status_requests_within_a_second_share_one_look() -> None:
     service, looks = a_service(), []
     service.health.notes = lambda: looks.append(1) or {}  # type: ignore[func-returns-value]
     async with served(service) as bound, aiohttp.ClientSession() as session:

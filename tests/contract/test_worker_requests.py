@@ -71,7 +71,7 @@ async def test_an_answer_comes_with_its_objects_and_a_record_that_names_them(hou
     assert (answer.reason, answer.stage, answer.truncated) == ("success", "extracted", False)
 
 
-async def test_text_and_json_prompts_are_answered_as_ever(house: House) -> None:
+async def test_text_prompt_is_answered_with_text_and_json_prompt_with_an_object(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, lambda call: "hello" if "Say" in call.messages[-1].text else '{"choice": 3}')
@@ -131,7 +131,7 @@ async def test_large_streamed_json_value_is_sent_whole_as_text_only(house: House
     assert (value["object"], value["error"]) == (None, None)
 
 
-async def test_a_text_without_characters_does_not_trip_trustgraphs_client_up(house: House) -> None:
+async def test_empty_text_has_an_object_that_trustgraphs_client_can_decode(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, lambda call: "")
@@ -144,7 +144,7 @@ async def test_a_text_without_characters_does_not_trip_trustgraphs_client_up(hou
     assert (end["error"], end["text"], end["object"]) == (None, "", None)
 
 
-async def test_objects_of_a_mixed_extraction_part_by_type(house: House) -> None:
+async def test_objects_of_a_mixed_extraction_go_to_the_topic_of_their_type(house: House) -> None:
     outputs = Outputs(
         answers=house.topic("answers"),
         response=house.topic("responses"),
@@ -330,7 +330,7 @@ async def test_two_requests_with_the_same_content_are_two_requests(house: House)
     assert {(await responses.under(id))[0]["text"] for id in ids} == {"first", "second"}
 
 
-async def test_no_more_is_in_work_than_the_flow_allows(house: House) -> None:
+async def test_no_more_requests_are_in_work_than_the_flow_allows(house: House) -> None:
     flow = house.flow(concurrency=2)
     responses = await house.hear(house.topic("responses"))
     model = Counting()

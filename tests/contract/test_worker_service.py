@@ -97,7 +97,7 @@ async def test_a_broker_that_is_away_is_tried_until_the_service_is_stopped(house
     assert parts.closed == ["cache", "provider", "tracing"]
 
 
-async def test_calls_keep_to_the_limits_and_who_waits_is_not_counted_as_in_flight(house: House) -> None:
+async def test_calls_keep_to_the_limits_and_waiting_ones_are_not_in_flight(house: House) -> None:
     limits, flow = Limits(in_flight=1), house.flow(concurrency=3)
     never = ScriptedAnswer("said", delay=3600)
     working = await house.work(flow, lambda call: never, limits=limits, drain_timeout=0.1)

@@ -105,7 +105,7 @@ async def test_content_is_shown_on_request_with_the_rule_that_an_object_breaks(h
     assert shown["refused"]["question"] == text_of(KINDS.index("refused"))
 
 
-async def test_changes_of_config_have_who_and_why(house: House) -> None:
+async def test_config_changes_have_author_and_reason(house: House) -> None:
     topic = house.topic("config")
     await history.push(house.broker, "default", TEMPLATES, Author("ada", "the first ones"), topic=topic)
     working = await house.work(house.flow(), model(), config=True)
@@ -133,7 +133,7 @@ async def test_changes_of_config_have_who_and_why(house: House) -> None:
     ]
 
 
-async def test_a_canary_stands_beside_the_version_that_is_served(house: House) -> None:
+async def test_canary_is_shown_with_its_share_author_and_verdicts(house: House) -> None:
     topic = house.topic("config")
     await config_topic.push(house.broker, "default", TEMPLATES, topic=topic)
     record = Canary("c", TEMPLATES[DEFINE].replace("Define", "Name"), 0.5, "ada", "shorter").encode()

@@ -102,7 +102,7 @@ async def test_a_model_that_says_that_there_is_nothing_has_answered(
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_a_second_attempt_that_is_of_use_is_what_is_answered(house: House) -> None:
+async def test_usable_second_attempt_is_the_answer(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, lambda call: SORRY if call.labels["call"] == "1" else "[]")

@@ -163,7 +163,7 @@ async def test_rows_have_the_keys_of_the_schema_in_the_request(server: ModelServ
     assert '- "name" (string); required' in server.bodies[0]["messages"][-1]["content"]
 
 
-async def test_text_and_json_prompts_are_answered_as_ever(server: ModelServer, ask: Ask) -> None:
+async def test_text_and_json_prompts_have_text_and_a_value(server: ModelServer, ask: Ask) -> None:
     server.reply = lambda body: Reply(streamed("Etna is a volcano.\n\nIt is high."))
     assert await ask("question", question="What is Etna?") == "Etna is a volcano.\n\nIt is high."
     assert server.bodies[-1]["messages"][-1]["content"] == "What is Etna?"

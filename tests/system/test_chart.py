@@ -58,7 +58,7 @@ def test_helm_3_and_4_render_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_the_manifests_are_those_that_were_read(name: str) -> None:
+def test_manifests_are_those_kept_as_reviewed(name: str) -> None:
     """After a change that is meant: `python -m tests.support.chart`, and read the difference."""
     expected, found = GOLDEN[name].read_text(), text(name)
 
@@ -69,7 +69,7 @@ def test_the_manifests_are_those_that_were_read(name: str) -> None:
 
 
 @every_values
-def test_manifests_are_neat(name: str) -> None:
+def test_manifests_have_no_nulls_and_no_duplicate_names(name: str) -> None:
     found = objects(name)
 
     assert all(found), "an empty document"
@@ -260,7 +260,7 @@ def test_release_without_prompts_has_their_config_map_for_a_rollback() -> None:
     assert "annotations" not in config_map["metadata"], "it is no hook"
 
 
-def test_flows_roll_the_workers_that_serve_them_and_prompts_none() -> None:
+def test_changed_flows_roll_their_workers_and_changed_prompts_roll_none() -> None:
     def checksums(name: str) -> list[str]:
         pods = [each["spec"]["template"] for each in of_kind(name, "Deployment").values()]
         return [pod["metadata"]["annotations"]["checksum/flows"] for pod in pods]
@@ -270,7 +270,7 @@ def test_flows_roll_the_workers_that_serve_them_and_prompts_none() -> None:
     assert checksums("defaults") == checksums("prompts") == checksums("keda")
 
 
-def test_the_network_is_closed_but_for_what_the_release_needs() -> None:
+def test_network_policy_allows_only_what_the_release_needs() -> None:
     policies = of_kind("everything", "NetworkPolicy")
 
     assert policies["tp"]["spec"] == policies["tp-hooks"]["spec"]
@@ -329,7 +329,7 @@ def test_alerts_lead_to_the_runbook_and_can_be_left_out() -> None:
     }
 
 
-def test_the_package_has_what_is_linked_and_nothing_else(tmp_path: Path) -> None:
+def test_package_has_the_linked_files_and_no_others(tmp_path: Path) -> None:
     code, said, errors = helm(HELM_4, "package", CHART, "--destination", tmp_path)
     assert code == 0, said + errors
     (package,) = tmp_path.iterdir()
@@ -371,7 +371,7 @@ def test_a_release_that_no_service_can_be_named_after_is_refused(release: str) -
 
 @pytest.mark.parametrize("binary", [HELM_3, HELM_4], ids=lambda binary: binary.name)
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_parent_chart_may_leave_it_out(binary: Path, enabled: bool, tmp_path: Path) -> None:
+def test_parent_chart_may_disable_it(binary: Path, enabled: bool, tmp_path: Path) -> None:
     dependency = {"name": CHART.name, "version": __version__, "condition": f"{CHART.name}.enabled"}
     parent = {"apiVersion": "v2", "name": "parent", "version": "1.0.0", "dependencies": [dependency]}
     (tmp_path / "Chart.yaml").write_text(yaml.safe_dump(parent))
@@ -385,7 +385,7 @@ def test_a_parent_chart_may_leave_it_out(binary: Path, enabled: bool, tmp_path: 
     assert ("kind: Deployment" in rendered) == enabled
 
 
-def test_the_chart_is_of_the_program_beside_it() -> None:
+def test_version_of_the_chart_is_that_of_the_program() -> None:
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == __version__
 
 

@@ -62,7 +62,7 @@ def test_the_program_takes_the_arguments(name: str) -> None:
 
 
 @every_values
-def test_the_program_knows_the_variables(name: str) -> None:
+def test_variables_of_the_pods_are_documented_ones(name: str) -> None:
     page = guide_page("configuration.md").read_text()
     known = {*re.findall(r"`([A-Z][A-Z0-9_]+)`", page), "OTEL_SERVICE_NAME", "OTEL_TRACES_SAMPLER"}
 

@@ -49,7 +49,7 @@ def test_version_is_printed() -> None:
     assert run("--version").stdout.startswith("trustgraph-prompt 0.")
 
 
-def test_completion_knows_the_commands() -> None:
+def test_shell_completion_names_the_commands() -> None:
     result = run(
         _TRUSTGRAPH_PROMPT_COMPLETE="complete_bash", COMP_WORDS="trustgraph-prompt ex", COMP_CWORD="1"
     )
@@ -377,7 +377,9 @@ class TestConfig:
             assert "no such broker file" in result.stderr
         assert list(tmp_path.iterdir()) == []
 
-    def test_workspaces_are_apart(self, tmp_path: Path, broker: list[str]) -> None:
+    def test_entries_of_one_workspace_are_not_found_in_another(
+        self, tmp_path: Path, broker: list[str]
+    ) -> None:
         (tmp_path / "hello.yaml").write_text("dialect: jinja\nprompt: hello\n")
         run("config", "push", tmp_path / "hello.yaml", "--workspace", "other", *broker)
         assert run("config", "get", "template.hello", *broker).returncode == 1
@@ -703,7 +705,9 @@ WRONG_GUESSES = {
 
 
 @pytest.mark.parametrize(("arguments", "says"), WRONG_GUESSES.values(), ids=WRONG_GUESSES)
-def test_a_wrong_guess_is_answered_with_what_to_type(tmp_path: Path, arguments: list[str], says: str) -> None:
+def test_wrong_guess_of_an_option_is_answered_with_what_to_type(
+    tmp_path: Path, arguments: list[str], says: str
+) -> None:
     (tmp_path / "peaks.prompt").write_text(PEAKS)
     (tmp_path / "org.ttl").write_text("@prefix : <https://example.org/> .")
     (tmp_path / "a.txt").write_text("Etna.")

@@ -93,7 +93,7 @@ def services(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_a_list_has_what_gave_nothing_with_the_reason(services: Desk) -> None:
+def test_list_has_answers_without_objects_with_the_reason(services: Desk) -> None:
     services.serve(ANSWERS)
 
     result = services.answers("--flow", "chunks")

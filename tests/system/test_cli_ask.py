@@ -100,7 +100,7 @@ async def test_truncated_answer_is_continued_by_a_server_that_supports_prefill(s
         (["--native-schema"], {"TRUSTGRAPH_PROMPT_NATIVE_SCHEMA": "false"}, True),
     ],
 )
-async def test_a_server_is_sent_a_schema_unless_it_is_said_to_take_none(
+async def test_schema_is_sent_unless_an_option_says_that_the_server_takes_none(
     said: list[str], variables: dict[str, str], sent: bool, server: ModelServer, tmp_path: Path
 ) -> None:
     (tmp_path / "rock.yaml").write_text(
@@ -114,7 +114,7 @@ async def test_a_server_is_sent_a_schema_unless_it_is_said_to_take_none(
     assert ["response_format" in body for body in server.bodies] == [sent]
 
 
-def test_the_ways_to_go_on_are_those_that_the_provider_knows() -> None:
+def test_values_of_the_prefill_option_are_those_of_the_provider() -> None:
     assert set(get_args(Prefill)) == set(get_args(request_body.Prefill))
 
 

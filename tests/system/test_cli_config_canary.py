@@ -399,7 +399,7 @@ async def test_push_that_waits_prints_why_workers_refuse_a_canary(desk: Desk) ->
     assert "no flow that uses the prompt keeps its answers, by which a canary is judged" in push.stderr
 
 
-def test_the_watcher_refuses_what_it_cannot_decide_by(desk: Desk) -> None:
+def test_watch_refuses_invalid_rules_limits_and_prompts(desk: Desk) -> None:
     desk.config("push", "new", "--canary", "50%")
     wrong = desk.canary("watch", "say", "--promote-after", 500, "--abort-if", "refusals > 2x")
     assert (wrong.returncode, "the rule is not valid (found 'refusals > 2x'" in wrong.stderr) == (2, True)

@@ -292,7 +292,7 @@ async def test_refusals_are_answers_that_find_nothing_and_do_not_end_it(
     assert (found["answers"], found["recall"]["value"], found["failed"]) == (60, 0, [])
 
 
-async def test_interrupted_it_goes_on_where_it_ended(folder: Path, server: ModelServer) -> None:
+async def test_interrupted_run_goes_on_where_it_ended(folder: Path, server: ModelServer) -> None:
     held = asyncio.Event()
 
     def hold_after_two(body: dict[str, Any]) -> Reply:
@@ -351,7 +351,7 @@ async def test_an_estimate_asks_nothing_and_counts_what_is_kept(folder: Path, se
     assert shown.stdout.startswith("0 questions to ask; 8 more are answered already")
 
 
-def test_a_gold_file_begins_with_what_extract_gave(tmp_path: Path) -> None:
+def test_gold_file_begins_with_the_output_of_extract(tmp_path: Path) -> None:
     document = tmp_path / "chalk.txt"
     document.write_bytes(DOCUMENT.read_bytes())
     run("extract", document, "--provider", SCRIPTED, "-o", "out.jsonl", folder=tmp_path)
@@ -424,7 +424,7 @@ def test_prompt_without_objects_and_gold_file_without_its_lines_are_refused(
     assert "gold.jsonl: no line is for extract-topics" in none.stderr
 
 
-def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
+def test_eval_without_its_extra_says_what_to_install(tmp_path: Path) -> None:
     words = ["eval", "extract-topics", "--gold", "gold.jsonl", "--provider", SCRIPTED]
     program = (
         "import sys; sys.modules['scipy'] = None\n"

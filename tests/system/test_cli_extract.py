@@ -305,7 +305,7 @@ def wait_for_objects(out: Path, process: subprocess.Popen[str], seconds: float =
 
 
 class TestInterrupted:
-    def test_killed_and_run_again_it_asks_only_the_rest(
+    def test_killed_run_asks_only_the_rest_when_it_is_run_again(
         self, tmp_path: Path, expected: bytes, slow_recording: str
     ) -> None:
         out = tmp_path / "o.jsonl"
@@ -321,7 +321,7 @@ class TestInterrupted:
         assert out.read_bytes() == expected
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_interrupted_it_finishes_what_is_under_way_and_says_how_to_go_on(
+    def test_interrupted_run_finishes_its_questions_and_says_how_to_go_on(
         self, number: signal.Signals, tmp_path: Path, expected: bytes, slow_recording: str
     ) -> None:
         out = tmp_path / "o.jsonl"
@@ -356,7 +356,7 @@ class TestInterrupted:
         assert out.read_bytes() == expected
         assert "questions of the run" not in page.read_text("utf-8")
 
-    def test_interrupted_twice_it_leaves_what_is_under_way(self, tmp_path: Path) -> None:
+    def test_run_interrupted_twice_leaves_its_questions_unfinished(self, tmp_path: Path) -> None:
         stuck = tmp_path / "stuck.jsonl"
         stuck.write_text('{"answer": "[]", "delay": 3600}\n')
         out = tmp_path / "o.jsonl"
@@ -434,7 +434,7 @@ class TestFilesThatAreNoDocuments:
         assert "give --prompt ID" in result.stderr
         assert result.stderr.rstrip().endswith("one of: mine")
 
-    def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+    def test_folder_without_documents_is_refused(self, tmp_path: Path) -> None:
         result = run("extract", tmp_path, "--provider", SCRIPTED, folder=tmp_path)
         assert result.returncode == 2
         assert str(tmp_path) in result.stderr

@@ -28,7 +28,7 @@ def resolve(store: Path, *options: object) -> str:
     return done.stdout
 
 
-def test_from_a_dry_run_to_decisions_and_back(store: Path, tmp_path: Path) -> None:
+def test_dry_run_merge_decisions_and_undo_follow_each_other(store: Path, tmp_path: Path) -> None:
     shown = resolve(store, "--dry-run")
     assert "things: 4\npairs that would be merged: 1, left open: 1\n" in shown
     assert "'Ada Lovelace' = 'Lovelace, Ada'" in shown

@@ -259,7 +259,7 @@ def test_an_empty_list_is_called_one(form: str) -> None:
     assert (result.returncode, result.stderr) == (0, "<stdin>: an empty list\n")
 
 
-def test_big_integers_come_out_as_they_went_in() -> None:
+def test_big_integers_are_printed_unchanged() -> None:
     number = 2**80 + 1
     result = run("read", "-", "--format", "json", input=f'{{"n": {number}}}')
     assert json.loads(result.stdout) == {"n": number}

@@ -148,7 +148,7 @@ async def test_a_killed_worker_is_seen_in_the_terminal(site: Site) -> None:
 
 
 @pytest.mark.parametrize("end", ["q", "C-c", "TERM"])
-async def test_the_terminal_is_as_before_afterwards(tmp_path: Path, end: str) -> None:
+async def test_terminal_is_restored_when_top_ends(tmp_path: Path, end: str) -> None:
     async with terminal(tmp_path) as shell:
         await shell.type("stty -g > before; echo what was there before")
         top = f"sh -c 'echo $$ > pid; exec {PROGRAM} top http://127.0.0.1:1'"

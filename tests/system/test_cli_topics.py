@@ -160,7 +160,7 @@ async def test_a_step_that_fails_is_named_with_status_and_reason(server: ModelSe
     )
 
 
-def test_an_embedded_broker_needs_nothing(tmp_path: Path) -> None:
+def test_embedded_broker_needs_no_topics(tmp_path: Path) -> None:
     create = run("topics", "create", "--broker", "embedded:b.db", folder=tmp_path)
     check = run("topics", "check", "--broker", "embedded:b.db", "--json", folder=tmp_path)
     assert (create.returncode, create.stdout) == (0, "")

@@ -77,7 +77,7 @@ async def test_an_answer_is_the_same_streamed_and_in_one_piece(
     assert "".join(delta.text for delta in heard) == ANSWER
 
 
-async def test_a_schema_goes_out_verbatim_and_says_how_it_was_kept(
+async def test_schema_is_sent_verbatim_and_its_path_is_reported(
     server: ModelServer, provider: OpenAIProvider
 ) -> None:
     server.reply = either(ANSWER)
@@ -89,7 +89,9 @@ async def test_a_schema_goes_out_verbatim_and_says_how_it_was_kept(
     assert response.schema_path == "strict"
 
 
-async def test_without_a_schema_nothing_is_said_of_one(server: ModelServer, provider: OpenAIProvider) -> None:
+async def test_request_and_response_without_a_schema_do_not_mention_one(
+    server: ModelServer, provider: OpenAIProvider
+) -> None:
     server.reply = either(ANSWER)
 
     response = await provider.complete(ASKED)
@@ -111,7 +113,7 @@ async def test_invalid_call_is_refused_before_it_is_sent(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_conversation_with_tools_goes_round(
+async def test_tool_results_lead_to_a_structured_answer(
     server: ModelServer, provider: OpenAIProvider, stream: bool
 ) -> None:
     function = {"name": "look", "arguments": '{"at": "sea"}'}
@@ -177,7 +179,7 @@ async def test_transient_errors_are_retried_and_usage_is_that_of_all_attempts(
     assert '"reasoning" is missing' in server.bodies[-1]["messages"][-1]["content"]
 
 
-async def test_a_stream_that_breaks_is_sent_again_unless_somebody_heard_of_it(
+async def test_broken_stream_is_retried_unless_a_listener_has_heard_of_it(
     server: ModelServer, provider: OpenAIProvider
 ) -> None:
     replies = iter([Reply([said("Sev"), Then.DROP]), Reply(streamed("Seven."))] * 2)

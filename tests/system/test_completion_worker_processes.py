@@ -202,7 +202,7 @@ async def test_on_persistent_topics_completions_wait_for_the_next_worker(site: B
     await all_came_once(site, broker, responses, ids)
 
 
-async def test_an_upstream_client_hears_of_the_end_at_once(site: Both, broker: Broker) -> None:
+async def test_waiting_client_is_answered_with_shutting_down_at_once(site: Both, broker: Broker) -> None:
     site.answer_after(600)
     worker = await site.completions()
     caller = await broker.caller(COMPLETION_REQUESTS, COMPLETIONS)
@@ -226,7 +226,7 @@ def test_the_help_names_every_option() -> None:
         assert option in result.stdout
 
 
-def test_a_flow_of_another_kind_is_for_run(tmp_path: Path) -> None:
+def test_flow_of_another_kind_is_refused_and_sent_to_run(tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text(FLOW.partition("provider:")[0])
 
     result = run("complete", "--flows", tmp_path / "flow.yaml", "--broker", "embedded:")

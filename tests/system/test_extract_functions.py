@@ -54,7 +54,7 @@ async def test_a_program_without_a_loop_asks_again_and_again_and_closes_nothing(
         assert (len(server.bodies), len(server.peers)) == (4, 2)
 
 
-async def test_provider_that_nobody_closes_ends_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unclosed_provider_ends_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     async with ModelServer() as server:
         server.reply = cut_after_the_first
         provider = OpenAIProvider(server.url, "small")

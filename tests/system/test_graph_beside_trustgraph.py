@@ -138,7 +138,7 @@ def test_each_fact_says_where_it_stands(job: Job, bench: Bench) -> None:
 
 
 @every_job
-def test_the_messages_are_like_theirs(way: str, job: Job, bench: Bench) -> None:
+def test_messages_have_metadata_and_sizes_like_trustgraphs(way: str, job: Job, bench: Bench) -> None:
     for by_case in bench.ours(way, job), bench.theirs(job):
         for name, each in by_case.items():
             id = f"urn:chunk:{name}" + (":volcanoes" if job.extractor == ROWS else "")

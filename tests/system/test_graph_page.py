@@ -439,7 +439,7 @@ def test_light_and_dark_follow_the_preference(page: Page) -> None:
     assert dark[1] != light[1]
 
 
-def test_numbers_are_those_of_the_graph(open_page: Opening) -> None:
+def test_numbers_shown_are_those_of_the_graph(open_page: Opening) -> None:
     view = made_graph(300, 700, 3)
     page = open_page(view)
     shown = """() => Object.fromEntries([...document.querySelectorAll("#numbers data")].map(

@@ -60,7 +60,9 @@ def tool_calls(deltas: list[Delta]) -> list[ToolCall]:
 
 
 class TestTheBody:
-    async def test_a_body_is_given_as_it_came(self, server: ModelServer, provider: OpenAIProvider) -> None:
+    async def test_whole_body_is_given_as_it_came(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
         reply = whole("Hello.", usage=USAGE, annotations=[{"x": 1}])
         server.reply = lambda _: reply
 
@@ -81,7 +83,7 @@ class TestTheBody:
         }
         assert delta.usage == Usage(9, 3, 12, cached_tokens=8)
 
-    async def test_a_stream_is_put_together_as_it_would_have_come_whole(
+    async def test_raw_of_a_stream_is_that_of_the_whole_answer(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         head = {"id": "7", "object": "chat.completion.chunk", "created": 5, "model": "small"}
@@ -126,7 +128,7 @@ class TestTheBody:
             "usage": USAGE,
         }
 
-    async def test_the_body_comes_last(self, server: ModelServer, provider: OpenAIProvider) -> None:
+    async def test_raw_body_comes_last(self, server: ModelServer, provider: OpenAIProvider) -> None:
         server.reply = lambda _: Reply([said("Hello.", "stop"), DONE])
 
         *deltas, end = await heard(provider, CALL)
@@ -136,7 +138,7 @@ class TestTheBody:
 
     @pytest.mark.parametrize("content", [None, ""])
     @pytest.mark.parametrize("reason", ["length", "content_filter"])
-    async def test_an_answer_of_nothing_keeps_its_reason(
+    async def test_empty_answer_keeps_its_finish_reason(
         self, server: ModelServer, provider: OpenAIProvider, content: str | None, reason: str
     ) -> None:
         server.reply = lambda _: whole(content, reason, usage=USAGE)
@@ -150,7 +152,7 @@ class TestTheBody:
         )
 
     @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
-    async def test_thinking_and_refusing_are_heard_of_a_whole_body(
+    async def test_thinking_and_refusal_of_a_whole_body_are_read(
         self, server: ModelServer, provider: OpenAIProvider, key: str
     ) -> None:
         server.reply = lambda _: whole(refusal="I would not.", **{key: "hm"})
@@ -196,7 +198,7 @@ class TestTheBody:
         with pytest.raises(errors.ProviderInvalidResponse, match="besides the answer"):
             await heard(provider, CALL)
 
-    async def test_values_that_are_said_again_are_held_once(
+    async def test_repeated_values_besides_the_answer_are_kept_once(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         again = event({"x": "x" * 4_000_000, "choices": []})
@@ -205,7 +207,7 @@ class TestTheBody:
         assert last(await heard(provider, CALL), "raw")["x"] == "x" * 4_000_000
 
     @pytest.mark.parametrize("later", [{}, {"prompt_tokens": None}, {"cost": 1}])
-    async def test_a_usage_that_says_nothing_takes_nothing_back(
+    async def test_later_empty_usage_does_not_replace_an_earlier_one(
         self, server: ModelServer, provider: OpenAIProvider, later: dict[str, Any]
     ) -> None:
         told = [event({"choices": [], "usage": usage}) for usage in (USAGE, later)]
@@ -214,7 +216,7 @@ class TestTheBody:
         assert last(await heard(provider, CALL), "usage") == Usage(9, 3, 12, cached_tokens=8)
 
     @pytest.mark.parametrize("way", [whole, lambda content, reason: Reply([said(content, reason), DONE])])
-    async def test_half_a_character_at_the_end_is_not_lost(
+    async def test_half_a_surrogate_pair_at_the_end_is_replaced(
         self, server: ModelServer, provider: OpenAIProvider, way: Callable[[str, str], Reply]
     ) -> None:
         reply = way("Hello HALF", "length")

@@ -131,14 +131,14 @@ class TestTrouble:
         assert KEY not in shown
         assert QUERY not in shown
 
-    async def test_a_connection_that_breaks_after_the_end_breaks_nothing(
+    async def test_connection_that_breaks_after_the_end_of_an_answer_is_no_error(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = lambda _: Reply([said("Hello.", "stop") + DONE, Then.DROP])
 
         assert await text(provider) == "Hello."
 
-    async def test_nobody_listening_is_unavailable(self, server: ModelServer) -> None:
+    async def test_refused_connection_is_unavailable(self, server: ModelServer) -> None:
         await server.stop()
         async with OpenAIProvider(server.url, "small") as provider:
             with pytest.raises(errors.ProviderUnavailable, match="Cannot connect"):
@@ -173,7 +173,7 @@ class TestTrouble:
             with pytest.raises(errors.ProviderUnavailable, match=r"0\.3 seconds"):
                 await heard(provider, replace(CALL, stream=False))
 
-    async def test_after_trouble_the_next_call_is_answered(
+    async def test_call_after_a_failed_one_is_answered(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         for parts in ([Then.DROP], [said("Hello"), Then.DROP], [b"data: {\n\n", Then.HANG]):
@@ -216,7 +216,7 @@ class TestTrouble:
 
         assert answers == ["Hello."] * 3
 
-    async def test_two_loops_at_a_time_need_a_provider_each(
+    async def test_provider_in_use_in_another_event_loop_is_refused(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         assert await text(provider) == "Hello."

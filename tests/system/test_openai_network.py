@@ -150,7 +150,7 @@ class TestProxies:
         ],
     )
     @pytest.mark.parametrize("scheme", ["http", "https"])
-    async def test_a_proxy_that_refuses_is_an_error_of_ours(
+    async def test_refusal_of_the_proxy_is_a_provider_error(
         self, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, scheme: str, status: str, kind: type[Exception]
     ) -> None:
         quoted = f"{BASIC} {PASSWORD} {QUOTED}"

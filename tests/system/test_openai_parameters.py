@@ -206,7 +206,7 @@ async def test_limit_returns_to_its_older_name_with_another_server_behind_the_ad
     assert ["max_tokens" in body for body in server.bodies] == [True, False, False, True, True, False]
 
 
-async def test_call_that_fails_all_the_same_teaches_nothing(
+async def test_parameter_is_sent_again_after_a_call_that_failed_without_it(
     server: ModelServer, provider: OpenAIProvider
 ) -> None:
     server.reply = lambda body: (

@@ -115,7 +115,7 @@ class TestRefusals:
             (429, rate(6_000, 1_000, "Used 5800, "), errors.ProviderRateLimit),
         ],
     )
-    async def test_a_status_is_an_error_of_ours(
+    async def test_status_decides_the_class_of_the_error(
         self,
         server: ModelServer,
         provider: OpenAIProvider,
@@ -243,9 +243,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("status", [b"401 Unauthorized", b"429 Too Many Requests"])
     @pytest.mark.parametrize("then", [Then.DROP, Then.HANG])
-    async def test_the_status_decides_though_its_explanation_never_comes(
-        self, status: bytes, then: Then
-    ) -> None:
+    async def test_status_decides_although_the_body_never_comes(self, status: bytes, then: Then) -> None:
         async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(b"HTTP/1.1 %s\r\nRetry-After: 30\r\nContent-Length: 1000\r\n\r\n{" % status)

@@ -70,7 +70,7 @@ class TestTools:
             ),
         ],
     )
-    async def test_the_choice_of_a_tool(
+    async def test_tool_choice_is_sent(
         self, server: ModelServer, provider: OpenAIProvider, choice: Any, wire: Any
     ) -> None:
         body = await sent(server, provider, Call([USER], tools=[WEATHER], tool_choice=choice))
@@ -144,7 +144,7 @@ class TestTools:
 
         assert bodies[0] == bodies[1]
 
-    async def test_nothing_that_was_passed_is_changed(
+    async def test_arguments_of_a_call_are_not_modified(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         call = Call(
@@ -303,7 +303,7 @@ class TestWholeAnswers:
         assert server.bodies[0].keys() == {"model", "messages"}
         assert (delta.text, delta.finish_reason, delta.model) == ("Hello.", "stop", "small")
 
-    async def test_a_server_that_streams_all_the_same_is_understood(
+    async def test_stream_that_was_not_asked_for_is_read(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = lambda body: Reply(streamed("Hello."))

@@ -101,7 +101,7 @@ def paths(server: ModelServer) -> list[str]:
 
 
 class TestTheWire:
-    async def test_the_schema_goes_as_it_was_written(
+    async def test_schema_is_sent_as_it_was_written(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         await asked(provider)
@@ -275,7 +275,7 @@ class TestFallingBack:
 
         assert paths(server) == ["strict", "native", "prompt", "strict", "prompt"]
 
-    async def test_a_call_that_fails_all_the_same_teaches_nothing(
+    async def test_schema_paths_are_tried_again_after_a_call_that_failed_on_all(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = lambda body: refusal("Invalid schema of tool 'x'")
@@ -298,7 +298,7 @@ class TestFallingBack:
             (500, "response_format is not supported", errors.ProviderUnavailable),
         ],
     )
-    async def test_other_refusals_are_raised_at_once(
+    async def test_refusals_of_other_things_are_raised_at_once(
         self, server: ModelServer, provider: OpenAIProvider, status: int, words: str, kind: type[Exception]
     ) -> None:
         server.reply = lambda body: refusal(words, status)
@@ -308,7 +308,7 @@ class TestFallingBack:
 
         assert paths(server) == ["strict"]
 
-    async def test_two_schemas_that_are_refused_in_the_same_words_stand_for_all(
+    async def test_two_schemas_refused_in_the_same_words_end_the_path_for_all(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = taking("prompt", words="failed to parse grammar")
@@ -319,7 +319,7 @@ class TestFallingBack:
         three = ["strict", "native", "prompt"]
         assert paths(server) == [*three, "prompt", *three, "prompt"]
 
-    async def test_schemas_that_are_refused_each_in_its_own_words_stand_for_themselves(
+    async def test_schemas_refused_in_different_words_leave_the_path_to_others(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = lambda body: (
@@ -333,7 +333,9 @@ class TestFallingBack:
 
         assert paths(server) == ["strict", "native", "prompt"] * 3
 
-    async def test_beginnings_that_are_refused_say_nothing_of_schemas(self, server: ModelServer) -> None:
+    async def test_refused_beginning_of_an_answer_leaves_the_schema_path_as_it_is(
+        self, server: ModelServer
+    ) -> None:
         server.reply = lambda body: (
             refusal("Failed to initialize samplers")
             if body["messages"][-1]["role"] == "assistant" and "response_format" in body
@@ -461,7 +463,7 @@ class TestInWords:
         async with OpenAIProvider(server.url, "small", native_schema=False) as provider:
             yield provider
 
-    async def test_the_schema_stands_at_the_end_of_the_system_message(
+    async def test_schema_in_words_is_at_the_end_of_the_system_message(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         messages = copy.deepcopy(MESSAGES)
@@ -512,7 +514,7 @@ class TestInWords:
         assert server.bodies[0]["response_format"] == {"type": "json_object"}
 
     @pytest.mark.parametrize("prefill", ["vllm", "prefix"])
-    async def test_a_beginning_of_the_answer_goes_with_words_only(
+    async def test_schema_goes_into_the_prompt_beside_a_beginning_of_the_answer(
         self, server: ModelServer, prefill: Literal["vllm", "prefix"]
     ) -> None:
         begun = [*MESSAGES, Message("assistant", "{")]

@@ -59,7 +59,9 @@ def tool_calls(deltas: list[Delta]) -> list[ToolCall]:
 
 
 class TestToolCalls:
-    async def test_pieces_are_put_together(self, server: ModelServer, provider: OpenAIProvider) -> None:
+    async def test_pieces_of_a_tool_call_are_put_together(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
         pieces = in_pieces([called(), called("now", "{}", "c2")])
         server.reply = lambda _: Reply([said("Let me see."), *pieces, said(finish_reason="tool_calls"), DONE])
 
@@ -223,7 +225,7 @@ class TestToolCalls:
             ],
         ],
     )
-    async def test_pieces_may_leave_out_what_they_do_not_know(
+    async def test_pieces_of_a_tool_call_may_leave_out_parts_of_it(
         self, server: ModelServer, provider: OpenAIProvider, pieces: list[Any]
     ) -> None:
         server.reply = lambda _: Reply([*(said(tool_calls=[one]) for one in pieces), DONE])
@@ -290,7 +292,7 @@ class TestToolCalls:
             (7, ToolCall("", "", None)),
         ],
     )
-    async def test_a_broken_answer_gives_what_can_be_read(
+    async def test_broken_answer_gives_the_readable_tool_calls(
         self, server: ModelServer, provider: OpenAIProvider, way: Way, bad: Any, read: ToolCall
     ) -> None:
         server.reply = lambda _: way([bad], "error")

@@ -49,7 +49,9 @@ class TestRequests:
             }
         ]
 
-    async def test_the_key_goes_into_the_header(self, server: ModelServer, provider: OpenAIProvider) -> None:
+    async def test_api_key_goes_into_the_authorization_header(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
         await heard(provider)
 
         assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
@@ -107,7 +109,9 @@ class TestRequests:
             OpenAIProvider(url, "small", api_key="another key")
         assert KEY not in str(caught.value)
 
-    async def test_a_user_in_the_url_is_who_asks(self, server: ModelServer) -> None:
+    async def test_user_and_password_of_the_url_are_sent_as_basic_authorization(
+        self, server: ModelServer
+    ) -> None:
         async with OpenAIProvider(server.url.replace("//", "//me:word@"), "small") as provider:
             await heard(provider)
 
@@ -219,7 +223,7 @@ class TestStreams:
         assert [(delta.thinking, delta.text) for delta in deltas] == [("hm", ""), ("", "Hello."), ("", "")]
 
     @pytest.mark.parametrize(("told", "means"), [("function_call", "tool_calls"), ("tired", "error")])
-    async def test_other_finish_reasons_are_made_one_of_ours(
+    async def test_finish_reasons_of_other_servers_are_mapped_to_ours(
         self, server: ModelServer, provider: OpenAIProvider, told: str, means: str
     ) -> None:
         server.reply = lambda _: Reply([said("Hello.", told), DONE])
@@ -243,7 +247,9 @@ class TestStreams:
 
         assert last(await heard(provider), "finish_reason") is None
 
-    async def test_odd_counts_are_no_counts(self, server: ModelServer, provider: OpenAIProvider) -> None:
+    async def test_invalid_token_counts_are_left_out(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
         details = {"cached_tokens": True}
         usage = {
             "prompt_tokens": "many",

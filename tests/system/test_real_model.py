@@ -196,7 +196,7 @@ class TestSchemas:
         assert next(delta.schema_path for delta in deltas if delta.schema_path) == "prompt"
         assert provider.schema_path == "prompt"
 
-    async def test_one_schema_that_is_refused_says_nothing_of_the_next(
+    async def test_refusal_of_one_schema_does_not_change_the_path_of_the_next(
         self, provider: OpenAIProvider, stream: bool
     ) -> None:
         refused = {"type": "object", "properties": {"like": {"$ref": "#"}}}
@@ -205,9 +205,7 @@ class TestSchemas:
 
             assert next(delta.schema_path for delta in deltas if delta.schema_path) == path
 
-    async def test_a_schema_that_has_to_go_natively_or_not_at_all_is_refused(
-        self, server: LlamaServer
-    ) -> None:
+    async def test_native_schema_true_raises_where_the_server_refuses_it(self, server: LlamaServer) -> None:
         schema = {"type": "object", "properties": {"like": {"$ref": "#"}}}
         async with OpenAIProvider(server.url, MODEL, native_schema=True) as provider:
             with pytest.raises(errors.ProviderInvalidRequest, match=r"JSON schema error at #/properties"):
@@ -243,7 +241,9 @@ class TestSchemas:
 
 
 class TestGoingOn:
-    async def test_only_what_comes_next_is_the_answer(self, server: LlamaServer, stream: bool) -> None:
+    async def test_answer_does_not_repeat_the_beginning_that_was_given(
+        self, server: LlamaServer, stream: bool
+    ) -> None:
         beginning = '{"colour": "red", "shade'
         conversation = [*QUESTION, Message("assistant", beginning)]
         async with OpenAIProvider(server.url, MODEL, prefill="assistant") as provider:
@@ -254,7 +254,9 @@ class TestGoingOn:
         assert beginning not in text_of(deltas)
         assert usage(deltas).completion_tokens == 4
 
-    async def test_the_whole_is_held_to_the_schema(self, server: LlamaServer, stream: bool) -> None:
+    async def test_beginning_and_answer_together_fit_the_schema(
+        self, server: LlamaServer, stream: bool
+    ) -> None:
         beginning = '{"colour": "r'
         conversation = [*QUESTION, Message("assistant", beginning)]
         async with OpenAIProvider(server.url, MODEL, prefill="assistant") as provider:
@@ -264,7 +266,7 @@ class TestGoingOn:
         assert json.loads(beginning + text_of(deltas)) == {"colour": "red"}
         assert last(deltas, "finish_reason") == "stop"
 
-    async def test_a_beginning_that_no_value_has_is_gone_on_from_without_the_schema(
+    async def test_beginning_that_cannot_fit_the_schema_is_continued_without_it(
         self, server: LlamaServer
     ) -> None:
         begun = Call([*QUESTION, Message("assistant", "Sure! [1")], config(24), response_schema=choice("red"))

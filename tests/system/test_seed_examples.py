@@ -105,7 +105,7 @@ def answering(text: str) -> Callable[..., Any]:
 
 
 @shows(1, 1, 2)
-def test_a_prompt_is_made_of_what_theirs_is_made_of(example: str) -> None:
+def test_prompt_has_the_parameters_and_attributes_of_theirs(example: str) -> None:
     theirs = run(example)["Prompt"]
     _, _, *others = inspect.signature(theirs).parameters
     given: dict[str, Any] = {name: {"required": ["a"]} for name in others}
@@ -125,7 +125,7 @@ def test_a_configuration_becomes_our_prompts(example: str) -> None:
 
 
 @shows(1, 4)
-def test_lines_are_read_as_theirs_reads_them(example: str) -> None:
+def test_lines_are_read_as_by_theirs(example: str) -> None:
     theirs = run(example, json=json, logger=logging.getLogger("example"))["parse_jsonl"]
     assert theirs(None, LINES) == manager().parse_jsonl(LINES) == OBJECTS
 
@@ -214,7 +214,7 @@ def test_each_version_requires_what_theirs_does(example: str) -> None:
 
 @shows(3, 10)
 @pytest.mark.usefixtures("_fresh_statistics")
-def test_the_basic_usage(example: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_basic_usage_prints_counts_and_success_rate(example: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(example)
     assert capsys.readouterr().out.splitlines() == [
         "Answer: Here are the ADRs",
@@ -347,7 +347,7 @@ def test_types_and_models_are_made_by_functions_of_these_names(example: str) -> 
 
 
 @shows(5, 2)
-def test_a_schema_becomes_the_model_that_stands_there(example: str) -> None:
+def test_schema_becomes_the_pydantic_model_of_the_example(example: str) -> None:
     theirs = run(example, **language_names())["CodeReviewResult"]
     fields = ("approved: bool", "severity: string", "issues: list[string]", "confidence: float?")
     (declared,) = parse("\n  ".join(("schema CodeReviewResult:", *fields))).schemas
@@ -356,7 +356,7 @@ def test_a_schema_becomes_the_model_that_stands_there(example: str) -> None:
 
 
 @shows(5, 3)
-async def test_a_workflow_that_was_generated_asks(example: str) -> None:
+async def test_generated_workflow_asks_the_model(example: str) -> None:
     made = run(example, **language_names(DslAgentWorkflow=schema_language.Workflow))
     provider = Heard(ANSWERED)
     assert await made["SchemaWorkflow"](provider).call_llm("review_code") == FOUND
@@ -416,7 +416,7 @@ async def test_invalid_answer_is_fed_back_in_their_words(example: str) -> None:
 
 
 @shows(5, 8)
-def test_an_agent_gets_the_model_that_theirs_gets(example: str) -> None:
+def test_agent_gets_the_same_model_as_theirs(example: str) -> None:
     generated = run(EXAMPLES[5, 3], **language_names(DslAgentWorkflow=schema_language.Workflow))
     workflow_class = generated["SchemaWorkflow"]
     names = language_names(prompts=workflow_class._prompts)
@@ -426,7 +426,7 @@ def test_an_agent_gets_the_model_that_theirs_gets(example: str) -> None:
 
 
 @shows(5, 9, 10)
-def test_errors_carry_what_theirs_carry(example: str) -> None:
+def test_errors_have_the_attributes_of_theirs(example: str) -> None:
     made = run(example, DslRuntimeError=Exception)
     (theirs,) = (one for one in made.values() if getattr(one, "__module__", "") == "example")
     values = [
@@ -438,6 +438,6 @@ def test_errors_carry_what_theirs_carry(example: str) -> None:
 
 
 @shows(5, 11)
-def test_types_have_the_names_that_they_have_there(example: str) -> None:
+def test_types_have_the_names_of_the_example(example: str) -> None:
     theirs = run(example)["DSL_TYPE_MAP"]
     assert theirs.items() <= schema_language.DSL_TYPE_MAP.items()

@@ -111,7 +111,7 @@ async def busy(site: Site) -> Site:
     return site
 
 
-async def test_content_never_appears_unless_it_shall(busy: Site) -> None:
+async def test_content_appears_nowhere_without_the_option(busy: Site) -> None:
     process = await busy.run()
     await answered(busy, process)
     async with browsing(await served_by(process)) as page:

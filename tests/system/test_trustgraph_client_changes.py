@@ -146,7 +146,7 @@ async def test_a_workspace_is_created_and_deleted(trustgraph: TrustGraphSite) ->
     assert (await client.prompt("say"))["result"]["text"] == "yes"
 
 
-async def test_a_config_service_that_was_away_and_lost_its_count_is_heard_again(
+async def test_changes_of_a_restarted_config_service_with_a_lower_version_are_served(
     trustgraph: TrustGraphSite,
 ) -> None:
     await trustgraph.prompts(say="one")

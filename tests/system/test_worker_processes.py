@@ -233,7 +233,7 @@ async def test_a_prompt_that_changes_under_load_changes_between_two_requests(sit
     assert not [m for m in responses.messages if json.loads(m.data)["error"]]
 
 
-async def test_a_message_of_fifty_megabytes_goes_nowhere_and_stops_nothing(site: Site) -> None:
+async def test_message_of_fifty_megabytes_is_refused_and_stops_nothing(site: Site) -> None:
     async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         await site.run()
         producer = await broker.producer(REQUESTS)

@@ -98,7 +98,7 @@ async def test_answers_over_topics_of_another_broker_are_cached_apart(
             assert (answer.reason, answer.cached) == ("success", False)
 
 
-async def test_a_redis_that_is_away_stops_nobody(site: Site) -> None:
+async def test_unreachable_redis_stops_no_worker(site: Site) -> None:
     answer = await answer_of_a_worker(site, "one", TRUSTGRAPH_PROMPT_CACHE="redis://127.0.0.1:1")
 
     assert (answer.reason, answer.cached) == ("success", False)

@@ -119,7 +119,7 @@ async def test_a_collector_that_is_away_holds_up_neither_requests_nor_the_end(si
         )
 
 
-def test_variables_that_nobody_understands_are_a_wrong_configuration(site: Site) -> None:
+def test_unknown_tracing_variables_are_a_config_error(site: Site) -> None:
     ended = run(*site.arguments, OTEL_TRACES_EXPORTER="jaeger")
 
     assert ended.returncode == 2

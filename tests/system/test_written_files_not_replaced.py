@@ -69,7 +69,9 @@ def test_gold_file_is_not_replaced_by_extract(folder: Path) -> None:
         (["folder", "--schema", "schema.json", " "], "a question follows the schema"),
     ],
 )
-def test_extract_refuses_what_it_cannot_mean(folder: Path, arguments: list[str], says: str) -> None:
+def test_extract_refuses_contradictory_outputs_and_options(
+    folder: Path, arguments: list[str], says: str
+) -> None:
     (folder / "folder").mkdir()
     (folder / "chalk.txt").rename(folder / "folder" / "chalk.txt")
     (folder / "schema.json").write_text('{"type": "object"}')
