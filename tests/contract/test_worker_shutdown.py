@@ -454,9 +454,9 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
     assert model.calls == len(ids)
 
 
-async def test_broken_consumers_are_released(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_broken_consumers_are_released(house: House, caplog: pytest.LogCaptureFixture) -> None:
     # What is logged is kept by the test run, and with its errors who raised them.
-    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.consumers"), "disabled", True)
+    caplog.set_level(logging.CRITICAL, "trustgraph_prompt.worker.consumers")
     flow = house.flow()
     at_once = Timeouts(before_reopening=0)
     services = Services(Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), timeouts=at_once)
