@@ -20,7 +20,7 @@ from trustgraph_prompt.llm import OpenAIProvider
 pytest_plugins = [
     "tests.support.parallel",
     "tests.support.hanging",
-    "tests.support.fuzzing",
+    "tests.support.hypothesis_profiles",
     "tests.support.brokers",
     "tests.support.image",
 ]
@@ -70,7 +70,7 @@ def redis_server() -> Iterator[RedisServer]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what the tests have counted (`tell` in `system/conftest.py`)."""
+    """Print what the tests have counted (`record_counts` in `system/conftest.py`)."""
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
     counts = [
         line

@@ -95,7 +95,7 @@ async def test_check_without_an_answer_is_unavailable_and_not_closed(
     await consumer.check()
 
 
-async def is_told_late(asked: Consumer | Reader) -> bool:
+async def fails_after_a_wait(asked: Consumer | Reader) -> bool:
     """Whether an answer was waited for as long as one may take."""
     with pytest.raises(BrokerUnavailable) as told:
         await asked.check()
@@ -112,8 +112,8 @@ async def test_check_fails_at_once_where_the_connection_is_gone(
     proxy.cut()
     try:
         for asked in (consumer, reader):
-            if await is_told_late(asked):  # it had been asked before the client noticed
-                assert not await is_told_late(asked)
+            if await fails_after_a_wait(asked):  # it had been asked before the client noticed
+                assert not await fails_after_a_wait(asked)
     finally:
         proxy.flowing.set()
 

@@ -1,4 +1,4 @@
-"""The command in processes that are forked from one that has imported it (`forked.py`)."""
+"""The command in processes that are forked from one that has imported it (`fork_server.py`)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _fork_quietly(arguments: list[str], folder: Path, environment: Mapping[str, 
 def _orders() -> socket.socket:
     """Where a process that forks takes orders. It ends when this process does."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    program = [sys.executable, "-P", str(Path(__file__).with_name("forked.py"))]
+    program = [sys.executable, "-P", str(Path(__file__).with_name("fork_server.py"))]
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # what has several threads must not be forked
     with theirs:
         _forking.append(

@@ -84,7 +84,7 @@ def llama_server() -> Iterator[LlamaServer]:
 
 
 @pytest.fixture
-def tell(request: pytest.FixtureRequest) -> Callable[..., None]:
+def record_counts(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Takes the counts of a test, by name; they are printed when the run ends."""
 
     def take(**found: object) -> None:

@@ -55,7 +55,7 @@ async def answers(state: Path) -> list[Answer]:
 
 
 def test_the_tokens_of_first_questions_are_known_before_the_run(
-    extract: Callable[..., dict[str, Any]], tmp_path: Path, tell: Callable[..., None]
+    extract: Callable[..., dict[str, Any]], tmp_path: Path, record_counts: Callable[..., None]
 ) -> None:
     from tests.support import gguf_tokenizer  # needs the extra `tokenizer`
 
@@ -76,7 +76,9 @@ def test_the_tokens_of_first_questions_are_known_before_the_run(
     calls = [[call["usage"] for call in answer.calls] for answer in made]
     asked = sum(usage[0]["prompt_tokens"] for usage in calls)
     estimates = {name: each["low"]["tokens_in"] for name, each in before.items()}
-    tell(questions=len(made), tokens_in=asked, **{f"by_{name}": found for name, found in estimates.items()})
+    record_counts(
+        questions=len(made), tokens_in=asked, **{f"by_{name}": found for name, found in estimates.items()}
+    )
 
     for name, each in before.items():
         assert each["questions"] == len(made)

@@ -66,7 +66,7 @@ async def test_a_process_that_ignores_sigterm_is_killed_when_the_grace_period_is
 
 @pytest.mark.image
 def test_image_adds_one_folder_to_its_base_and_no_tools(
-    base_image: Image, image: Image, tell: Callable[..., None]
+    base_image: Image, image: Image, record_counts: Callable[..., None]
 ) -> None:
     program = f"""
 import json
@@ -80,7 +80,7 @@ print(json.dumps([files, dict(largest)]))
     files, largest = json.loads(python(image, program))
     before = set(json.loads(python(base_image, program))[0])
     added = image.size - base_image.size
-    tell(
+    record_counts(
         megabytes=image.size // 10**6,
         of_the_base=base_image.size // 10**6,
         base=base_image.name,
@@ -186,7 +186,7 @@ async def test_image_extracts_the_same_as_outside(container_site: ContainerSite,
 @pytest.mark.image
 @pytest.mark.alone
 async def test_worker_in_the_image_becomes_live(
-    site: Site, container_site: ContainerSite, tell: Callable[..., None]
+    site: Site, container_site: ContainerSite, record_counts: Callable[..., None]
 ) -> None:
     async def seconds(place: Site) -> float:
         began = time.monotonic()
@@ -201,7 +201,7 @@ async def test_worker_in_the_image_becomes_live(
     site.answers({"answer": "said"})
     outside = min([await seconds(site) for _ in range(2)])
     inside = min([await seconds(container_site) for _ in range(2)])
-    tell(outside=f"{outside:.2f} s", in_a_container=f"{inside:.2f} s")
+    record_counts(outside=f"{outside:.2f} s", in_a_container=f"{inside:.2f} s")
 
 
 def test_the_compose_file_is_valid_and_runs_the_worker_unprivileged() -> None:

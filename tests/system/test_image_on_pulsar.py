@@ -39,7 +39,10 @@ async def pulsar_container_site(
 
 
 async def test_container_stopped_under_load_loses_nothing(
-    pulsar_container_site: ContainerSite, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
+    pulsar_container_site: ContainerSite,
+    pulsar_space: str,
+    server: ModelServer,
+    record_counts: Callable[..., None],
 ) -> None:
     site, model = pulsar_container_site, RestlessModel(pause=0.05)
     async with traffic(site, pulsar_space, server, model, concurrency=8) as flow:
@@ -57,7 +60,7 @@ async def test_container_stopped_under_load_loses_nothing(
         unanswered = await flow.heard.missing(flow.sent)
 
     ids = [message.properties["id"] for message in flow.heard.messages]
-    tell(
+    record_counts(
         requests=len(flow.sent),
         answered_before=answered,
         unanswered=len(unanswered),

@@ -22,7 +22,7 @@ async def test_fifty_changes_a_second_to_a_thousand_prompts_mix_nothing_and_are_
     pulsar_site: Site,
     pulsar_space: str,
     server: ModelServer,
-    tell: Callable[..., None],
+    record_counts: Callable[..., None],
 ) -> None:
     judge = Judge()
     server.reply = judge.reply
@@ -40,7 +40,7 @@ async def test_fifty_changes_a_second_to_a_thousand_prompts_mix_nothing_and_are_
             pushing.create_task(prompts.change(over := asyncio.Event()))
             await asking.phase(latencies := Latencies())
             over.set()
-    tell(
+    record_counts(
         prompts=PROMPTS + 1,
         generations=prompts.generation,
         generations_seen=len(judge.generations),

@@ -109,7 +109,7 @@ async def until_answered(url: str, space: str, who: str, count: int) -> None:
 
 
 async def test_kills_of_workers_and_broker_leave_the_graph_as_it_would_be_without_them(
-    mortal: PulsarServer, server: ModelServer, tmp_path: Path, tell: Callable[..., None]
+    mortal: PulsarServer, server: ModelServer, tmp_path: Path, record_counts: Callable[..., None]
 ) -> None:
     dice = random.Random(19)
     mortal.create_space(space := f"graph-{time.time_ns()}")
@@ -143,7 +143,7 @@ async def test_kills_of_workers_and_broker_leave_the_graph_as_it_would_be_withou
             expected, once, _ = await graph_of(broker, space, "calm")
             found, published, messages = await graph_of(broker, space, "hurt")
 
-    tell(
+    record_counts(
         chunks=CHUNKS,
         kills=KILLS,
         kills_of_the_broker=len(BROKER_DIES_AT),

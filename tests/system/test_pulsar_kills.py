@@ -74,7 +74,7 @@ class Replicas:
 
 
 async def test_fifty_kills_lose_no_request_and_no_object(
-    pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
+    pulsar_site: Site, pulsar_space: str, server: ModelServer, record_counts: Callable[..., None]
 ) -> None:
     dice = random.Random(6)
     ids = [f"r{n}" for n in range((KILLS + 10) * REQUESTS_A_KILL)]
@@ -96,7 +96,7 @@ async def test_fifty_kills_lose_no_request_and_no_object(
     named = {id for records in recorded.values() for record in records for id in record}
     mixed = [r for r, records in recorded.items() if not set(records) <= set(runs(model)[r])]
     times = Counter(message.properties["id"] for message in flow.heard.messages)
-    tell(
+    record_counts(
         requests=len(ids),
         kills=KILLS,
         unanswered=len(unanswered),
@@ -114,7 +114,7 @@ async def test_fifty_kills_lose_no_request_and_no_object(
 
 
 async def test_killed_between_two_objects_the_answer_names_those_of_one_run(
-    pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
+    pulsar_site: Site, pulsar_space: str, server: ModelServer, record_counts: Callable[..., None]
 ) -> None:
     ids = [f"r{n}" for n in range(8)]
     model = RestlessModel(pause=0.01)
@@ -140,7 +140,7 @@ async def test_killed_between_two_objects_the_answer_names_those_of_one_run(
 
     kept = {id for records in recorded.values() for record in records for id in record}
     given = runs(model)
-    tell(
+    record_counts(
         requests=len(ids),
         kills=len(kills),
         runs=len(model.runs),

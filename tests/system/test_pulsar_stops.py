@@ -75,7 +75,7 @@ async def test_rolling_restart_of_two_replicas_pays_and_answers_nothing_twice(
     pulsar_site: Site,
     pulsar_space: str,
     server: ModelServer,
-    tell: Callable[..., None],
+    record_counts: Callable[..., None],
     persistent: bool,
     bar: int,
 ) -> None:
@@ -93,7 +93,7 @@ async def test_rolling_restart_of_two_replicas_pays_and_answers_nothing_twice(
         await load.end()
         unanswered = await flow.heard.missing(flow.sent, 20)
 
-    tell(
+    record_counts(
         requests=len(flow.sent),
         replaced=len(replicas),
         unanswered=len(unanswered),
@@ -106,7 +106,7 @@ async def test_rolling_restart_of_two_replicas_pays_and_answers_nothing_twice(
 
 
 async def test_requests_beyond_the_concurrency_wait_on_a_non_persistent_topic(
-    pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
+    pulsar_site: Site, pulsar_space: str, server: ModelServer, record_counts: Callable[..., None]
 ) -> None:
     model = RestlessModel(pause=0.01)
     async with traffic(pulsar_site, pulsar_space, server, model, persistent=False, concurrency=8) as flow:
@@ -116,14 +116,18 @@ async def test_requests_beyond_the_concurrency_wait_on_a_non_persistent_topic(
         assert not flow.heard.messages
         model.speak.set()
         unanswered = await flow.heard.missing(flow.sent)
-    tell(requests=len(flow.sent), unanswered=len(unanswered))
+    record_counts(requests=len(flow.sent), unanswered=len(unanswered))
     assert not unanswered
     assert errors(flow) == {"": len(flow.sent)}
 
 
 @pytest.mark.parametrize("in_time", [True, False], ids=["in-time", "too-late"])
 async def test_stopped_worker_answers_all_it_received_of_a_non_persistent_topic(
-    pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None], in_time: bool
+    pulsar_site: Site,
+    pulsar_space: str,
+    server: ModelServer,
+    record_counts: Callable[..., None],
+    in_time: bool,
 ) -> None:
     """The model goes on within the drain time-out, or never."""
     model = RestlessModel(pause=0.01)
@@ -148,7 +152,7 @@ async def test_stopped_worker_answers_all_it_received_of_a_non_persistent_topic(
 
     in_order = sorted(flow.sent, key=lambda id: int(id[1:]))
     received = in_order[: 1 + max(in_order.index(id) for id in heard)]  # one consumer gets them in order
-    tell(
+    record_counts(
         sent=len(flow.sent),
         before_the_signal=len(before),
         received=len(received),
@@ -163,7 +167,7 @@ async def test_stopped_worker_answers_all_it_received_of_a_non_persistent_topic(
 
 
 async def test_stopped_worker_leaves_unanswered_persistent_requests_to_others(
-    pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
+    pulsar_site: Site, pulsar_space: str, server: ModelServer, record_counts: Callable[..., None]
 ) -> None:
     model = RestlessModel(pause=0.01)
     async with traffic(pulsar_site, pulsar_space, server, model, concurrency=8) as flow:
@@ -183,7 +187,7 @@ async def test_stopped_worker_leaves_unanswered_persistent_requests_to_others(
         await load.end()
         unanswered = await flow.heard.missing(flow.sent)
 
-    tell(
+    record_counts(
         requests=len(flow.sent),
         left_for_others=left,
         unanswered=len(unanswered),
@@ -204,7 +208,7 @@ async def test_worker_stopped_while_the_broker_does_not_answer_ends_in_time(
     pulsar_site: Site,
     pulsar_space: str,
     server: ModelServer,
-    tell: Callable[..., None],
+    record_counts: Callable[..., None],
     persistent: bool,
     dead: bool,
 ) -> None:
@@ -234,5 +238,5 @@ async def test_worker_stopped_while_the_broker_does_not_answer_ends_in_time(
             proxy.cut()
             await pulsar_site.run()
             unanswered = await flow.heard.missing(flow.sent)
-    tell(seconds=f"{seconds:.1f}", unanswered=len(unanswered))
+    record_counts(seconds=f"{seconds:.1f}", unanswered=len(unanswered))
     assert not unanswered

@@ -101,7 +101,7 @@ def run_tests(folder: Path, tests: str, *options: str) -> str:
     """What pytest says of the tests, in two processes set up as ours are."""
     (folder / "test_some.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "-c", f"{ROOT}/pyproject.toml", f"--rootdir={folder}", "."]
-    plugins = [f"-ptests.support.{name}" for name in ("parallel", "hanging", "fuzzing")]
+    plugins = [f"-ptests.support.{name}" for name in ("parallel", "hanging", "hypothesis_profiles")]
     result = subprocess.run(
         [*command, "-pno:cacheprovider", *plugins, "-n2", *options],
         cwd=folder,
@@ -138,7 +138,9 @@ def test_tests_marked_alone_run_last_and_a_group_shares_a_process(tmp_path: Path
 
 @pytest.mark.parametrize("body", ["assert number < 1000", "while number >= 1000: pass"])
 def test_example_that_fuzzing_finds_is_tried_first_by_every_run(tmp_path: Path, body: str) -> None:
-    (tmp_path / "conftest.py").write_text("from tests.support import fuzzing\nfuzzing.SECONDS = 0.2\n")
+    (tmp_path / "conftest.py").write_text(
+        "from tests.support import hypothesis_profiles\nhypothesis_profiles.SECONDS = 0.2\n"
+    )
     found = run_tests(
         tmp_path, PROPERTY.format(body=body), "--hypothesis-profile=fuzz", "--hypothesis-seed=1"
     )

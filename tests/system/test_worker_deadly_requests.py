@@ -68,7 +68,7 @@ async def send(broker: Broker, space: str, *ids: str) -> None:
 
 
 async def test_a_deadly_request_is_buried_and_those_beside_it_are_answered(
-    place: tuple[Site, str], server: ModelServer, tell: Callable[..., None]
+    place: tuple[Site, str], server: ModelServer, record_counts: Callable[..., None]
 ) -> None:
     site, space = place
     site.serves(FLOW.format(space=space), TEMPLATES)
@@ -83,7 +83,7 @@ async def test_a_deadly_request_is_buried_and_those_beside_it_are_answered(
         assert letter is not None
         assert not await letters.behind()
     errors = {m.properties["id"]: error for m in out.messages if (error := json.loads(m.data)["error"])}
-    tell(died=died, asked_again=model.paid_twice)
+    record_counts(died=died, asked_again=model.paid_twice)
     assert list(errors) == ["poison"]
     assert errors["poison"]["type"] == "worker-crashed"
     assert letter.properties["id"] == "poison"

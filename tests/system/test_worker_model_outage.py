@@ -37,7 +37,7 @@ def reply(body: dict[str, Any]) -> Reply:
 
 
 async def test_a_server_that_is_stopped_under_load_costs_no_request(
-    place: tuple[Site, str], tell: Callable[..., None]
+    place: tuple[Site, str], record_counts: Callable[..., None]
 ) -> None:
     site, space = place[0], f"persistent://{place[1]}/flow"
     requests = f"{space}/in"
@@ -76,4 +76,4 @@ async def test_a_server_that_is_stopped_under_load_costs_no_request(
     assert all(json.loads(response.data)["error"] is None for response in responses.messages)
     assert answered < 140  # at least a hundred waited
     assert calls <= 240 - answered
-    tell(answered_before=answered, calls_after=calls, most_on_the_wire=most)
+    record_counts(answered_before=answered, calls_after=calls, most_on_the_wire=most)

@@ -172,7 +172,7 @@ def overtaken(responses: Sequence[Message], prefix: str) -> int:
 
 @pytest.mark.alone  # good requests come at a fixed pace, and other tests would delay them, too
 async def test_poison_becomes_dead_letters_delays_no_request_and_is_replayable(
-    topic: Topic, tell: Callable[..., None]
+    topic: Topic, record_counts: Callable[..., None]
 ) -> None:
     worker = await topic.site.run()
     alone = await topic.good("alone")
@@ -209,7 +209,7 @@ async def test_poison_becomes_dead_letters_delays_no_request_and_is_replayable(
     served = [id for id in mended if (await topic.last(id))["text"] == "said"]
     left = await topic.dead()
 
-    tell(
+    record_counts(
         good=len(alone) + len(among),
         poison=EACH * len(POISON),
         dead_letters=len(letters),

@@ -90,7 +90,11 @@ async def is_ready_again(worker: Process) -> float:
 
 @pytest.mark.parametrize("replicas", [1, 2])
 async def test_killed_broker_loses_no_request_and_no_worker_answers_twice(
-    mortal: PulsarServer, mortal_site: Site, server: ModelServer, tell: Callable[..., None], replicas: int
+    mortal: PulsarServer,
+    mortal_site: Site,
+    server: ModelServer,
+    record_counts: Callable[..., None],
+    replicas: int,
 ) -> None:
     mortal.create_space(space := f"away-{time.time_ns()}")
     model = RestlessModel(pause=0.05)
@@ -117,7 +121,7 @@ async def test_killed_broker_loses_no_request_and_no_worker_answers_twice(
             assert await worker.wait() == 0
 
     named = {id for answer in answers for id in answer.objects}
-    tell(
+    record_counts(
         requests=len(flow.sent),
         kills=KILLS,
         unanswered=len(unanswered),
@@ -139,7 +143,7 @@ async def test_killed_broker_loses_no_request_and_no_worker_answers_twice(
 
 
 async def test_worker_started_without_a_broker_says_so_and_begins_when_it_comes(
-    mortal: PulsarServer, mortal_site: Site, server: ModelServer, tell: Callable[..., None]
+    mortal: PulsarServer, mortal_site: Site, server: ModelServer, record_counts: Callable[..., None]
 ) -> None:
     mortal.create_space(space := f"away-{time.time_ns()}")
     model = RestlessModel(pause=0.0)
@@ -154,7 +158,9 @@ async def test_worker_started_without_a_broker_says_so_and_begins_when_it_comes(
         await asyncio.to_thread(mortal.start_again)
         began = time.monotonic()
         await worker.shows("/readyz", '"ready": true', SECONDS_TO_COME_BACK)
-        tell(told_after_seconds=round(told, 1), ready_after_seconds=round(time.monotonic() - began, 1))
+        record_counts(
+            told_after_seconds=round(told, 1), ready_after_seconds=round(time.monotonic() - began, 1)
+        )
         assert not await flow.heard.missing(["r"])
 
 

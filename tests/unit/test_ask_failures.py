@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.asking import Asked, Script, cut, lines, numbers, why
-from tests.support.errors import holds_frames
+from tests.support.error_frames import holds_frames
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import Reason

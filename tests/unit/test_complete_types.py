@@ -9,7 +9,7 @@ from typing import Any, assert_type
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
-from tests.support.errors import holds_frames
+from tests.support.error_frames import holds_frames
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
 from trustgraph_prompt.llm import Limiter, Limits, Provider, Response, RetryPolicy, ScriptedProvider

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from semantic_text_splitter import TextSplitter
 
-from tests.support.errors import holds_frames
+from tests.support.error_frames import holds_frames
 from trustgraph_prompt.documents import Chunk, Document
 from trustgraph_prompt.documents.chunks import (
     NO_OVERLAP,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.errors import holds_frames
+from tests.support.error_frames import holds_frames
 from trustgraph_prompt.errors import PromptError, RenderError, RequestError, TemplateError
 from trustgraph_prompt.prompts import PromptSet
 
