@@ -456,7 +456,7 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
 
 async def test_broken_consumers_are_released(house: House, caplog: pytest.LogCaptureFixture) -> None:
     # What is logged is kept by the test run, and with its errors who raised them.
-    caplog.set_level(logging.CRITICAL, "trustgraph_prompt.worker.consumers")
+    caplog.set_level(logging.CRITICAL, "trustgraph_prompt")
     flow = house.flow()
     at_once = Timeouts(before_reopening=0)
     services = Services(Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), timeouts=at_once)
