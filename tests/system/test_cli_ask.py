@@ -12,7 +12,7 @@ from typing import get_args
 
 import pytest
 
-from tests.support.command import PROGRAM, environment, run
+from tests.support.command import DOCUMENT, PROGRAM, SCRIPTED, environment, run
 from tests.support.model_server import ModelServer, Reply, Then, said, streamed
 from trustgraph_prompt.cli.model_options import Prefill
 from trustgraph_prompt.llm.openai import request_body
@@ -41,6 +41,29 @@ async def asking(
         if process.returncode is None:
             process.kill()
         await process.communicate()
+
+
+def test_ask_prints_one_object_a_line() -> None:
+    result = run("ask", "extract-definitions", "--term", f"text=@{DOCUMENT}", "--provider", SCRIPTED)
+    assert result.returncode == 0
+    assert json.loads(result.stdout.splitlines()[0])["entity"] == "chalk"
+
+
+def test_ask_json_has_calls_and_tokens() -> None:
+    result = run("ask", "extract-definitions", "-t", f"text=@{DOCUMENT}", "--provider", SCRIPTED, "--json")
+    outcome = json.loads(result.stdout)
+    assert outcome["reason"] == "success"
+    assert [call["why"] for call in outcome["calls"]] == ["first"]
+    assert outcome["usage"]["total_tokens"] > 0
+
+
+def test_ask_without_an_answer_exits_with_1() -> None:
+    server = ["--base-url", "http://127.0.0.1:9/v1", "--model", "none"]
+    result = run("ask", "question", "--term", "question=why?", *server)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "127.0.0.1:9" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 async def test_a_text_is_there_while_the_model_still_writes(server: ModelServer) -> None:
