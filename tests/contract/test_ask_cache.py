@@ -63,7 +63,7 @@ async def test_cache_can_be_closed_twice(cache: Cache) -> None:
     await cache.close()
 
 
-async def test_an_answer_is_kept_and_given(cache: Cache) -> None:
+async def test_second_ask_is_answered_from_the_cache(cache: Cache) -> None:
     model = Model(lines([1, 2]))
 
     first, again = await keep(model, cache), await keep(model, cache)

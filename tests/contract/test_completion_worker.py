@@ -262,7 +262,7 @@ async def test_broken_stream_ends_with_an_error_and_is_not_begun_anew(house: Hou
     assert len(calls) == 1
 
 
-async def test_an_answer_that_breaks_before_anybody_has_any_of_it_is_asked_for_again(house: House) -> None:
+async def test_answer_that_breaks_before_any_of_it_was_sent_is_asked_for_again(house: House) -> None:
     answers = iter(
         [ScriptedAnswer("Hello, wor", error=ProviderUnavailable("gone")), ScriptedAnswer("Hello.")]
     )

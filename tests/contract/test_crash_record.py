@@ -220,7 +220,9 @@ async def test_a_flow_with_suspects_receives_one_message_more_until_they_are_don
     assert not one.worker.health.notes()
 
 
-async def test_only_a_crash_while_it_was_alone_counts(broker: Broker, topic: str, worker: Begin) -> None:
+async def test_only_a_crash_while_a_message_was_alone_counts(
+    broker: Broker, topic: str, worker: Begin
+) -> None:
     await died(broker, topic, {"1": None, "2": None})
     await died(broker, topic, {"1": 0}, name="second")
     one = await worker()
@@ -274,9 +276,7 @@ async def test_message_that_comes_back_to_its_first_worker_is_recorded_again(
 
 
 @pytest.mark.parametrize("data", [b"no json", b"[1]", b'{"1": "x"}', b'{"1": true}', b"[" * 100_000, b"\xff"])
-async def test_an_entry_that_no_worker_has_written_is_passed_over(
-    broker: Broker, topic: str, worker: Begin, data: bytes
-) -> None:
+async def test_malformed_entry_is_ignored(broker: Broker, topic: str, worker: Begin, data: bytes) -> None:
     producer = await broker.producer(topic)
     await producer.send(data, key="someone")
     one = await worker()

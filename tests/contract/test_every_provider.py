@@ -170,7 +170,7 @@ async def test_every_refusal_has_its_category(play: Play, kind: type[errors.Prov
     assert type(caught.value) is kind
 
 
-async def test_a_rate_limit_says_when_to_come_back(play: Play) -> None:
+async def test_rate_limit_error_has_retry_after(play: Play) -> None:
     with pytest.raises(errors.ProviderRateLimit) as caught:
         await heard(play([ScriptedAnswer(error=errors.ProviderRateLimit("no", retry_after=30))]))
 

@@ -159,7 +159,7 @@ async def test_one_id_for_two_questions_gets_two_answers(house: House) -> None:
     assert texts == {"Say one", "Say two"}
 
 
-async def test_an_id_without_end_is_buried_unpaid(house: House) -> None:
+async def test_request_with_a_too_long_id_is_buried_without_a_call(house: House) -> None:
     flow = house.flow()
     dead = await house.hear(topics.dead_letter_topic(flow.input.topic, flow.input.subscription))
     model = Counted()
@@ -243,7 +243,7 @@ async def test_the_log_names_a_chunk_as_its_record_does(
     assert failures == [("document/1", "define"), ("document/2", "define")]
 
 
-async def test_a_term_that_is_missing_is_refused_unpaid_or_logged(
+async def test_missing_term_is_refused_without_a_call_or_logged(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.base = {**ENTRIES, "template.theirs": json.dumps({"prompt": "Say {{ text }}"})}

@@ -151,7 +151,7 @@ class TestAgain:
         assert summary["tokens"] == {"in": 0, "out": 0}
         assert out.read_bytes() == expected
 
-    def test_only_what_is_new_is_asked(self, tmp_path: Path, expected: bytes) -> None:
+    def test_only_questions_of_new_prompts_are_asked(self, tmp_path: Path, expected: bytes) -> None:
         out = tmp_path / "o.jsonl"
         command = ["extract", DOCUMENT, "--provider", SCRIPTED, "-o", out, "--json"]
         run(*command, "--prompt", "extract-relationships")

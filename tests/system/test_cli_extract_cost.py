@@ -224,7 +224,7 @@ async def test_wrong_usage_is_refused_before_anything_is_asked(
     assert not server.lines
 
 
-async def test_limit_holds_on_a_server_that_accepts_neither_max_tokens_nor_a_temperature(
+async def test_cost_limit_holds_on_a_server_that_refuses_max_tokens_and_temperature(
     folder: Path, server: ModelServer
 ) -> None:
     (folder / "say.yaml").write_text(json.dumps({**PROMPT, "model": {"max-tokens": 50, "temperature": 0}}))

@@ -249,12 +249,12 @@ def test_a_text_is_printed_as_it_is() -> None:
     assert result.stderr == "<stdin>: 15 characters\n"
 
 
-def test_a_text_that_ends_its_line_gets_no_other() -> None:
+def test_text_with_a_final_newline_gets_no_second_one() -> None:
     assert run("read", "-", "--format", "text", input="one\ntwo\n").stdout == "one\ntwo\n"
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])
-def test_an_empty_list_is_called_one(form: str) -> None:
+def test_empty_list_is_reported_as_such(form: str) -> None:
     result = run("read", "-", "--format", form, input="[]")
     assert (result.returncode, result.stderr) == (0, "<stdin>: an empty list\n")
 
@@ -272,7 +272,7 @@ def test_answer_with_terminal_escapes_is_printed_without_them() -> None:
     assert "\x07" not in result.stderr
 
 
-def test_a_byte_that_is_no_utf_8_costs_its_character_alone(tmp_path: Path) -> None:
+def test_byte_that_is_not_utf_8_costs_its_character_alone(tmp_path: Path) -> None:
     (tmp_path / "answer.txt").write_bytes(b'{"a": "caf\xe9"}\n{"a": "ok"}\n{"a": "\xe6\x97')
     result = run("read", "answer.txt", "--format", "jsonl", folder=tmp_path)
     assert result.returncode == 0

@@ -299,7 +299,7 @@ def test_a_heading_full_of_blanks_is_shown(open_page: Opening) -> None:
     assert "flint" in page.locator("#text b:visible").inner_text()
 
 
-def test_filters_by_type_document_and_prompt(page: Page) -> None:
+def test_filters_narrow_things_by_type_document_and_prompt(page: Page) -> None:
     found, types = page.locator("#found"), page.locator("#types")
     types.get_by_label("Machine").uncheck()
     sees(found, "4 of 5 things")

@@ -113,7 +113,7 @@ async def test_fifty_kills_lose_no_request_and_no_object(
     assert not [m for m in flow.heard.messages if json.loads(m.data)["error"]]
 
 
-async def test_killed_between_two_objects_the_answer_names_those_of_one_run(
+async def test_answer_after_a_kill_between_objects_names_those_of_one_run(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, record_counts: Callable[..., None]
 ) -> None:
     ids = [f"r{n}" for n in range(8)]

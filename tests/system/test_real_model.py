@@ -130,7 +130,7 @@ class TestAnswers:
 
         assert (text_of(deltas), last(deltas, "finish_reason")) == (CHARACTERS, "stop")
 
-    async def test_an_answer_that_is_cut_within_a_character_holds_whole_ones_only(
+    async def test_truncated_answer_has_whole_characters_only(
         self, provider: OpenAIProvider, stream: bool
     ) -> None:
         for tokens in range(2, 7):
@@ -139,7 +139,7 @@ class TestAnswers:
             assert CHARACTERS.startswith(text_of(deltas))
             assert last(deltas, "finish_reason") == "length"
 
-    async def test_a_stop_sequence_ends_it(self, provider: OpenAIProvider) -> None:
+    async def test_stop_sequence_ends_the_answer(self, provider: OpenAIProvider) -> None:
         settings = replace(saying("one two three"), stop_sequences=("two",))
         deltas = await heard(provider, Call(QUESTION, settings))
 
@@ -160,7 +160,7 @@ class TestAnswers:
 
         assert [text_of(deltas) for deltas in answers] == texts
 
-    async def test_calls_one_after_the_other_need_no_second_try(self, provider: OpenAIProvider) -> None:
+    async def test_calls_one_after_the_other_need_no_retry(self, provider: OpenAIProvider) -> None:
         # the server closes the connection after each stream, though it promised to keep it
         for _ in range(12):
             assert await text(provider, Call(QUESTION, config(1)))
@@ -221,7 +221,9 @@ class TestSchemas:
         assert json.loads(invalid.value.output_content) == {"colour": "red"}
         assert invalid.value.finish_reason == "stop"
 
-    async def test_an_answer_that_is_cut_is_no_value(self, provider: OpenAIProvider, stream: bool) -> None:
+    async def test_truncated_answer_is_an_invalid_structured_output(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
         with pytest.raises(errors.StructuredOutputInvalid) as invalid:
             await provider.complete(QUESTION, config=config(5), response_schema=choice("red"), stream=stream)
 

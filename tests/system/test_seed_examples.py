@@ -287,7 +287,7 @@ def test_the_parameters_of_the_response_format_are_those_of_theirs(example: str)
 
 
 @shows(4, 2)
-def test_the_usage_sketch_of_prompts(example: str) -> None:
+def test_usage_sketch_renders_prompts_and_parses_their_answers(example: str) -> None:
     with pytest.raises(doors.OutputParseError, match="no JSON"):
         run(example)  # "... assistant message here ..."
     answered = example.replace('"... assistant message here ..."', repr(SUMMARY))

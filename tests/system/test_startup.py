@@ -69,7 +69,7 @@ def test_reading_imports_nothing_of_asking() -> None:
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help_waits_for_nothing_heavy(command: str) -> None:
+def test_help_imports_nothing_heavy(command: str) -> None:
     modules = imported_by("-m", "trustgraph_prompt", *command.split(), "--help")
     assert "typer" in modules
     assert modules & (SELDOM | HEAVY) == set()
