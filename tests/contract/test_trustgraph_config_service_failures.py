@@ -16,7 +16,8 @@ from trustgraph_prompt.broker import Broker, Caller, Consumer, Producer
 from trustgraph_prompt.errors import BrokerClosed, ConfigError, ProviderUnavailable
 from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.trustgraph import config_client, config_service
-from trustgraph_prompt.trustgraph.flow_definitions import NO_VALUES, Processor, Values
+from trustgraph_prompt.trustgraph.config_client import Values
+from trustgraph_prompt.trustgraph.flow_definitions import NO_VALUES, Processor
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.telemetry.series import SECONDS_TO_KEEP
 
