@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.deltas import CALL
 from tests.support.virtual_time import now, run
-from tests.unit.test_extract_summary import JOB
+from tests.unit.cli.test_extract_summary import JOB
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.cli.progress import Progress
 from trustgraph_prompt.errors import ProviderUnavailable

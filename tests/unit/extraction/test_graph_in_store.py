@@ -8,7 +8,7 @@ from importlib import reload
 import pytest
 
 import trustgraph_prompt.graph_store
-from tests.unit.test_extraction_graph import DOCUMENT, LIES, found, made
+from tests.unit.extraction.test_graph_outputs import DOCUMENT, LIES, found, made
 from trustgraph_prompt.documents import Document
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph.provenance import about_document, document_iri

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_extract_summary import JOB
+from tests.unit.cli.test_extract_summary import JOB
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.cli.progress import Progress
 from trustgraph_prompt.llm import ScriptedProvider

@@ -17,7 +17,7 @@ from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.cli.lazy_commands import LazyCommand
 from trustgraph_prompt.worker.dead_letters.record import ADVICE
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = guide_page("configuration.md").read_text("utf-8")
 VARIABLE = re.compile(r'"((?:TRUSTGRAPH|OPENAI|OTEL|PULSAR|SSL)_[A-Z0-9_]+|NO_COLOR)"')
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import typer.main
 
 from tests.support.guides import DOCS, ROOT, guide_page
-from tests.unit.test_configuration_page import commands
+from tests.unit.docs.test_configuration_page import commands
 from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
 from trustgraph_prompt.worker.telemetry.metrics import Metrics

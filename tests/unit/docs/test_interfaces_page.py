@@ -20,7 +20,7 @@ from trustgraph_prompt.contract.contract import ContractOptions
 from trustgraph_prompt.language import parse
 from trustgraph_prompt.prompts.entry_schema import SCHEMA
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = guide_page("interfaces.md")
 TEXT = PAGE.read_text("utf-8")
 SEEDS = sorted((ROOT / "tests" / "system" / "seed_examples").glob("seed-*.md"))

@@ -19,7 +19,7 @@ from trustgraph_prompt.graph.statements import Iri
 
 pytest.importorskip("pyoxigraph", reason="no pyoxigraph: pip install trustgraph-prompt[graph]")
 
-ONTOLOGIES = Path(__file__).parents[1] / "data" / "ontologies"
+ONTOLOGIES = Path(__file__).parents[2] / "data" / "ontologies"
 PREFIXES = """@prefix : <http://plants.example/> .
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from jinja2 import UndefinedError
 
-from tests.unit.test_extract_summary import JOB, outcome_of
+from tests.unit.cli.test_extract_summary import JOB, outcome_of
 from trustgraph_prompt.cli.extract_advice import Advice
 from trustgraph_prompt.cost import Price
 from trustgraph_prompt.documents import Chunk, Document

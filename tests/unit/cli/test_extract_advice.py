@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_extract_summary import JOB, cut, outcome_of, summary
+from tests.unit.cli.test_extract_summary import JOB, cut, outcome_of, summary
 from trustgraph_prompt.cli.asking_run import Ending
 from trustgraph_prompt.cli.extract_advice import Settings, advice
 from trustgraph_prompt.cli.extract_plan import Plan
