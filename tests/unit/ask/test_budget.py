@@ -17,7 +17,7 @@ from trustgraph_prompt.llm import Call, Delta, RetryPolicy, RuntimeConfig, Scrip
 
 
 class TestBudgets:
-    async def test_what_has_expired_is_not_paid_for(self, asked: Asked) -> None:
+    async def test_expired_request_makes_no_call_and_says_when_its_seconds_ended(self, asked: Asked) -> None:
         outcome = await asked(
             Script(ScriptedAnswer(lines([1]))), budget=Budget(seconds=60), published=asked.clock.now - 121
         )
@@ -26,14 +26,14 @@ class TestBudgets:
         assert outcome.calls == ()
         assert outcome.explain() == "the 60 seconds of the budget ended 61 seconds ago"
 
-    async def test_what_ends_just_now_is_over(self, asked: Asked) -> None:
+    async def test_request_that_expires_just_now_is_said_to_be_over(self, asked: Asked) -> None:
         outcome = await asked(
             Script(ScriptedAnswer(lines([1]))), budget=Budget(seconds=0.3), published=asked.clock.now - 0.301
         )
 
         assert outcome.explain() == "the 0.3 seconds of the budget are over"
 
-    async def test_it_says_that_money_is_spent(self, asked: Asked) -> None:
+    async def test_spent_money_is_named_in_the_issue(self, asked: Asked) -> None:
         cut_off = cut(lines([1]), usage=Usage(0, 1000, 1000))
         outcome = await asked(Script(cut_off), budget=Budget(money=0.001), price=Price(0, 1.25))
 
@@ -43,7 +43,7 @@ class TestBudgets:
         with pytest.raises(ValueError, match="needs a price"):
             await asked(Script(ScriptedAnswer(lines([1]))), budget=Budget(money=1))
 
-    async def test_tokens_end_a_continuation(self, asked: Asked) -> None:
+    async def test_continuation_ends_when_the_tokens_are_spent(self, asked: Asked) -> None:
         parts = [cut(lines(range(n, n + 10)), usage=Usage(50, 50, 100)) for n in range(0, 100, 10)]
         outcome = await asked(Script(*parts), budget=Budget(tokens=350))
 
@@ -61,7 +61,7 @@ class TestBudgets:
         assert second is not None
         assert second < 150 < first < 250
 
-    async def test_tokens_that_nobody_reports_are_counted_all_the_same(self, asked: Asked) -> None:
+    async def test_tokens_that_nobody_reports_are_estimated(self, asked: Asked) -> None:
         def silent(call: Call) -> Iterable[Delta]:
             number = int(call.labels["call"])
             return [Delta(lines(range(number * 100, number * 100 + 100))), Delta(finish_reason="length")]
@@ -71,7 +71,7 @@ class TestBudgets:
         assert 2 <= len(outcome.calls) <= 5
         assert outcome.usage == Usage()
 
-    async def test_thinking_is_counted_where_nobody_reports_it(self, asked: Asked) -> None:
+    async def test_thinking_is_estimated_where_nobody_reports_it(self, asked: Asked) -> None:
         def silent(call: Call) -> Iterable[Delta]:
             thought = [Delta(thinking="0123" * 1000)] * 10
             return [*thought, Delta(lines([int(call.labels["call"])])), Delta(finish_reason="length")]
@@ -88,7 +88,7 @@ class TestBudgets:
         assert outcome.reason is Reason.BUDGET_SPENT
         assert why(outcome) == ["first"]
 
-    async def test_half_a_report_is_made_up_for(self, asked: Asked) -> None:
+    async def test_missing_half_of_a_usage_report_is_estimated(self, asked: Asked) -> None:
         parts = [cut("\n" * 4000 + lines([n]), usage=Usage(prompt_tokens=1)) for n in range(9)]
         outcome = await asked(Script(*parts), budget=Budget(tokens=1500))
 
@@ -111,7 +111,7 @@ class TestBudgets:
         assert outcome.value == numbers([1])
         assert (len(script.calls), outcome.truncated) == (1, True)
 
-    async def test_an_answer_is_as_long_as_the_money_lasts(self, asked: Asked) -> None:
+    async def test_answer_may_have_as_many_tokens_as_the_money_buys(self, asked: Asked) -> None:
         script = Script(ScriptedAnswer(lines([1])))
         await asked(script, budget=Budget(money=0.01), price=Price(prompt=1, completion=10))
 
@@ -120,7 +120,7 @@ class TestBudgets:
         assert 900 < limit < 1000
 
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-    async def test_a_limit_among_the_extras_is_lowered_where_it_stands(self, asked: Asked, name: str) -> None:
+    async def test_token_limit_among_the_extras_is_lowered_there(self, asked: Asked, name: str) -> None:
         script = Script(ScriptedAnswer(lines([1])))
         await asked(script, config=RuntimeConfig(extras={name: 900}), budget=Budget(tokens=100))
 
@@ -132,7 +132,7 @@ class TestBudgets:
         "usage",
         [Usage(total_tokens=1000), Usage(prompt_tokens=0, completion_tokens=100, total_tokens=1000)],
     )
-    async def test_what_a_total_does_not_split_costs_the_dearer_price(
+    async def test_tokens_that_a_total_does_not_split_cost_the_dearer_price(
         self, asked: Asked, usage: Usage
     ) -> None:
         parts = [cut(lines([n]), usage=usage) for n in range(9)]
@@ -141,7 +141,7 @@ class TestBudgets:
         assert len(outcome.calls) == 2
 
     @pytest.mark.parametrize(("cached", "cost"), [(None, 12.0), (0.5, 7.0), (0.0, 2.0)])
-    async def test_what_the_provider_had_in_its_cache_has_a_price_of_its_own(
+    async def test_cached_tokens_have_a_price_of_their_own(
         self, asked: Asked, cached: float | None, cost: float
     ) -> None:
         usage = Usage(prompt_tokens=10_000_000, completion_tokens=1_000_000, cached_tokens=10_000_000)
@@ -150,7 +150,7 @@ class TestBudgets:
 
         assert outcome.cost == pytest.approx(cost)
 
-    async def test_no_more_is_cached_than_was_said(self, asked: Asked) -> None:
+    async def test_cached_tokens_count_up_to_the_tokens_of_the_prompt(self, asked: Asked) -> None:
         usage = Usage(prompt_tokens=10, completion_tokens=0, cached_tokens=10_000_000)
         price = Price(prompt=1, completion=2, cached=0)
 
@@ -161,14 +161,14 @@ class TestBudgets:
         with pytest.raises(ValueError, match="takes both from the budget"):
             await asked(Script(ScriptedAnswer(lines([1]))), retry=retry)
 
-    async def test_money_ends_a_continuation(self, asked: Asked) -> None:
+    async def test_continuation_ends_when_the_money_is_spent(self, asked: Asked) -> None:
         parts = [cut(lines([n]), usage=Usage(0, 1000, 1000)) for n in range(9)]
         outcome = await asked(Script(*parts), budget=Budget(money=0.01), price=Price(prompt=1, completion=5))
 
         assert len(outcome.calls) == 2
         assert outcome.truncated is True
 
-    async def test_a_chunk_that_waited_for_days_has_all_its_seconds_of_work(self, asked: Asked) -> None:
+    async def test_request_that_waited_for_days_has_all_its_seconds_of_work(self, asked: Asked) -> None:
         outcome = await asked(
             Script(ScriptedAnswer(lines([1]))),
             budget=Budget(work_seconds=60),
@@ -177,14 +177,14 @@ class TestBudgets:
 
         assert outcome.value == numbers([1])
 
-    async def test_a_failure_when_the_work_is_over_may_be_tried_again_later(self, asked: Asked) -> None:
+    async def test_rate_limit_longer_than_the_seconds_of_work_is_a_provider_error(self, asked: Asked) -> None:
         limit = errors.ProviderRateLimit("slow down", retry_after=45)
         outcome = await asked(Script(ScriptedAnswer(error=limit)), budget=Budget(work_seconds=30))
 
         assert asked.clock.slept == []
         assert outcome.reason is Reason.PROVIDER_ERROR
 
-    def test_a_token_a_second_is_cut_when_the_work_is_over(self, asked: Asked) -> None:
+    def test_slow_answer_is_cut_when_the_seconds_of_work_end(self, asked: Asked) -> None:
         class Trickles:
             async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
                 for number in range(100_000):
@@ -198,7 +198,7 @@ class TestBudgets:
         assert outcome.truncated is True
         assert len(outcome.calls) == 1
 
-    async def test_no_wait_outlasts_the_seconds(self, asked: Asked) -> None:
+    async def test_wait_longer_than_the_seconds_left_is_not_begun(self, asked: Asked) -> None:
         limit = errors.ProviderRateLimit("slow down", retry_after=45)
         outcome = await asked(Script(ScriptedAnswer(error=limit)), budget=Budget(seconds=30))
 
@@ -214,7 +214,7 @@ class TestBudgets:
             (Budget(work_seconds=30, seconds=90), lines([1, 2]), Reason.SUCCESS, numbers([1, 2])),
         ],
     )
-    def test_a_model_that_hangs_is_left_when_the_seconds_end(
+    def test_call_that_hangs_ends_with_the_seconds_of_the_budget(
         self, asked: Asked, budget: Budget, before: str, reason: Reason, value: list[Any]
     ) -> None:
         class Hangs:

@@ -87,7 +87,7 @@ class Slow(Shelf):
 
 
 class TestAHit:
-    async def test_it_costs_nothing_and_says_what_it_is(self) -> None:
+    async def test_cached_answer_costs_nothing_and_says_that_it_is_cached(self) -> None:
         cache, model = MemoryCache(), Model(lambda _: ScriptedAnswer(lines([1, 2]), model="large"))
 
         first, again = await keep(model, cache), await keep(model, cache)
@@ -102,7 +102,7 @@ class TestAHit:
     @pytest.mark.parametrize(
         ("format", "answer"), [("text", "as it is\r\n"), ("json", '{"n": 1}'), ("jsonl", lines([1, 2, 3]))]
     )
-    async def test_its_pieces_are_heard_as_if_they_had_just_come(self, format: str, answer: str) -> None:
+    async def test_cached_answer_is_heard_in_the_same_pieces(self, format: str, answer: str) -> None:
         cache, model, prompt = MemoryCache(), Model(answer), definition(format)
         came: list[Piece] = []
         again: list[Piece] = []
@@ -126,7 +126,7 @@ class TestAHit:
         assert max(len(piece.text) for piece in again) <= 100_000
         assert sum(len(piece.text) for piece in again) == 900_000
 
-    async def test_the_value_is_the_callers_own(self) -> None:
+    async def test_changing_a_cached_value_leaves_the_cache_alone(self) -> None:
         cache, model = MemoryCache(), Model(lines([1, 2]))
 
         for _ in range(3):
@@ -135,7 +135,7 @@ class TestAHit:
             outcome.value[0]["n"] = "spoilt"
             outcome.value.clear()
 
-    async def test_numbers_keep_their_digits_and_strings_their_halves(self) -> None:
+    async def test_cached_numbers_keep_their_digits_and_strings_their_lone_surrogates(self) -> None:
         prompt = definition("json", schema=True)
         answer = '{"big": 123456789012345678901234567890, "half": "\\ud800", "small": 1e-7}'
         cache, model = MemoryCache(), Model(answer)
@@ -146,7 +146,7 @@ class TestAHit:
         assert again.value == first.value == json.loads(answer)
 
     @given(JSON)
-    def test_any_value_comes_back_as_it_was(self, value: object) -> None:
+    def test_any_value_is_cached_unchanged(self, value: object) -> None:
         prompt = definition("json", schema=True)
 
         async def play() -> None:
@@ -156,7 +156,7 @@ class TestAHit:
 
         asyncio.run(play())
 
-    async def test_after_its_seconds_it_is_asked_anew(self) -> None:
+    async def test_expired_entry_is_asked_for_anew(self) -> None:
         clock = Clock()
         cache, model, prompt = MemoryCache(clock=clock), Model(JUST_ONE), definition(cache={"seconds": 10})
 
@@ -166,7 +166,7 @@ class TestAHit:
             await settled()
             assert model.calls == calls
 
-    async def test_its_age_is_the_matter_of_who_wants_it(self) -> None:
+    async def test_entry_too_old_for_one_prompt_serves_a_more_patient_one(self) -> None:
         cache, model, clock = MemoryCache(), Model(JUST_ONE), Clock()
         await keep(model, cache, prompt=definition(cache={"seconds": 86_400}), clock=clock)
 
@@ -177,7 +177,7 @@ class TestAHit:
         assert (patient.cached, strict.cached) == (True, False)
         assert model.calls == 2
 
-    async def test_a_waiter_is_not_given_what_is_too_old_for_it(self) -> None:
+    async def test_waiter_is_not_given_an_entry_too_old_for_it(self) -> None:
         cache, model, clock = Slow(), Model(JUST_ONE), Clock()
         await keep(model, cache, clock=clock)
         await cache.close()
@@ -192,7 +192,7 @@ class TestAHit:
 
         assert ((await patient).cached, (await strict).cached) == (True, False)
 
-    async def test_what_has_expired_is_refused_though_the_answer_is_there(self) -> None:
+    async def test_expired_request_is_refused_though_its_answer_is_cached(self) -> None:
         cache, model, clock = MemoryCache(), Model(JUST_ONE), Clock()
         await keep(model, cache)
 
@@ -204,7 +204,7 @@ class TestAHit:
 
 class TestWhoMayHaveIt:
     @pytest.mark.parametrize(("cache", "calls"), [(False, 2), (True, 1), ({"seconds": 2.5}, 1)])
-    async def test_only_where_the_prompt_says_so(self, cache: object, calls: int) -> None:
+    async def test_answers_are_cached_only_where_the_prompt_says_so(self, cache: object, calls: int) -> None:
         kept, model = MemoryCache(), Model(JUST_ONE)
 
         for _ in range(2):
@@ -212,7 +212,7 @@ class TestWhoMayHaveIt:
 
         assert model.calls == calls
 
-    async def test_without_a_cache_the_prompt_may_say_what_it_likes(self) -> None:
+    async def test_prompt_with_cache_asks_each_time_where_there_is_no_cache(self) -> None:
         model = Model(JUST_ONE)
 
         for _ in range(2):
@@ -230,7 +230,7 @@ class TestWhoMayHaveIt:
         ],
         ids=["attempts", "schema", "setting", "extra setting"],
     )
-    async def test_another_prompt_has_answers_of_its_own(self, other: PromptDefinition) -> None:
+    async def test_another_prompt_has_entries_of_its_own(self, other: PromptDefinition) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)
 
         await keep(model, cache)
@@ -238,7 +238,7 @@ class TestWhoMayHaveIt:
 
         assert model.calls == 2
 
-    async def test_another_text_model_or_place_has_answers_of_its_own(self) -> None:
+    async def test_another_text_model_or_place_has_entries_of_its_own(self) -> None:
         cache, model, larger, elsewhere = MemoryCache(), *(Model(JUST_ONE) for _ in range(3))
         larger.identity = replace(model.identity, model="large")
         elsewhere.identity = replace(model.identity, place="https://elsewhere.test/v1")
@@ -251,7 +251,7 @@ class TestWhoMayHaveIt:
 
         assert (model.calls, larger.calls, elsewhere.calls) == (3, 1, 1)
 
-    async def test_how_long_answers_are_kept_is_no_other_prompt(self) -> None:
+    async def test_other_seconds_to_keep_share_the_entry(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)
 
         await keep(model, cache)
@@ -259,7 +259,7 @@ class TestWhoMayHaveIt:
 
         assert model.calls == 1
 
-    async def test_who_answers_elsewhere_has_answers_of_its_own(self) -> None:
+    async def test_other_provider_address_has_entries_of_its_own(self) -> None:
         cache, here, there = MemoryCache(), Model(JUST_ONE), Model(JUST_ONE)
         here.identity = Identity("topic", "small", "pulsar://one:6650 persistent://tg/request/q")
         there.identity = Identity("topic", "small", "pulsar://other:6650 persistent://tg/request/q")
@@ -269,7 +269,7 @@ class TestWhoMayHaveIt:
 
         assert (here.calls, there.calls) == (1, 1)
 
-    async def test_behind_a_topic_without_a_model_there_may_be_any_and_nothing_is_kept(self) -> None:
+    async def test_topic_provider_without_a_model_name_is_not_cached(self) -> None:
         cache, named, nameless = MemoryCache(), Model(JUST_ONE), Model(JUST_ONE)
         nameless.identity, named.identity = Identity("topic", "", "q"), Identity("topic", "small", "q")
 
@@ -279,7 +279,7 @@ class TestWhoMayHaveIt:
 
         assert (named.calls, nameless.calls) == (1, 2)
 
-    async def test_who_is_around_a_provider_does_not_matter(self) -> None:
+    async def test_wrapper_around_a_provider_shares_its_entries(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)
 
         await keep(model, cache)
@@ -293,16 +293,14 @@ class TestTheKeyOfAPrompt:
         ("said", "seconds"),
         [(True, 3600), (False, None), ({"seconds": 1}, 1), ({"seconds": 86400.5}, 86400.5)],
     )
-    def test_it_says_for_how_long_and_makes_no_other_prompt(
-        self, said: object, seconds: float | None
-    ) -> None:
+    def test_cache_key_sets_seconds_and_leaves_the_version(self, said: object, seconds: float | None) -> None:
         prompt = definition(cache=said)
 
         assert prompt.cache == seconds
         assert prompt.version == definition(cache=False).version
 
     @pytest.mark.parametrize("said", [3600, "yes", None, {}, {"seconds": 0}, {"seconds": -5}, {"minutes": 5}])
-    def test_what_is_no_time_is_refused(self, said: object) -> None:
+    def test_cache_key_without_a_positive_time_is_refused(self, said: object) -> None:
         with pytest.raises(PromptError, match="/cache"):
             definition(cache=said)
 
@@ -328,7 +326,7 @@ class TestWhatIsKept:
             ("text", ScriptedAnswer("half of", error=ProviderInvalidRequest("no"))),
         ],
     )
-    async def test_nothing_that_is_cut_empty_refused_or_invalid(
+    async def test_cut_empty_refused_or_invalid_answer_is_not_cached(
         self, format: str, answer: ScriptedAnswer
     ) -> None:
         cache, prompt = Shelf(), definition(format)
@@ -352,13 +350,13 @@ class TestWhatIsKept:
         ],
         ids=lambda flaw: next(iter(flaw)),
     )
-    def test_nothing_with_a_flaw(self, flaw: dict[str, Any]) -> None:
+    def test_outcome_with_any_flaw_is_not_worth_keeping(self, flaw: dict[str, Any]) -> None:
         sound = read(lines([1]), definition().contract, finish_reason="stop")
 
         assert is_worth_keeping(sound)
         assert not is_worth_keeping(replace(sound, **flaw))
 
-    async def test_nothing_that_was_closed_up(self) -> None:
+    async def test_salvaged_answer_is_not_cached(self) -> None:
         cache, prompt = Shelf(), definition("json", repair=True)
 
         outcome = await keep(Model('{"n": 1, "m": [1, 2'), cache, prompt=prompt)
@@ -367,7 +365,7 @@ class TestWhatIsKept:
         assert outcome.stage is Stage.SALVAGED
         assert cache.kept == {}
 
-    async def test_what_was_valid_in_the_end_however_long_it_took(self) -> None:
+    async def test_answer_that_became_valid_after_attempts_is_cached(self) -> None:
         cache, prompt = Shelf(), definition(cache={"seconds": 7}, attempts=2)
 
         outcome = await keep(Model(lambda call: "Well." if call == 1 else JUST_ONE), cache, prompt=prompt)
@@ -398,7 +396,7 @@ class TestWhatIsKept:
             b'{"value": [' + b"[" * 900 + b"]" * 900 + b'], "stage": 1, "model": null, "made": 1000}',
         ],
     )
-    async def test_what_is_broken_or_not_accepted_any_more_is_a_miss_and_replaced(self, found: bytes) -> None:
+    async def test_entry_that_is_broken_or_no_longer_accepted_is_replaced(self, found: bytes) -> None:
         cache, model, clock = Shelf(), Model(JUST_ONE), Clock()
         await keep(model, cache, clock=clock)
         await cache.close()
@@ -414,7 +412,7 @@ class TestWhatIsKept:
 
 
 class TestACacheInTrouble:
-    async def test_one_that_raises_costs_no_answer(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_cache_that_raises_costs_no_answer(self, caplog: pytest.LogCaptureFixture) -> None:
         cache, model = Broken(), Model(JUST_ONE)
 
         with caplog.at_level(logging.WARNING):
@@ -427,7 +425,7 @@ class TestACacheInTrouble:
         assert model.calls == 2
         assert caplog.text.count("goes to the model") == caplog.text.count("not stored") == 2
 
-    async def test_nobody_waits_until_an_answer_is_kept_and_meanwhile_it_is_shared(self) -> None:
+    async def test_answer_is_shared_while_the_cache_still_stores_it(self) -> None:
         cache, model = Slow(), Model(JUST_ONE)
         model.go.clear()
         asking = asyncio.create_task(keep(model, cache))
@@ -447,7 +445,7 @@ class TestACacheInTrouble:
 
 
 class TestInFlight:
-    async def test_the_same_is_asked_once_and_each_hears_all_of_it(self) -> None:
+    async def test_equal_requests_in_flight_are_asked_once_and_all_hear_the_answer(self) -> None:
         cache, model = MemoryCache(), Model(lines([1, 2]))
         model.go.clear()
         heard: list[list[Piece]] = [[] for _ in range(20)]
@@ -464,7 +462,7 @@ class TestInFlight:
             assert [value for piece in pieces for value in piece.objects] == numbers([1, 2])
         assert cache.in_flight == {}
 
-    async def test_what_is_kept_is_looked_up_once_for_all_who_ask_meanwhile(self) -> None:
+    async def test_waiters_share_one_lookup_of_the_cache(self) -> None:
         cache, model = Slow(), Model(JUST_ONE)
         await keep(model, cache)
         await cache.close()
@@ -478,7 +476,7 @@ class TestInFlight:
         assert all(outcome.cached for outcome in outcomes)
         assert cache.looked_up == 2
 
-    async def test_a_cache_that_keeps_nothing_still_shares_what_is_in_flight(self) -> None:
+    async def test_cache_that_keeps_nothing_still_shares_requests_in_flight(self) -> None:
         cache, model = MemoryCache(max_bytes=1), Model(JUST_ONE)
         model.go.clear()
 
@@ -489,7 +487,7 @@ class TestInFlight:
 
         assert model.calls == 1
 
-    async def test_when_the_first_brings_nothing_to_keep_the_next_asks_itself(self) -> None:
+    async def test_next_waiter_asks_when_the_first_has_nothing_to_keep(self) -> None:
         cache, model = MemoryCache(), Model(lambda call: "Well." if call == 1 else JUST_ONE)
         model.go.clear()
 
@@ -501,7 +499,7 @@ class TestInFlight:
         assert model.calls == 2
         assert [outcome.ok for outcome in outcomes] == [False, True, True, True]
 
-    async def test_what_can_never_be_kept_is_not_asked_in_single_file(self) -> None:
+    async def test_answers_that_are_never_kept_are_not_asked_for_one_by_one(self) -> None:
         cache, model = MemoryCache(), Model("Well.")
         model.go.clear()
         asking = [asyncio.create_task(keep(model, cache)) for _ in range(20)]
@@ -514,7 +512,7 @@ class TestInFlight:
 
         assert not any(outcome.cached for outcome in outcomes)
 
-    async def test_who_gives_up_does_not_take_the_others_along(self) -> None:
+    async def test_cancelling_the_first_leaves_its_waiters_an_answer(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)
         model.go.clear()
         first, second, third = (asyncio.create_task(keep(model, cache)) for _ in range(3))
@@ -529,7 +527,7 @@ class TestInFlight:
         assert (first.cancelled(), second.cancelled()) == (True, True)
         assert model.calls == 2
 
-    async def test_a_waiter_that_gives_up_leaves_the_first_alone(self) -> None:
+    async def test_cancelling_a_waiter_leaves_the_first_alone(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)
         model.go.clear()
         first, waiter = (asyncio.create_task(keep(model, cache)) for _ in range(2))
@@ -557,7 +555,7 @@ class TestInFlight:
         assert (await first).ok
         assert model.calls == 1
 
-    async def test_a_listener_that_fails_is_alone_with_it(self) -> None:
+    async def test_listener_that_fails_affects_no_other_request(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)
         model.go.clear()
 
@@ -580,7 +578,7 @@ class TestInFlight:
         st.sets(st.integers(0, 7)),
         st.lists(st.integers(0, 7), max_size=8),
     )
-    def test_whatever_fails_or_is_given_up_everybody_else_is_answered(
+    def test_every_waiter_is_answered_whichever_request_fails_or_is_cancelled(
         self, good: list[bool], given_up: set[int], order: list[int]
     ) -> None:
         def answer(call: int) -> str:
@@ -616,7 +614,7 @@ class TestMemory:
         st.integers(0, 8000),
         st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3000), st.integers(1, 20)), max_size=30),
     )
-    def test_it_stays_within_its_bytes_and_gives_nothing_old(
+    def test_memory_cache_stays_within_its_bytes_and_gives_nothing_expired(
         self, room: int, sets: list[tuple[str, int, int]]
     ) -> None:
         clock = Clock()
@@ -636,7 +634,7 @@ class TestMemory:
 
         asyncio.run(play())
 
-    async def test_what_was_used_least_recently_goes_first(self) -> None:
+    async def test_memory_cache_drops_the_least_recently_used_entry_first(self) -> None:
         cache = MemoryCache(3 * 11_024)
         for key in "abc":
             await cache.set(key, bytes(10_000), 60)
@@ -646,7 +644,7 @@ class TestMemory:
 
         assert [await cache.get(key) is not None for key in "abcd"] == [True, False, True, True]
 
-    async def test_what_is_larger_than_all_of_it_is_not_kept_and_takes_nothing_away(self) -> None:
+    async def test_memory_cache_ignores_an_entry_larger_than_itself(self) -> None:
         cache = MemoryCache(20_000)
         await cache.set("a", b"small", 60)
 

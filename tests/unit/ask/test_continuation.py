@@ -53,7 +53,9 @@ def model(layout: Layout, lengths: list[int], overlap: int) -> Callable[[Call], 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @settings(max_examples=30, deadline=None)
 @given(lengths=st.lists(st.integers(0, 1200), max_size=4), overlap=st.integers(0, 3))
-def test_what_is_kept_is_the_beginning_of_the_truth(layout: str, lengths: list[int], overlap: int) -> None:
+def test_continued_answer_is_a_prefix_of_the_true_objects_wherever_it_is_cut(
+    layout: str, lengths: list[int], overlap: int
+) -> None:
     given_: list[Any] = []
 
     async def listen(piece: Piece) -> None:

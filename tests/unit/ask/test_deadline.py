@@ -15,7 +15,7 @@ async def coming(seconds: float, value: str = "here") -> str:
     return value
 
 
-def test_a_wait_ends_when_the_alarm_rings() -> None:
+def test_wait_ends_when_the_deadline_passes() -> None:
     async def main() -> None:
         with Deadline(10) as alarm:
             assert await alarm.wait(coming(4)) == "here"
@@ -28,7 +28,7 @@ def test_a_wait_ends_when_the_alarm_rings() -> None:
     run(main())
 
 
-def test_what_is_done_between_two_waits_is_left_alone() -> None:
+def test_deadline_interrupts_nothing_between_two_waits() -> None:
     async def main() -> None:
         with Deadline(10) as alarm:
             await alarm.wait(coming(4))
@@ -38,7 +38,7 @@ def test_what_is_done_between_two_waits_is_left_alone() -> None:
     run(main())
 
 
-def test_an_alarm_that_is_left_does_not_ring() -> None:
+def test_deadline_that_was_left_does_not_ring() -> None:
     async def main() -> None:
         with Deadline(10) as alarm:
             await alarm.wait(coming(4))
@@ -48,7 +48,7 @@ def test_an_alarm_that_is_left_does_not_ring() -> None:
     run(main())
 
 
-def test_who_cancels_goes_before_the_alarm() -> None:
+def test_cancellation_goes_before_the_deadline() -> None:
     async def main() -> None:
         async def waiting() -> None:
             with Deadline(10) as alarm:
@@ -63,7 +63,7 @@ def test_who_cancels_goes_before_the_alarm() -> None:
     run(main())
 
 
-def test_what_is_not_stopped_by_being_interrupted_has_come() -> None:
+def test_result_is_returned_though_the_awaited_ignores_its_interruption() -> None:
     async def main() -> None:
         async def stubborn() -> str:
             try:

@@ -30,16 +30,16 @@ from trustgraph_prompt.prompts import Escalation
         ("==", 'it\'s {{ a }} "so"', 'it\'s {{ a }} "so"', True),
     ],
 )
-def test_the_condition_compares_the_text(op: str, value: str, answer: str, holds: bool) -> None:
+def test_escalation_condition_compares_the_text(op: str, value: str, answer: str, holds: bool) -> None:
     assert Escalation(op, value).holds(answer) is holds  # type: ignore[arg-type]
 
 
-def test_of_half_an_answer_only_what_it_contains_is_known() -> None:
+def test_condition_on_a_cut_text_holds_only_if_the_text_contains_the_value() -> None:
     said = [Escalation(op, "yes").holds("yes", cut=True) for op in ("~", "==", "!=", "contains")]
     assert said == [False, False, False, True]
 
 
-async def test_a_text_with_the_condition_is_escalated_and_is_still_an_answer(asked: Asked) -> None:
+async def test_text_that_meets_the_condition_is_escalated_and_still_an_answer(asked: Asked) -> None:
     entry = {"escalate": {"op": "~", "value": "I CANNOT"}}
     outcome = await asked(Script(ScriptedAnswer("I cannot.")), format="text", entry=entry)
     assert (outcome.ok, outcome.value, outcome.escalated) == (True, "I cannot.", "condition")
@@ -58,20 +58,20 @@ async def test_an_escalated_answer_is_not_asked_for_again(asked: Asked) -> None:
     assert why(outcome) == ["first"]
 
 
-async def test_a_valid_value_is_escalated_by_what_its_text_says(asked: Asked) -> None:
+async def test_valid_json_value_is_escalated_by_its_text(asked: Asked) -> None:
     script = Script(ScriptedAnswer('{"n": 1, "verdict": "ESCALATE"}'))
     outcome = await asked(script, format="json", entry={"escalate": {"op": "contains", "value": "ESCALATE"}})
     assert (outcome.ok, outcome.escalated) == (True, "condition")
 
 
 @pytest.mark.parametrize("answer", ['"I cannot."', '```json\n"I cannot"\n```'])
-async def test_of_a_json_string_what_it_says_is_compared(asked: Asked, answer: str) -> None:
+async def test_json_string_is_compared_without_its_quotes(asked: Asked, answer: str) -> None:
     entry = {"schema": {"type": "string"}, "escalate": {"op": "~", "value": "I CANNOT"}}
     outcome = await asked(Script(ScriptedAnswer(answer)), format="json", entry=entry)
     assert (outcome.ok, outcome.escalated) == (True, "condition")
 
 
-async def test_half_a_text_is_not_compared_before_the_other_half_is_there(asked: Asked) -> None:
+async def test_continued_text_is_compared_only_when_it_is_whole(asked: Asked) -> None:
     entry = {"escalate": {"op": "!=", "value": "all is well"}}
     script = Script(cut("all is "), ScriptedAnswer("well"), prefill=True)
     outcome = await asked(script, format="text", entry=entry)
@@ -85,7 +85,7 @@ async def test_spent_attempts_are_escalated(asked: Asked) -> None:
     assert (outcome.reason, outcome.escalated) == (Reason.SCHEMA_TYPE_ERROR, "attempts")
 
 
-async def test_one_answer_that_is_no_good_is_escalated_only_where_the_prompt_says_when_to(
+async def test_single_invalid_answer_is_escalated_only_with_an_escalate_clause(
     asked: Asked,
 ) -> None:
     script = Script(ScriptedAnswer("nothing"))
@@ -101,25 +101,25 @@ async def test_a_refusal_is_escalated_though_attempts_are_left(asked: Asked) -> 
     assert why(outcome) == ["first"]
 
 
-async def test_objects_that_stand_are_no_failure_for_those_that_do_not(asked: Asked) -> None:
+async def test_refused_objects_beside_accepted_ones_are_not_escalated(asked: Asked) -> None:
     script = Script(ScriptedAnswer(lines([1]) + '\n{"n": "two"}'), ScriptedAnswer('{"n": "two"}'))
     outcome = await asked(script, attempts=2)
     assert (outcome.value, len(outcome.rejected), outcome.escalated) == (numbers([1]), 1, None)
 
 
 @pytest.mark.parametrize("error", [ProviderUnavailable("away"), ProviderAuthentication("no key")])
-async def test_a_provider_that_fails_is_no_answer_to_escalate(asked: Asked, error: Exception) -> None:
+async def test_provider_error_is_not_escalated(asked: Asked, error: Exception) -> None:
     outcome = await asked(Script(ScriptedAnswer(error=error)), format="json", attempts=2)  # type: ignore[arg-type]
     assert (outcome.reason, outcome.escalated) == (Reason.PROVIDER_ERROR, None)
 
 
-async def test_a_budget_that_ends_has_not_spent_the_attempts(asked: Asked) -> None:
+async def test_budget_that_ends_before_the_attempts_do_is_not_escalated(asked: Asked) -> None:
     script = Script(ScriptedAnswer("nothing " * 100))
     outcome = await asked(script, format="json", attempts=3, budget=Budget(tokens=150))
     assert (outcome.reason, outcome.escalated) == (Reason.EXTRACTION_FAILED, None)
 
 
-async def test_attempts_that_the_budget_takes_away_are_spent(asked: Asked) -> None:
+async def test_attempts_limited_by_the_budget_are_escalated_when_spent(asked: Asked) -> None:
     script = Script(ScriptedAnswer("nothing"))
     outcome = await asked(script, format="json", attempts=3, budget=Budget(attempts=1))
     assert (why(outcome), outcome.escalated) == (["first"], "attempts")

@@ -36,7 +36,7 @@ FULL = Usage(10, 100, 110)
         ("jsonl", cut('{"n": ', usage=FULL), "room", Reason.TRUNCATED),
     ],
 )
-async def test_the_reason_is_that_of_the_answer(
+async def test_reason_is_that_of_the_answer_before_the_failed_call(
     asked: Asked, format: str, answer: ScriptedAnswer, next_is: str, reason: Reason, before: str
 ) -> None:
     """Of each kind of further call, one that fails for good: at once, or after words without a value."""
@@ -58,7 +58,7 @@ async def test_the_reason_is_that_of_the_answer(
 
 
 @pytest.mark.parametrize("format", ["json", "jsonl", "text"])
-async def test_where_nothing_was_answered_it_is_the_failure(asked: Asked, format: str) -> None:
+async def test_reason_is_provider_error_where_nothing_was_answered(asked: Asked, format: str) -> None:
     outcome = await asked(Script(ScriptedAnswer(error=TOO_LONG)), format=format, attempts=3)
 
     assert outcome.reason is Reason.PROVIDER_ERROR
@@ -66,13 +66,13 @@ async def test_where_nothing_was_answered_it_is_the_failure(asked: Asked, format
         outcome.unwrap()
 
 
-async def test_half_an_answer_is_none(asked: Asked) -> None:
+async def test_reason_is_provider_error_where_only_half_an_answer_came(asked: Asked) -> None:
     outcome = await asked(Script(ScriptedAnswer('{"n": ', error=TOO_LONG)), format="json", attempts=3)
 
     assert (outcome.reason, outcome.truncated) == (Reason.PROVIDER_ERROR, True)
 
 
-async def test_a_failure_that_passes_may_be_put_aside_though_there_was_an_answer(asked: Asked) -> None:
+async def test_transient_failure_after_an_invalid_answer_is_a_provider_error(asked: Asked) -> None:
     outcome = await asked(
         Script(ScriptedAnswer("no JSON"), *[ScriptedAnswer(error=GONE)] * 3), format="json", attempts=2
     )
@@ -82,7 +82,7 @@ async def test_a_failure_that_passes_may_be_put_aside_though_there_was_an_answer
     assert [issue.reason for issue in outcome.issues] == [Reason.EXTRACTION_FAILED, Reason.PROVIDER_ERROR]
 
 
-async def test_a_budget_that_ends_within_a_call_leaves_the_reason_of_the_answer(asked: Asked) -> None:
+async def test_budget_that_ends_within_a_call_leaves_the_reason_of_the_answer(asked: Asked) -> None:
     class Slow(Script):
         def stream(self, call: Any) -> Any:
             if self.calls:
@@ -97,7 +97,7 @@ async def test_a_budget_that_ends_within_a_call_leaves_the_reason_of_the_answer(
 
 
 @pytest.mark.parametrize("before", ["", "Sorry, "])
-async def test_what_cannot_be_put_right_is_told_beside_what_stands(asked: Asked, before: str) -> None:
+async def test_failed_correction_is_an_issue_beside_the_accepted_objects(asked: Asked, before: str) -> None:
     answer = lines([1]) + '\n{"n": "two"}'
     outcome = await asked(Script(ScriptedAnswer(answer), ScriptedAnswer(before, error=TOO_LONG)), attempts=2)
 

@@ -63,9 +63,7 @@ async def turns_while(work: Any) -> tuple[Outcome, int]:
     ],
     ids=["json", "jsonl", "prose", "broken", "one value", "rules"],
 )
-async def test_others_have_their_turn_while_an_answer_is_read_that_takes_long(
-    text: str, contract: Contract
-) -> None:
+async def test_event_loop_goes_on_while_a_long_answer_is_read(text: str, contract: Contract) -> None:
     provider = Script(ScriptedAnswer(text, chunk=len(text)))
     few = Script(ScriptedAnswer("{}", chunk=len(text)))
     _, usual = await turns_while(ask(prompt(contract), Question("", "?"), few))
@@ -76,7 +74,7 @@ async def test_others_have_their_turn_while_an_answer_is_read_that_takes_long(
     assert outcome.rejected == whole.rejected
 
 
-async def test_what_takes_few_steps_is_done_at_once_and_the_rest_in_one_thread() -> None:
+async def test_work_of_few_steps_runs_at_once_and_more_in_one_thread() -> None:
     here = threading.get_ident()
     assert await beside(threading.get_ident, AT_ONCE) == here
     there = {await beside(threading.get_ident, AT_ONCE + 1), await beside(threading.get_ident)}
@@ -86,7 +84,7 @@ async def test_what_takes_few_steps_is_done_at_once_and_the_rest_in_one_thread()
         await beside(lambda: 1 // 0)
 
 
-def test_the_steps_of_an_answer_grow_with_its_length_and_with_what_its_contract_asks() -> None:
+def test_estimated_steps_grow_with_the_answer_and_its_contract() -> None:
     schema = {"required": ["n"]}
     plain, mending = Contract.from_schema(schema), Contract.from_schema(schema, repair=True)
     ruled = Contract.from_schema(schema, invariants=["n > 1"] * 100)
@@ -108,7 +106,7 @@ def test_the_steps_of_an_answer_grow_with_its_length_and_with_what_its_contract_
     ],
     ids=["value", "broken", "wrapper"],
 )
-def test_the_end_of_a_value_takes_the_steps_of_all_that_came_of_it(text: str) -> None:
+def test_end_of_a_value_counts_the_steps_of_all_its_text(text: str) -> None:
     contract = Contract.from_schema(None, format="jsonl")
     reader = StreamReader(contract)
     for start in range(0, len(text) - 1, 16):
@@ -118,7 +116,7 @@ def test_the_end_of_a_value_takes_the_steps_of_all_that_came_of_it(text: str) ->
     assert reader.due('{"b": 1}') < AT_ONCE
 
 
-def test_lines_that_are_gone_through_again_take_their_steps_again() -> None:
+def test_lines_read_a_second_time_count_their_steps_again() -> None:
     contract = Contract.from_schema(None, format="jsonl")
     reader = StreamReader(contract)
     reader.feed(LONG)
@@ -128,7 +126,7 @@ def test_lines_that_are_gone_through_again_take_their_steps_again() -> None:
 
 
 @pytest.mark.parametrize("chunk", [100, 10**6])
-async def test_an_answer_is_heard_up_to_the_characters_of_the_budget(asked: Asked, chunk: int) -> None:
+async def test_answer_is_cut_at_the_characters_of_the_budget(asked: Asked, chunk: int) -> None:
     script = Script(ScriptedAnswer(LONG, chunk=chunk), ScriptedAnswer(lines(range(5))))
     outcome = await asked(script, attempts=2, budget=Budget(characters=1_000))
     kept = LONG[:1_000].count("}")
@@ -139,7 +137,7 @@ async def test_an_answer_is_heard_up_to_the_characters_of_the_budget(asked: Aske
     assert "more than the 1,000 characters that the budget allows" in outcome.issues[-1].message
 
 
-async def test_a_json_answer_that_is_too_long_is_no_value(asked: Asked) -> None:
+async def test_json_answer_longer_than_the_budget_has_no_value(asked: Asked) -> None:
     text = json.dumps({"n": 1, "text": "x" * 2_000})
     outcome = await asked(
         Script(ScriptedAnswer(text)), format="json", attempts=3, budget=Budget(characters=1_000)
@@ -149,12 +147,12 @@ async def test_a_json_answer_that_is_too_long_is_no_value(asked: Asked) -> None:
     assert "1,000 characters" in str(outcome.cause)
 
 
-async def test_a_text_that_is_too_long_is_cut(asked: Asked) -> None:
+async def test_text_longer_than_the_budget_is_cut(asked: Asked) -> None:
     outcome = await asked(Script(ScriptedAnswer("x" * 5_000)), format="text", budget=Budget(characters=1_000))
     assert (outcome.value, outcome.truncated) == ("x" * 1_000, True)
 
 
-async def test_thinking_counts_as_a_part_of_the_answer(asked: Asked) -> None:
+async def test_thinking_counts_towards_the_characters_of_the_budget(asked: Asked) -> None:
     def think(call: Call) -> Iterator[Delta]:
         while True:
             yield Delta(thinking="hm " * 100)
@@ -164,7 +162,7 @@ async def test_thinking_counts_as_a_part_of_the_answer(asked: Asked) -> None:
     assert "more than the 1,000 characters" in str(outcome.cause)
 
 
-async def test_without_a_limit_an_answer_is_heard_to_its_end(asked: Asked) -> None:
+async def test_answer_without_a_character_limit_is_read_to_its_end(asked: Asked) -> None:
     script = Script(ScriptedAnswer(LONG, chunk=10**6))
     assert (await asked(script, budget=Budget(characters=None))).value == numbers(range(10_000))
 
@@ -183,7 +181,7 @@ async def test_without_a_limit_an_answer_is_heard_to_its_end(asked: Asked) -> No
     ],
     ids=["nested", "open list", "string", "prose", "missing braces", "brackets", "fenced"],
 )
-def test_what_is_longer_than_a_slice_says_what_it_says_in_chunks(text: str, format: Any) -> None:
+def test_long_text_read_in_chunks_has_the_outcome_of_the_whole(text: str, format: Any) -> None:
     contract = Contract.from_schema(None, format=format)
     reader = StreamReader(contract)
     for start in range(0, len(text), 997):

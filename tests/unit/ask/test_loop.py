@@ -32,7 +32,7 @@ class TestOneCall:
         assert (call.why, call.text, call.finish_reason) == ("first", lines(range(3)), "stop")
         assert call.model == "small"
 
-    async def test_the_question_is_put_as_it_stands(self, asked: Asked) -> None:
+    async def test_question_is_sent_as_it_stands(self, asked: Asked) -> None:
         script = Script(ScriptedAnswer(lines([1])))
         await asked(script)
 
@@ -82,16 +82,16 @@ class TestOneCall:
         assert outcome.reason is Reason.REFUSED
         assert why(outcome) == ["first"]
 
-    async def test_a_filter_takes_nothing_back(self, asked: Asked) -> None:
+    async def test_filtered_answer_takes_no_object_back(self, asked: Asked) -> None:
         outcome = await asked(Script(ScriptedAnswer(lines([1, 2]), finish_reason="content_filter")))
 
         assert outcome.value == numbers([1, 2])
         assert outcome.truncated is True
 
-    async def test_an_empty_answer_is_empty(self, asked: Asked) -> None:
+    async def test_empty_answer_has_the_reason_empty(self, asked: Asked) -> None:
         assert (await asked(Script(ScriptedAnswer("")))).reason is Reason.EMPTY
 
-    async def test_what_the_listener_raises_ends_the_asking(self, asked: Asked) -> None:
+    async def test_error_of_the_listener_ends_the_request(self, asked: Asked) -> None:
         async def broken(piece: Piece) -> None:
             raise errors.BrokerUnavailable("gone")
 
@@ -99,7 +99,7 @@ class TestOneCall:
         with pytest.raises(errors.BrokerUnavailable):
             await asked(Script(ScriptedAnswer(lines([1]))))
 
-    async def test_a_listener_that_raises_ends_the_call_at_once(self, asked: Asked) -> None:
+    async def test_error_of_the_listener_ends_the_call_at_once(self, asked: Asked) -> None:
         left = asyncio.Event()
 
         class Endless:
@@ -118,7 +118,7 @@ class TestOneCall:
             await asked(Endless())
         assert left.is_set()
 
-    async def test_cancelling_ends_the_call(self, asked: Asked) -> None:
+    async def test_cancelling_a_request_ends_its_call(self, asked: Asked) -> None:
         left = asyncio.Event()
         begun = asyncio.Event()
 
@@ -144,7 +144,9 @@ class TestFailures:
     @pytest.mark.parametrize(
         "error", [errors.ProviderUnavailable, errors.ProviderModelNotLoaded, errors.ProviderRateLimit]
     )
-    async def test_what_passes_is_waited_for(self, asked: Asked, error: type[errors.ProviderError]) -> None:
+    async def test_transient_error_is_waited_for(
+        self, asked: Asked, error: type[errors.ProviderError]
+    ) -> None:
         outcome = await asked(
             Script(
                 ScriptedAnswer(error=error("not now")),
@@ -157,7 +159,7 @@ class TestFailures:
         assert why(outcome) == ["first", "transient", "transient"]
         assert outcome.calls[0].error == f"{error.category}: not now"
 
-    async def test_waits_are_random_and_grow(self) -> None:
+    async def test_waits_between_tries_are_random_and_grow(self) -> None:
         firsts, seconds = [], []
         for _ in range(100):
             asked = Asked()
@@ -167,7 +169,7 @@ class TestFailures:
 
         assert 0 <= min(firsts) < 0.5 < max(firsts) <= 1 < max(seconds) <= 2
 
-    async def test_three_tries_are_all(self, asked: Asked) -> None:
+    async def test_transient_error_is_tried_three_times(self, asked: Asked) -> None:
         outcome = await asked(Script(ScriptedAnswer(error=errors.ProviderUnavailable("down"))))
 
         assert outcome.reason is Reason.PROVIDER_ERROR
@@ -179,7 +181,7 @@ class TestFailures:
         "error",
         [errors.ProviderAuthentication, errors.ProviderInvalidModel, errors.ProviderInvalidRequest],
     )
-    async def test_what_does_not_pass_is_not_tried_again(
+    async def test_permanent_error_is_not_tried_again(
         self, asked: Asked, error: type[errors.ProviderError]
     ) -> None:
         outcome = await asked(Script(ScriptedAnswer(error=error("never"))), attempts=3)
@@ -189,7 +191,7 @@ class TestFailures:
         with pytest.raises(error, match="never"):
             outcome.unwrap()
 
-    async def test_a_provider_is_not_asked_before_it_wants_to_be(self, asked: Asked) -> None:
+    async def test_retry_after_of_the_provider_is_waited_for(self, asked: Asked) -> None:
         limit = errors.ProviderRateLimit("slow down", retry_after=45)
         outcome = await asked(Script(ScriptedAnswer(error=limit), ScriptedAnswer(lines([1]))))
 
@@ -197,14 +199,14 @@ class TestFailures:
         assert asked.clock.slept == [45]
 
     @pytest.mark.parametrize("budget", [Budget(), Budget(seconds=600)])
-    async def test_nobody_waits_for_hours(self, asked: Asked, budget: Budget) -> None:
+    async def test_retry_after_of_a_day_is_not_waited_for(self, asked: Asked, budget: Budget) -> None:
         limit = errors.ProviderRateLimit("come back tomorrow", retry_after=86400)
         outcome = await asked(Script(ScriptedAnswer(error=limit)), budget=budget)
 
         assert outcome.reason is Reason.PROVIDER_ERROR
         assert asked.clock.slept == []
 
-    async def test_a_call_that_gave_text_is_not_repeated(self, asked: Asked) -> None:
+    async def test_call_that_gave_text_is_not_repeated(self, asked: Asked) -> None:
         gone = errors.ProviderUnavailable("gone")
         script = Script(ScriptedAnswer(lines([1, 2]) + '\n{"n": ', error=gone), ScriptedAnswer(lines([3])))
         outcome = await asked(script)
@@ -213,7 +215,7 @@ class TestFailures:
         assert outcome.truncated is False
         assert why(outcome) == ["first", "continue"]
 
-    async def test_who_broke_off_is_not_asked_for_the_rest_before_it_wants_to_be(self, asked: Asked) -> None:
+    async def test_continuation_waits_for_the_retry_after_of_a_broken_call(self, asked: Asked) -> None:
         busy = errors.ProviderRateLimit("slow down", retry_after=45)
         outcome = await asked(Script(ScriptedAnswer(lines([1]), error=busy), ScriptedAnswer(lines([2]))))
 
@@ -221,7 +223,9 @@ class TestFailures:
         assert asked.clock.slept == [45]
 
     @pytest.mark.parametrize(("retry_after", "budget"), [(86400, Budget()), (45, Budget(seconds=30))])
-    async def test_nor_waited_for_too_long(self, asked: Asked, retry_after: float, budget: Budget) -> None:
+    async def test_broken_call_is_not_continued_if_its_retry_after_is_too_long(
+        self, asked: Asked, retry_after: float, budget: Budget
+    ) -> None:
         busy = errors.ProviderRateLimit("slow down", retry_after=retry_after)
         outcome = await asked(Script(ScriptedAnswer(lines([1]), error=busy)), budget=budget)
 
@@ -231,9 +235,7 @@ class TestFailures:
         assert "slow down" in str(outcome.issues[-1])
 
     @pytest.mark.parametrize("format", ["jsonl", "json"])
-    async def test_what_breaks_for_good_is_neither_continued_nor_asked_again(
-        self, asked: Asked, format: str
-    ) -> None:
+    async def test_permanent_error_within_an_answer_ends_the_request(self, asked: Asked, format: str) -> None:
         endless = errors.ProviderInvalidResponse("the answer has too many characters")
         outcome = await asked(
             Script(ScriptedAnswer(lines([1]) + '\n{"n": ', error=endless)), format=format, attempts=3
@@ -243,7 +245,7 @@ class TestFailures:
         assert outcome.truncated is True
         assert isinstance(outcome.cause, errors.ProviderInvalidResponse)
 
-    async def test_objects_outlive_what_breaks_for_good(self, asked: Asked) -> None:
+    async def test_objects_before_a_permanent_error_are_kept(self, asked: Asked) -> None:
         endless = errors.ProviderInvalidResponse("too many characters")
         outcome = await asked(Script(ScriptedAnswer(lines([1, 2]), error=endless)))
 
@@ -251,14 +253,14 @@ class TestFailures:
         assert outcome.value == numbers([1, 2])
         assert "too many characters" in outcome.issues[0].message
 
-    async def test_a_broken_text_is_kept_and_marked(self, asked: Asked) -> None:
+    async def test_text_before_a_permanent_error_is_kept_and_marked_truncated(self, asked: Asked) -> None:
         gone = errors.ProviderUnavailable("gone")
         outcome = await asked(Script(ScriptedAnswer("Once upon", error=gone)), format="text")
 
         assert (outcome.value, outcome.truncated) == ("Once upon", True)
         assert isinstance(outcome.cause, errors.ProviderUnavailable)
 
-    async def test_a_broken_json_value_is_the_providers_error(self, asked: Asked) -> None:
+    async def test_json_value_broken_by_an_error_is_a_provider_error(self, asked: Asked) -> None:
         gone = errors.ProviderUnavailable("gone")
         outcome = await asked(Script(ScriptedAnswer('{"n": ', error=gone)), format="json")
 
@@ -266,7 +268,7 @@ class TestFailures:
         assert isinstance(outcome.cause, errors.ProviderUnavailable)
         assert asked.given == []
 
-    async def test_what_breaks_after_the_end_breaks_nothing(self, asked: Asked) -> None:
+    async def test_error_after_the_finish_reason_leaves_the_answer_whole(self, asked: Asked) -> None:
         class Tired:
             async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
                 yield Delta(lines([1]), finish_reason="stop")
@@ -277,7 +279,7 @@ class TestFailures:
         assert (outcome.value, outcome.truncated, outcome.cause) == (numbers([1]), False, None)
         assert why(outcome) == ["first"]
 
-    async def test_an_error_in_place_of_an_answer_is_tried_again(self, asked: Asked) -> None:
+    async def test_error_in_place_of_an_answer_is_tried_again(self, asked: Asked) -> None:
         outcome = await asked(Script(ScriptedAnswer(finish_reason="error"), ScriptedAnswer(lines([1]))))
 
         assert outcome.ok
@@ -285,13 +287,15 @@ class TestFailures:
 
 
 class TestInvalidAnswers:
-    async def test_one_attempt_unless_the_prompt_says_more(self, asked: Asked) -> None:
+    async def test_invalid_answer_is_not_asked_again_without_attempts_in_the_prompt(
+        self, asked: Asked
+    ) -> None:
         outcome = await asked(Script(ScriptedAnswer("no JSON at all")), format="json")
 
         assert not outcome.ok
         assert why(outcome) == ["first"]
 
-    async def test_the_model_is_told_what_was_wrong(self, asked: Asked) -> None:
+    async def test_correction_shows_the_answer_and_the_path_of_its_issue(self, asked: Asked) -> None:
         script = Script(ScriptedAnswer('{"n": "one"}'), ScriptedAnswer('{"n": 1}'))
         outcome = await asked(script, format="json", attempts=3)
 
@@ -302,7 +306,7 @@ class TestInvalidAnswers:
         assert answer.content == '{"n": "one"}'
         assert "/n" in feedback.content
 
-    async def test_a_long_answer_is_not_sent_back_whole(self, asked: Asked) -> None:
+    async def test_long_invalid_answer_is_shortened_in_the_correction(self, asked: Asked) -> None:
         script = Script(
             ScriptedAnswer(str(list(range(100_000)))[1:], chunk=50_000), ScriptedAnswer('{"n": 1}')
         )
@@ -312,7 +316,9 @@ class TestInvalidAnswers:
         assert sum(len(message.content) for message in script.calls[1].messages) < 1_000
 
     @pytest.mark.parametrize("format", ["json", "jsonl"])
-    async def test_a_cut_answer_without_a_value_neither(self, asked: Asked, format: str) -> None:
+    async def test_cut_answer_without_a_value_is_shortened_in_the_correction(
+        self, asked: Asked, format: str
+    ) -> None:
         script = Script(cut(" ".join(f"word {n}" for n in range(1000))), ScriptedAnswer('{"n": 1}'))
         outcome = await asked(script, format=format, attempts=2)
 
@@ -321,7 +327,7 @@ class TestInvalidAnswers:
         assert shown.startswith("word 0 word 1")
         assert len(shown) == 400
 
-    async def test_of_json_that_breaks_the_place_is_shown(self, asked: Asked) -> None:
+    async def test_correction_of_broken_json_quotes_the_place(self, asked: Asked) -> None:
         sound = ", ".join(f'"key {n}": {n}' for n in range(500))
         broken = f'Here it is: {{{sound}, "n": one, "more": "x"}}'
         script = Script(ScriptedAnswer(broken), ScriptedAnswer('{"n": 1}'))
@@ -332,14 +338,14 @@ class TestInvalidAnswers:
         assert """"key 499": 499, "n": ` is followed by `one, "more": "x"}`""" in feedback.text
         assert len(feedback.text) < 600
 
-    async def test_a_value_that_was_refused_is_shown_without_the_words_around_it(self, asked: Asked) -> None:
+    async def test_correction_shows_a_refused_value_without_the_words_around_it(self, asked: Asked) -> None:
         value = json.dumps({"n": "one", "text": "x" * 2_000})
         script = Script(ScriptedAnswer("Well. " * 900 + value + " Good?"), ScriptedAnswer('{"n": 1}'))
         await asked(script, format="json", attempts=2)
 
         assert script.calls[1].messages[-2].text == value
 
-    async def test_all_refused_objects_are_shown_where_no_other_came(self, asked: Asked) -> None:
+    async def test_correction_shows_all_refused_objects_where_none_was_accepted(self, asked: Asked) -> None:
         objects = '{"n": "one"}', '{"n": "two"}'
         script = Script(ScriptedAnswer("Here:\n" + "\n".join(objects)), ScriptedAnswer(lines([1, 2])))
         outcome = await asked(script, attempts=2)
@@ -347,20 +353,20 @@ class TestInvalidAnswers:
         assert outcome.value == numbers([1, 2])
         assert script.calls[1].messages[-2].text == "\n".join(objects)
 
-    async def test_what_an_earlier_attempt_refused_is_forgotten(self, asked: Asked) -> None:
+    async def test_objects_refused_in_an_earlier_attempt_are_forgotten(self, asked: Asked) -> None:
         script = Script(ScriptedAnswer('{"n": "one"}'), ScriptedAnswer(lines([1]) + '\n{"n": "two"}'))
         outcome = await asked(script, attempts=2)
 
         assert outcome.value == numbers([1])
         assert [(r.index, r.raw) for r in outcome.rejected] == [(1, '{"n": "two"}')]
 
-    async def test_without_attempts_nothing_is_asked(self, asked: Asked) -> None:
+    async def test_budget_of_no_attempts_makes_no_call(self, asked: Asked) -> None:
         outcome = await asked(Script(ScriptedAnswer("nothing")), attempts=3, budget=Budget(attempts=0))
 
         assert outcome.reason is Reason.BUDGET_SPENT
         assert outcome.calls == ()
 
-    async def test_only_the_last_failure_is_carried(self, asked: Asked) -> None:
+    async def test_correction_carries_only_the_last_failed_answer(self, asked: Asked) -> None:
         script = Script(*(ScriptedAnswer(f"attempt {n}") for n in (1, 2)), ScriptedAnswer('{"n": 1}'))
         await asked(script, format="json", attempts=3)
 
@@ -369,7 +375,7 @@ class TestInvalidAnswers:
         assert "attempt 1" not in said
 
     @pytest.mark.parametrize(("prompts", "budgets", "calls"), [(3, None, 3), (3, 2, 2), (1, 5, 1)])
-    async def test_the_smaller_number_of_attempts_counts(
+    async def test_smaller_number_of_attempts_of_prompt_and_budget_counts(
         self, asked: Asked, prompts: int, budgets: int | None, calls: int
     ) -> None:
         outcome = await asked(
@@ -382,7 +388,7 @@ class TestInvalidAnswers:
         assert len(outcome.calls) == calls
         assert not outcome.ok
 
-    async def test_after_an_empty_answer_the_roles_still_alternate(self, asked: Asked) -> None:
+    async def test_roles_still_alternate_after_an_empty_answer(self, asked: Asked) -> None:
         script = Script(ScriptedAnswer(" "), ScriptedAnswer(lines([1])))
         outcome = await asked(script, attempts=2)
 
@@ -394,7 +400,7 @@ class TestInvalidAnswers:
         ("format", "reason", "value"),
         [("jsonl", Reason.EMPTY, []), ("json", Reason.EMPTY, None), ("text", Reason.SUCCESS, "")],
     )
-    async def test_a_cut_that_held_only_thinking_is_not_asked_again(
+    async def test_cut_answer_of_thinking_alone_is_not_asked_again(
         self, asked: Asked, format: str, reason: Reason, value: Any
     ) -> None:
         outcome = await asked(Script(cut("", thinking="hmm " * 50)), format=format, attempts=3)
@@ -427,7 +433,7 @@ async def test_thinking_in_the_notation_of_the_provider_brings_no_object(asked: 
         [lines([1, 2]) + '\n{"n": 3', lines([2, 3, 3]) + '\n{"n"', "I have no more."],
     ],
 )
-async def test_what_was_given_and_not_taken_back_is_what_stands(
+async def test_objects_given_minus_those_retracted_are_the_value(
     asked: Asked, texts: list[str], chunk: int
 ) -> None:
     *begun, end = texts
@@ -441,7 +447,7 @@ async def test_what_was_given_and_not_taken_back_is_what_stands(
     assert count(outcome.retracted) <= count(asked.given)
 
 
-async def test_what_an_asking_held_is_freed_at_once() -> None:
+async def test_objects_of_a_request_are_freed_without_garbage_collection() -> None:
     """Full collections stop everything: with 500 calls in flight, for most of a second."""
     prompt = PromptDefinition.from_entry("numbers", {"prompt": "unused", "response-type": "jsonl"})
     provider = ScriptedProvider([ScriptedAnswer(lines(range(5)))])

@@ -161,7 +161,7 @@ HOW = {
 
 
 @given(wrong=st.frozensets(st.integers(0, TOTAL - 1), max_size=5), passes=st.integers(1, 3), **HOW)
-def test_objects(
+def test_objects_of_any_model_are_neither_lost_nor_doubled(
     wrong: frozenset[int],
     passes: int,
     moods: list[Any],
@@ -200,7 +200,7 @@ def test_objects(
 
 
 @given(repair=st.booleans(), indent=st.sampled_from([None, 2]), **HOW)
-def test_one_value(
+def test_single_value_of_any_model_is_given_once_or_not_at_all(
     repair: bool,
     indent: int | None,
     moods: list[Any],

@@ -24,7 +24,7 @@ async def native(asked: Asked, script: Script, **options: Any) -> Outcome:
     return await asked(script, **{"attempts": 2, "entry": NATIVE, **options})
 
 
-async def test_the_server_is_asked_for_one_object_that_holds_them(asked: Asked) -> None:
+async def test_native_items_ask_the_server_for_one_object_that_holds_them(asked: Asked) -> None:
     script = Script(ScriptedAnswer(items(1, 2)))
     outcome = await native(asked, script)
     assert outcome.value == asked.given == numbers([1, 2])
@@ -37,20 +37,20 @@ async def test_the_server_is_asked_for_one_object_that_holds_them(asked: Asked) 
     assert not script.calls[0].schema_in_words
 
 
-async def test_without_it_no_schema_is_sent(asked: Asked) -> None:
+async def test_prompt_without_native_items_sends_no_schema(asked: Asked) -> None:
     script = Script(ScriptedAnswer(lines([1])))
     await native(asked, script, entry={})
     assert script.calls[0].response_schema is None
 
 
-async def test_objects_are_given_before_the_answer_ends(asked: Asked) -> None:
+async def test_native_items_are_given_before_the_answer_ends(asked: Asked) -> None:
     await native(asked, Script(ScriptedAnswer(items(*range(30)))))
     assert len(asked.pieces) > 1
 
 
 @pytest.mark.parametrize("rest", [items(3, 4), lines([3, 4])], ids=["items", "lines"])
 @pytest.mark.parametrize("end", ["", ', {"n"', ", "], ids=["between", "within", "behind a comma"])
-async def test_a_cut_answer_is_continued(asked: Asked, end: str, rest: str) -> None:
+async def test_cut_answer_of_native_items_is_continued(asked: Asked, end: str, rest: str) -> None:
     begun = items(1, 2).removesuffix("]}") + end
     script = Script(cut(begun), ScriptedAnswer(rest))
     outcome = await native(asked, script, attempts=1)
@@ -59,14 +59,14 @@ async def test_a_cut_answer_is_continued(asked: Asked, end: str, rest: str) -> N
     assert script.calls[1].response_schema == script.calls[0].response_schema
 
 
-async def test_one_that_is_cut_before_its_first_object_goes_on_from_there(asked: Asked) -> None:
+async def test_native_items_cut_before_their_first_object_are_continued_from_there(asked: Asked) -> None:
     script = Script(cut('{"items": [{"n"'), ScriptedAnswer(': 1}, {"n": 2}]}'), prefill=True)
     outcome = await native(asked, script)
     assert outcome.value == numbers([1, 2])
     assert script.calls[1].messages[-1].text == '{"items": [{"n"'
 
 
-async def test_refused_objects_are_asked_for_again(asked: Asked) -> None:
+async def test_refused_native_items_are_asked_for_again(asked: Asked) -> None:
     script = Script(ScriptedAnswer(items(1, "two", 3)), ScriptedAnswer(items(2)))
     outcome = await native(asked, script)
     assert outcome.value == asked.given == numbers([1, 3, 2])
@@ -76,13 +76,13 @@ async def test_refused_objects_are_asked_for_again(asked: Asked) -> None:
     assert "one object per line" in script.calls[1].messages[-1].text
 
 
-async def test_no_items_are_an_answer(asked: Asked) -> None:
+async def test_empty_native_items_are_an_answer(asked: Asked) -> None:
     outcome = await native(asked, Script(ScriptedAnswer(items())))
     assert (outcome.value, why(outcome)) == ([], ["first"])
 
 
 @pytest.mark.parametrize("kinds", ["anyOf", "oneOf"])
-def test_objects_of_several_kinds_may_be_asked_for(kinds: str) -> None:
+def test_native_items_may_be_of_several_kinds(kinds: str) -> None:
     several = {kinds: [{"$ref": "#/$defs/A"}, {"type": "object"}], "$defs": {"A": {"type": "object"}}}
     entry = {"dialect": "jinja", "prompt": "x", "response-type": "jsonl", "schema": several, **NATIVE}
     assert PromptDefinition.from_entry("p", entry).native_items
@@ -99,7 +99,7 @@ def test_objects_of_several_kinds_may_be_asked_for(kinds: str) -> None:
     ],
     ids=["no schema", "a key of its own", "versions", "json", "unknown"],
 )
-def test_what_cannot_be_asked_for_so_is_refused(entry: Any) -> None:
+def test_native_items_are_refused_where_no_schema_can_hold_them(entry: Any) -> None:
     whole = {"dialect": "jinja", "prompt": "x", "response-type": "jsonl", **NATIVE, **entry}
     with pytest.raises(PromptError):
         PromptDefinition.from_entry("p", whole)

@@ -24,7 +24,7 @@ def refused(outcome: Outcome) -> list[tuple[int, Any]]:
     return [(rejected.index, json.loads(rejected.raw)["n"]) for rejected in outcome.rejected]
 
 
-async def test_only_the_refused_ones_are_asked_for_again(asked: Asked) -> None:
+async def test_correction_asks_only_for_the_refused_objects(asked: Asked) -> None:
     script = Script(ScriptedAnswer(said(1, "two", 3, "four")), ScriptedAnswer(lines([2, 4])))
     outcome = await asked(script, attempts=2)
 
@@ -39,7 +39,7 @@ async def test_only_the_refused_ones_are_asked_for_again(asked: Asked) -> None:
     assert '"n": 3' not in answer.text + demand.text
 
 
-async def test_one_attempt_asks_nothing_again(asked: Asked) -> None:
+async def test_refused_objects_are_not_asked_for_again_with_one_attempt(asked: Asked) -> None:
     outcome = await asked(Script(ScriptedAnswer(said(1, "two")), ScriptedAnswer(lines([2]))))
 
     assert outcome.value == numbers([1])
@@ -47,7 +47,7 @@ async def test_one_attempt_asks_nothing_again(asked: Asked) -> None:
     assert why(outcome) == ["first"]
 
 
-async def test_an_answer_is_continued_to_its_end_before(asked: Asked) -> None:
+async def test_cut_answer_is_continued_before_refused_objects_are_asked_for(asked: Asked) -> None:
     script = Script(cut(said(1, "two")), ScriptedAnswer(said(3, "four")), ScriptedAnswer(lines([2, 4])))
     outcome = await asked(script, attempts=2)
 
@@ -56,7 +56,7 @@ async def test_an_answer_is_continued_to_its_end_before(asked: Asked) -> None:
     assert why(outcome) == ["first", "continue", "invalid"]
 
 
-async def test_what_stays_refused_keeps_its_place_and_says_what_is_wrong_now(asked: Asked) -> None:
+async def test_object_that_stays_refused_keeps_its_place_and_has_its_new_issue(asked: Asked) -> None:
     script = Script(ScriptedAnswer(said(1, "two", "three")), ScriptedAnswer(said(2, "drei")))
     outcome = await asked(script, attempts=2)
 
@@ -64,7 +64,7 @@ async def test_what_stays_refused_keeps_its_place_and_says_what_is_wrong_now(ask
     assert refused(outcome) == [(2, "drei")]
 
 
-async def test_what_was_not_put_right_is_asked_for_while_there_are_attempts(asked: Asked) -> None:
+async def test_objects_that_stay_refused_are_asked_for_while_attempts_are_left(asked: Asked) -> None:
     script = Script(
         ScriptedAnswer(said(1, "two", "three")), ScriptedAnswer(said(2, "drei")), ScriptedAnswer(lines([3]))
     )
@@ -76,7 +76,7 @@ async def test_what_was_not_put_right_is_asked_for_while_there_are_attempts(aske
 
 
 @pytest.mark.parametrize("again", [said("two", "three"), "I cannot.", "[]", ""])
-async def test_it_ends_where_nothing_comes_of_it(asked: Asked, again: str) -> None:
+async def test_correction_that_brings_no_better_object_is_the_last(asked: Asked, again: str) -> None:
     script = Script(ScriptedAnswer(said(1, "two", "three")), ScriptedAnswer(again))
     outcome = await asked(script, attempts=9)
 
@@ -86,7 +86,7 @@ async def test_it_ends_where_nothing_comes_of_it(asked: Asked, again: str) -> No
     assert why(outcome) == ["first", "invalid"]
 
 
-async def test_where_fewer_come_back_nobody_knows_which_and_all_stay_told(asked: Asked) -> None:
+async def test_all_stay_listed_as_refused_where_fewer_objects_come_back(asked: Asked) -> None:
     script = Script(ScriptedAnswer(said(1, "two", "three")), ScriptedAnswer(lines([3])))
     outcome = await asked(script, attempts=2)
 
@@ -94,7 +94,7 @@ async def test_where_fewer_come_back_nobody_knows_which_and_all_stay_told(asked:
     assert refused(outcome) == [(1, "two"), (2, "three")]
 
 
-async def test_where_it_was_cut_they_are_asked_for_once_more(asked: Asked) -> None:
+async def test_cut_correction_is_asked_for_once_more(asked: Asked) -> None:
     script = Script(
         ScriptedAnswer(said(1, "two", "three", "four")),
         cut(said(2, 3) + '\n{"n": 4'),
@@ -107,7 +107,7 @@ async def test_where_it_was_cut_they_are_asked_for_once_more(asked: Asked) -> No
     assert outcome.truncated is False
 
 
-async def test_a_model_that_says_everything_again_is_understood(asked: Asked) -> None:
+async def test_correction_that_repeats_the_whole_answer_is_understood(asked: Asked) -> None:
     script = Script(ScriptedAnswer(said(1, "two", 3)), ScriptedAnswer(lines([1, 2, 3])))
     outcome = await asked(script, attempts=2)
 
@@ -115,7 +115,7 @@ async def test_a_model_that_says_everything_again_is_understood(asked: Asked) ->
     assert outcome.rejected == ()
 
 
-async def test_one_that_was_there_already_is_put_right_and_not_counted_twice(asked: Asked) -> None:
+async def test_correction_that_repeats_an_accepted_object_is_not_counted_twice(asked: Asked) -> None:
     script = Script(ScriptedAnswer(said(1, "one")), ScriptedAnswer(lines([1])))
     outcome = await asked(script, attempts=2)
 
@@ -123,7 +123,7 @@ async def test_one_that_was_there_already_is_put_right_and_not_counted_twice(ask
     assert outcome.rejected == ()
 
 
-async def test_new_ones_are_kept_and_excuse_none(asked: Asked) -> None:
+async def test_new_objects_of_a_correction_are_kept_and_replace_no_refused_one(asked: Asked) -> None:
     script = Script(ScriptedAnswer(said(1, "two")), ScriptedAnswer(lines([2, 7, 8])))
     outcome = await asked(script, attempts=2)
 
@@ -131,7 +131,9 @@ async def test_new_ones_are_kept_and_excuse_none(asked: Asked) -> None:
     assert refused(outcome) == [(1, "two")]
 
 
-async def test_what_is_asked_for_again_is_bounded_and_the_others_come_next(asked: Asked) -> None:
+async def test_correction_asks_for_a_bounded_number_of_objects_at_a_time(
+    asked: Asked,
+) -> None:
     many = MOST_REFUSED_SHOWN + 10
     script = Script(
         ScriptedAnswer(said(0, *(f"no {n}" for n in range(many))), chunk=9_000),
@@ -145,7 +147,7 @@ async def test_what_is_asked_for_again_is_bounded_and_the_others_come_next(asked
     assert len(script.calls[1].messages[-2].text.splitlines()) == MOST_REFUSED_SHOWN
 
 
-async def test_huge_ones_are_not_sent_back(asked: Asked) -> None:
+async def test_huge_refused_objects_are_not_sent_back(asked: Asked) -> None:
     huge = said("x" * (VALUES_SHOWN + 1))
     script = Script(ScriptedAnswer(said(1, "two") + "\n" + huge, chunk=9_000), ScriptedAnswer(lines([2])))
     outcome = await asked(script, attempts=3)
@@ -155,7 +157,7 @@ async def test_huge_ones_are_not_sent_back(asked: Asked) -> None:
     assert why(outcome) == ["first", "invalid"]
 
 
-async def test_broken_json_is_asked_for_again_as_it_was_written(asked: Asked) -> None:
+async def test_broken_json_is_sent_back_as_it_was_written(asked: Asked) -> None:
     script = Script(ScriptedAnswer("{'n': 2}\n" + lines([1])), ScriptedAnswer(lines([2])))
     outcome = await asked(script, attempts=2)
 
@@ -164,7 +166,7 @@ async def test_broken_json_is_asked_for_again_as_it_was_written(asked: Asked) ->
     assert script.calls[1].messages[-2].content == "{'n': 2}"
 
 
-async def test_a_failure_takes_nothing_back(asked: Asked) -> None:
+async def test_failed_correction_takes_no_object_back(asked: Asked) -> None:
     key = errors.ProviderAuthentication("the key has expired")
     outcome = await asked(Script(ScriptedAnswer(said(1, "two")), ScriptedAnswer(error=key)), attempts=2)
 
@@ -174,7 +176,7 @@ async def test_a_failure_takes_nothing_back(asked: Asked) -> None:
     assert isinstance(outcome.cause, errors.ProviderAuthentication)
 
 
-async def test_a_budget_that_ends_before_leaves_them_refused(asked: Asked) -> None:
+async def test_refused_objects_stay_refused_where_the_budget_ends(asked: Asked) -> None:
     script = Script(ScriptedAnswer(said(1, "two"), usage=Usage(50, 50, 100)), ScriptedAnswer(lines([2])))
     outcome = await asked(script, attempts=2, budget=Budget(tokens=110))
 
@@ -183,7 +185,7 @@ async def test_a_budget_that_ends_before_leaves_them_refused(asked: Asked) -> No
     assert outcome.truncated is False
 
 
-async def test_the_same_one_refused_on_both_sides_of_a_seam_is_told_once(asked: Asked) -> None:
+async def test_object_refused_on_both_sides_of_a_cut_is_listed_once(asked: Asked) -> None:
     script = Script(cut(said(1, 2, "three")), ScriptedAnswer(said("three", 4)))
     outcome = await asked(script)
 

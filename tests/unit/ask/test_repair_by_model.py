@@ -22,7 +22,7 @@ async def repaired(asked: Asked, script: Script, **options: Any) -> Outcome:
 
 
 @pytest.mark.parametrize("answer", ["The number is one.", '{"n" 1}', '{"n": "one"}', '{"number": 1}', "[1]"])
-async def test_the_model_sees_its_answer_what_is_wrong_and_the_schema_alone(
+async def test_repair_shows_the_model_its_answer_the_issue_and_the_schema_alone(
     asked: Asked, answer: str
 ) -> None:
     script = Script(ScriptedAnswer(answer), GOOD)
@@ -38,7 +38,7 @@ async def test_the_model_sees_its_answer_what_is_wrong_and_the_schema_alone(
     assert not script.calls[1].schema_in_words
 
 
-async def test_where_that_is_in_vain_the_question_is_put_again(asked: Asked) -> None:
+async def test_question_is_put_again_after_a_repair_in_vain(asked: Asked) -> None:
     script = Script(ScriptedAnswer("one"), ScriptedAnswer("no answer"), GOOD)
     outcome = await repaired(asked, script)
 
@@ -47,7 +47,7 @@ async def test_where_that_is_in_vain_the_question_is_put_again(asked: Asked) -> 
     assert outcome.value == {"n": 1}
 
 
-async def test_the_answer_to_the_question_put_again_may_be_repaired_too(asked: Asked) -> None:
+async def test_answer_to_the_question_put_again_may_be_repaired_too(asked: Asked) -> None:
     script = Script(*map(ScriptedAnswer, ("one", "two", "three", '{"n": 3}')))
     outcome = await repaired(asked, script, attempts=4)
 
@@ -63,24 +63,24 @@ async def test_repair_takes_an_attempt(asked: Asked) -> None:
     assert (outcome.ok, outcome.escalated) == (False, "attempts")
 
 
-async def test_nothing_is_repaired_unless_the_prompt_says_so(asked: Asked) -> None:
+async def test_answer_is_not_repaired_by_the_model_unless_the_prompt_says_so(asked: Asked) -> None:
     outcome = await repaired(asked, Script(ScriptedAnswer("one"), GOOD), entry={})
     assert why(outcome) == ["first", "invalid"]
 
 
 @pytest.mark.parametrize("answer", ["", '{"n": 1'])
-async def test_what_holds_no_whole_answer_is_asked_for_again(asked: Asked, answer: str) -> None:
+async def test_empty_or_cut_answer_is_asked_for_again_in_place_of_a_repair(asked: Asked, answer: str) -> None:
     outcome = await repaired(asked, Script(ScriptedAnswer(answer), GOOD))
     assert why(outcome) == ["first", "invalid"]
 
 
-async def test_a_broken_rule_is_not_about_form(asked: Asked) -> None:
+async def test_broken_invariant_is_asked_for_again_in_place_of_a_repair(asked: Asked) -> None:
     script = Script(ScriptedAnswer('{"n": 0}'), GOOD)
     entry = {**BY_MODEL, "invariants": [{"rule": "n > 0"}]}
     assert why(await repaired(asked, script, entry=entry)) == ["first", "invalid"]
 
 
-async def test_an_answer_too_long_to_be_shown_whole_is_asked_for_again(asked: Asked) -> None:
+async def test_answer_too_long_to_be_shown_whole_is_asked_for_again(asked: Asked) -> None:
     script = Script(ScriptedAnswer("x" * (VALUES_SHOWN + 1), chunk=1000), GOOD)
     assert why(await repaired(asked, script)) == ["first", "invalid"]
 
@@ -113,14 +113,14 @@ async def test_prose_is_repaired_to_objects(asked: Asked) -> None:
     assert (why(outcome), outcome.value) == (["first", "repair"], numbers([1, 2]))
 
 
-async def test_a_repaired_answer_that_is_cut_goes_on_as_any(asked: Asked) -> None:
+async def test_repaired_answer_that_is_cut_is_continued(asked: Asked) -> None:
     script = Script(ScriptedAnswer("One, and two."), cut(lines([1])), ScriptedAnswer(lines([2])))
     outcome = await repaired(asked, script, format="jsonl")
     assert why(outcome) == ["first", "repair", "continue"]
     assert (outcome.value, outcome.reason) == (numbers([1, 2]), Reason.SUCCESS)
 
 
-async def test_feedback_may_be_given_in_other_words(asked: Asked) -> None:
+async def test_caller_may_word_the_feedback(asked: Asked) -> None:
     script = Script(ScriptedAnswer('{"n": "one"} and more'), ScriptedAnswer(""), GOOD)
     outcome = await asked(
         script, format="json", attempts=3, feedback=lambda outcome: f"Wrong: {outcome.reason}."

@@ -22,7 +22,7 @@ PHRASES = ["the ", "A knowledge graph is a graph of knowledge. ", "\n", '{"n": '
 @pytest.mark.parametrize("phrase", PHRASES)
 @pytest.mark.parametrize("format", ["json", "jsonl", "text"])
 @pytest.mark.parametrize("prefill", [True, False])
-async def test_a_phrase_over_and_over_is_paid_for_once(
+async def test_phrase_over_and_over_is_not_continued(
     asked: Asked, phrase: str, format: str, prefill: bool
 ) -> None:
     script = Script(cut("Well. " + phrase * (2400 // len(phrase))), prefill=prefill)
@@ -33,14 +33,14 @@ async def test_a_phrase_over_and_over_is_paid_for_once(
     assert "only repeated itself" in str(outcome.issues[-1])
 
 
-async def test_a_phrase_after_objects_ends_it_too(asked: Asked) -> None:
+async def test_phrase_over_and_over_after_objects_ends_the_request(asked: Asked) -> None:
     outcome = await asked(Script(cut(lines(range(9)) + "\nand so on " * 60)), attempts=3)
 
     assert outcome.value == numbers(range(9))
     assert why(outcome) == ["first"]
 
 
-async def test_what_stood_in_the_text_before_is_a_circle_however_long(asked: Asked) -> None:
+async def test_continuation_that_repeats_a_whole_chapter_ends_the_request(asked: Asked) -> None:
     chapter = " ".join(f"sentence {n} of the chapter." for n in range(60))
     script = Script(cut('{"n": 1, "text": "'), cut(chapter), cut(chapter), prefill=True)
     outcome = await asked(script, format="json")
@@ -49,14 +49,14 @@ async def test_what_stood_in_the_text_before_is_a_circle_however_long(asked: Ask
     assert "only repeated itself" in outcome.explain()
 
 
-async def test_a_circle_that_begins_while_going_on_is_seen_over_the_seams(asked: Asked) -> None:
+async def test_repetition_is_found_across_continuations(asked: Asked) -> None:
     script = Script(cut('{"n": 1, "text": "'), *(cut("ever and " * 6) for _ in range(60)), prefill=True)
     outcome = await asked(script, format="json")
 
     assert 4 < len(outcome.calls) < 10
 
 
-async def test_objects_that_hardly_vary_are_a_circle(asked: Asked) -> None:
+async def test_objects_that_hardly_vary_are_a_repetition(asked: Asked) -> None:
     said = list(islice(cycle(range(20)), 100))
     said[70] = 777
     outcome = await asked(Script(cut(lines(said))))
@@ -64,7 +64,7 @@ async def test_objects_that_hardly_vary_are_a_circle(asked: Asked) -> None:
     assert why(outcome) == ["first"]
 
 
-async def test_beginning_anew_in_each_call_is_one(asked: Asked) -> None:
+async def test_model_that_begins_anew_in_each_call_is_ended(asked: Asked) -> None:
     outcome = await asked(Script(cut(lines(range(50))), cut(lines(range(51)))))
 
     assert outcome.value == asked.given == numbers(range(51))
@@ -81,7 +81,7 @@ async def test_beginning_anew_in_each_call_is_one(asked: Asked) -> None:
         json.dumps({"n": 1, "path": [f"https://example.org/things/{n}" for n in range(90)]}),
     ],
 )
-async def test_what_is_merely_alike_goes_on(asked: Asked, text: str) -> None:
+async def test_rows_that_are_merely_alike_are_no_repetition(asked: Asked, text: str) -> None:
     middle = len(text) // 2
     script = Script(cut(text[:middle]), ScriptedAnswer(text[middle:]), prefill=True)
     outcome = await asked(script, format="json")
@@ -95,7 +95,7 @@ async def test_what_is_merely_alike_goes_on(asked: Asked, text: str) -> None:
     phrase=st.text("abc ", min_size=1, max_size=500),
     length=st.integers(1, 3000),
 )
-def test_a_phrase_of_any_length_is_a_circle_once_it_came_often_enough(
+def test_phrase_of_any_length_is_a_repetition_once_it_came_often_enough(
     head: str, phrase: str, length: int
 ) -> None:
     """White space counts as one space, wherever it stands."""
@@ -117,7 +117,9 @@ def test_a_phrase_of_any_length_is_a_circle_once_it_came_often_enough(
 
 @pytest.mark.parametrize("period", [*range(55, 400, 23), 401, 800, 2000])
 @pytest.mark.parametrize("tokens", [6, 50])
-async def test_a_circle_is_found_however_little_a_call_brings(asked: Asked, period: int, tokens: int) -> None:
+async def test_repetition_is_found_however_little_each_call_brings(
+    asked: Asked, period: int, tokens: int
+) -> None:
     phrase = " ".join(map(str, range(10_000)))[:period]
     text = '{"n": 1, "of": "' + phrase * 60
     size = 4 * tokens
@@ -144,7 +146,7 @@ ROW = st.fixed_dictionaries(
     layout=st.sampled_from([None, 2, 8]),
     place=st.floats(0, 1),
 )
-def test_tables_of_real_objects_are_none(
+def test_tables_of_real_objects_are_no_repetition(
     rows: list[Any], count: int, equal: int, layout: int | None, place: float
 ) -> None:
     """Rows which differ in a number at least, each there up to three times, cut anywhere."""
@@ -162,7 +164,7 @@ def test_tables_of_real_objects_are_none(
 
 
 @pytest.mark.parametrize("format", ["json", "jsonl", "text"])
-async def test_a_model_that_invents_for_ever_is_ended(asked: Asked, format: str) -> None:
+async def test_model_that_invents_objects_without_end_is_ended(asked: Asked, format: str) -> None:
     def endless(call: Call) -> Any:
         number = int(call.labels["call"])
         begun = '{"n": 1, "of": [' if number == 1 and format == "json" else ""
@@ -230,7 +232,7 @@ async def test_call_that_thinks_in_a_loop_is_ended(asked: Asked) -> None:
     assert model.taken < 10_000
 
 
-async def test_correction_that_goes_round_in_circles_is_the_last(asked: Asked) -> None:
+async def test_correction_that_repeats_itself_is_the_last(asked: Asked) -> None:
     class Corrections(Endless):
         async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
             if self.calls:

@@ -31,7 +31,9 @@ class TestEnded:
 
     @pytest.mark.parametrize("space", [" ", " " * 500, "\n\n", "\n```\n"])
     @pytest.mark.parametrize("repair", [True, False])
-    async def test_a_whole_value_is_not_cut(self, asked: Asked, space: str, repair: bool) -> None:
+    async def test_whole_value_followed_by_white_space_is_not_cut(
+        self, asked: Asked, space: str, repair: bool
+    ) -> None:
         script = Script(cut(WHOLE + space), prefill=True)
         outcome = await asked(
             script,
@@ -46,21 +48,23 @@ class TestEnded:
         assert why(outcome) == ["first"]
 
     @pytest.mark.parametrize("text", ['{"n": "one"}', '{"n": 1,,}', '"none"', "[1, 2]"])
-    async def test_one_that_is_no_good_is_asked_for_again(self, asked: Asked, text: str) -> None:
+    async def test_invalid_value_followed_by_white_space_is_asked_for_again(
+        self, asked: Asked, text: str
+    ) -> None:
         script = Script(cut(text + " " * 500), ScriptedAnswer('{"n": 1}'))
         outcome = await asked(script, format="json", attempts=2, config=RuntimeConfig(max_tokens=5))
 
         assert (outcome.value, outcome.truncated) == ({"n": 1}, False)
         assert why(outcome) == ["first", "invalid"]
 
-    async def test_prose_behind_it_is_cut_and_costs_no_other_call(self, asked: Asked) -> None:
+    async def test_prose_behind_a_value_that_is_cut_costs_no_other_call(self, asked: Asked) -> None:
         script = Script(cut(WHOLE + "\n\nOr is it"), prefill=True)
         outcome = await asked(script, format="json", contract=LIST, attempts=3)
 
         assert (outcome.value, outcome.truncated) == (json.loads(WHOLE), True)
         assert why(outcome) == ["first"]
 
-    async def test_of_many_objects_more_may_come(self, asked: Asked) -> None:
+    async def test_many_objects_followed_by_white_space_are_continued(self, asked: Asked) -> None:
         outcome = await asked(Script(cut(lines([1]) + "\n"), ScriptedAnswer("[]")))
 
         assert why(outcome) == ["first", "continue"]
@@ -68,7 +72,7 @@ class TestEnded:
 
 class TestGoingOn:
     @pytest.mark.parametrize("cuts", [[3], [12], [20, 30], [38], [1, 2, 3, 4, 5, 6]])
-    async def test_a_cut_value_goes_on_from_where_it_was_cut(self, asked: Asked, cuts: list[int]) -> None:
+    async def test_cut_value_is_continued_from_where_it_was_cut(self, asked: Asked, cuts: list[int]) -> None:
         script = Script(*pieces(WHOLE, *cuts), prefill=True)
         outcome = await asked(script, format="json", contract=LIST)
 
@@ -80,21 +84,23 @@ class TestGoingOn:
         assert script.calls[-1].messages[-1].content == WHOLE[: cuts[-1]]
         assert outcome.text == WHOLE
 
-    async def test_a_connection_that_broke_is_no_other_cut(self, asked: Asked) -> None:
+    async def test_value_cut_by_a_broken_connection_is_continued_too(self, asked: Asked) -> None:
         gone = errors.ProviderUnavailable("gone")
         script = Script(ScriptedAnswer('{"n": ', error=gone), ScriptedAnswer("1}"), prefill=True)
         outcome = await asked(script, format="json")
 
         assert (outcome.value, outcome.truncated, outcome.cause) == ({"n": 1}, False, None)
 
-    async def test_a_value_that_visibly_has_no_end_goes_on_whatever_the_wire_says(self, asked: Asked) -> None:
+    async def test_value_that_has_visibly_no_end_is_continued_without_a_finish_reason(
+        self, asked: Asked
+    ) -> None:
         script = Script(ScriptedAnswer('{"n": 1, "x": [2,'), ScriptedAnswer(" 3]}"), prefill=True)
         outcome = await asked(script, format="json")
 
         assert outcome.value == {"n": 1, "x": [2, 3]}
         assert why(outcome) == ["first", "continue"]
 
-    async def test_a_failure_on_the_way_is_waited_for(self, asked: Asked) -> None:
+    async def test_transient_failure_while_continuing_a_value_is_waited_for(self, asked: Asked) -> None:
         busy = ScriptedAnswer(error=errors.ProviderRateLimit("slow down"))
         outcome = await asked(Script(cut('{"n": '), busy, ScriptedAnswer("1}"), prefill=True), format="json")
 
@@ -102,40 +108,40 @@ class TestGoingOn:
         assert why(outcome) == ["first", "continue", "transient"]
         assert outcome.text == '{"n": 1}'
 
-    async def test_a_value_that_is_there_is_not_continued(self, asked: Asked) -> None:
+    async def test_whole_value_followed_by_cut_prose_is_not_continued(self, asked: Asked) -> None:
         outcome = await asked(Script(cut('{"n": 1}\nWhich means that'), prefill=True), format="json")
 
         assert outcome.value == {"n": 1}
         assert why(outcome) == ["first"]
 
-    async def test_a_number_under_a_cut_may_be_half_of_one(self, asked: Asked) -> None:
+    async def test_number_at_the_end_of_a_cut_answer_is_continued(self, asked: Asked) -> None:
         script = Script(cut("12"), ScriptedAnswer("34"), prefill=True)
         outcome = await asked(script, format="json", contract={"schema": {"type": "integer"}})
 
         assert outcome.value == 1234
 
-    async def test_it_ends_where_nothing_comes(self, asked: Asked) -> None:
+    async def test_empty_continuation_of_a_value_ends_the_request(self, asked: Asked) -> None:
         outcome = await asked(Script(cut('{"n": '), cut(""), prefill=True), format="json")
 
         assert (outcome.reason, outcome.truncated) == (Reason.TRUNCATED, True)
         assert why(outcome) == ["first", "continue"]
         assert "nothing new" in outcome.explain()
 
-    async def test_it_ends_at_the_same_cap_as_objects(self, asked: Asked) -> None:
+    async def test_value_is_continued_at_most_50_times(self, asked: Asked) -> None:
         parts = [cut('{"n": 1, "text": "'), *(cut(f"{n} words, ") for n in range(100))]
         outcome = await asked(Script(*parts, prefill=True), format="json", attempts=3)
 
         assert len(outcome.calls) == 51
         assert "50 continuations" in outcome.explain()
 
-    async def test_it_ends_with_the_budget(self, asked: Asked) -> None:
+    async def test_continuation_of_a_value_ends_with_the_budget(self, asked: Asked) -> None:
         parts = [cut(f'{{"n": "{n}', usage=Usage(50, 50, 100)) for n in range(9)]
         outcome = await asked(Script(*parts, prefill=True), format="json", budget=Budget(tokens=205))
 
         assert len(outcome.calls) == 2
         assert [issue.reason for issue in outcome.issues] == [Reason.TRUNCATED, Reason.BUDGET_SPENT]
 
-    async def test_an_object_of_many_that_is_cut_before_any_ended_goes_on_too(self, asked: Asked) -> None:
+    async def test_answer_cut_within_its_first_object_is_continued_from_there(self, asked: Asked) -> None:
         script = Script(
             cut('{"n": 1, "text": "lo'), cut('ng"}\n{"n": 2}\n{"n'), ScriptedAnswer(lines([3])), prefill=True
         )
@@ -146,7 +152,9 @@ class TestGoingOn:
         assert why(outcome) == ["first", "continue", "continue"]
         assert "2 objects" in script.calls[2].messages[-1].text
 
-    async def test_many_objects_are_not_sent_back_though_the_server_goes_on(self, asked: Asked) -> None:
+    async def test_many_objects_are_not_sent_back_though_the_server_continues_answers(
+        self, asked: Asked
+    ) -> None:
         script = Script(cut(lines(range(50))), ScriptedAnswer(lines([50])), prefill=True)
         outcome = await asked(script)
 
@@ -158,7 +166,7 @@ class TestHalfEscapes:
     TEXT = r'{"n": 1, "a": "\u00e9 \\ \" \ud83d\ude00 \\u00e9 \\\n"}'
 
     @pytest.mark.parametrize("at", range(1, len(TEXT)))
-    async def test_a_value_goes_on_from_before_an_escape_that_was_cut(self, asked: Asked, at: int) -> None:
+    async def test_value_is_continued_from_before_a_cut_escape(self, asked: Asked, at: int) -> None:
         def grammar(call: Call) -> Any:
             begun = call.messages[-1].text if call.messages[-1].role == "assistant" else ""
             if not begun:
@@ -173,14 +181,16 @@ class TestHalfEscapes:
         assert outcome.value == json.loads(self.TEXT)
         assert outcome.text == self.TEXT
 
-    async def test_nothing_comes_where_each_call_ends_in_the_same_escape(self, asked: Asked) -> None:
+    async def test_continuations_that_all_end_in_the_same_cut_escape_end_the_request(
+        self, asked: Asked
+    ) -> None:
         script = Script(cut('{"n": 1, "a": "'), *[cut(r"\u00")] * 60, prefill=True)
         outcome = await asked(script, format="json")
 
         assert why(outcome) == ["first", "continue"]
         assert "nothing new" in outcome.explain()
 
-    async def test_a_text_has_no_escapes(self, asked: Asked) -> None:
+    async def test_backslash_at_the_end_of_a_text_is_no_escape(self, asked: Asked) -> None:
         script = Script(cut("C:\\"), ScriptedAnswer("temp"), prefill=True)
         outcome = await asked(script, format="text")
 
@@ -188,13 +198,15 @@ class TestHalfEscapes:
 
 
 class TestWordsBeforeTheFirstValue:
-    async def test_they_go_on_once(self, asked: Asked) -> None:
+    async def test_words_before_the_first_value_are_continued_once(self, asked: Asked) -> None:
         script = Script(cut("Here are "), ScriptedAnswer("they:\n" + lines([1])), prefill=True)
 
         assert (await asked(script)).value == numbers([1])
 
     @pytest.mark.parametrize("format", ["json", "jsonl"])
-    async def test_but_not_for_ever(self, asked: Asked, format: str) -> None:
+    async def test_words_that_never_come_to_a_value_are_continued_once(
+        self, asked: Asked, format: str
+    ) -> None:
         script = Script(*(cut(f"Thought {n}. ") for n in range(60)), prefill=True)
         outcome = await asked(script, format=format)
 
@@ -202,7 +214,7 @@ class TestWordsBeforeTheFirstValue:
         assert (outcome.ok, outcome.truncated) == (False, True)
         assert "nothing new" in outcome.explain()
 
-    async def test_a_value_without_brackets_needs_none(self, asked: Asked) -> None:
+    async def test_value_without_brackets_is_continued_too(self, asked: Asked) -> None:
         script = Script(cut('"Once'), cut(" upon"), ScriptedAnswer(' a time"'), prefill=True)
         outcome = await asked(script, format="json", contract={"schema": {"type": "string"}})
 
@@ -210,14 +222,14 @@ class TestWordsBeforeTheFirstValue:
 
 
 class TestTexts:
-    async def test_a_text_that_the_server_cut_goes_on(self, asked: Asked) -> None:
+    async def test_cut_text_is_continued_where_the_server_can(self, asked: Asked) -> None:
         script = Script(cut("Once upon "), ScriptedAnswer("a time."), prefill=True)
         outcome = await asked(script, format="text")
 
         assert (outcome.value, outcome.truncated) == ("Once upon a time.", False)
         assert "".join(piece.text for piece in asked.pieces) == outcome.value
 
-    async def test_a_text_is_not_longer_than_the_prompt_wants_it(self, asked: Asked) -> None:
+    async def test_text_as_long_as_the_prompt_allows_is_not_continued(self, asked: Asked) -> None:
         script = Script(cut("Once upon", usage=Usage(9, 20, 29)), prefill=True)
         outcome = await asked(script, format="text", config=RuntimeConfig(max_tokens=20))
 
@@ -232,7 +244,7 @@ class TestRoom:
     def full(text: str, tokens: int = 100, **more: Any) -> ScriptedAnswer:
         return cut(text, usage=Usage(10, tokens, 10 + tokens), **more)
 
-    async def test_a_value_that_filled_its_room_is_given_twice_as_much(self, asked: Asked) -> None:
+    async def test_value_that_filled_its_room_is_asked_for_with_twice_the_room(self, asked: Asked) -> None:
         script = Script(
             self.full('{"n": 1, "x": "a'), self.full('{"n": 1, "x": "abc', 200), ScriptedAnswer('{"n": 1}')
         )
@@ -243,7 +255,7 @@ class TestRoom:
         assert [call.config.max_tokens for call in script.calls] == [100, 200, 400]
         assert script.calls[1].messages == script.calls[0].messages
 
-    async def test_twice_and_no_more(self, asked: Asked) -> None:
+    async def test_room_is_doubled_twice_at_most(self, asked: Asked) -> None:
         outcome = await asked(
             Script(*(self.full('{"n": 1, "x": "a', n) for n in (100, 200, 400))),
             format="json",
@@ -253,7 +265,7 @@ class TestRoom:
         assert why(outcome) == ["first", "room", "room"]
         assert (outcome.reason, outcome.truncated) == (Reason.TRUNCATED, True)
 
-    async def test_room_takes_no_attempt_and_stays(self, asked: Asked) -> None:
+    async def test_more_room_takes_no_attempt_and_stays_for_the_next(self, asked: Asked) -> None:
         script = Script(
             self.full('{"n": 1, "x": "a'), ScriptedAnswer('{"n": "one"}'), ScriptedAnswer('{"n": 1}')
         )
@@ -264,7 +276,7 @@ class TestRoom:
         assert script.calls[2].config.max_tokens == 200
 
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-    async def test_the_limit_is_raised_where_it_stands(self, asked: Asked, name: str) -> None:
+    async def test_limit_among_the_extras_is_raised_there(self, asked: Asked, name: str) -> None:
         script = Script(self.full('{"n": '), ScriptedAnswer('{"n": 1}'))
         await asked(script, format="json", config=RuntimeConfig(extras={name: 50}))
 
@@ -272,7 +284,7 @@ class TestRoom:
         assert (config.max_tokens, config.extras[name]) == (None, 100)
 
     @pytest.mark.parametrize("format", ["json", "jsonl", "text"])
-    async def test_a_cut_that_held_only_thinking_is_given_more(self, asked: Asked, format: str) -> None:
+    async def test_cut_answer_of_thinking_alone_is_given_more_room(self, asked: Asked, format: str) -> None:
         good = {"json": '{"n": 1}', "jsonl": lines([1]), "text": "One."}[format]
         script = Script(self.full("", thinking="hmm " * 50), ScriptedAnswer(good))
         outcome = await asked(script, format=format, config=self.CONFIG)
@@ -288,7 +300,7 @@ class TestRoom:
             (RuntimeConfig(max_tokens=100), Budget(tokens=150)),
         ],
     )
-    async def test_where_another_limit_cut_it_nothing_is_asked_unchanged(
+    async def test_value_cut_by_another_limit_than_its_own_is_not_asked_for_again(
         self, asked: Asked, config: RuntimeConfig, budget: Budget
     ) -> None:
         script = Script(self.full('{"n": '))
@@ -308,13 +320,13 @@ class TestRoom:
         assert script.calls[2].messages == script.calls[0].messages
         assert outcome.text == '{"n": 1}'
 
-    async def test_what_the_server_cut_before_its_room_was_full_gets_no_more(self, asked: Asked) -> None:
+    async def test_value_cut_by_the_server_before_its_room_was_full_gets_no_more(self, asked: Asked) -> None:
         script = Script(cut('{"n": ', usage=Usage(3900, 196, 4096)))
         outcome = await asked(script, format="json", config=RuntimeConfig(max_tokens=1000))
 
         assert why(outcome) == ["first"]
 
-    async def test_a_text_that_has_begun_is_not_asked_for_again(self, asked: Asked) -> None:
+    async def test_cut_text_is_not_asked_for_again_with_more_room(self, asked: Asked) -> None:
         outcome = await asked(Script(self.full("Once upon")), format="text", config=self.CONFIG)
 
         assert (outcome.value, outcome.truncated) == ("Once upon", True)
@@ -322,7 +334,7 @@ class TestRoom:
 
 
 class TestTheBestOfWhatCame:
-    async def test_a_value_that_was_closed_up_is_kept_where_none_comes_whole(self, asked: Asked) -> None:
+    async def test_salvaged_value_is_kept_where_no_whole_one_comes(self, asked: Asked) -> None:
         script = Script(cut('{"n": 1, "text": "beg'), ScriptedAnswer("I give up."))
         outcome = await asked(script, format="json", repair=True, attempts=2)
 
@@ -331,7 +343,7 @@ class TestTheBestOfWhatCame:
         assert asked.given == [outcome.value]
         assert why(outcome) == ["first", "invalid"]
 
-    async def test_a_whole_one_goes_before_it(self, asked: Asked) -> None:
+    async def test_whole_value_goes_before_a_salvaged_one(self, asked: Asked) -> None:
         script = Script(cut('{"n": 1, "text": "beg'), ScriptedAnswer('{"n": 1, "text": "beginning"}'))
         outcome = await asked(script, format="json", repair=True, attempts=2)
 
@@ -339,13 +351,13 @@ class TestTheBestOfWhatCame:
         assert (outcome.stage, outcome.truncated, outcome.repaired) == (Stage.DIRECT, False, ())
         assert asked.given == [outcome.value]
 
-    async def test_the_longest_of_several_is_kept(self, asked: Asked) -> None:
+    async def test_longest_of_several_salvaged_values_is_kept(self, asked: Asked) -> None:
         texts = ('{"n": 1, "text": "be', '{"n": 1, "text": "begi', '{"n": 1, "text": "b')
         outcome = await asked(Script(*map(cut, texts)), format="json", repair=True, attempts=3)
 
         assert outcome.value == {"n": 1, "text": "begi"}
 
-    async def test_it_outlives_a_provider_that_fails(self, asked: Asked) -> None:
+    async def test_salvaged_value_is_kept_where_the_provider_fails(self, asked: Asked) -> None:
         key = errors.ProviderAuthentication("the key has expired")
         script = Script(cut('{"n": 1, "text": "beg'), ScriptedAnswer(error=key))
         outcome = await asked(script, format="json", repair=True, attempts=2)
@@ -353,12 +365,12 @@ class TestTheBestOfWhatCame:
         assert outcome.value == {"n": 1, "text": "beg"}
         assert isinstance(outcome.cause, errors.ProviderAuthentication)
 
-    async def test_one_attempt_without_a_way_on_is_one_call(self, asked: Asked) -> None:
+    async def test_salvaged_value_of_the_only_attempt_takes_one_call(self, asked: Asked) -> None:
         outcome = await asked(Script(cut('{"n": 1, "text": "beg')), format="json", repair=True)
 
         assert (outcome.stage, why(outcome)) == (Stage.SALVAGED, ["first"])
 
-    async def test_the_model_is_told_that_it_was_cut(self, asked: Asked) -> None:
+    async def test_correction_says_that_the_value_was_cut(self, asked: Asked) -> None:
         script = Script(cut('{"n": 1, "text": "beg'), ScriptedAnswer('{"n": 1}'))
         await asked(script, format="json", repair=True, attempts=2)
 
@@ -366,7 +378,7 @@ class TestTheBestOfWhatCame:
 
 
 class TestNativeSchemas:
-    async def test_the_server_may_hold_the_answer_to_the_schema(self, asked: Asked) -> None:
+    async def test_response_schema_is_sent_to_the_server(self, asked: Asked) -> None:
         script = Script(ScriptedAnswer('{"n": 1}'))
         await asked(script, format="json")
 
@@ -375,7 +387,7 @@ class TestNativeSchemas:
         assert call.response_schema["required"] == ["n"]
         assert call.schema_in_words is False
 
-    async def test_of_a_list_to_an_object_that_holds_it(self, asked: Asked) -> None:
+    async def test_response_schema_of_a_list_is_an_object_that_holds_it(self, asked: Asked) -> None:
         element = {"type": "object", "properties": {"of": {"$ref": "#/$defs/of"}}}
         schema = {**element, "$defs": {"of": {"type": "integer"}}}
         script = Script(ScriptedAnswer('{"items": [{"of": 1}]}'))
@@ -401,7 +413,7 @@ class TestNativeSchemas:
             ("json", {"versions": {"1.0": {"type": "object"}, "2.0": {"type": "object"}}}),
         ],
     )
-    async def test_not_to_one_that_would_contradict(
+    async def test_response_schema_is_not_sent_where_it_would_differ_from_the_contract(
         self, asked: Asked, format: str, contract: dict[str, Any]
     ) -> None:
         script = Script(ScriptedAnswer('{"n": 1}'))
@@ -409,7 +421,7 @@ class TestNativeSchemas:
 
         assert script.calls[0].response_schema is None
 
-    async def test_a_model_that_nobody_held_to_it_is_told_with_what_was_wrong(self, asked: Asked) -> None:
+    async def test_schema_is_sent_in_words_after_the_server_ignored_it(self, asked: Asked) -> None:
         calls: list[Call] = []
 
         def model(call: Call) -> list[Delta]:
@@ -421,14 +433,14 @@ class TestNativeSchemas:
         assert [call.schema_in_words for call in calls] == [False, True]
         assert outcome.explain().endswith("; the server did not hold the answer to the schema")
 
-    async def test_it_stays_told_when_the_answer_needs_more_room(self, asked: Asked) -> None:
+    async def test_schema_stays_in_words_when_the_answer_needs_more_room(self, asked: Asked) -> None:
         script = Script(ScriptedAnswer("What?"), cut('{"n": '), ScriptedAnswer('{"n": 1}'))
         outcome = await asked(script, format="json", attempts=2, config=RuntimeConfig(max_tokens=1))
 
         assert why(outcome) == ["first", "invalid", "room"]
         assert [call.schema_in_words for call in script.calls] == [False, True, True]
 
-    async def test_also_while_an_answer_goes_on(self, asked: Asked) -> None:
+    async def test_response_schema_is_sent_with_a_continuation_too(self, asked: Asked) -> None:
         script = Script(cut('{"n": '), ScriptedAnswer("1}"), prefill=True)
         await asked(script, format="json")
 
@@ -444,7 +456,7 @@ class TestNativeSchemas:
             (None, '{"n": 1}', Stage.DIRECT),
         ],
     )
-    async def test_native_is_what_the_server_held_and_is_all_of_the_text(
+    async def test_stage_is_native_only_where_the_server_held_the_whole_text_to_the_schema(
         self, asked: Asked, path: Any, text: str, stage: Stage
     ) -> None:
         provider = ScriptedProvider(lambda call: [Delta(text, schema_path=path), Delta(finish_reason="stop")])

@@ -57,7 +57,7 @@ def tried(folder: Path, prompt: str, *clauses: str) -> list[str]:
         (TEXT, ["answer: Well.", "reads: Well.", "terms: {text: it}"]),
     ],
 )
-def test_an_example_that_holds_says_nothing(tmp_path: Path, prompt: str, clauses: list[str]) -> None:
+def test_example_that_holds_has_no_finding(tmp_path: Path, prompt: str, clauses: list[str]) -> None:
     assert tried(tmp_path, prompt, *[clause.replace("Well.", '"Well."') for clause in clauses]) == []
 
 
@@ -129,7 +129,7 @@ def test_an_example_that_holds_says_nothing(tmp_path: Path, prompt: str, clauses
         ),
     ],
 )
-def test_an_example_that_does_not_hold_says_where_what_and_what_not(
+def test_example_that_does_not_hold_names_line_path_and_difference(
     tmp_path: Path, prompt: str, clauses: list[str], told: list[str]
 ) -> None:
     found = tried(tmp_path, prompt, *clauses)
@@ -138,13 +138,13 @@ def test_an_example_that_does_not_hold_says_where_what_and_what_not(
         assert one.startswith(beginning)
 
 
-def test_terms_that_the_template_cannot_take_are_told(tmp_path: Path) -> None:
+def test_example_whose_terms_cannot_be_rendered_says_so(tmp_path: Path) -> None:
     prompt = 'prompt items: "{% for a in text %}{{ text|join }}{% endfor %}"\n'
     [told] = tried(tmp_path, prompt, 'answer: "a"', 'reads: "a"', f'terms: {{text: "{"x" * 5000}"}}')
     assert "the question cannot be rendered" in told
 
 
-def test_an_example_may_be_made_without_a_file() -> None:
+def test_example_may_be_made_without_a_file() -> None:
     entry = {"dialect": "jinja", "prompt": "x", "response-type": "json"}
     prompt = PromptDefinition.from_entry("p", entry)
     try_example(prompt, Example("p", "[1, 2]", reads=[1, 2]))
@@ -154,7 +154,7 @@ def test_an_example_may_be_made_without_a_file() -> None:
     assert raised.value.where is None
 
 
-def test_a_large_answer_is_read_and_compared_in_time(tmp_path: Path) -> None:
+def test_example_with_a_large_answer_is_tried_in_bounded_time(tmp_path: Path) -> None:
     lines = "".join(f'        {{"name": "a", "size": {n}}}\n' for n in range(10_000))
     file = tmp_path / "x.prompt"
     file.write_text(

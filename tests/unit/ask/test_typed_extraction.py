@@ -122,7 +122,7 @@ def places(outcome: Outcome, text: str = TEXT) -> list[dict[str, list[str]]]:
     ]
 
 
-def test_many_are_instances_with_their_places() -> None:
+def test_list_type_gives_instances_with_their_places() -> None:
     outcome = extract(TEXT, list[River], Scripted(f"{RHINE}\n{DANUBE}"))
 
     assert outcome.instances == [River("Rhine", "North Sea"), River("Danube", "Black Sea")]
@@ -130,7 +130,7 @@ def test_many_are_instances_with_their_places() -> None:
     assert (outcome.ok, outcome.rejected) == (True, ())
 
 
-async def test_one_is_an_instance_too() -> None:
+async def test_single_type_gives_one_instance_with_its_place() -> None:
     outcome = await aextract(TEXT, River, Scripted(RHINE))
 
     assert outcome.instances == [River("Rhine", "North Sea")]
@@ -146,7 +146,7 @@ async def test_one_is_an_instance_too() -> None:
         Contract.language(LANGUAGE)["River"],
     ],
 )
-async def test_what_has_no_class_is_a_plain_value(type: Any) -> None:
+async def test_schema_without_a_class_gives_a_plain_value(type: Any) -> None:
     outcome = await aextract(TEXT, type, Scripted(RHINE))
 
     assert outcome.instances == [json.loads(RHINE)]
@@ -162,7 +162,7 @@ async def test_what_has_no_class_is_a_plain_value(type: Any) -> None:
         Contract.language(LANGUAGE, format="jsonl")["River"],
     ],
 )
-async def test_many_without_a_class_are_plain_values(type: Any) -> None:
+async def test_list_schema_without_a_class_gives_plain_values(type: Any) -> None:
     outcome = await aextract(TEXT, type, Scripted(f'{RHINE}\n{DANUBE}\n{{"name": "Nile"}}', "[]"))
 
     assert outcome.instances == [json.loads(RHINE), json.loads(DANUBE)]
@@ -170,7 +170,7 @@ async def test_many_without_a_class_are_plain_values(type: Any) -> None:
     assert [one.issues[0].reason for one in outcome.rejected] == [Reason.UNGROUNDED]
 
 
-async def test_what_is_within_has_its_place_by_its_path() -> None:
+async def test_nested_instances_have_their_places_by_path() -> None:
     answer = '{"name": "Alps", "ranges": [{"rivers": [{"name": "Rhine"}, {"name": "Danube"}]}]}'
     outcome = await aextract(TEXT, list[Mountain], Scripted(answer))
 
@@ -198,18 +198,20 @@ async def test_what_is_within_has_its_place_by_its_path() -> None:
         (dict[str, int], '{"Rhine": 1233}', [{"Rhine": 1233}]),
     ],
 )
-async def test_other_types_are_what_they_say(type: Any, answer: str, instances: list[Any]) -> None:
+async def test_unions_lists_and_scalars_give_instances_of_the_type(
+    type: Any, answer: str, instances: list[Any]
+) -> None:
     outcome = await aextract(TEXT, type, Scripted(answer))
     assert outcome.instances == instances
     assert outcome.contract.format == ("jsonl" if type == list[River | Sea] else "json")
 
 
-async def test_keys_that_nobody_knows_are_dropped_and_scalars_converted() -> None:
+async def test_unknown_keys_are_dropped_and_scalars_converted() -> None:
     outcome = await aextract(TEXT, list[River], Scripted('{"name": "Rhine", "length": "1233", "basin": 1}'))
     assert outcome.instances == [River("Rhine", length=1233)]
 
 
-async def test_what_is_not_marked_is_not_looked_for() -> None:
+async def test_unmarked_fields_are_not_looked_up_in_the_text() -> None:
     outcome = await aextract(TEXT, list[Sea], Scripted('{"depth": 4711}'))
     assert outcome.instances == [Sea(4711)]
     assert outcome.grounding is None
@@ -239,7 +241,7 @@ async def test_a_cut_answer_is_continued() -> None:
         (Mountain, '{"name": "Alp Hill"}', Reason.INVARIANT_VIOLATION, "/name", "that is a hill"),
     ],
 )
-async def test_what_is_refused_has_its_reason_and_is_asked_for_once_more(
+async def test_refused_object_has_its_reason_and_is_asked_for_once_more(
     type: Any, answer: str, reason: Reason, path: str, message: str
 ) -> None:
     good = '{"name": "Alps"}'
@@ -254,14 +256,14 @@ async def test_what_is_refused_has_its_reason_and_is_asked_for_once_more(
         assert outcome.instances == ([] if wanted is type else [type(name="Alps")])
 
 
-async def test_what_is_put_right_is_refused_no_more() -> None:
+async def test_corrected_object_is_no_longer_listed_as_refused() -> None:
     long = '{"name": "Rhine", "length": 12330}'
     outcome = await aextract(TEXT, list[River], Scripted(long, long.replace("12330", "1233")))
     assert outcome.instances == [River("Rhine", length=1233)]
     assert outcome.rejected == ()
 
 
-async def test_no_value_is_no_instance_and_says_why() -> None:
+async def test_answer_without_a_value_has_no_instances_and_says_why() -> None:
     outcome = await aextract(TEXT, River, Scripted("I cannot say.", ""))
     assert (outcome.instances, outcome.ok) == ([], False)
     with pytest.raises(StructuredOutputInvalid):
@@ -277,7 +279,7 @@ async def test_no_value_is_no_instance_and_says_why() -> None:
     assert (nothing.instances, nothing.ok) == ([], True)
 
 
-async def test_the_question_is_the_passage_and_behind_it_what_is_wanted() -> None:
+async def test_question_is_the_passage_followed_by_what_is_wanted() -> None:
     passage = "{{ text }} & {% raw %} <b>Äußerst</b>\n\n  indented"
     for type, wanted in ((list[River], "Find every River in the passage."), (MARKED, "Find the River in")):
         provider = Scripted("[]", "[]")
@@ -289,7 +291,7 @@ async def test_the_question_is_the_passage_and_behind_it_what_is_wanted() -> Non
         assert '- "name" (string)' in after
 
 
-async def test_the_question_says_what_the_author_says_and_no_more() -> None:
+async def test_question_has_the_descriptions_of_the_author_and_no_more() -> None:
     provider = Scripted("[]")
     await aextract(TEXT, list[River], provider)
     assert "Description: A river, and where it ends." in provider.asked
@@ -311,14 +313,14 @@ async def test_the_question_says_what_the_author_says_and_no_more() -> None:
         ({"type": "array", "items": {"$ref": "#/$defs/Town"}, "$defs": {"Town": {}}}, "every Town"),
     ],
 )
-async def test_the_question_names_what_is_wanted_as_its_author_does(type: Any, wanted: str) -> None:
+async def test_question_names_the_type_as_its_author_does(type: Any, wanted: str) -> None:
     provider = Scripted("[]", "[]")
     await aextract(TEXT, type, provider, instruction=" \n")
     assert f"Find {wanted} in the passage. Use only" in provider.asked
     assert "from elsewhere.\n\nAnswer with" in provider.asked
 
 
-async def test_what_an_array_is_said_to_be_is_in_the_question() -> None:
+async def test_description_of_an_array_is_in_the_question() -> None:
     for said in ({"description": "Not the canals.", "title": "Rivers"}, {"title": "Not the canals."}):
         provider = Scripted(RHINE)
         array = {"type": "array", "items": MARKED, **said}
@@ -348,16 +350,14 @@ async def test_what_an_array_is_said_to_be_is_in_the_question() -> None:
         (River("Rhine"), "not a type with a JSON Schema"),
     ],
 )
-async def test_a_type_that_cannot_be_asked_for_is_refused_before_anything_is_asked(
-    type: Any, message: str
-) -> None:
+async def test_unsupported_type_is_refused_before_any_call(type: Any, message: str) -> None:
     provider = Scripted()
     with pytest.raises(ContractError, match=message):
         await aextract(TEXT, type, provider)
     assert provider.calls == []
 
 
-async def test_an_error_is_short_however_long_what_was_found() -> None:
+async def test_error_message_is_short_however_long_the_argument() -> None:
     long: Any = TEXT * 1_000
     with pytest.raises(ContractError) as refused:
         await aextract(TEXT, long, Scripted())
@@ -377,19 +377,19 @@ async def test_an_error_is_short_however_long_what_was_found() -> None:
         ({"provider": ScriptedProvider}, "provider: expected a Provider, found <class"),
     ],
 )
-def test_an_argument_of_another_type_is_named(arguments: dict[str, Any], message: str) -> None:
+def test_argument_of_another_type_is_named(arguments: dict[str, Any], message: str) -> None:
     provider = Scripted()
     with pytest.raises(TypeError, match=message):
         extract(**{"text": TEXT, "type": River, "provider": provider, **arguments})
     assert provider.calls == []
 
 
-async def test_a_text_of_many_millions_is_not_asked_about() -> None:
+async def test_text_of_many_millions_of_characters_is_refused_before_any_call() -> None:
     with pytest.raises(RenderTooLong, match="longer than 4,000,000 characters"):
         await aextract("a" * 4_000_001, River, Scripted())
 
 
-def test_without_a_loop_none_is_left_and_the_connections_are_given_back() -> None:
+def test_extract_closes_its_event_loop_and_its_connections() -> None:
     provider = Scripted("[]", "[]")
     for _ in range(2):
         assert extract(TEXT, list[River], provider).ok
@@ -403,14 +403,14 @@ class Stuck(Scripted):
         raise OSError("the connection hangs")
 
 
-def test_closing_that_fails_costs_no_answer_and_hides_no_error() -> None:
+def test_error_while_closing_costs_no_answer_and_hides_no_other_error() -> None:
     assert extract(TEXT, River, Stuck(RHINE)).instances == [River("Rhine", "North Sea")]
     with pytest.raises(ContractError, match="not a type with a JSON Schema") as error:
         extract(TEXT, complex, Stuck())
     assert error.value.__context__ is None
 
 
-async def test_within_a_loop_the_caller_awaits_and_closes() -> None:
+async def test_extract_within_a_running_loop_refers_to_aextract() -> None:
     provider = Scripted("[]")
     with pytest.raises(RuntimeError, match=r"await aextract\(\)"):
         extract(TEXT, list[River], provider)
@@ -421,7 +421,7 @@ async def test_within_a_loop_the_caller_awaits_and_closes() -> None:
 
 
 class TestInstances:
-    def test_are_made_of_whatever_was_read(self) -> None:
+    def test_instances_are_made_of_any_outcome_of_a_typed_contract(self) -> None:
         contract = Contract.of(River, format="jsonl")
         outcome = read(f"{RHINE}\n{DANUBE}", contract)
         assert outcome.instances == [River("Rhine", "North Sea"), River("Danube", "Black Sea")]
@@ -429,11 +429,11 @@ class TestInstances:
         assert read("Rhine", "text").instances == ["Rhine"]
         assert read("Rhine", "json").instances == []
 
-    def test_are_made_once(self) -> None:
+    def test_instances_are_made_once(self) -> None:
         outcome = read(RHINE, Contract.of(River))
         assert outcome.instances is outcome.instances
 
-    def test_a_class_that_was_not_asked_may_refuse_them(self) -> None:
+    def test_instances_raise_if_a_class_refuses_a_value_that_was_not_checked(self) -> None:
         outcome = read('{"name": "Rhine", "length": 12330}', Contract.of(River))
         assert outcome.ok
         with pytest.raises(StructuredOutputInvalid, match="no river is that long"):
@@ -442,7 +442,7 @@ class TestInstances:
 
 class TestBuildable:
     @pytest.mark.parametrize("make", [lambda: Contract.of(River), lambda: Contract.of(list[River])])
-    def test_a_contract_that_asks_the_class_agrees_with_itself(self, make: Callable[[], Contract]) -> None:
+    def test_building_contract_is_equal_to_itself(self, make: Callable[[], Contract]) -> None:
         contract, asking = make(), make().buildable()
         for length in (1233, 12330):
             value: Any = {"name": "Rhine", "length": length}
@@ -456,12 +456,12 @@ class TestBuildable:
         assert (issue.reason, issue.path) == (Reason.INVARIANT_VIOLATION, "/0" if contract.many else "")
         assert asking == contract
 
-    def test_a_contract_of_no_class_is_the_same(self) -> None:
+    def test_building_contract_of_no_class_is_the_same(self) -> None:
         contract = Contract.from_schema(MARKED)
         assert contract.buildable() is contract
 
 
-async def test_a_type_checker_sees_the_type() -> None:
+async def test_type_checker_infers_the_type_of_instances() -> None:
     provider = Scripted(RHINE, RHINE, RHINE, RHINE, "[]")
     many = await aextract(TEXT, list[River], provider)
     assert_type(many, Outcome[River])
@@ -477,7 +477,7 @@ async def test_a_type_checker_sees_the_type() -> None:
     assert_type(read(RHINE, "json"), Outcome[Any])
 
 
-def test_a_type_checker_sees_it_without_a_loop_too() -> None:
+def test_type_checker_infers_the_type_of_instances_without_a_loop() -> None:
     provider = Scripted(RHINE, RHINE, RHINE)
     assert_type(extract(TEXT, list[River], provider), Outcome[River])
     assert_type(extract(TEXT, Mountain, provider), Outcome[Mountain])

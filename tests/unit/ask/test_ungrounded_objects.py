@@ -47,7 +47,7 @@ async def asked(
 RHINE = '{"name": "Rhine", "kind": "river"}'
 
 
-async def test_an_example_that_comes_back_is_refused_and_nobody_hears_of_it() -> None:
+async def test_example_of_the_prompt_that_comes_back_is_refused_and_not_given() -> None:
     pieces: list[Piece] = []
     outcome, _ = await asked(prompt(), "The Rhine.", f"{EXAMPLE}\n{RHINE}", pieces=pieces)
     assert outcome.value == [{"name": "Rhine", "kind": "river"}]
@@ -63,7 +63,7 @@ async def test_an_example_that_comes_back_is_refused_and_nobody_hears_of_it() ->
         ("The Rhine.", EXAMPLE, {"echoes": "keep"}),
     ],
 )
-async def test_an_object_is_no_echo_where_the_text_speaks_of_it(
+async def test_object_of_an_example_is_no_echo_where_the_text_names_it(
     text: str, answer: str, more: dict[str, Any]
 ) -> None:
     outcome, _ = await asked(prompt(**more), text, answer)
@@ -79,7 +79,7 @@ async def test_an_object_is_no_echo_where_the_text_speaks_of_it(
         ('{"city": "北京"}', "他住在北京。"),
     ],
 )
-async def test_what_may_be_right_by_chance_is_no_echo(example: str, text: str) -> None:
+async def test_object_that_may_match_an_example_by_chance_is_no_echo(example: str, text: str) -> None:
     schema = {"properties": {"mood": {"enum": ["good", "bad"]}, "kind": {"const": "volcano"}}}
     outcome, _ = await asked(prompt(schema, prompt=f"Like {example}: {{{{ text }}}}"), text, example)
     assert len(outcome.value) == 1
@@ -93,43 +93,43 @@ async def test_what_may_be_right_by_chance_is_no_echo(example: str, text: str) -
         ('{"name": "Etna", "kind": "volcano", "height": 3403, "in": "Sicily"}', {"extra": "ignore"}),
     ],
 )
-async def test_an_example_written_in_another_way_is_an_echo(answer: str, more: dict[str, Any]) -> None:
+async def test_example_written_in_another_way_is_an_echo(answer: str, more: dict[str, Any]) -> None:
     schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "height": {"type": "integer"}}}  # type: ignore[dict-item]
     outcome, _ = await asked(prompt(schema, **more), "The Rhine.", answer)
     assert outcome.reason is Reason.ECHOED
 
 
-async def test_an_object_within_an_example_is_an_echo() -> None:
+async def test_object_within_an_example_is_an_echo() -> None:
     definition = prompt(prompt=f'Like {{"items": [{EXAMPLE}], "more": false}}: {{{{ text }}}}')
     outcome, _ = await asked(definition, "The Rhine.", EXAMPLE)
     assert outcome.reason is Reason.ECHOED
 
 
-async def test_an_outcome_holds_no_text_that_was_asked_about() -> None:
+async def test_outcome_holds_no_text_that_was_asked_about() -> None:
     definition = prompt(MARKED)
     outcome, _ = await asked(definition, "The Rhine.", RHINE)
     assert outcome.contract is definition.contract
 
 
-async def test_what_the_schema_prescribes_does_not_make_an_example_true() -> None:
+async def test_values_prescribed_by_the_schema_do_not_ground_an_example() -> None:
     outcome, _ = await asked(prompt(), "A volcano.", EXAMPLE)
     assert outcome.value == []
     assert outcome.reason is Reason.ECHOED
 
 
-async def test_a_json_answer_is_judged_where_its_schema_marks_a_key() -> None:
+async def test_json_answer_is_grounded_where_its_schema_marks_a_key() -> None:
     for schema, reason in ((SCHEMA, Reason.SUCCESS), (MARKED, Reason.UNGROUNDED)):
         outcome, _ = await asked(prompt(schema, **{"response-type": "json"}), "The Rhine.", EXAMPLE)
         assert outcome.reason is reason
 
 
-async def test_examples_in_the_system_message_count_too() -> None:
+async def test_examples_in_the_system_message_are_echoes_too() -> None:
     definition = prompt(prompt="{{ text }}", system=f"Answer like {EXAMPLE}")
     outcome, _ = await asked(definition, "The Rhine.", EXAMPLE)
     assert outcome.reason is Reason.ECHOED
 
 
-async def test_what_is_not_in_the_text_is_asked_for_again() -> None:
+async def test_ungrounded_object_is_asked_for_again() -> None:
     outcome, calls = await asked(
         prompt(MARKED, attempts=2), "The Rhine.", f'{RHINE}\n{{"name": "Nile"}}', "[]"
     )
@@ -139,7 +139,7 @@ async def test_what_is_not_in_the_text_is_asked_for_again() -> None:
     assert list(outcome.grounding[0]) == ["/name"]
 
 
-async def test_advice_to_the_model_is_not_in_an_explanation_for_people() -> None:
+async def test_advice_to_the_model_is_not_in_the_explanation_for_people() -> None:
     outcome, _ = await asked(prompt(MARKED), "The Rhine.", '{"name": "Nile"}')
     assert outcome.explain() == 'object 1 /name: "Nile" is not in the passage'
     assert [str(issue) for _, issue in outcome.errors()] == ['/name: "Nile" is not in the passage']
@@ -156,7 +156,7 @@ async def test_model_is_asked_to_write_null_for_a_value_that_may_be_null() -> No
     assert outcome.explain(for_model=True).endswith("; write null here if the passage does not say it")
 
 
-async def test_pieces_say_where_their_objects_stand() -> None:
+async def test_pieces_say_where_their_objects_stand_in_the_text() -> None:
     pieces: list[Piece] = []
     outcome, _ = await asked(prompt(MARKED), "The Rhine.", RHINE, pieces=pieces)
     assert [piece.grounding for piece in pieces] == [outcome.grounding]
@@ -170,7 +170,7 @@ async def test_thousands_of_examples_cost_no_more_than_reading_them_once() -> No
 
 
 @pytest.mark.parametrize("last", ["[]", "There are no rivers in it."])
-async def test_what_was_refused_is_still_told_where_asking_again_brings_nothing(last: str) -> None:
+async def test_ungrounded_object_stays_listed_where_asking_again_brings_nothing(last: str) -> None:
     outcome, calls = await asked(prompt(MARKED, attempts=2), "The Rhine.", '{"name": "Nile"}', last)
     assert len(calls) == 2
     assert outcome.value == []

@@ -24,7 +24,7 @@ OR_NOTHING = "If there is nothing to give, answer with []."
         "<think>Hm.</think>\n[]",
     ],
 )
-async def test_an_empty_list_is_an_answer(asked: Asked, answer: str) -> None:
+async def test_empty_list_is_an_answer(asked: Asked, answer: str) -> None:
     outcome = await asked(Script(ScriptedAnswer(answer)), attempts=3)
 
     assert (outcome.reason, outcome.value, why(outcome)) == (Reason.SUCCESS, [], ["first"])
@@ -45,7 +45,7 @@ async def test_an_empty_list_is_an_answer(asked: Asked, answer: str) -> None:
         ('{"n": "one"}', Reason.SCHEMA_TYPE_ERROR),
     ],
 )
-async def test_anything_else_is_asked_for_again_while_there_are_attempts(
+async def test_answer_without_objects_is_asked_for_again_while_attempts_are_left(
     asked: Asked, answer: str, reason: Reason
 ) -> None:
     script = Script(ScriptedAnswer(answer))
@@ -59,14 +59,14 @@ async def test_anything_else_is_asked_for_again_while_there_are_attempts(
     ]
 
 
-async def test_who_is_asked_again_may_say_that_there_is_nothing(asked: Asked) -> None:
+async def test_correction_may_be_answered_with_an_empty_list(asked: Asked) -> None:
     script = Script(ScriptedAnswer("There are no numbers in the text."), ScriptedAnswer("[]"))
     outcome = await asked(script, attempts=3)
 
     assert (outcome.reason, outcome.value, why(outcome)) == (Reason.SUCCESS, [], ["first", "invalid"])
 
 
-async def test_one_value_is_not_offered_to_be_nothing(asked: Asked) -> None:
+async def test_correction_of_a_single_value_does_not_offer_an_empty_answer(asked: Asked) -> None:
     script = Script(ScriptedAnswer("Sorry."))
     await asked(script, format="json", attempts=2)
 
