@@ -33,7 +33,7 @@ class Silent:
 
 
 @pytest.mark.parametrize("error", [BrokerClosed("gone"), RuntimeError("a mistake of ours")])
-async def test_what_a_check_fails_with_ends_the_listening_unless_it_passes_by_itself(
+async def test_listening_ends_with_the_error_of_a_check_unless_it_is_transient(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(listen, "CHECK_EVERY", 0.0)

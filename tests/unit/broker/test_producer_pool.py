@@ -55,7 +55,7 @@ def producers(broker: Recording) -> ProducerPool:
     return ProducerPool(cast(Broker, broker))
 
 
-async def test_of_many_who_find_a_producer_closed_one_replaces_it(
+async def test_closed_producer_is_replaced_once_for_all_who_find_it_closed(
     broker: Recording, producers: ProducerPool
 ) -> None:
     await producers.send(TOPIC, b"")
@@ -67,7 +67,7 @@ async def test_of_many_who_find_a_producer_closed_one_replaces_it(
     assert [producer.closed for producer in broker.made[1:]] == [True]
 
 
-async def test_what_nobody_needs_any_more_is_closed_and_made_again_when_it_is(
+async def test_forgotten_producer_is_closed_and_made_again_when_needed(
     broker: Recording, producers: ProducerPool
 ) -> None:
     await producers.send(TOPIC, b"")
@@ -80,7 +80,7 @@ async def test_what_nobody_needs_any_more_is_closed_and_made_again_when_it_is(
     assert len(broker.made) == 3
 
 
-async def test_why_a_topic_takes_nothing_is_known_until_it_does(
+async def test_reason_of_a_refused_send_is_known_until_a_send_succeeds(
     broker: Recording, producers: ProducerPool
 ) -> None:
     broker.trouble = BrokerUnavailable("quota exceeded")

@@ -28,14 +28,14 @@ class Door:
         self.closed += 1
 
 
-async def test_an_end_is_reached_once_however_often_it_is_asked_for() -> None:
+async def test_shutdown_runs_once_however_often_it_is_asked_for() -> None:
     door = Door()
     await asyncio.gather(door.close(), door.close())
     await door.close()
     assert (door.attempts, door.closed) == (1, 1)
 
 
-async def test_who_is_cancelled_does_not_interrupt_the_end_and_the_next_waits_for_it() -> None:
+async def test_cancelling_a_shutdown_does_not_interrupt_it() -> None:
     door = Door()
     door.let.clear()
     first = asyncio.create_task(door.close())
@@ -51,7 +51,7 @@ async def test_who_is_cancelled_does_not_interrupt_the_end_and_the_next_waits_fo
     assert (door.attempts, door.closed) == (1, 1)
 
 
-async def test_an_end_that_failed_is_tried_again() -> None:
+async def test_failed_shutdown_is_tried_again() -> None:
     door = Door(failures=1)
     with pytest.raises(OSError, match="attempt 1"):
         await door.close()
@@ -60,14 +60,14 @@ async def test_an_end_that_failed_is_tried_again() -> None:
     assert (door.attempts, door.closed) == (2, 1)
 
 
-async def test_all_are_closed_and_the_first_error_comes_last() -> None:
+async def test_run_all_closes_all_and_raises_the_first_error_at_the_end() -> None:
     doors = [Door(), Door(failures=1), Door(failures=1), Door()]
     with pytest.raises(OSError, match="attempt 1"):
         await run_all([door.close for door in doors])
     assert [door.closed for door in doors] == [1, 0, 0, 1]
 
 
-async def test_handles_close_what_is_kept_also_beside_one_that_fails() -> None:
+async def test_handles_close_all_they_keep_though_one_fails() -> None:
     handles = Handles()
     doors = [handles.keep(Door()), handles.keep(Door(failures=1)), handles.keep(Door())]
     with pytest.raises(OSError, match="attempt 1"):

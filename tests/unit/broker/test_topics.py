@@ -53,24 +53,24 @@ def test_a_topic_that_is_no_queue_stays_a_uri(topic: str) -> None:
         "flow:tg:" + "x" * 10_000,
     ],
 )
-def test_nonsense_is_no_topic(nonsense: str) -> None:
+def test_malformed_topic_is_refused_with_a_short_message(nonsense: str) -> None:
     with pytest.raises(TopicInvalid) as refusal:
         topics.resolve(nonsense)
     assert len(str(refusal.value)) < 1000
 
 
-def test_the_class_decides_whether_a_topic_is_persistent() -> None:
+def test_class_of_a_queue_name_decides_whether_its_topic_is_persistent() -> None:
     assert topics.is_persistent("flow:tg:x")
     assert not topics.is_persistent("request:tg:x")
     assert not topics.is_persistent("non-persistent://tg/flow/x")
 
 
-def test_a_subscription_has_topics_of_its_own() -> None:
+def test_subscription_has_retry_and_dead_letter_topics_of_its_own() -> None:
     assert topics.retry_topic("flow:tg:x", "s--a") == "persistent://tg/flow/x-s--a-RETRY"
     assert topics.dead_letter_topic("flow:tg:x", "s--a") == "persistent://tg/flow/x-s--a-DLQ"
 
 
-def test_dead_letters_come_again_where_they_are() -> None:
+def test_retries_of_the_bundled_dead_letter_subscription_stay_on_its_topic() -> None:
     assert topics.retry_topic("flow:tg:x-s-DLQ", "dead") == "persistent://tg/flow/x-s-DLQ"
     assert topics.retry_topic("flow:tg:x-s-DLQ", "mine") == "persistent://tg/flow/x-s-DLQ-mine-RETRY"
 

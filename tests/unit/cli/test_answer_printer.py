@@ -57,7 +57,7 @@ async def test_an_escalated_answer_is_printed_and_called_so(capsys: pytest.Captu
     assert noted.startswith("escalated: ")
 
 
-async def test_a_text_that_goes_on_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_text_that_is_continued_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     answers = ScriptedAnswer("one two ", finish_reason="length"), ScriptedAnswer("three")
     await show(prompt("text"), *answers, prefill=True)
     assert capsys.readouterr() == ("one two three\n", "")
@@ -99,7 +99,7 @@ async def test_a_json_value_is_printed_once(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr() == ('{\n  "n": 1\n}\n', "")
 
 
-async def test_each_reason_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_refused_object_prints_its_reason_once(capsys: pytest.CaptureFixture[str]) -> None:
     await show(prompt("jsonl"), ScriptedAnswer('{"m": 1}'))
     assert capsys.readouterr().err == 'refused object 1: "n" is missing\nerror: schema_missing_field\n'
 
@@ -115,7 +115,7 @@ async def test_each_reason_is_told_once(capsys: pytest.CaptureFixture[str]) -> N
         ),
     ],
 )
-async def test_who_is_not_let_in_learns_which_key_was_sent(
+async def test_authentication_error_says_which_key_was_sent(
     variables: dict[str, str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_API_KEY_FILE"):
@@ -140,7 +140,7 @@ async def test_an_unknown_model_or_address_names_the_setting(
     assert capsys.readouterr().err.startswith(f"error: HTTP 404\n{setting}")
 
 
-async def test_a_failure_of_the_provider_does_not_hide_what_was_wrong_with_the_answer(
+async def test_provider_error_does_not_hide_what_was_wrong_with_the_answer(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     answers = ScriptedAnswer('{"m": 1}'), ScriptedAnswer("", error=ProviderInvalidRequest("HTTP 400"))
@@ -150,18 +150,20 @@ async def test_a_failure_of_the_provider_does_not_hide_what_was_wrong_with_the_a
     assert "schema_missing_field" in told
 
 
-async def test_what_is_wrong_with_the_one_value_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_issue_of_a_single_value_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     await show(prompt("json"), ScriptedAnswer('Here: {"m": 1}'))
     assert capsys.readouterr() == ("", 'error: schema_missing_field: "n" is missing\n')
 
 
-async def test_a_reason_that_no_object_has_told_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_reason_without_a_refused_object_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     await show(prompt("jsonl"), ScriptedAnswer("no idea"))
     assert capsys.readouterr().err == "error: extraction_failed: no object in the answer\n"
 
 
 class TestTruncated:
-    async def test_at_the_limit_of_the_prompt(self, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_truncated_at_the_limit_of_the_prompt_advises_a_larger_one(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         limited = prompt("text", model={"max-tokens": 3})
         full = ScriptedAnswer("one two", finish_reason="length", usage=Usage(9, 3, 12))
         await show(limited, full)
@@ -172,7 +174,9 @@ class TestTruncated:
             "or use shorter terms\n",
         )
 
-    async def test_at_a_limit_that_was_doubled(self, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_truncated_after_doubling_names_the_doubled_limit(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         limited = prompt("json", model={"max-tokens": 3})
         halves = [
             ScriptedAnswer('{"n": ', finish_reason="length", usage=Usage(9, tokens, 9 + tokens))
@@ -182,7 +186,7 @@ class TestTruncated:
         assert "truncated: at the prompt's max-tokens of 12\n" in capsys.readouterr().err
 
     @pytest.mark.parametrize("model", [{}, {"max-tokens": 1000}])
-    async def test_at_a_limit_of_the_server(
+    async def test_truncated_by_the_server_names_the_tokens_it_took(
         self, model: dict[str, int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         full = ScriptedAnswer("one two", finish_reason="length", usage=Usage(9, 3, 12))
@@ -193,13 +197,15 @@ class TestTruncated:
             "or use shorter terms\n"
         )
 
-    async def test_because_it_repeats_itself(self, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_truncated_by_repetition_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
         await show(prompt("text"), ScriptedAnswer("again and again, " * 200, finish_reason="length"))
         told = capsys.readouterr().err
         assert "; the answer was truncated, and only repeated itself\n" in told
         assert "max-tokens" not in told
 
-    async def test_where_no_limit_is_known(self, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_truncated_without_a_known_limit_says_that_it_repeated_itself(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         cut = ScriptedAnswer('{"n": 1}\n{"n"', finish_reason=None)
         await show(prompt("jsonl"), cut, cut)
         assert "truncated: the answer was truncated, and only repeated itself\n" in capsys.readouterr().err

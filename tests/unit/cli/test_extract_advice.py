@@ -110,7 +110,7 @@ def test_a_wrong_base_url_gets_one_version_of_the_api(url: str, suggested: str |
         ("provider_unavailable: HTTP 503", ["run the same command again", f"  {COMMAND}"]),
     ],
 )
-def test_a_failure_tells_what_to_change_and_to_type(
+def test_advice_on_a_failure_names_the_setting_and_the_command(
     failure: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -140,13 +140,13 @@ def test_refused_question_is_not_asked_again(failure: str) -> None:
     assert "run the same command again" not in told(failed(failure))
 
 
-def test_the_same_advice_is_given_once() -> None:
+def test_same_advice_of_two_failures_is_given_once() -> None:
     text = told(failed("provider_authentication: HTTP 401: a", "provider_authentication: HTTP 401: b"))
     assert text.count("OPENAI_API_KEY_FILE") == 1
     assert text.count(COMMAND) == 1
 
 
-def test_a_cut_answer_tells_to_allow_longer_ones_or_to_make_smaller_chunks() -> None:
+def test_advice_on_a_cut_answer_is_a_larger_limit_or_smaller_chunks() -> None:
     counted = cut('{"n": 1}\n{"n"', completion_tokens=100)
     text = told(counted)
     assert "set a larger `model: max-tokens` in the prompt file, or use smaller chunks" in text
@@ -154,7 +154,7 @@ def test_a_cut_answer_tells_to_allow_longer_ones_or_to_make_smaller_chunks() -> 
     assert "--chunk-size" not in told(counted, chunk_size=150), "the half would be refused"
 
 
-def test_answers_without_use_suggest_another_model_and_a_report() -> None:
+def test_advice_on_useless_answers_is_another_model_and_a_report() -> None:
     text = told(summary("I am sorry.", "jsonl"))
     assert "trustgraph-prompt extract a.txt -o out.jsonl --model NAME" in text
     assert f"{COMMAND} --report out-report.html" in text
@@ -184,7 +184,7 @@ def test_a_run_without_trouble_gets_no_advice() -> None:
     assert told(summary('{"n": 1}', "jsonl")) == ""
 
 
-def test_a_recording_is_not_to_be_changed() -> None:
+def test_recorded_provider_gets_no_advice_to_change_settings() -> None:
     recorded = GIVEN._replace(is_recorded=True)
     assert told(cut('{"n": 1}\n{"n"', completion_tokens=100), given=recorded).count("\n") == 1
 

@@ -49,7 +49,7 @@ def cut(text: str, **usage: int) -> ExtractSummary:
     return counted
 
 
-def test_refused_objects_are_counted_and_told() -> None:
+def test_refused_objects_are_counted_and_listed_with_their_place() -> None:
     counted = summary('{"n": 1}\n{"m": 1}\n{"m": 2}', "jsonl")
     assert counted.refused_count == 2
     assert [str(remark) for remark in counted.refused] == [
@@ -58,7 +58,7 @@ def test_refused_objects_are_counted_and_told() -> None:
     ]
 
 
-def test_accepted_values_that_are_not_in_the_text_are_told() -> None:
+def test_accepted_values_that_are_not_in_the_text_are_listed() -> None:
     found = FoundObject(b'{"of": {"n": "Napoleon"}, "m": "text"}', '{"/of/n": null, "/m": {"kind": "exact"}}')
     counted = ExtractSummary([JOB])
     counted.add(Result(JOB, (found, FoundObject(b"{}")), Answer.of(*ANSWER, outcome_of("[]", "stop"), ())))
@@ -84,7 +84,7 @@ def test_values_found_only_in_part_are_counted_and_listed() -> None:
     assert f"weak matches, of 2 values looked up in the text: 1 value\n  {line}\n" in f"{counted.text()}\n"
 
 
-def test_a_refused_value_is_a_failure_and_told_once() -> None:
+def test_refused_single_value_is_listed_once_as_failed() -> None:
     counted = summary('{"m": 1}', "json", '"n" is missing')
     assert (counted.refused_count, counted.refused) == (0, [])
     assert [str(remark) for remark in counted.failed] == ['a.txt chunk 1, define: "n" is missing']
@@ -97,27 +97,25 @@ def test_a_refused_value_is_a_failure_and_told_once() -> None:
         (40, "after 40 tokens by the server's own limit or its context size"),
     ],
 )
-def test_an_answer_that_was_cut_says_at_which_limit_and_what_helps(
-    completion_tokens: int, where: str
-) -> None:
+def test_truncated_answer_says_at_which_limit(completion_tokens: int, where: str) -> None:
     told = cut('{"n": 1}\n{"n"', completion_tokens=completion_tokens).text().splitlines()
     at = told.index("truncated: 1 answer")
     assert told[at + 1] == f"  a.txt chunk 1, define: {where}"
 
 
-def test_an_answer_that_was_cut_before_its_first_object_came_to_nothing() -> None:
+def test_answer_cut_before_its_first_object_is_without_use() -> None:
     counted = cut("Let me think about", completion_tokens=100)
     assert "without use: 1 answer\n  a.txt chunk 1, define: the answer ends" in counted.text()
     assert counted.came_to_nothing
 
 
-def test_a_cut_answer_with_an_object_has_come_to_something() -> None:
+def test_answer_cut_after_an_object_is_of_use() -> None:
     counted = cut('{"n": 1}\n{"n"', completion_tokens=100)
     assert "without" not in counted.text()
     assert not counted.came_to_nothing
 
 
-def test_an_answer_that_says_that_there_is_no_object_is_told_and_is_no_failure() -> None:
+def test_empty_list_is_listed_as_without_objects_and_is_no_failure() -> None:
     counted = summary("[]", "jsonl")
     assert "without any object: 1 answer\n  a.txt chunk 1, define" in counted.text()
     assert counted.as_json()["without_objects"] == ["a.txt chunk 1, define"]
@@ -136,7 +134,7 @@ def test_an_answer_that_says_that_there_is_no_object_is_told_and_is_no_failure()
         ('{"m": 1}', "json", '"n" is missing'),
     ],
 )
-def test_an_answer_that_has_no_object_and_does_not_say_so_is_told_with_its_reason(
+def test_answer_without_objects_is_listed_as_without_use_with_its_reason(
     text: str, format: Format, told: str
 ) -> None:
     counted = summary(text, format)
@@ -159,7 +157,7 @@ def test_failures_with_the_same_cause_share_a_line() -> None:
     ]
 
 
-def test_progress_tells_what_is_left_once_it_can_be_estimated() -> None:
+def test_rest_of_time_and_money_is_shown_once_it_can_be_estimated() -> None:
     jobs = [replace(JOB, position=position, id=str(position)) for position in range(40)]
     spending = SpendingLimit(ScriptedProvider([]), Price(1, 2))
     counted = ExtractSummary(jobs, spending=spending, started=time.monotonic() - 60)
@@ -172,7 +170,7 @@ def test_progress_tells_what_is_left_once_it_can_be_estimated() -> None:
     assert counted.rest == "about 7 min and 0.3500 to go"
 
 
-def test_kept_answers_tell_nothing_about_what_is_left_and_are_in_no_rate() -> None:
+def test_kept_answers_count_neither_in_the_rest_nor_in_the_rate() -> None:
     jobs = [replace(JOB, position=position, id=str(position)) for position in range(40)]
     counted = ExtractSummary(jobs)
     for job in jobs[:20]:
@@ -181,7 +179,7 @@ def test_kept_answers_tell_nothing_about_what_is_left_and_are_in_no_rate() -> No
     assert "20 objects, 0 tokens, 0.0 objects/s" in counted.line()
 
 
-def test_what_the_model_is_told_to_do_is_left_out() -> None:
+def test_advice_to_the_model_is_left_out_of_refusals() -> None:
     schema = {"properties": {"n": {"type": "string", "x-from": "text"}}}
     contract = Contract.from_schema(schema, format="jsonl")
     outcome = read('{"n": "Nile"}', contract.with_terms({"text": "Chalk is soft."}))
@@ -194,7 +192,7 @@ def test_what_the_model_is_told_to_do_is_left_out() -> None:
     assert "leave" not in counted.text()
 
 
-def test_nothing_in_doubt_is_not_nothing_looked_up() -> None:
+def test_objects_not_looked_up_are_told_apart_from_objects_without_doubt() -> None:
     found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 4]]}
     certain = FoundObject(b'{"n": "text"}', orjson.dumps({"/n": found}).decode())
     answer = Answer.of(*ANSWER, outcome_of('{"n": "text"}', "stop"), ())

@@ -25,23 +25,23 @@ from trustgraph_prompt.cli.source_excerpt import underlined, visible
         ("\x00\x7f\u202e\ufeffx", "x", "␀␡\ufffd\ufffdx", "    ^"),
     ],
 )
-def test_the_mark_is_where_the_eye_sees_the_place(text: str, place: str, shown: str, mark: str) -> None:
+def test_mark_stands_under_the_visible_place(text: str, place: str, shown: str, mark: str) -> None:
     start = text.index(place)
     assert underlined(text, start, start + len(place)) == (shown, mark)
 
 
 @pytest.mark.parametrize("text", ["one\ntwo", "one\r\ntwo"])
-def test_the_end_of_a_line_is_behind_its_last_character(text: str) -> None:
+def test_mark_of_the_end_of_a_line_is_behind_its_last_character(text: str) -> None:
     end = text.index("\n")
     assert underlined(text, end, end + 1) == ("one", "   ^")
     assert underlined(text, len(text), len(text)) == ("two", "   ^")
 
 
-def test_an_empty_text_has_a_place() -> None:
+def test_mark_of_an_empty_text_is_at_its_beginning() -> None:
     assert underlined("", 0, 0) == ("", "^")
 
 
-def test_a_place_of_many_lines_is_marked_in_its_first() -> None:
+def test_place_of_several_lines_is_marked_in_the_first() -> None:
     assert underlined('{\n"a": 1\n}', 0, 10) == ("{", "^")
 
 
@@ -52,7 +52,7 @@ def test_a_long_line_is_shown_around_the_place() -> None:
     assert shown[mark.index("^")] == "X"
 
 
-def test_the_end_of_a_long_line_is_shown_with_what_is_before() -> None:
+def test_mark_at_the_end_of_a_long_line_shows_the_text_before_it() -> None:
     shown, mark = underlined("a" * 500, 500, 500, width=40)
     assert (shown, mark) == ("…" + "a" * 40, " " * 41 + "^")
 
@@ -68,5 +68,5 @@ def test_any_place_of_any_text_can_be_shown(text: str, data: st.DataObject) -> N
     assert "\n" not in shown
 
 
-def test_what_is_visible_stays_as_it_is() -> None:
+def test_printable_text_is_shown_unchanged() -> None:
     assert visible("für «DNA»\u00a0日本") == "für «DNA»\u00a0日本"

@@ -21,7 +21,7 @@ async def until_equal(found: list[Any], expected: list[Any]) -> None:
             assert found == expected[: len(found)]
 
 
-async def test_a_byte_that_is_no_character_ends_nothing_but_a_lost_terminal_does(
+async def test_top_ends_when_the_terminal_is_lost_and_not_at_a_broken_byte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ours, theirs = pty.openpty()
@@ -49,7 +49,7 @@ async def test_a_byte_that_is_no_character_ends_nothing_but_a_lost_terminal_does
 
 
 @pytest.mark.parametrize(("once", "code"), [(True, 130), (False, 0)])
-def test_an_interrupted_look_has_the_exit_code_of_an_interrupt(
+def test_interrupted_top_has_the_exit_code_of_an_interrupt(
     monkeypatch: pytest.MonkeyPatch, once: bool, code: int
 ) -> None:
     async def interrupted(*_: object, **options: object) -> bool:

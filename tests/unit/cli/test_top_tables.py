@@ -48,7 +48,7 @@ def test_versions_of_a_prompt_and_flows_on_other_topics_are_rows_of_their_own() 
     assert [row["topic"] for row in rows["flows"]] == ["persistent://tg/flow/f", "persistent://tg/flow/other"]
 
 
-def test_a_worker_that_serves_nothing_yet_counts_nothing() -> None:
+def test_worker_that_serves_nothing_yet_counts_nothing() -> None:
     waiting = {"broker": "cannot connect"}
     rows = rows_of(status(flows=[], prompts=[], dead_letters={}, ready=False, waiting=waiting))
     [worker] = rows["workers"]
@@ -59,7 +59,7 @@ def test_a_worker_that_serves_nothing_yet_counts_nothing() -> None:
     assert printed(everything({}, {"worker": "unknown name"}, {})).endswith("worker: unknown name\n")
 
 
-def test_a_canary_is_added_up_over_the_workers_that_have_it() -> None:
+def test_canary_is_summed_over_the_workers_that_have_it() -> None:
     other = canary(id="d", version="0" * 64)
     rows = rows_of(
         *(
@@ -75,14 +75,14 @@ def test_a_canary_is_added_up_over_the_workers_that_have_it() -> None:
     assert "10% 9e21bb079e21: refused served 10.0%, canary 25.0%" in printed(rows)
 
 
-def test_the_backlog_stands_with_its_flow() -> None:
+def test_backlog_stands_in_the_row_of_its_flow() -> None:
     waiting = {("persistent://tg/flow/f", "prompt--default--f--request"): 12_345}
     rows = everything({"a": status()}, {}, waiting)
     assert rows["flows"][0]["backlog"] == 12_345
     assert "12,345" in printed(rows)
 
 
-def test_why_there_are_no_backlogs_is_not_told_as_that_of_an_address() -> None:
+def test_reason_for_missing_backlogs_is_told_apart_from_an_unknown_address() -> None:
     rows = everything({"a": status()}, {"backlog": "unknown name"}, {}, "HTTP 403")
     assert (rows["missing"], rows["no_backlogs"]) == ({"backlog": "unknown name"}, "HTTP 403")
     assert "backlog: HTTP 403" in printed(rows)
@@ -108,7 +108,7 @@ def test_rows_are_sorted_from_the_largest(order: Order) -> None:
         ordered(rows[part], TABLES[part], order)
 
 
-def test_names_are_sorted_from_a() -> None:
+def test_rows_ordered_by_name_begin_with_a() -> None:
     rows = rows_of(status(flows=[flow("b"), flow("a"), flow("c")]))
     assert [row["name"] for row in ordered(rows["flows"], TABLES["flows"], Order.name)] == ["a", "b", "c"]
 
@@ -118,7 +118,7 @@ def test_each_order_has_a_key_of_its_own() -> None:
     assert "q" not in KEYS
 
 
-def test_what_a_worker_says_of_itself_reaches_the_terminal_harmless() -> None:
+def test_strings_of_a_worker_are_shown_without_control_characters() -> None:
     hostile = "\x1b]0;owned\x07[bold red]x[/]\n\u202eevil" + "y" * 500
     rows = rows_of(
         status(
@@ -149,7 +149,7 @@ def test_tables_fit_the_terminal() -> None:
             assert any("more flows" in line for line in lines)
 
 
-def test_sums_of_what_is_unknown_are_unknown() -> None:
+def test_sum_with_unknown_values_ignores_them_and_is_unknown_without_others() -> None:
     assert summed([]) is None
     assert summed([None, None]) is None
     assert summed([None, 1, 2.5]) == 3.5

@@ -89,7 +89,7 @@ def test_a_scalar_is_converted_where_nothing_is_lost(types: Any, value: Any, mad
         ("object", "{}"),
     ],
 )
-def test_a_conversion_that_would_lose_or_invent_something_is_not_made(types: Any, value: Any) -> None:
+def test_scalar_whose_conversion_would_lose_or_invent_something_is_left(types: Any, value: Any) -> None:
     contract = Contract.from_schema({"type": types}, coerce=True)
     assert contract.conform(value) is value
     assert [issue.reason for issue in contract.issues(value)] == [Reason.SCHEMA_TYPE_ERROR]
@@ -110,7 +110,7 @@ def test_a_conversion_that_would_lose_or_invent_something_is_not_made(types: Any
         ({"type": "integer"}, 1e300),
     ],
 )
-def test_what_the_schema_takes_as_it_is_stays(schema: Any, value: Any) -> None:
+def test_value_that_the_schema_accepts_is_left_unchanged(schema: Any, value: Any) -> None:
     contract = Contract.from_schema(schema, coerce=True)
     assert contract.conform(value) is value
     assert contract.accepts(value)
@@ -157,7 +157,9 @@ def test_what_the_schema_takes_as_it_is_stays(schema: Any, value: Any) -> None:
         ({"dependentSchemas": {"a": {"properties": {"n": {"type": "integer"}}}}}, {"n": "1"}, {"n": "1"}),
     ],
 )
-def test_the_schema_is_followed_wherever_it_leads(schema: Any, value: Any, made: Any) -> None:
+def test_scalars_are_converted_through_every_keyword_of_the_schema(
+    schema: Any, value: Any, made: Any
+) -> None:
     made = {"a": 1, "n": 1} if made is None else made
     assert coerced(schema, value) == made
     assert Contract.from_schema(schema, coerce=True).accepts(value)
@@ -198,11 +200,11 @@ BY_CONDITION = {
         ({"anyOf": [True, {"type": "integer"}]}, "12", "12"),
     ],
 )
-def test_the_branch_that_is_meant_decides(schema: Any, value: Any, made: Any) -> None:
+def test_scalars_are_converted_as_the_matching_branch_says(schema: Any, value: Any, made: Any) -> None:
     assert coerced(schema, value) == made
 
 
-def test_a_conversion_does_not_depend_on_the_rest_being_right() -> None:
+def test_scalars_are_converted_beside_invalid_values() -> None:
     contract = Contract.from_schema(BY_KIND, coerce=True)
     assert contract.conform({"kind": "size", "v": "5", "w": object}) is not None
     [issue] = Contract.from_schema(
@@ -216,7 +218,7 @@ OPEN = {"type": "object", "properties": {"a": {}}}
 
 
 @pytest.mark.parametrize("schema", [CLOSED, OPEN])
-def test_extra_keys_are_dropped_or_refused_whatever_the_schema_says(schema: Any) -> None:
+def test_extra_option_drops_or_refuses_keys_in_open_and_closed_schemas(schema: Any) -> None:
     value = {"a": 1, "b": 2}
     assert stripped(schema, value) == {"a": 1}
     assert Contract.from_schema(schema, extra="ignore").accepts(value)
@@ -226,7 +228,7 @@ def test_extra_keys_are_dropped_or_refused_whatever_the_schema_says(schema: Any)
     assert forbids.accepts({"a": 1})
 
 
-def test_without_a_word_about_extra_keys_the_schema_decides() -> None:
+def test_schema_decides_about_extra_keys_without_the_option() -> None:
     value = {"a": 1, "b": 2}
     assert Contract.from_schema(OPEN).conform(value) is value
     assert Contract.from_schema(OPEN).accepts(value)
@@ -264,7 +266,7 @@ def test_without_a_word_about_extra_keys_the_schema_decides() -> None:
         ({"type": "object", "additionalProperties": False}, {"a": 1}, {}),
     ],
 )
-def test_a_key_is_extra_where_nothing_that_applies_declares_it(schema: Any, value: Any, made: Any) -> None:
+def test_key_is_extra_where_no_applicable_subschema_declares_it(schema: Any, value: Any, made: Any) -> None:
     assert stripped(schema, value) == made
     forbids = Contract.from_schema(schema, extra="forbid")
     assert forbids.accepts(value) == (made == value)
@@ -275,13 +277,13 @@ def test_a_key_is_extra_where_nothing_that_applies_declares_it(schema: Any, valu
     "schema",
     [{"type": ["object", "array"]}, {"properties": {"m": {"type": "object"}}}, {"items": {}}, True, None],
 )
-def test_an_object_of_which_nothing_is_declared_keeps_its_keys(schema: Any) -> None:
+def test_object_without_declared_keys_keeps_its_keys(schema: Any) -> None:
     for value in ({"m": {"any": 1}}, [{"any": 1}]):
         assert stripped(schema, value) is value
         assert Contract.from_schema(schema, extra="forbid").accepts(value)
 
 
-def test_each_object_with_extra_keys_is_an_issue_beside_what_else_is_wrong() -> None:
+def test_each_object_with_extra_keys_is_an_issue_beside_others() -> None:
     schema = {"properties": {"a": {"type": "integer"}, "l": {"items": OPEN}}}
     issues = Contract.from_schema(schema, extra="forbid").issues(
         {"a": "x", "b": 1, "l": [{}, {"b": 1, "c": 2}]}
@@ -294,12 +296,12 @@ def test_each_object_with_extra_keys_is_an_issue_beside_what_else_is_wrong() -> 
     assert issues[2].message == 'unexpected "b", "c"'
 
 
-def test_dropping_and_converting_go_together() -> None:
+def test_extra_keys_are_dropped_and_scalars_converted_together() -> None:
     contract = Contract.from_schema(BY_KIND, extra="ignore", coerce=True)
     assert contract.conform({"kind": "size", "v": "5", "w": 1}) == {"kind": "size", "v": 5}
 
 
-def test_the_elements_of_a_list_conform_each_on_its_own() -> None:
+def test_elements_of_a_list_are_conformed_each_on_its_own() -> None:
     contract = Contract.from_schema({"type": "integer"}, many=True, coerce=True)
     assert contract.conform(["1", 2]) == [1, 2]
     assert contract.accepts(["1", 2])
@@ -307,7 +309,7 @@ def test_the_elements_of_a_list_conform_each_on_its_own() -> None:
     assert [issue.path for issue in contract.issues(["x", 2, "y"])] == ["/0", "/2"]
 
 
-def test_an_unknown_way_with_extra_keys_is_refused() -> None:
+def test_unknown_value_of_the_extra_option_is_refused() -> None:
     with pytest.raises(ContractError, match="expected None, forbid or ignore"):
         Contract.from_schema(None, extra="allow")  # type: ignore[arg-type]
 
@@ -338,7 +340,7 @@ VALUES = st.recursive(
     st.sampled_from([None, "ignore", "forbid"]),
     st.booleans(),
 )
-def test_whatever_comes_is_conformed_once_and_left_as_it_was(
+def test_conforming_is_idempotent_and_leaves_its_input_alone(
     schema: Any, value: Any, coerce: bool, extra: Any, many: bool
 ) -> None:
     contract = Contract.from_schema(schema, coerce=coerce, extra=extra, many=many)
@@ -353,12 +355,12 @@ def test_whatever_comes_is_conformed_once_and_left_as_it_was(
 
 
 @given(st.sampled_from(SCHEMAS), VALUES)
-def test_what_is_accepted_as_it_is_is_accepted_conformed(schema: Any, value: Any) -> None:
+def test_accepted_value_is_accepted_with_coerce_too(schema: Any, value: Any) -> None:
     if Contract.from_schema(schema).accepts(value):
         assert Contract.from_schema(schema, coerce=True).accepts(value)
 
 
-def test_alternatives_within_alternatives_take_linear_time() -> None:
+def test_nested_alternatives_take_linear_time() -> None:
     branches = [{"properties": {"c": {"$ref": "#"}, f"n{i}": {"type": "integer"}}} for i in range(4)]
 
     def conform(size: int) -> None:
@@ -371,7 +373,7 @@ def test_alternatives_within_alternatives_take_linear_time() -> None:
 
 
 @pytest.mark.parametrize("extra", ["ignore", "forbid"])
-def test_a_value_that_takes_too_much_is_left_and_refused(extra: Any) -> None:
+def test_value_that_takes_too_many_steps_is_left_and_refused(extra: Any) -> None:
     branches = [{"properties": {"c": {"$ref": "#"}, f"n{i}": {"type": "integer"}}} for i in range(4)]
     contract = Contract.from_schema({"anyOf": branches, "type": "object"}, coerce=True, extra=extra)
     value: Any = {"n1": "1"}
@@ -382,7 +384,7 @@ def test_a_value_that_takes_too_much_is_left_and_refused(extra: Any) -> None:
     assert issue.message.endswith("to be held against this schema")
 
 
-def test_a_recursive_value_of_any_depth_is_no_crash() -> None:
+def test_recursive_value_of_any_depth_does_not_crash() -> None:
     for extra in (None, "ignore", "forbid"):
         contract = Contract.from_schema({"properties": {"c": {"$ref": "#"}}}, extra=extra, coerce=True)
         value: Any = {}
@@ -395,7 +397,7 @@ def test_a_recursive_value_of_any_depth_is_no_crash() -> None:
             value = value["c"]
 
 
-def test_a_hostile_pattern_is_held_against_names_and_comes_to_an_end() -> None:
+def test_hostile_pattern_of_names_is_matched_in_bounded_time() -> None:
     contract = Contract.from_schema({"patternProperties": {"^(a+)+$": {}}}, extra="ignore")
     name = "a" * 50_000
     assert contract.conform({name: 1, name + "!": 1}) == {name: 1}
@@ -403,14 +405,14 @@ def test_a_hostile_pattern_is_held_against_names_and_comes_to_an_end() -> None:
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
 @pytest.mark.parametrize("turn", [1, -1])
-def test_of_branches_that_fit_the_one_that_keeps_most_is_meant(keyword: str, turn: int) -> None:
+def test_matching_branch_that_keeps_most_keys_is_followed(keyword: str, turn: int) -> None:
     a = {"properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
     both = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"], "additionalProperties": False}
     assert stripped({keyword: [a, both][::turn]}, {"a": 1, "b": 2, "c": 3}) == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-def test_no_declared_member_is_lost_to_an_open_branch(keyword: str) -> None:
+def test_declared_key_is_kept_though_an_open_branch_matches(keyword: str) -> None:
     a = {"properties": {"a": {}}, "required": ["a"]}
     both = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"]}
     assert stripped({keyword: [a, both]}, {"a": 1, "b": 2, "c": 3}) == {"a": 1, "b": 2}
@@ -423,19 +425,19 @@ def test_no_declared_member_is_lost_to_an_open_branch(keyword: str) -> None:
         {"$schema": DRAFT_7, "properties": {"a": {}}, "dependencies": {"a": ["b"]}},
     ],
 )
-def test_a_member_that_another_one_asks_for_is_kept(schema: Any) -> None:
+def test_key_that_another_key_requires_is_kept(schema: Any) -> None:
     assert stripped(schema, {"a": 1, "b": 2, "c": 3}) == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize(
     ("text", "made"), [("1", 1), ("auto", "auto"), ("3", "3"), ("null", None), ("true", "true"), ("01", "01")]
 )
-def test_a_text_becomes_the_literal_that_it_spells(text: str, made: Any) -> None:
+def test_text_becomes_the_literal_that_it_spells(text: str, made: Any) -> None:
     assert same(coerced({"enum": ["auto", 1, 2, None]}, text), made)
 
 
 @pytest.mark.parametrize("turn", [1, -1])
-def test_a_discriminator_of_true_is_not_one_of_1(turn: int) -> None:
+def test_discriminator_true_is_told_apart_from_1(turn: int) -> None:
     number = {"type": "object", "properties": {"t": {"const": 1}, "a": {}}, "required": ["t", "a"]}
     flag = {"type": "object", "properties": {"t": {"const": True}, "b": {}}, "required": ["t", "b"]}
     schema = {"oneOf": [number, flag][::turn]}

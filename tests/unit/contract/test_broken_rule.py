@@ -70,7 +70,7 @@ def test_the_rule_is_marked_in_its_part_of_the_schema(value: object, where: str,
     assert len(found.text) <= LONGEST
 
 
-def test_the_branch_of_a_union_is_the_one_that_is_meant() -> None:
+def test_broken_rule_of_a_union_is_in_the_matching_branch() -> None:
     contract = Contract.from_schema(TAGGED)
     assert marked(*rules(contract, {"tag": "a"})) == ("/schema/oneOf/0", '"required": ["tag", "n"]')
     for unknown in ({}, {"tag": "c"}):
@@ -84,7 +84,7 @@ def test_a_list_breaks_the_rule_of_its_element() -> None:
     assert marked(*rules(contract, [1, "x"])) == ("/schema", '"type": "integer"')
 
 
-def test_each_version_has_its_own_rule() -> None:
+def test_broken_rule_is_that_of_the_version_of_the_value() -> None:
     old: dict[str, Any] = {"type": "object", "required": ["a"]}
     new = {**old, "properties": {"b": {"type": "string"}}}
     versions = {"1.0": old, "1.1": new}
@@ -103,11 +103,11 @@ def test_extra_keys_break_the_option_that_forbids_them() -> None:
     assert marked(*rules(contract, {"b": 1})) == ("/extra", "extra: forbid")
 
 
-def test_a_schema_that_accepts_nothing_is_the_rule() -> None:
+def test_schema_that_is_false_is_the_broken_rule() -> None:
     assert marked(*rules(Contract.from_schema(False), 1)) == ("/schema", "false")
 
 
-def test_of_a_large_schema_only_the_rule_is_shown_in_one_line() -> None:
+def test_broken_rule_of_a_large_schema_is_shown_in_one_short_line() -> None:
     words = {f"a rather long name {n}": {"type": "string"} for n in range(500)}
     schema: dict[str, Any] = {
         "properties": words,
@@ -123,7 +123,7 @@ def test_of_a_large_schema_only_the_rule_is_shown_in_one_line() -> None:
     assert rule.text == '{"properties": …, "required": ["a"], "additionalProperties": true}'
 
 
-def test_a_rule_that_is_not_there_is_none() -> None:
+def test_keyword_that_is_not_in_the_contract_has_no_broken_rule() -> None:
     contract = Contract.from_schema(SCHEMA)
     keywords = (
         *("", "/schema/nothing", "/schema/type/type", "/schema/required/7/x", "/schema/properties/a/b/c"),
@@ -184,14 +184,14 @@ def test_the_line_of_a_file_in_the_schema_language_is_shown(
     assert rule.text[rule.start : rule.end] == line
 
 
-def test_a_prompt_without_a_schema_of_its_own_shows_what_it_expects(tmp_path: Path) -> None:
+def test_prompt_with_expects_shows_the_line_of_its_expectation(tmp_path: Path) -> None:
     (tmp_path / "p.prompt").write_text(PROMPTS)
     found = files.read(tmp_path)
     [rule] = rules(found.build().get("choose").contract, 5, found.places["template.choose"])
     assert rule.where.endswith(".prompt:11:25")
 
 
-def test_a_yaml_file_knows_no_lines_so_the_part_of_the_schema_is_shown(tmp_path: Path) -> None:
+def test_schema_in_a_yaml_file_is_shown_without_a_line(tmp_path: Path) -> None:
     prompt = {"dialect": "jinja", "prompt": "x", "response-type": "json", "schema": {"type": "integer"}}
     (tmp_path / "p.yaml").write_text(json.dumps(prompt))
     found = files.read(tmp_path)

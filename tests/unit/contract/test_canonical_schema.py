@@ -76,9 +76,7 @@ SCHEMA: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("extra", "coerce"), OPTIONS)
-def test_a_schema_a_dataclass_and_a_model_that_say_the_same_have_one_fingerprint(
-    extra: Any, coerce: bool
-) -> None:
+def test_schema_dataclass_and_model_that_say_the_same_have_one_fingerprint(extra: Any, coerce: bool) -> None:
     contracts = (
         Contract.from_schema(SCHEMA, extra=extra, coerce=coerce),
         Contract.of(Finding, extra=extra, coerce=coerce),
@@ -162,19 +160,19 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("extra", "coerce"), OPTIONS)
 @pytest.mark.parametrize(("one", "other"), SAME, ids=map(str, SAME))
-def test_one_thing_said_in_two_ways(one: Any, other: Any, extra: Any, coerce: bool) -> None:
+def test_equivalent_schemas_have_one_fingerprint(one: Any, other: Any, extra: Any, coerce: bool) -> None:
     first, second = (Contract.from_schema(schema, extra=extra, coerce=coerce) for schema in (one, other))
     assert first.fingerprint == second.fingerprint
 
 
 @pytest.mark.parametrize(("extra", "coerce"), [*OPTIONS, (None, False)])
 @pytest.mark.parametrize(("one", "other"), DIFFERENT, ids=map(str, DIFFERENT))
-def test_two_things(one: Any, other: Any, extra: Any, coerce: bool) -> None:
+def test_different_schemas_have_two_fingerprints(one: Any, other: Any, extra: Any, coerce: bool) -> None:
     first, second = (Contract.from_schema(schema, extra=extra, coerce=coerce) for schema in (one, other))
     assert first.fingerprint != second.fingerprint
 
 
-def test_what_becomes_of_other_keys_counts_where_no_option_says_it() -> None:
+def test_closed_and_open_object_differ_only_without_the_extra_option() -> None:
     closed = {"properties": {"a": {}}, "additionalProperties": False}
     opened: dict[str, Any] = {"properties": {"a": {}}}
     assert Contract.from_schema(closed) != Contract.from_schema(opened)
@@ -210,14 +208,14 @@ A_OPEN, B_OPEN = ({"properties": {name: {}}} for name in "ab")
     ],
     ids=str,
 )
-def test_a_closed_object_counts_where_something_else_speaks_of_the_same_one(
+def test_closed_object_differs_where_another_subschema_applies_to_it_too(
     closed: Any, opened: Any, extra: Any
 ) -> None:
     assert Contract.from_schema(closed, extra=extra) != Contract.from_schema(opened, extra=extra)
 
 
 @pytest.mark.parametrize("extra", ["ignore", "forbid"])
-def test_it_does_not_count_of_an_object_or_null_nor_of_objects_that_are_told_apart(extra: Any) -> None:
+def test_closed_branches_do_not_differ_beside_null_or_a_discriminator(extra: Any) -> None:
     closed: list[Any] = [{**kind, "additionalProperties": False} for kind in (KIND_A, KIND_B)]
     null: Any = {"type": "null"}
     for some, others in (([A_CLOSED, null], [A_OPEN, null]), ([*closed, null], [KIND_A, KIND_B, null])):
@@ -225,7 +223,7 @@ def test_it_does_not_count_of_an_object_or_null_nor_of_objects_that_are_told_apa
         assert first == second
 
 
-def test_other_keys_that_are_only_described_are_declared() -> None:
+def test_additional_properties_with_only_a_description_are_declared() -> None:
     described: Any = {**A_OPEN, "additionalProperties": {"description": "A note."}}
     contract = Contract.from_schema(described, extra="ignore")
     assert contract.conform({"a": 1, "b": 2}) == {"a": 1, "b": 2}
@@ -234,12 +232,12 @@ def test_other_keys_that_are_only_described_are_declared() -> None:
     assert told["additionalProperties"] == {"description": "A note."}
 
 
-def test_the_alternatives_have_no_order_where_values_are_only_judged() -> None:
+def test_order_of_alternatives_is_ignored_without_coercion() -> None:
     one, other = (Contract.from_schema({"anyOf": each}) for each in ([A_OPEN, B_OPEN], [B_OPEN, A_OPEN]))
     assert one == other
 
 
-def test_how_alternatives_are_grouped_counts_where_it_decides_what_a_word_becomes() -> None:
+def test_grouping_of_alternatives_counts_where_it_decides_a_coercion() -> None:
     word: list[Any] = [{"const": "null"}, {"type": "integer"}]
     grouped = Contract.from_schema({"anyOf": [{"anyOf": word}, {"type": "null"}]}, coerce=True)
     listed = Contract.from_schema({"anyOf": [*word, {"type": "null"}]}, coerce=True)
@@ -248,7 +246,7 @@ def test_how_alternatives_are_grouped_counts_where_it_decides_what_a_word_become
 
 
 @pytest.mark.parametrize("value", ["b", 2, None])
-def test_values_in_one_list_or_in_two_are_refused_for_the_same_reason(value: Any) -> None:
+def test_enums_in_one_list_or_in_two_refuse_for_the_same_reason(value: Any) -> None:
     schemas: list[Any] = [{"anyOf": [{"enum": [1]}, {"enum": ["a"]}]}, {"enum": [1, "a"]}]
     one, other = map(Contract.from_schema, schemas)
     assert one == other
@@ -256,7 +254,7 @@ def test_values_in_one_list_or_in_two_are_refused_for_the_same_reason(value: Any
     assert first == second
 
 
-def test_the_schema_of_values_without_a_version_counts() -> None:
+def test_schema_of_values_without_a_version_is_in_the_fingerprint() -> None:
     old, new = {"required": ["old"]}, {"required": ["new"]}
     versions: Any = {"1.0": old, "2.0": new}
     contracts = [Contract.from_schema(schema, versions=versions) for schema in (None, old, new)]
@@ -275,7 +273,7 @@ def test_the_schema_of_values_without_a_version_counts() -> None:
     ],
     ids=str,
 )
-def test_a_schema_that_is_seldom_written_so_can_be_shown(schema: Any) -> None:
+def test_schema_of_an_unusual_form_has_the_fingerprint_of_its_shown_form(schema: Any) -> None:
     for extra, coerce in OPTIONS:
         settings_of: Any = {"extra": extra, "coerce": coerce}
         contract = Contract.from_schema(schema, **settings_of)
@@ -283,7 +281,7 @@ def test_a_schema_that_is_seldom_written_so_can_be_shown(schema: Any) -> None:
         assert Contract.from_schema(told, **settings_of) == contract
 
 
-def test_what_no_encoder_of_64_bits_and_utf_8_takes_has_a_fingerprint() -> None:
+def test_fingerprint_of_huge_integers_and_lone_surrogates_can_be_computed() -> None:
     Contract.from_schema({}, invariants=[("a > 1", "\ud800")], limits=Limits(objects=2**70))
 
 
@@ -429,7 +427,7 @@ def assert_they_judge_alike(one: Contract, other: Contract, values: list[Any]) -
     coerce=st.booleans(),
 )
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-def test_two_contracts_with_one_fingerprint_judge_alike(
+def test_contracts_with_one_fingerprint_judge_alike(
     schema: Any, seed: int, values: list[Any], extra: Any, coerce: bool
 ) -> None:
     otherwise = say_it_otherwise(schema, random.Random(seed))
@@ -448,7 +446,7 @@ def test_two_contracts_with_one_fingerprint_judge_alike(
     coerce=st.booleans(),
 )
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-def test_a_schema_as_it_is_shown_judges_like_the_one_that_was_written(
+def test_any_schema_as_shown_judges_like_the_one_written(
     schema: Any, values: list[Any], extra: Any, coerce: bool
 ) -> None:
     try:
@@ -460,7 +458,7 @@ def test_a_schema_as_it_is_shown_judges_like_the_one_that_was_written(
     assert_they_judge_alike(read_back, written, values)
 
 
-def test_schemas_that_refer_to_themselves_in_very_many_ways_take_linear_time() -> None:
+def test_schemas_with_many_references_to_themselves_take_linear_time() -> None:
     def tangle(references: int) -> dict[str, Any]:
         size = isqrt(references)
         every = {f"p{name}": {"$ref": f"#/$defs/d{name}"} for name in range(size)}
@@ -477,13 +475,13 @@ def test_schemas_that_refer_to_themselves_in_very_many_ways_take_linear_time() -
 
 
 @pytest.mark.parametrize(("extra", "coerce"), OPTIONS)
-def test_a_schema_as_it_is_shown_says_the_same(extra: Any, coerce: bool) -> None:
+def test_schema_of_a_dataclass_as_shown_has_the_same_fingerprint(extra: Any, coerce: bool) -> None:
     written = Contract.of(Finding, extra=extra, coerce=coerce)
     told = json.loads(written.instructions(SCHEMA_ONLY))
     assert Contract.from_schema(told, extra=extra, coerce=coerce) == written
 
 
-def test_instructions_show_what_a_model_needs_and_no_more() -> None:
+def test_shown_schema_has_only_what_a_model_needs() -> None:
     told = Contract.of(Finding, extra="ignore").instructions(SCHEMA_ONLY)
     assert list(json.loads(told)["properties"]) == ["kind", "score", "sources", "value", "counts", "causes"]
     assert json.loads(told)["properties"]["kind"] == {"enum": ["bug", "smell"]}
@@ -510,7 +508,7 @@ def test_a_text_answer_needs_no_instructions() -> None:
     assert Contract.from_schema(None, format="text").instructions() == ""
 
 
-def test_of_several_versions_the_newest_is_asked_for() -> None:
+def test_instructions_show_the_newest_of_several_versions() -> None:
     versions: Any = {"1.0": {"required": ["old"]}, "2.0": {"required": ["new"]}}
     told = Contract.from_schema(None, versions=versions).instructions()
     assert "new" in told

@@ -99,7 +99,7 @@ def test_accepted_values_have_no_issues() -> None:
         ),
     ],
 )
-def test_an_issue_says_why_where_expected_and_found(
+def test_issue_has_reason_path_and_message_of_what_was_expected_and_found(
     schema: Any, value: Any, reason: Reason, path: str, message: str | None
 ) -> None:
     found = issue(schema, value)
@@ -119,12 +119,12 @@ def test_a_message_stays_short_however_long_the_value() -> None:
     assert len(found.message) < 400
 
 
-def test_many_problems_are_cut_off() -> None:
+def test_only_the_first_of_many_problems_are_listed() -> None:
     contract = Contract.from_schema({"items": {"type": "string"}})
     assert len(contract.issues(list(range(1000)))) == 20
 
 
-def test_only_the_branch_that_was_meant_is_reported() -> None:
+def test_only_the_matching_branch_of_a_union_is_reported() -> None:
     found = issue(UNION, {"type": "relationship", "subject": "DNA"})
     assert found == Issue(Reason.SCHEMA_MISSING_FIELD, '"object-entity" is missing')
 
@@ -146,7 +146,7 @@ def test_without_discriminator_the_nearest_branch_is_reported() -> None:
     assert issue(schema, {"a": 1}).message == '"b" is missing'
 
 
-def test_fitting_two_branches_of_one_of_is_an_issue() -> None:
+def test_value_that_fits_two_branches_of_one_of_is_an_issue() -> None:
     found = issue({"oneOf": [{"type": "integer"}, {"minimum": 2}]}, 3)
     assert found.message == "fits more than one of the alternatives: 3"
 
@@ -196,14 +196,14 @@ def test_jsonl_is_many_and_text_is_one() -> None:
         Contract.from_schema(None, format="text", many=True)
 
 
-def test_many_json_values_are_a_list_of_them() -> None:
+def test_contract_with_many_asks_for_a_list_of_values() -> None:
     contract = Contract.from_schema({"type": "integer"}, many=True)
     assert contract.accepts([1, 2])
     assert contract.issues({"a": 1})[0].reason is Reason.WRONG_CONTAINER
     assert contract.issues([1, "x"])[0].path == "/1"
 
 
-def test_many_of_anything_are_still_a_list() -> None:
+def test_contract_with_many_and_no_schema_asks_for_a_list() -> None:
     contract = Contract.from_schema(None, many=True)
     assert contract.accepts([1, {}])
     assert contract.issues({"a": 1}) == (
@@ -211,7 +211,7 @@ def test_many_of_anything_are_still_a_list() -> None:
     )
 
 
-def test_the_fingerprint_covers_what_decides_a_verdict_and_nothing_else() -> None:
+def test_fingerprint_covers_all_that_decides_a_verdict_and_nothing_else() -> None:
     contract = Contract.from_schema(DEFINITION, format="jsonl", name="definitions")
     same = Contract.from_schema(dict(reversed(DEFINITION.items())), format="jsonl", name="other")
     assert contract.fingerprint == same.fingerprint
@@ -236,7 +236,7 @@ def test_the_fingerprint_covers_what_decides_a_verdict_and_nothing_else() -> Non
     assert len({c.fingerprint for c in (contract, *made)}) == len(different) + 1
 
 
-def test_contracts_of_one_schema_share_nothing_that_can_be_changed() -> None:
+def test_contracts_of_equal_schemas_share_no_mutable_schema() -> None:
     one, other = Contract.from_schema(DEFINITION), Contract.from_schema(DEFINITION)
     assert isinstance(one.schema, dict)
     one.schema["required"].append("more")
@@ -246,7 +246,7 @@ def test_contracts_of_one_schema_share_nothing_that_can_be_changed() -> None:
     )
 
 
-def test_changing_the_authors_schema_later_changes_nothing() -> None:
+def test_changing_the_given_schema_later_does_not_change_the_contract() -> None:
     schema = {"required": ["a"]}
     contract = Contract.from_schema(schema)
     schema["required"].append("b")
@@ -263,7 +263,7 @@ def test_changing_the_authors_schema_later_changes_nothing() -> None:
         "https://json-schema.org/draft/2020-12/schema",
     ],
 )
-def test_the_draft_that_the_schema_names_is_used(draft: str) -> None:
+def test_draft_named_by_the_schema_is_used(draft: str) -> None:
     contract = Contract.from_schema({"$schema": draft, "type": "object", "required": ["a"]})
     assert contract.accepts({"a": 1})
     assert not contract.accepts({})
@@ -277,13 +277,13 @@ def test_an_unknown_format_is_refused() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"type": "string"}, {}, True, False])
-def test_a_text_has_no_schema(schema: Any) -> None:
+def test_text_contract_has_no_schema(schema: Any) -> None:
     with pytest.raises(ContractError, match="no schema"):
         Contract.from_schema(schema, format="text")
 
 
 @pytest.mark.parametrize("wrap", [lambda branch: branch, lambda branch: {"allOf": [branch]}])
-def test_a_branch_for_null_does_not_hide_which_other_one_is_meant(wrap: Any) -> None:
+def test_null_branch_does_not_hide_which_other_branch_matches(wrap: Any) -> None:
     branches = [
         {"type": "object", "properties": {"type": {"const": "a"}, "n": {"type": "integer"}}},
         {
@@ -300,7 +300,7 @@ def test_a_branch_for_null_does_not_hide_which_other_one_is_meant(wrap: Any) -> 
     }
 
 
-def test_null_is_no_version() -> None:
+def test_version_null_is_unsupported() -> None:
     contract = Contract.from_schema(None, versions={"1.0": {"type": "object"}})
     (issue,) = contract.issues({"schema_version": None})
     assert (issue.path, issue.reason) == ("/schema_version", Reason.UNSUPPORTED_VERSION)
@@ -314,7 +314,7 @@ def test_null_is_no_version() -> None:
         {"anyOf": [{"const": "a"}, {"const": "b"}]},
     ],
 )
-def test_a_value_of_another_type_than_those_that_there_may_be_is_said_once(schema: Any) -> None:
+def test_type_error_of_a_union_is_one_issue(schema: Any) -> None:
     (issue,) = Contract.from_schema(schema).issues(["a"])
     assert (issue.path, issue.reason) == ("", Reason.SCHEMA_TYPE_ERROR)
 
@@ -323,7 +323,7 @@ def test_a_value_of_another_type_than_those_that_there_may_be_is_said_once(schem
 @pytest.mark.parametrize(
     "schema", [{"type": ["string", "array"]}, {"anyOf": [{"type": "string"}, {"type": "array"}]}]
 )
-def test_alternatives_of_other_types_are_told_together(schema: Any, value: Any) -> None:
+def test_types_of_all_alternatives_are_in_one_message(schema: Any, value: Any) -> None:
     (issue,) = Contract.from_schema(schema).issues(value)
     assert issue.reason is Reason.SCHEMA_TYPE_ERROR
     assert issue.message.startswith("expected string or array, found")

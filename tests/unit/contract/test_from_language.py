@@ -22,14 +22,14 @@ schema Finding extends Source:
 """
 
 
-def test_each_schema_is_a_contract_of_one_json_value_by_its_name() -> None:
+def test_each_schema_is_a_contract_of_one_json_value_under_its_name() -> None:
     contracts = Contract.language(TEXT)
     assert list(contracts) == ["Source", "Finding"]
     for name, contract in contracts.items():
         assert (contract.name, contract.format, contract.many) == (name, "json", False)
 
 
-def test_a_contract_judges_what_its_text_says() -> None:
+def test_contract_judges_as_its_text_says() -> None:
     finding = Contract.language(TEXT)["Finding"]
     right = {"title": "x", "kind": "bug", "parts": [{"title": "y", "kind": "smell", "page": None}]}
     assert finding.accepts(right)
@@ -98,7 +98,7 @@ def test_types_may_be_json_schemas_or_python_types(kind: Any, right: object, wro
         ('schema A:\n  b: B\nschema B:\n  c: string @format("emial")', "line 4, column 13: unknown format"),
     ],
 )
-def test_what_is_wrong_is_said_of_its_line(text: str, said: str) -> None:
+def test_error_in_the_text_names_its_line_and_column(text: str, said: str) -> None:
     with pytest.raises(LanguageError) as caught:
         Contract.language(text)
     assert str(caught.value).startswith(said)
@@ -128,41 +128,41 @@ def test_what_is_wrong_is_said_of_its_line(text: str, said: str) -> None:
         ),
     ],
 )
-def test_a_default_that_is_not_of_its_type_is_said_of_its_line(text: str, said: str) -> None:
+def test_default_of_another_type_is_an_error_with_its_line(text: str, said: str) -> None:
     text = f"schema A:\n  {text}\nschema B:\n  c: C\nschema C:\n  d: int\n"
     with pytest.raises(LanguageError) as caught:
         Contract.language(text, types={"kind": {"const": "k"}})
     assert str(caught.value).startswith(said)
 
 
-def test_defaults_that_are_of_their_types_may_stand() -> None:
+def test_defaults_of_their_types_are_accepted() -> None:
     text = (
         'schema A:\n  a: int = 3.0\n  b: B = {n: "x"}\n  c: A[] = [{b: {n: "y"}}]\nschema B:\n  n: string\n'
     )
     assert Contract.language(text)["A"].accepts({})
 
 
-def test_what_is_wrong_with_an_option_is_not_said_of_a_line() -> None:
+def test_error_in_an_option_names_no_line() -> None:
     with pytest.raises(ContractError, match="/invariants/0"):
         Contract.language("schema A:\n  a: int", invariants=["a +"])
     with pytest.raises(ContractError):
         Contract.language("schema A:\n  a: kind", types={"kind": object()})
 
 
-def test_the_same_contract_has_the_same_fingerprint_from_a_dataclass() -> None:
+def test_equal_dataclass_has_the_same_fingerprint() -> None:
     text = "schema Place:\n  name: string\n  within: Place? = null"
     by_text = Contract.language(text, extra="forbid")["Place"]
     assert by_text.fingerprint == Contract.of(Place, extra="forbid").fingerprint
 
 
-def test_a_schema_that_no_prompt_uses_is_looked_at_too() -> None:
+def test_schema_that_no_prompt_uses_is_checked_too() -> None:
     text = 'schema Used:\n  a: int\nschema Unused:\n  a: string @pattern("[")\nprompt p expecting Used: "x"\n'
     with pytest.raises(LanguageError) as refused:
         parse_whole(text)
     assert refused.value.where == "line 4, column 13"
 
 
-def test_a_closed_schema_refuses_other_keys_unless_the_contract_drops_them() -> None:
+def test_closed_schema_refuses_other_keys_unless_the_contract_drops_them() -> None:
     text = "schema Inner closed:\n    n: int\nschema A closed:\n    inner: Inner\n"
     value = {"inner": {"n": 1, "more": 2}, "more": 3}
     issues = Contract.language(text)["A"].issues(value)

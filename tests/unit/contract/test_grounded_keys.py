@@ -60,7 +60,7 @@ def reasons(
         ('{"name": "Rhine", "tags": [" "]}', []),
     ],
 )
-def test_what_stands_in_no_term_is_refused_as_its_policy_says(answer: str, refused: list[str]) -> None:
+def test_value_in_no_term_is_refused_as_its_policy_says(answer: str, refused: list[str]) -> None:
     assert sorted(reasons(answer, RIVER)) == [(path, Reason.UNGROUNDED) for path in refused]
 
 
@@ -90,7 +90,7 @@ schema Person:
     assert not_looked_up(of({"properties": {"year": {"type": "integer"}}})) == []
 
 
-def test_an_object_says_where_its_values_stand() -> None:
+def test_object_has_the_places_of_its_values() -> None:
     outcome = read('{"name": "rhine", "length": 1230, "tags": ["Danube", "Nile"]}', RIVER, terms=TERMS)
     assert outcome.grounding is not None
     [found] = outcome.grounding
@@ -104,13 +104,13 @@ def test_an_object_says_where_its_values_stand() -> None:
 
 
 @pytest.mark.parametrize("terms", [None, {}, {"text": ["a", "list"]}])
-def test_without_a_text_nothing_is_looked_for(terms: dict[str, Any] | None) -> None:
+def test_values_are_not_looked_up_without_a_text(terms: dict[str, Any] | None) -> None:
     outcome = read('{"name": "Nile"}', RIVER, terms=terms)
     assert outcome.value == [{"name": "Nile"}]
     assert not outcome.grounding or outcome.grounding == ({},)
 
 
-def test_a_contract_that_marks_nothing_is_not_touched() -> None:
+def test_contract_without_marked_keys_has_no_sources() -> None:
     plain = of({"type": "object"}, format="jsonl")
     assert plain.sources is None
     assert read('{"name": "Nile"}', plain, terms=TERMS).grounding is None
@@ -146,7 +146,7 @@ def test_a_contract_that_marks_nothing_is_not_touched() -> None:
         ),
     ],
 )
-def test_keys_are_found_wherever_a_schema_speaks_of_them(
+def test_marked_keys_are_found_under_every_keyword_of_the_schema(
     schema: dict[str, Any], answer: str, paths: list[str]
 ) -> None:
     many = "oneOf" in schema
@@ -199,13 +199,13 @@ BY_REFERENCE = {
         ({"$defs": {"unused": {"x-from": "text"}}, "items": {"x-from": "text"}}, '["Nile"]', ["/0"]),
     ],
 )
-def test_a_value_is_judged_by_the_branch_that_it_means(
+def test_value_is_judged_by_the_marks_of_the_matching_branch(
     schema: dict[str, Any], answer: str, paths: list[str]
 ) -> None:
     assert reasons(answer, of(schema)) == [(path, Reason.UNGROUNDED) for path in paths]
 
 
-def test_a_value_is_judged_by_the_sources_of_its_version() -> None:
+def test_value_is_judged_by_the_marks_of_its_version() -> None:
     plain = {"properties": {"name": {"type": "string"}}}
     marked = {"properties": {"name": {"type": "string", "x-from": "text"}}}
     contract = of(plain, versions={"1.0": plain, "2.0": marked})
@@ -218,7 +218,7 @@ def test_a_value_is_judged_by_the_sources_of_its_version() -> None:
     ("unversioned", "versions"),
     [(True, {"2.0": ...}), (None, {"1.0": True, "2.0": ...}), ({}, {"2.0": True, "2.1": ...})],
 )
-def test_a_version_that_accepts_anything_has_no_sources(
+def test_version_that_accepts_anything_has_no_marks(
     unversioned: dict[str, Any] | bool | None, versions: dict[str, Any]
 ) -> None:
     marked = {"properties": {"name": {"type": "string", "x-from": "text"}}}
@@ -231,7 +231,7 @@ def test_a_version_that_accepts_anything_has_no_sources(
         assert reasons(f'{{"schema_version": "{plain}", "name": "Nile"}}', contract) == []
 
 
-def test_looking_for_values_is_counted_like_all_other_judging() -> None:
+def test_looking_up_values_counts_towards_the_effort() -> None:
     answer = "\n".join(f'{{"name": "n{n}"}}' for n in range(2_000))
     contract = of({"properties": {"name": {"x-from": "text"}}}, format="jsonl", limits=Limits(steps=500_000))
     outcome = read(answer, contract, terms={"text": "x"})
@@ -239,14 +239,14 @@ def test_looking_for_values_is_counted_like_all_other_judging() -> None:
     assert Reason.EFFORT_SPENT in {issue.reason for _, issue in outcome.errors()}
 
 
-def test_of_several_values_the_one_that_stands_in_the_text_is_taken() -> None:
+def test_grounded_one_of_several_values_is_taken() -> None:
     contract = of({"properties": {"name": {"x-from": "text"}}, "required": ["name"]})
     outcome = read('Such as {"name": "Nile"}? No: {"name": "Rhine"}', contract, terms=TERMS)
     assert outcome.value == {"name": "Rhine"}
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_any_chunks_come_to_the_same(size: int) -> None:
+def test_answer_read_in_chunks_has_the_same_grounding(size: int) -> None:
     answer = '{"name": "Rhine"}\n{"name": "Nile"}\n[{"name": "danube"}, {"name": "Po"}]\n{"name": 7}'
     reader = StreamReader(RIVER, TERMS)
     given = [one for at in range(0, len(answer), size) for one in reader.feed(answer[at : at + size])]
@@ -256,7 +256,7 @@ def test_any_chunks_come_to_the_same(size: int) -> None:
     assert outcome.grounding == whole.grounding
 
 
-def test_a_dataclass_and_a_model_say_it_too() -> None:
+def test_dataclass_and_model_can_mark_fields() -> None:
     @dataclass
     class River:
         name: str = field(metadata={"x-from": "text"})
@@ -273,7 +273,7 @@ def test_a_dataclass_and_a_model_say_it_too() -> None:
 @pytest.mark.parametrize(
     ("note", "meant"), [("x_from", "x-from"), ("from", "x-from"), ("x-grouding", "x-grounding")]
 )
-def test_a_field_that_nearly_says_it_is_refused(note: str, meant: str) -> None:
+def test_misspelt_mark_of_a_field_is_refused(note: str, meant: str) -> None:
     @dataclass
     class River:
         name: str = field(metadata={note: "text"})
@@ -286,7 +286,7 @@ def test_a_field_that_nearly_says_it_is_refused(note: str, meant: str) -> None:
             Contract.of(type)
 
 
-def test_other_notes_of_a_field_are_its_authors() -> None:
+def test_other_metadata_of_a_field_is_ignored() -> None:
     @dataclass
     class River:
         name: str = field(metadata={"unit": 1, "source": complex, 3: "x", "x-from": None, "json": object()})
@@ -294,7 +294,7 @@ def test_other_notes_of_a_field_are_its_authors() -> None:
     assert Contract.of(River).sources is None
 
 
-def test_a_key_that_may_be_null_says_it_too() -> None:
+def test_key_that_may_be_null_can_be_marked() -> None:
     @dataclass
     class River:
         mouth: str | None = field(default=None, metadata={"x-from": "text"})
@@ -304,7 +304,7 @@ def test_a_key_that_may_be_null_says_it_too() -> None:
     assert reasons('{"mouth": null}', contract) == []
 
 
-def test_neither_model_nor_server_sees_it_and_the_fingerprint_does() -> None:
+def test_marks_are_in_the_fingerprint_and_not_in_the_schema() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "x-from": "text"}}}
     unmarked = {"type": "object", "properties": {"a": {"type": "string"}}}
     strict = {
@@ -330,13 +330,13 @@ def test_neither_model_nor_server_sees_it_and_the_fingerprint_does() -> None:
         ({"x-form": "text"}, "did you mean 'x-from'?"),
     ],
 )
-def test_a_source_that_is_wrong_is_an_authors_error(schema: dict[str, Any], says: str) -> None:
+def test_invalid_mark_is_a_contract_error(schema: dict[str, Any], says: str) -> None:
     with pytest.raises(ContractError) as caught:
         of(schema)
     assert says in str(caught.value)
 
 
-def test_a_term_that_the_prompt_does_not_have_is_an_error() -> None:
+def test_mark_with_an_unknown_term_is_a_prompt_error() -> None:
     entry = {
         "dialect": "jinja",
         "prompt": "{{ passage }}",

@@ -37,7 +37,7 @@ def keys(schema: Any, **options: Any) -> list[str]:
     return [line for line in told(schema, **options).splitlines() if line.lstrip().startswith("- ")]
 
 
-def test_the_keys_are_named_with_their_types_and_descriptions() -> None:
+def test_keys_are_listed_with_their_types_and_descriptions() -> None:
     contract = Contract.language(VOLCANOES.replace("\n      ", " "), format="jsonl")["Volcano"]
     assert contract.instructions() == (
         "Answer with JSON objects with the keys below, one object per line.\n\n"
@@ -53,13 +53,13 @@ def test_the_keys_are_named_with_their_types_and_descriptions() -> None:
     )
 
 
-def test_no_line_is_an_object_that_could_be_given_back() -> None:
+def test_examples_of_the_schema_are_left_out() -> None:
     example = {"name": "Etna", "height": 3403}
     schema = {"type": "object", "properties": {"name": {"examples": ["Etna"]}}, "examples": [example]}
     assert "Etna" not in told(schema, **LINES)
 
 
-def test_of_several_kinds_each_is_told() -> None:
+def test_each_of_several_kinds_is_listed() -> None:
     kinds = [
         {"description": "A peak.", "properties": {"type": {"const": "peak"}, "height": {"minimum": 0}}},
         {"required": ["type", "length"], "properties": {"type": {"const": "river"}}},
@@ -98,11 +98,11 @@ def test_of_several_kinds_each_is_told() -> None:
         ),
     ],
 )
-def test_what_is_no_object_is_told_in_a_word(schema: Any, options: Any, begins: str) -> None:
+def test_schema_that_is_no_object_is_described_in_a_word(schema: Any, options: Any, begins: str) -> None:
     assert told(schema, **options).startswith(begins)
 
 
-def test_bounds_other_keys_and_circles_are_told() -> None:
+def test_bounds_additional_keys_and_recursion_are_described() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -149,7 +149,7 @@ BESIDE: list[dict[str, Any]] = [
     ],
     ids=str,
 )
-def test_what_words_would_leave_out_is_shown_as_a_schema(schema: Any) -> None:
+def test_schema_with_keywords_beside_a_reference_is_shown_as_json_schema(schema: Any) -> None:
     assert told(schema).startswith("Answer with one JSON value valid against the JSON Schema below.\n\n{")
 
 
@@ -176,16 +176,16 @@ def test_what_words_would_leave_out_is_shown_as_a_schema(schema: Any) -> None:
         ),
     ],
 )
-def test_a_kind_says_all_that_is_asked_of_it(schema: Any, kind: str) -> None:
+def test_kind_of_a_scalar_is_described_with_its_bounds(schema: Any, kind: str) -> None:
     assert told(schema).startswith(f"Answer with one JSON {kind}.\n")
 
 
-def test_what_refers_to_a_string_or_an_object_above_is_not_called_an_object() -> None:
+def test_reference_to_a_string_or_an_object_above_is_not_called_an_object() -> None:
     part = {"type": "object", "properties": {"next": {"$ref": "#"}}}
     assert keys({"anyOf": [{"type": "string"}, part]}) == ['- "next" (as above, optional)']
 
 
-def test_alternatives_of_which_one_is_a_list_are_not_all_called_objects() -> None:
+def test_alternatives_with_a_list_are_called_values() -> None:
     schema = {"anyOf": [{"required": ["a"]}, {"type": "array", "items": {"required": ["b"]}}]}
     assert told(schema).startswith("Answer with one JSON value of one of the kinds below.\n")
 
@@ -206,12 +206,12 @@ def test_alternatives_of_which_one_is_a_list_are_not_all_called_objects() -> Non
         ),
     ],
 )
-def test_that_other_keys_are_refused_is_told(schema: Any, begins: str) -> None:
+def test_refused_extra_keys_are_mentioned(schema: Any, begins: str) -> None:
     text = told({"type": "object", **schema}, extra="forbid").replace("JSON value", "JSON object")
     assert text.startswith(f"Answer with one JSON object{'' if begins == '.' else ' '}{begins}")
 
 
-def test_descriptions_of_the_whole_of_elements_and_of_values_are_told() -> None:
+def test_descriptions_of_the_root_of_elements_and_of_values_are_included() -> None:
     schema = {
         "description": "A wine.",
         "properties": {
@@ -246,7 +246,7 @@ def test_lines_that_are_no_objects_are_not_called_objects() -> None:
 
 
 @pytest.mark.parametrize("named", [{}, {"schema_version": {"type": "string"}}])
-def test_the_newest_version_is_asked_for_by_its_name(named: Any) -> None:
+def test_newest_version_is_asked_for_by_its_name(named: Any) -> None:
     new = {"properties": {"new": {}, **named}, "required": ["new"], "additionalProperties": False}
     assert keys(None, versions={"1.0": {"required": ["old"]}, "2.0": new}) == [
         '- "schema_version" (always "2.0")',
@@ -254,11 +254,11 @@ def test_the_newest_version_is_asked_for_by_its_name(named: Any) -> None:
     ]
 
 
-def test_a_schema_of_values_without_a_version_is_asked_for_as_it_is() -> None:
+def test_schema_of_values_without_a_version_is_described() -> None:
     assert keys({"required": ["a"]}, versions={"1.0": {"required": ["b"]}}) == ['- "a" (value)']
 
 
-def test_what_is_not_in_the_passage_is_not_asked_for_again_as_it_was() -> None:
+def test_correction_of_an_ungrounded_object_does_not_ask_for_it_again() -> None:
     schema = {"properties": {"name": {"type": "string", "x-from": "text"}}, "required": ["name"]}
     contract = Contract.from_schema(schema, format="jsonl")
 
@@ -275,7 +275,7 @@ def test_what_is_not_in_the_passage_is_not_asked_for_again_as_it_was() -> None:
 @pytest.mark.parametrize(
     "keyword", [{"not": {"required": ["error"]}}, {"if": {}}, {"anyOf": [{"minProperties": 1}]}]
 )
-def test_what_words_say_badly_is_shown_as_a_schema(keyword: Any) -> None:
+def test_schema_with_conditions_is_shown_as_json_schema(keyword: Any) -> None:
     text = told({"type": "object", "properties": {"a": {}}, **keyword}, **LINES)
     assert text.startswith(
         "Answer with JSON objects valid against the JSON Schema below, one object per line.\n\n{"
@@ -283,23 +283,23 @@ def test_what_words_say_badly_is_shown_as_a_schema(keyword: Any) -> None:
     assert f'"{next(iter(keyword))}"' in text
 
 
-def test_what_stands_beside_a_reference_is_not_lost() -> None:
+def test_keys_required_beside_a_reference_are_included() -> None:
     schema = {"$ref": "#/$defs/A", "required": ["b"], "$defs": {"A": {"type": "object", "required": ["a"]}}}
     assert '"b"' in told(schema)
     assert '"a"' in told(schema)
 
 
-def test_a_key_that_must_not_be_there_is_not_asked_for() -> None:
+def test_key_whose_schema_is_false_is_left_out() -> None:
     assert keys({"properties": {"a": {}, "b": False}}) == ['- "a" (value, optional)']
 
 
-def test_a_keyword_that_nobody_knows_is_passed_over() -> None:
+def test_unknown_keyword_is_left_out() -> None:
     assert keys({"properties": {"a": {"type": "string", "x-of-ours": ["text"]}}}) == [
         '- "a" (string, optional)'
     ]
 
 
-def test_names_and_descriptions_say_nothing_but_themselves() -> None:
+def test_template_syntax_in_names_and_descriptions_is_kept_literally() -> None:
     odd = 'a"b\n{{ x }} {keys}'
     description = "{{ text }} {% raw %}\n\n{kind} {kinds} {schema} # not a heading"
     (line,) = keys({"properties": {odd: {"enum": ["{kinds}", None], "description": description}}}, **LINES)
@@ -337,16 +337,16 @@ WIDE: dict[str, Any] = {
     ids=["keys", "shown", "values", "kinds", "types", "references"],
 )
 @pytest.mark.parametrize("options", [{}, LINES], ids=["json", "jsonl"])
-def test_the_instructions_are_bounded(schema: Any, options: Any) -> None:
+def test_instructions_are_bounded(schema: Any, options: Any) -> None:
     assert 100 < len(told(schema, **options)) < 2 * MAX_TEXT + 2_000
 
 
-def test_of_too_many_keys_the_first_are_told() -> None:
+def test_first_of_too_many_keys_are_listed() -> None:
     told_of = keys({"type": "object", "properties": WIDE, "required": list(WIDE)})
     assert told_of[0] == '- "key 0" (string)'
     assert told_of[-1] == f"- … and {1_900 - len(told_of) + 1:,} more keys"
 
 
-def test_descriptions_are_left_out_before_keys_are() -> None:
+def test_descriptions_are_left_out_before_keys() -> None:
     some = dict(list(WIDE.items())[:100])
     assert keys({"type": "object", "properties": some}) == [f'- "{key}" (string, optional)' for key in some]

@@ -31,7 +31,7 @@ def holds(rule: str, value: Any) -> bool:
         ({"items_shown": 5}, True),
     ],
 )
-def test_an_invariant_is_about_several_members(value: Any, accepted: bool) -> None:
+def test_invariant_compares_several_members(value: Any, accepted: bool) -> None:
     assert holds(SHOWN, value) == accepted
 
 
@@ -49,22 +49,22 @@ def test_a_broken_invariant_gives_its_message(written: Any) -> None:
     assert contract.invariants == (Invariant("a > 0", "a must be positive"),)
 
 
-def test_an_invariant_without_a_message_says_itself() -> None:
+def test_invariant_without_a_message_is_its_own_message() -> None:
     [issue] = Contract.from_schema(None, invariants=["a > 0"]).issues({"a": 0})
     assert issue.message == "a > 0 does not hold"
 
 
-def test_each_broken_invariant_is_an_issue_and_none_hides_another() -> None:
+def test_each_broken_invariant_is_an_issue() -> None:
     contract = Contract.from_schema(None, invariants=["a > 0", "b > 0", "c > 0"])
     assert [issue.message[0] for issue in contract.issues({"a": 0, "b": 1, "c": "x"})] == ["a", "c"]
 
 
-def test_invariants_wait_until_the_schema_is_met() -> None:
+def test_invariants_are_judged_only_if_the_schema_is_met() -> None:
     contract = Contract.from_schema({"required": ["a"]}, invariants=["a > 0"])
     assert [issue.reason for issue in contract.issues({})] == [Reason.SCHEMA_MISSING_FIELD]
 
 
-def test_invariants_see_what_the_contract_has_converted() -> None:
+def test_invariants_see_converted_values() -> None:
     schema = {"properties": {"a": {"type": "integer"}}}
     assert Contract.from_schema(schema, coerce=True, invariants=["a > 5"]).accepts({"a": "12"})
 
@@ -100,7 +100,7 @@ def test_invariants_hold_for_each_element_of_a_list() -> None:
         ("a == 12345678901234567890", {"a": 12345678901234567890}),
     ],
 )
-def test_what_rules_can_say(rule: str, value: Any) -> None:
+def test_rules_with_operators_tests_and_filters_hold(rule: str, value: Any) -> None:
     assert holds(rule, value)
 
 
@@ -122,7 +122,7 @@ def test_what_rules_can_say(rule: str, value: Any) -> None:
         ("1 in a", {"a": "1"}, "cannot look for a number in a string"),
     ],
 )
-def test_a_rule_that_cannot_be_evaluated_is_broken_and_says_why(rule: str, value: Any, said: str) -> None:
+def test_rule_that_cannot_be_evaluated_is_broken_and_says_why(rule: str, value: Any, said: str) -> None:
     contract = Contract.from_schema(None, invariants=[{"rule": rule, "message": "m"}])
     [issue] = contract.issues(value)
     assert issue.reason is Reason.INVARIANT_VIOLATION
@@ -154,7 +154,7 @@ def test_a_rule_that_cannot_be_evaluated_is_broken_and_says_why(rule: str, value
         ("not " * 400 + "a", "too large"),
     ],
 )
-def test_what_rules_cannot_say_is_refused_on_load(rule: str, said: str) -> None:
+def test_rule_with_unavailable_syntax_is_refused_on_load(rule: str, said: str) -> None:
     with pytest.raises(ContractError) as raised:
         Contract.from_schema(None, invariants=["a", rule])
     assert raised.value.path == "/invariants/1"
@@ -165,7 +165,7 @@ def test_what_rules_cannot_say_is_refused_on_load(rule: str, said: str) -> None:
 @pytest.mark.parametrize(
     "written", [5, None, [], {"message": "m"}, {"rule": 5}, {"rule": "a", "if": "b"}, ["a", 1]]
 )
-def test_what_is_no_invariant_is_refused(written: Any) -> None:
+def test_malformed_invariant_is_refused(written: Any) -> None:
     with pytest.raises(ContractError, match="invalid invariant"):
         Contract.from_schema(None, invariants=[written])
 
@@ -190,7 +190,7 @@ def test_the_largest_rule_takes_linear_time() -> None:
 
 
 @given(st.text(alphabet="ab01.()[]'\"+-*/%<>=!|~,{} \n" + "notnonein", max_size=30))
-def test_any_text_is_a_rule_or_a_clear_error(rule: str) -> None:
+def test_any_text_is_a_rule_or_a_contract_error(rule: str) -> None:
     try:
         contract = Contract.from_schema(None, invariants=[rule])
     except ContractError:
@@ -220,11 +220,11 @@ ONE = {"answer": "a", "items_shown": 1}
         (None, {"response": "a"}, False),
     ],
 )
-def test_the_version_picks_the_schema(version: str | None, value: Any, accepted: bool) -> None:
+def test_version_of_a_value_picks_its_schema(version: str | None, value: Any, accepted: bool) -> None:
     assert VERSIONED.accepts({**value, "schema_version": version}) == accepted
 
 
-def test_a_value_without_version_is_one_from_before_there_were_any() -> None:
+def test_value_without_a_version_is_judged_by_the_plain_schema() -> None:
     assert VERSIONED.accepts(ONE)
     assert VERSIONED.take_all([ONE, {"schema_version": "2.0", "response": "a"}]) is not None
     assert not VERSIONED.accepts({"response": "a"})
@@ -243,7 +243,7 @@ def test_an_unknown_version_is_the_only_issue(version: Any) -> None:
     assert not VERSIONED.accepts(value)
 
 
-def test_the_newest_minor_version_that_is_not_newer_decides() -> None:
+def test_newest_minor_version_up_to_that_of_the_value_decides() -> None:
     contract = Contract.from_schema(
         None, versions={"1.2": {"required": ["a"]}, "1.5": {"required": ["a", "b"]}}
     )
@@ -253,13 +253,13 @@ def test_the_newest_minor_version_that_is_not_newer_decides() -> None:
     assert contract.accepts({"a": 1, "schema_version": "1.0"})
 
 
-def test_an_example_of_a_value_does_not_declare_its_version() -> None:
+def test_version_in_an_example_of_a_closed_schema_declares_no_key() -> None:
     closed = {**V1, "additionalProperties": False, "examples": [{"schema_version": "1.0", **ONE}]}
     contract = Contract.from_schema(None, versions={"1.0": closed})
     assert contract.accepts({"schema_version": "1.0", **ONE})
 
 
-def test_a_schema_may_name_its_own_version_and_need_not() -> None:
+def test_closed_schema_may_omit_the_key_of_its_version() -> None:
     named = {**V1, "properties": {**V1["properties"], "schema_version": {"const": "1.0"}}}  # type: ignore[dict-item]
     for schema in (V1, named):
         contract = Contract.from_schema(None, versions={"1.0": {**schema, "additionalProperties": False}})
@@ -269,7 +269,7 @@ def test_a_schema_may_name_its_own_version_and_need_not() -> None:
             assert contract.conform(value) is value
 
 
-def test_what_a_newer_minor_version_adds_is_dropped_where_the_schema_is_closed() -> None:
+def test_keys_of_a_newer_minor_version_are_dropped_in_a_closed_schema() -> None:
     contract = Contract.from_schema(None, versions={"1.0": {**V1, "additionalProperties": False}})
     newer = {"schema_version": "1.1", "confidence": 0.5, **ONE}
     assert contract.conform(newer) == {"schema_version": "1.1", **ONE}
@@ -281,7 +281,7 @@ def test_what_a_newer_minor_version_adds_is_dropped_where_the_schema_is_closed()
     assert [issue.reason for issue in forbids.issues(newer)] == [Reason.SCHEMA_EXTRA_FIELD]
 
 
-def test_each_version_is_converted_by_its_own_schema() -> None:
+def test_values_of_each_version_are_converted_by_its_schema() -> None:
     contract = Contract.from_schema(None, versions={"1.0": V1, "2.0": V2}, coerce=True)
     assert contract.conform({"schema_version": "1.0", "items_shown": "5"}) == {
         "schema_version": "1.0",
@@ -291,14 +291,14 @@ def test_each_version_is_converted_by_its_own_schema() -> None:
     assert contract.declares("answer")
 
 
-def test_what_is_asked_for_is_the_newest_version() -> None:
+def test_schema_of_a_versioned_contract_is_the_newest() -> None:
     assert VERSIONED.schema == V2
     assert Contract.from_schema(V1, versions={"1.0": V1, "2.0": V2}).schema == V1
     assert VERSIONED.versions == {"1.0": V1, "2.0": V2}
 
 
 @pytest.mark.parametrize("value", [None, 5, "x", [], [ONE]])
-def test_what_is_no_object_has_no_version(value: Any) -> None:
+def test_value_that_is_no_object_has_no_version(value: Any) -> None:
     assert Contract.from_schema(None, versions={"1.0": {"type": "object"}}).issues(value)[0].reason is (
         Reason.SCHEMA_TYPE_ERROR
     )
@@ -316,7 +316,7 @@ def test_what_is_no_object_has_no_version(value: Any) -> None:
         ({f"{n}.0": True for n in range(1_000)}, "/versions", "1 to 50 versions"),
     ],
 )
-def test_versions_that_are_none_are_refused(versions: Any, path: str, said: str) -> None:
+def test_malformed_versions_are_refused(versions: Any, path: str, said: str) -> None:
     with pytest.raises(ContractError) as raised:
         Contract.from_schema(None, versions=versions)
     assert raised.value.path == path
@@ -324,7 +324,7 @@ def test_versions_that_are_none_are_refused(versions: Any, path: str, said: str)
     assert len(str(raised.value)) < 400
 
 
-def test_a_text_has_neither_versions_nor_invariants() -> None:
+def test_text_has_neither_versions_nor_invariants() -> None:
     for more in ({"versions": {"1.0": V1}}, {"invariants": ["a > 1"]}):
         with pytest.raises(ContractError, match="an answer of format text has no schema"):
             Contract.from_schema(None, format="text", **more)

@@ -95,7 +95,7 @@ def test_formats_are_asserted_in_every_draft(draft: str, form: str, good: str, b
         ({"properties": {"properties": {"type": "text"}}}, "/properties/properties/type", "text", "string"),
     ],
 )
-def test_a_misspelt_word_is_refused_with_the_one_that_was_meant(
+def test_misspelt_keyword_is_refused_with_a_suggestion(
     schema: Any, path: str | None, found: str, meant: str
 ) -> None:
     with pytest.raises(ContractError) as raised:
@@ -117,7 +117,7 @@ def test_a_misspelt_word_is_refused_with_the_one_that_was_meant(
         {"$defs": {"definition": {}, "requirement": {}}},
     ],
 )
-def test_names_of_properties_and_words_of_other_vocabularies_are_no_misspellings(schema: Any) -> None:
+def test_property_names_and_keywords_of_other_vocabularies_are_no_misspellings(schema: Any) -> None:
     Contract.from_schema(schema)
 
 
@@ -138,7 +138,7 @@ def test_names_of_properties_and_words_of_other_vocabularies_are_no_misspellings
         "urn:x:y",
     ],
 )
-def test_the_address_of_a_schema_changes_no_verdict(address: str, draft: str) -> None:
+def test_id_of_a_schema_changes_no_verdict(address: str, draft: str) -> None:
     schema = {
         "$schema": DRAFTS[draft],
         "id" if draft == "4" else "$id": address,
@@ -181,7 +181,7 @@ UNION = {
         ),
     ],
 )
-def test_of_alternatives_anywhere_the_one_that_was_meant_is_reported(
+def test_matching_branch_of_nested_alternatives_is_reported(
     schema: Any, value: Any, message: str | None, path: str
 ) -> None:
     schema = schema if "oneOf" not in schema else {**schema, "type": "object"}
@@ -191,7 +191,7 @@ def test_of_alternatives_anywhere_the_one_that_was_meant_is_reported(
     assert {issue.path for issue in issues} == {path}
 
 
-def test_the_names_are_those_of_all_properties_anywhere() -> None:
+def test_names_are_those_of_the_properties_of_all_subschemas() -> None:
     schema = {
         "properties": {"a": {"items": {"$ref": "#/$defs/d"}}, "properties": {"type": "string"}},
         "oneOf": [{"properties": {"b": {}}}, {"if": {"properties": {"c": {}}}}],
@@ -206,7 +206,7 @@ def test_the_names_are_those_of_all_properties_anywhere() -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1_001, "5", True, None])
-def test_a_limit_that_cannot_be_kept_is_refused(depth: Any) -> None:
+def test_invalid_limit_is_refused(depth: Any) -> None:
     with pytest.raises(ContractError, match="invalid limit") as raised:
         Limits(depth=depth)
     assert raised.value.path == "/limits/depth"

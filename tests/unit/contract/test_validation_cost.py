@@ -32,7 +32,7 @@ def lines(objects: int, lists: int = 10, one: int = 0) -> str:
     return "\n".join(json.dumps({"n": [[one]] * lists}) for _ in range(objects))
 
 
-def test_an_answer_for_which_a_schema_asks_too_much_is_read_up_to_there() -> None:
+def test_answer_is_read_until_its_effort_is_spent() -> None:
     outcome = read(lines(100), demanding())
     assert outcome.ok
     assert 10 < len(outcome.value) < 100
@@ -44,14 +44,14 @@ def test_an_answer_for_which_a_schema_asks_too_much_is_read_up_to_there() -> Non
     assert outcome.contract == demanding()
 
 
-def test_objects_that_are_refused_spend_the_same_effort() -> None:
+def test_refused_objects_spend_effort_too() -> None:
     outcome = read(lines(100, one=-1), demanding())
     assert outcome.reason is Reason.EFFORT_SPENT
     assert outcome.value == []
     assert 5 < len(outcome.rejected) < 100
 
 
-def test_a_longer_answer_takes_no_more_effort() -> None:
+def test_number_of_objects_judged_does_not_grow_with_the_answer() -> None:
     def judged(objects: int) -> int:
         return len(read(lines(objects, one=-1), demanding()).rejected)
 
@@ -59,7 +59,7 @@ def test_a_longer_answer_takes_no_more_effort() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 700, 10_000])
-def test_where_the_effort_ends_does_not_depend_on_the_chunks(size: int) -> None:
+def test_objects_judged_do_not_depend_on_the_chunks(size: int) -> None:
     text = lines(100) + "\nThat is all."
     reader = StreamReader(demanding())
     given: list[object] = []
@@ -77,14 +77,14 @@ def test_each_answer_has_its_own_effort() -> None:
     assert not read(lines(20), contract).issues
 
 
-def test_one_value_that_takes_too_much_is_refused_and_those_behind_it_are_judged() -> None:
+def test_value_that_takes_too_much_is_refused_and_later_ones_are_judged() -> None:
     text = "\n".join([lines(1, 5_000, one=-1), lines(1)])
     outcome = read(text, demanding(Limits()))
     assert len(outcome.value) == 1
     assert "too large" in outcome.rejected[0].issues[0].message
 
 
-def test_rules_over_long_lists_are_counted() -> None:
+def test_rules_over_long_lists_spend_effort() -> None:
     rules = ["a in b"] * 100
     contract = Contract.from_schema(None, format="jsonl", invariants=rules, limits=FEW)
     one = json.dumps({"a": 1, "b": [0] * 200 + [1]})
@@ -105,13 +105,13 @@ _CONTAINERS = ["a != b", "a not in [b]", "this.a in [b, b]"]
         *((rule, {"y": [[1, 2, 3]] * 200}) for rule in _CONTAINERS),
     ],
 )
-def test_what_a_rule_looks_through_is_counted(rule: str, value: object) -> None:
+def test_rules_spend_effort_on_all_that_they_look_through(rule: str, value: object) -> None:
     contract = Contract.from_schema(None, invariants=[rule] * 100, limits=Limits(steps=1_000_000))
     outcome = read(json.dumps({"a": value, "b": value}), contract)
     assert outcome.reason is Reason.EFFORT_SPENT
 
 
-def test_a_json_value_for_which_rules_ask_too_much_says_so() -> None:
+def test_json_value_whose_rules_take_too_much_has_the_reason_effort_spent() -> None:
     contract = Contract.from_schema(None, invariants=["a in b"] * 100, name="totals", limits=FEW)
     outcome = read(json.dumps({"a": -1, "b": [0] * 600}), contract)
     assert (outcome.reason, outcome.value) == (Reason.EFFORT_SPENT, None)
@@ -129,7 +129,7 @@ def test_explanations_leave_effort_for_verdicts() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"extra": "ignore"}, {"extra": "forbid"}, {"coerce": True}])
-def test_what_it_takes_to_conform_is_counted(settings: dict[str, Any]) -> None:
+def test_conforming_values_spends_effort(settings: dict[str, Any]) -> None:
     schema = {"properties": {"n": {"items": {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}}}}
     contract = Contract.from_schema(schema, format="jsonl", limits=FEW, **settings)
     text = "\n".join([json.dumps({"n": [{"a": number} for number in range(10)]})] * 100)
@@ -138,7 +138,7 @@ def test_what_it_takes_to_conform_is_counted(settings: dict[str, Any]) -> None:
     assert outcome.issues[0].reason is Reason.EFFORT_SPENT
 
 
-def test_a_contract_may_judge_in_several_threads() -> None:
+def test_contract_conforms_values_in_several_threads() -> None:
     branches = [{"properties": {"kind": {"const": kind}, str(kind): True}} for kind in range(50)]
     contract = Contract.from_schema({"oneOf": branches}, extra="ignore", coerce=True)
     values = [{"kind": number % 50, str(number % 50): 1, "other": 2} for number in range(500)]
@@ -151,7 +151,7 @@ def test_a_contract_may_judge_in_several_threads() -> None:
     assert found == [[{"kind": number % 50, str(number % 50): 1} for number in range(500)]] * 4
 
 
-def test_many_values_are_judged_in_several_calls_of_native_code() -> None:
+def test_many_large_values_are_judged_as_one_by_one() -> None:
     contract = demanding(Limits())
     values = [{"n": [[0]] * 200}] * 100
     sizes = [len(json.dumps(value)) for value in values]
@@ -160,7 +160,7 @@ def test_many_values_are_judged_in_several_calls_of_native_code() -> None:
     assert contract.take_all(values, sum(sizes), max(sizes)) is None
 
 
-def test_a_meter_says_what_was_found_and_what_is_allowed() -> None:
+def test_step_meter_says_what_was_taken_and_what_is_allowed() -> None:
     meter = StepMeter("claims", 100)
     meter.spend(90)
     with pytest.raises(TooCostly) as caught:
@@ -172,7 +172,7 @@ def test_a_meter_says_what_was_found_and_what_is_allowed() -> None:
         meter.spend(1)
 
 
-async def test_an_answer_beyond_its_effort_is_not_asked_for_again() -> None:
+async def test_answer_beyond_its_effort_is_not_asked_for_again() -> None:
     prompt = PromptDefinition.from_entry("claims", {"dialect": "jinja", "prompt": "?", "attempts": 3})
     script = Script(ScriptedAnswer(lines(100, one=-1)))
     outcome = await ask(replace(prompt, contract=demanding()), Question("", "?"), script)
@@ -217,7 +217,7 @@ def event(kind: int, characters: int, **subject: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kinds", "characters"), [(10, 2_000), (20, 800), (100, 800), (100, 2_000)])
-def test_of_a_large_union_the_path_in_the_branch_that_was_meant_is_named(kinds: int, characters: int) -> None:
+def test_issue_of_a_large_union_names_the_path_in_the_matching_branch(kinds: int, characters: int) -> None:
     contract = Contract.from_schema(events(kinds))
     [missing] = contract.issues(event(kinds - 1, characters))
     assert (missing.reason, str(missing)) == (Reason.SCHEMA_MISSING_FIELD, '/subject: "name" is missing')
@@ -225,14 +225,14 @@ def test_of_a_large_union_the_path_in_the_branch_that_was_meant_is_named(kinds: 
     assert str(wrong) == "/subject/name: expected string, found integer 5"
 
 
-def test_each_of_many_objects_of_a_union_is_explained() -> None:
+def test_each_of_many_refused_objects_of_a_union_is_explained() -> None:
     contract = Contract.from_schema(events(5), format="jsonl")
     outcome = read("\n".join(json.dumps(event(number % 5, 600)) for number in range(168)), contract)
     assert {str(issue) for one in outcome.rejected for issue in one.issues} == {'/subject: "name" is missing'}
     assert len(outcome.rejected) == 168
 
 
-def test_a_large_union_says_which_branches_there_are() -> None:
+def test_issue_of_a_large_union_lists_its_branches() -> None:
     contract = Contract.from_schema(events(100))
     [missing] = contract.issues({"subject": {"name": "x" * 2_000}})
     assert str(missing).startswith('"type" is missing, expected "event-0" or "event-1"')
@@ -240,14 +240,14 @@ def test_a_large_union_says_which_branches_there_are() -> None:
     assert str(unknown).startswith('/type: expected "event-0" or "event-1"')
 
 
-def test_what_is_asked_beside_a_union_is_reported_as_well() -> None:
+def test_issue_beside_a_large_union_is_reported_too() -> None:
     contract = Contract.from_schema({**events(3), "required": ["id"]})
     issues = contract.issues(event(0, 300))
     assert sorted(map(str, issues)) == ['"id" is missing', '/subject: "name" is missing']
 
 
 @pytest.mark.parametrize("settings", [{}, {"coerce": True}, {"extra": "ignore"}, {"extra": "forbid"}])
-def test_branches_that_a_look_rules_out_take_a_step_each(settings: dict[str, Any]) -> None:
+def test_branches_ruled_out_by_their_discriminator_take_one_step(settings: dict[str, Any]) -> None:
     limits = Limits(steps=30_000_000)
     contract = Contract.from_schema(events(100), format="jsonl", limits=limits, **settings)
     outcome = read(
@@ -264,7 +264,7 @@ def test_branches_that_a_look_rules_out_take_a_step_each(settings: dict[str, Any
         (lambda kind: {"const": f"event-{kind}"}, []),
     ],
 )
-def test_branches_that_a_look_does_not_rule_out_count_in_full(
+def test_branches_without_a_decisive_discriminator_count_in_full(
     named: Callable[[int], dict[str, Any]], required: list[str]
 ) -> None:
     branches = [
@@ -276,7 +276,7 @@ def test_branches_that_a_look_does_not_rule_out_count_in_full(
     assert outcome.issues[0].reason is Reason.EFFORT_SPENT
 
 
-def test_a_large_union_within_a_value_is_not_explained_by_all_of_its_branches() -> None:
+def test_large_union_within_a_value_is_not_explained() -> None:
     schema = events(100)
     definitions = schema.pop("$defs")
     contract = Contract.from_schema({"$defs": definitions, "properties": {"event": schema}})

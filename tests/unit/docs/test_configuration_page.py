@@ -47,7 +47,7 @@ def keys(schema: Any, path: str = "") -> Iterator[str]:
             yield from keys(inner, f"{path}{name}.")
 
 
-def test_every_option_stands_with_its_commands_and_its_variable() -> None:
+def test_page_lists_each_option_with_its_commands_and_its_variable() -> None:
     known = {
         (option, path, parameter.envvar)
         for path, command in commands(typer.main.get_command(app))
@@ -63,7 +63,7 @@ def test_every_option_stands_with_its_commands_and_its_variable() -> None:
     assert told == known
 
 
-def test_every_option_has_words_for_help() -> None:
+def test_every_option_has_a_help_text() -> None:
     unsaid = [
         f"{path} {parameter.name}"
         for path, command in commands(typer.main.get_command(app))
@@ -73,7 +73,7 @@ def test_every_option_has_words_for_help() -> None:
     assert unsaid == []
 
 
-def test_every_environment_variable_stands_there() -> None:
+def test_page_lists_every_environment_variable() -> None:
     sources = (file.read_text("utf-8") for file in (ROOT / "trustgraph_prompt").rglob("*.py"))
     known = {name for source in sources for name in VARIABLE.findall(source)}
     assert known
@@ -84,12 +84,12 @@ def test_every_environment_variable_stands_there() -> None:
     ("heading", "schema"),
     [("Flow files", "flows/flow.schema.json"), ("Prompt files", "templates/prompt.schema.json")],
 )
-def test_every_key_of_a_file_stands_there(heading: str, schema: str) -> None:
+def test_page_lists_every_key_of_a_file(heading: str, schema: str) -> None:
     told = [key for first, *_ in rows(heading) for key in first]
     assert sorted(told) == sorted(set(keys(json.loads((ROOT / schema).read_text("utf-8")))))
 
 
-def test_every_error_that_requests_die_of_is_explained_as_dead_show_does() -> None:
+def test_page_explains_each_error_of_dead_letters_as_dead_show_does() -> None:
     page = guide_page("errors.md").read_text("utf-8")
     table = page.partition("| type |")[2].partition("\n\n")[0]
     told = [line.removesuffix(" |").split(" | ") for line in table.splitlines()[2:]]

@@ -17,7 +17,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_examples_do_what_the_guide_says(name: str) -> None:
+def test_examples_of_the_guides_give_the_output_shown(name: str) -> None:
     text = PAGES[name].read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)\n^```$", text, re.MULTILINE | re.DOTALL)
     examples = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, name, str(PAGES[name]), 0)

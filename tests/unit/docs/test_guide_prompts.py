@@ -21,7 +21,7 @@ def blocks(kind: str, *pages: str) -> list[str]:
 
 
 @pytest.mark.parametrize("source", [*blocks("prompt"), *blocks("prompt", "caching.md")])
-def test_a_prompt_of_the_guide_reads_its_examples_as_it_says(source: str, tmp_path: Path) -> None:
+def test_prompts_of_the_guides_read_their_examples_as_shown(source: str, tmp_path: Path) -> None:
     (tmp_path / "guide.prompt").write_text(source, "utf-8")
     read = files.read(tmp_path)
     assert try_examples(read.build(), read.examples) == []
@@ -29,12 +29,12 @@ def test_a_prompt_of_the_guide_reads_its_examples_as_it_says(source: str, tmp_pa
 
 
 @pytest.mark.parametrize("source", blocks("yaml"))
-def test_an_entry_of_the_guide_is_good(source: str, tmp_path: Path) -> None:
+def test_entries_of_the_guides_are_valid(source: str, tmp_path: Path) -> None:
     (tmp_path / "guide.yaml").write_text(source, "utf-8")
     assert list(files.read(tmp_path).build().prompts) == ["guide"]
 
 
-def test_the_programs_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_of_the_guides_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "guide.prompt").write_text("\n".join(blocks("prompt")), "utf-8")
     monkeypatch.chdir(tmp_path)

@@ -97,7 +97,7 @@ def headings(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("span", NAMES)
-def test_every_name_is_where_the_page_says(span: str) -> None:
+def test_every_name_on_the_page_is_where_the_page_says(span: str) -> None:
     match = DOTTED.fullmatch(span)
     assert match is not None
     thing = found(match[1])
@@ -106,14 +106,14 @@ def test_every_name_is_where_the_page_says(span: str) -> None:
 
 
 @pytest.mark.parametrize("target", LINKS)
-def test_every_link_leads_somewhere(target: str) -> None:
+def test_every_link_of_the_page_leads_somewhere(target: str) -> None:
     file, _, anchor = target.partition("#")
     page = (PAGE.parent / file).resolve()
     assert page.exists()
     assert not anchor or anchor in headings(page)
 
 
-def test_the_rules_and_alerts_are_those_of_prometheus() -> None:
+def test_rules_and_alerts_on_the_page_are_those_of_prometheus() -> None:
     files = [
         yaml.safe_load((ROOT / "monitoring" / f"{name}.yaml").read_text("utf-8"))
         for name in ("rules", "alerts")
@@ -128,14 +128,14 @@ def test_the_rules_and_alerts_are_those_of_prometheus() -> None:
     assert {span for span in HERE if span in alerts} == alerts
 
 
-def test_the_keys_of_the_seed_are_keys_of_an_entry() -> None:
+def test_keys_of_the_seed_are_keys_of_an_entry() -> None:
     first = TEXT.partition("## 1 ")[2].partition("## 2 ")[0]
     keys = re.findall(r"^\| key `([\w-]+)`", first, re.MULTILINE)
     assert len(keys) >= 4
     assert set(keys) <= SCHEMA["properties"].keys()
 
 
-def test_the_text_of_the_language_is_one() -> None:
+def test_example_in_the_schema_language_is_a_valid_contract() -> None:
     [text] = re.findall(r"^```prompt\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     [prompt] = parse(text).prompts
     assert prompt.settings == {"attempts": 2}
@@ -155,7 +155,7 @@ def test_the_text_of_the_language_is_one() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: seed.stem)
-def test_what_the_examples_of_a_seed_define_or_import_is_on_the_page(seed: Path) -> None:
+def test_every_name_in_the_examples_of_a_seed_is_on_the_page(seed: Path) -> None:
     """The examples are copies of the documents: what has a name in them has a row here."""
     for code in re.findall(r"^```python\n(.*?)^```$", seed.read_text("utf-8"), re.MULTILINE | re.DOTALL):
         for name in set(names_of(code)) - OF_THE_READER:

@@ -41,17 +41,17 @@ def files(pattern: str) -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern.rstrip("/"))}
 
 
-def test_files_of_the_repository_exist() -> None:
+def test_files_named_in_the_docs_exist() -> None:
     folders = "|".join(each.name for each in ROOT.iterdir() if each.is_dir() and each.name[0] != ".")
     paths = {path for text in PAGES.values() for path in re.findall(rf"`((?:{folders})/[\w./*-]+)`", text)}
     assert {path for path in paths - MADE if not files(path)} == set()
 
 
-def test_environment_variables_are_read() -> None:
+def test_environment_variables_named_in_the_docs_are_read() -> None:
     assert unknown(r"\bTRUSTGRAPH_PROMPT_[A-Z_]+\b") == set()
 
 
-def test_metrics_are_exported_or_recorded() -> None:
+def test_metrics_named_in_the_docs_are_exported_or_recorded() -> None:
     endings = ("", "_total", "_bucket")
     exported = {f"{family.name}{end}" for family in Metrics().registry.collect() for end in endings}
     assert unknown(r"\b(?:trustgraph_prompt|response_parse|response_cache)_[a-z_]+[a-z]\b", exported) == set()
@@ -67,12 +67,12 @@ def defaults_of_options() -> dict[str, set[str]]:
     return defaults
 
 
-def test_options_in_a_sentence_are_ours() -> None:
+def test_options_named_in_the_docs_exist() -> None:
     found = unknown(r"`(?:[^`\n]* )?(--[a-z][a-z0-9-]+)[^`\n]*`", {*defaults_of_options(), *OF_OTHERS})
     assert {each for each in found if not each[0].endswith("trustgraph-differences.md")} == set()
 
 
-def test_defaults_of_options_are_those_of_the_commands() -> None:
+def test_defaults_of_options_in_the_docs_are_those_of_the_commands() -> None:
     known = defaults_of_options()
     rows = re.findall(r"^\| (`--.*)$", PAGES["docs/reference/configuration.md"], re.MULTILINE)
     told = [
@@ -84,7 +84,7 @@ def test_defaults_of_options_are_those_of_the_commands() -> None:
     assert len(told) > 5
 
 
-def test_defaults_of_flows_are_those_of_the_code() -> None:
+def test_defaults_of_flows_in_the_docs_are_those_of_the_code() -> None:
     flow = Flow("a", Input("persistent://a/b/c", "d"), Outputs())
     topics = TopicChoice("a", "b")
     page = PAGES["docs/reference/flows.md"]
@@ -100,20 +100,20 @@ def test_defaults_of_flows_are_those_of_the_code() -> None:
     }
 
 
-def test_modules_can_be_imported() -> None:
+def test_modules_named_in_the_docs_can_be_imported() -> None:
     names = {name for text in PAGES.values() for name in re.findall(r"\btrustgraph_prompt(?:\.\w+)+", text)}
     for name in names:
         module, _, member = name.rpartition(".")
         assert member[0] == "_" or hasattr(import_module(module), member) or import_module(name), name
 
 
-def test_architecture_names_files_of_the_package() -> None:
+def test_architecture_page_names_files_of_the_package() -> None:
     page = guide_page("architecture.md").read_text("utf-8")
     for name in re.findall(r"`([\w/]+(?:\.py|/))`", page):
         assert files(f"trustgraph_prompt/**/{name}") or files(name), name
 
 
-def test_architecture_gives_each_package_its_layer() -> None:
+def test_architecture_page_gives_each_package_its_layer() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
     known = {name: n for n, layer in enumerate(reversed(layers), 1) for name in layer.split(" | ")}

@@ -10,7 +10,7 @@ from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.errors import ConfigError
 
 
-def test_nothing_said_is_nobody_who_believes_the_public_authorities() -> None:
+def test_empty_environment_gives_no_credentials() -> None:
     assert Credentials.from_environment({}) == Credentials()
 
 
@@ -31,11 +31,11 @@ def test_a_token_is_never_shown() -> None:
         ({"PULSAR_OAUTH2_AUDIENCE": "urn:pulsar"}, "PULSAR_OAUTH2_ISSUER_URL"),
     ],
 )
-def test_half_a_story_is_told_with_its_variable(environment: dict[str, str], told: str) -> None:
+def test_incomplete_or_contradictory_variables_are_named(environment: dict[str, str], told: str) -> None:
     with pytest.raises(ConfigError, match=told) as error:
         Credentials.from_environment(environment)
     assert "hush" not in str(error.value)
 
 
-def test_an_empty_variable_is_none(tmp_path: Path) -> None:
+def test_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
     assert Credentials.from_environment({"PULSAR_TOKEN": "", "PULSAR_TLS_KEY_FILE": ""}) == Credentials()

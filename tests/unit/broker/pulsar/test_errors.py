@@ -41,18 +41,18 @@ def test_every_failure_of_pulsars_client_is_an_error_of_ours(code: Result) -> No
         ("AlreadyClosed", BrokerClosed),
     ],
 )
-def test_the_error_says_what_can_be_done(name: str, error: type[BrokerError]) -> None:
+def test_each_result_of_the_client_has_its_class_of_error(name: str, error: type[BrokerError]) -> None:
     with pytest.raises(error), translating("persistent://tg/flow/x"):
         raise PulsarException(Result.__members__[name])
 
 
-def test_no_permission_is_not_a_broker_that_may_come_back() -> None:
+def test_authorization_error_is_not_an_unavailable_broker() -> None:
     with pytest.raises(BrokerError) as refusal, translating("persistent://tg/flow/x"):
         raise PulsarException(Result.__members__["AuthorizationError"])
     assert not isinstance(refusal.value, BrokerUnavailable)
 
 
-def test_a_topic_that_is_not_found_may_be_one_whose_namespace_is_not() -> None:
+def test_topic_not_found_mentions_that_its_namespace_may_be_missing() -> None:
     with (
         pytest.raises(TopicInvalid, match=r"tenant or its namespace does not exist .*`topics create`"),
         translating("persistent://nosuch/work/x"),

@@ -41,7 +41,7 @@ class Guests:
             await asyncio.sleep(0)
 
 
-async def test_so_many_at_once() -> None:
+async def test_send_limit_admits_as_many_messages_as_its_count() -> None:
     guests = Guests(SendLimit(2, 100))
     for name in "abc":
         await guests.come(name, 1)
@@ -50,7 +50,7 @@ async def test_so_many_at_once() -> None:
     assert guests.inside == ["b", "c"]
 
 
-async def test_so_many_bytes_at_once_and_nobody_overtakes() -> None:
+async def test_send_limit_admits_as_many_bytes_as_its_size_in_order() -> None:
     guests = Guests(SendLimit(10, 100))
     await guests.come("a", 60)
     await guests.come("large", 60)
@@ -60,7 +60,7 @@ async def test_so_many_bytes_at_once_and_nobody_overtakes() -> None:
     assert guests.inside == ["large", "small"]
 
 
-async def test_what_is_larger_than_the_room_enters_alone() -> None:
+async def test_message_larger_than_the_send_limit_is_sent_alone() -> None:
     guests = Guests(SendLimit(10, 100))
     await guests.come("a", 1)
     await guests.come("huge", 1000)
@@ -72,7 +72,7 @@ async def test_what_is_larger_than_the_room_enters_alone() -> None:
     assert guests.inside == ["b"]
 
 
-async def test_who_gives_up_waiting_is_passed_over() -> None:
+async def test_cancelled_waiter_of_the_send_limit_is_passed_over() -> None:
     guests = Guests(SendLimit(10, 100))
     await guests.come("a", 60)
     await guests.come("large", 60)
@@ -84,7 +84,7 @@ async def test_who_gives_up_waiting_is_passed_over() -> None:
     assert guests.inside == ["small", "all"]
 
 
-async def test_who_gives_up_in_the_moment_in_which_another_leaves_takes_no_room_along() -> None:
+async def test_waiter_cancelled_while_another_leaves_takes_no_room_along() -> None:
     in_flight = SendLimit(1, 100)
     await in_flight.acquire(1)
     waiting = [asyncio.create_task(in_flight.acquire(1)) for _ in range(3)]

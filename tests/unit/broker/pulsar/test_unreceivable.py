@@ -26,7 +26,7 @@ def backlog(subscription: str) -> Backlog:
     return found
 
 
-def test_entries_go_on_in_the_next_ledger_that_has_any() -> None:
+def test_entries_continue_in_the_next_ledger_that_has_any() -> None:
     entries = backlog("s").entries(EntryPosition(5, 2))
     assert list(entries) == [
         EntryPosition(5, 2),
@@ -37,28 +37,28 @@ def test_entries_go_on_in_the_next_ledger_that_has_any() -> None:
     ]
 
 
-def test_a_subscription_that_has_acknowledged_nothing_begins_at_the_first() -> None:
+def test_subscription_without_acknowledgements_begins_at_the_first_entry() -> None:
     new = backlog("new")
     assert new.after(new.begin) == EntryPosition(5, 0)
     assert not new.is_done(EntryPosition(5, 0))
 
 
-def test_what_was_acknowledged_one_by_one_is_done() -> None:
+def test_entries_acknowledged_individually_are_done() -> None:
     done = [
         entry for entry in islice(backlog("s").entries(EntryPosition(5, 0)), 7) if backlog("s").is_done(entry)
     ]
     assert done == [EntryPosition(5, 0), EntryPosition(5, 2), EntryPosition(5, 3), EntryPosition(9, 1)]
 
 
-def test_the_end_is_known() -> None:
+def test_no_entry_follows_the_last_one() -> None:
     assert backlog("s").after(EntryPosition(9, 2)) is None
 
 
-def test_a_subscription_that_is_not_there_has_none() -> None:
+def test_unknown_subscription_has_no_backlog() -> None:
     assert Backlog.of(INTERNAL, "other") is None
 
 
-def test_what_is_not_done_is_given_in_order() -> None:
+def test_undone_entries_are_given_in_order() -> None:
     assert list(backlog("s").undone(EntryPosition(5, 0))) == [
         EntryPosition(5, 1),
         EntryPosition(9, 0),

@@ -141,7 +141,7 @@ def refusal(contract: Contract, value: Any) -> tuple[Issue, ...]:
     return error.value.issues
 
 
-def test_a_dataclass_is_an_object_of_its_fields_in_their_order() -> None:
+def test_schema_of_a_dataclass_is_an_object_of_its_fields_in_their_order() -> None:
     contract = Contract.of(Summary)
     assert contract.schema == {
         "title": "Summary",
@@ -159,12 +159,12 @@ def test_a_dataclass_is_an_object_of_its_fields_in_their_order() -> None:
     assert (contract.name, contract.format, contract.many) == ("Summary", "json", False)
 
 
-def test_an_accepted_object_becomes_an_instance() -> None:
+def test_accepted_object_becomes_an_instance() -> None:
     outcome = read('{"title": "T", "gist": "G"}', contract := Contract.of(Summary))
     assert contract.build(outcome.unwrap()) == Summary("T", "G")
 
 
-def test_a_list_asks_for_many_and_becomes_a_list_of_instances() -> None:
+def test_list_type_asks_for_many_and_becomes_a_list_of_instances() -> None:
     contract = Contract.of(list[Summary])
     assert contract.many
     assert contract.schema == Contract.of(Summary).schema
@@ -183,7 +183,7 @@ def test_each_object_of_a_jsonl_answer_becomes_an_instance(type: Any) -> None:
 @pytest.mark.parametrize("type", [Summary, list[Summary]])
 @pytest.mark.parametrize("format", ["json", "jsonl"])
 @pytest.mark.parametrize("text", ['{"title": "T", "gist": "G"}', '[{"title": "T", "gist": "G"}]'])
-def test_what_reading_gives_can_be_built(type: Any, format: Any, text: str) -> None:
+def test_value_that_was_read_can_be_built(type: Any, format: Any, text: str) -> None:
     outcome = read(text, contract := Contract.of(type, format=format))
     if outcome.ok:
         summary = Summary("T", "G")
@@ -192,19 +192,19 @@ def test_what_reading_gives_can_be_built(type: Any, format: Any, text: str) -> N
         assert (format, contract.many) == ("json", text.startswith("{"))
 
 
-def test_an_object_of_a_list_that_its_class_refuses_is_named_by_its_place() -> None:
+def test_refused_object_of_a_list_is_named_by_its_place() -> None:
     contract = Contract.of(Cited, format="jsonl")
     with pytest.raises(StructuredOutputInvalid) as caught:
         contract.build([{"kind": "cited", "page": 1}, {"kind": "cited", "page": 0}])
     assert [issue.path for issue in caught.value.issues] == ["/1"]
 
 
-def test_a_contract_that_is_of_no_type_builds_the_value_itself() -> None:
+def test_contract_without_a_type_builds_the_plain_value() -> None:
     value = {"a": 1}
     assert Contract.from_schema({"type": "object"}).build(value) is value
 
 
-def test_every_type_of_field_has_a_schema_and_becomes_what_it_says() -> None:
+def test_every_type_of_field_is_accepted_and_built() -> None:
     contract = Contract.of(Everything)
     assert contract.issues(EVERYTHING) == ()
     built = contract.build(EVERYTHING)
@@ -291,7 +291,7 @@ def test_a_value_of_another_type_is_refused_where_it_stands(field: str, value: o
         (tuple[()], {"maxItems": 0}, [], [1]),
     ],
 )
-def test_the_bounds_of_an_author_are_in_the_schema(
+def test_bounds_in_annotations_are_in_the_schema(
     annotation: Any, says: dict[str, Any], good: object, bad: object
 ) -> None:
     contract = Contract.of(list[make_dataclass("Bounded", [("x", annotation)])])  # type: ignore[misc]
@@ -314,7 +314,7 @@ def test_the_bounds_of_an_author_are_in_the_schema(
         (list[int], {"uniqueItems": True}, [1], [1, 1]),
     ],
 )
-def test_the_bounds_in_the_metadata_of_a_field_hold(
+def test_bounds_in_the_metadata_of_a_field_hold(
     annotation: Any, metadata: dict[Any, Any], good: object, bad: object
 ) -> None:
     contract = Contract.of(make_dataclass("Bounded", [("x", annotation, field(metadata=metadata))]))
@@ -322,7 +322,7 @@ def test_the_bounds_in_the_metadata_of_a_field_hold(
     assert not contract.accepts({"x": bad})
 
 
-def test_what_an_author_notes_beside_a_type_is_no_bound() -> None:
+def test_other_annotations_and_metadata_are_no_bounds() -> None:
     noted, plain = (make_dataclass("A", [("x", one)]) for one in (Annotated[int, "in metres"], int))
     assert Contract.of(noted).schema == Contract.of(plain).schema
     unit = make_dataclass("A", [("x", int, field(metadata={"unit": "m", "ge": None}))])
@@ -336,7 +336,7 @@ def test_a_literal_is_built_as_it_is_written() -> None:
     assert contract.build({"x": 1, "y": True}).y is True
 
 
-def test_the_branch_of_a_union_that_fits_is_built() -> None:
+def test_matching_branch_of_a_union_is_built() -> None:
     contract = Contract.of(list[Cited | Heard | int])
     value = [{"kind": "cited", "page": 1}, 7, {"kind": "heard", "who": "x"}]
     assert contract.build(value) == [Cited("cited", 1), 7, Heard("heard", "x")]
@@ -361,14 +361,14 @@ class Town:
 
 
 @pytest.mark.parametrize(("type", "where"), [(list[Person | Place], "Person"), (Town, "Town.people: ")])
-def test_a_union_with_a_class_that_would_never_be_built_is_refused(type: object, where: str) -> None:
+def test_union_with_two_classes_of_one_schema_is_refused(type: object, where: str) -> None:
     with pytest.raises(ContractError, match=r"have the same schema \(found \['Person', 'Place'\]") as error:
         Contract.of(type)
     assert where in str(error.value)
     assert Contract.of(Person | Cited | Heard | str | int).build("x") == "x"
 
 
-def test_a_union_of_dataclasses_is_told_apart_by_its_literal() -> None:
+def test_literal_field_is_the_discriminator_of_a_union_of_dataclasses() -> None:
     contract = Contract.of(list[Cited | Heard], format="jsonl")
     assert contract.discriminator == "kind"
     (issue,) = contract.issues({"kind": "heard", "who": 1})
@@ -393,7 +393,7 @@ def chain(length: int) -> dict[str, Any]:
     return value
 
 
-def test_a_value_at_the_limit_of_depth_is_built() -> None:
+def test_value_at_the_limit_of_depth_is_built() -> None:
     contract = Contract.of(Link)
     assert contract.accepts(chain(200))
     built = contract.build(chain(200))
@@ -402,12 +402,12 @@ def test_a_value_at_the_limit_of_depth_is_built() -> None:
     assert built == Link()
 
 
-def test_what_is_nested_too_deep_for_instances_is_refused() -> None:
+def test_value_nested_too_deep_for_instances_is_refused() -> None:
     (issue,) = refusal(Contract.of(Link, limits=Limits(depth=1_000)), chain(900))
     assert issue.reason is Reason.SCHEMA_VALUE_ERROR
 
 
-def test_classes_stand_in_the_schema_once_and_the_root_only_where_it_refers_to_itself() -> None:
+def test_each_class_is_defined_once_and_the_root_only_if_it_is_recursive() -> None:
     def definitions(type: Any) -> list[str]:
         schema = Contract.of(type).schema
         assert isinstance(schema, dict)
@@ -418,7 +418,7 @@ def test_classes_stand_in_the_schema_once_and_the_root_only_where_it_refers_to_i
     assert definitions(Everything) == ["Cited", "Colour", "Grade", "Heard"]
 
 
-def test_two_classes_of_one_name_are_two() -> None:
+def test_two_classes_of_one_name_have_two_definitions() -> None:
     other = make_dataclass("Heard", [("what", str)])
     both = make_dataclass("Both", [("first", Heard), ("second", other)])
     contract = Contract.of(both)
@@ -426,14 +426,14 @@ def test_two_classes_of_one_name_are_two() -> None:
     assert (built.first, built.second) == (Heard("heard", "x"), other("y"))
 
 
-def test_descriptions_and_docstrings_of_the_author_go_into_the_schema() -> None:
+def test_descriptions_and_docstrings_are_in_the_schema() -> None:
     schema = Contract.of(Cited).schema
     assert isinstance(schema, dict)
     assert schema["description"] == "Where something was read."
     assert schema["properties"]["page"] == {"type": "integer", "description": "Counted from 1."}
 
 
-def test_fields_that_are_not_set_from_outside_are_not_asked_for() -> None:
+def test_class_variables_and_computed_fields_are_not_in_the_schema() -> None:
     @dataclass
     class Computed:
         constant: ClassVar[int] = 7
@@ -460,7 +460,7 @@ def test_a_class_local_to_a_function_may_refer_to_itself() -> None:
     assert Contract.of(Local).build({"next": {"next": None}}) == Local(Local())
 
 
-def test_what_the_class_itself_refuses_is_told_with_its_place_and_all_of_it() -> None:
+def test_errors_raised_by_a_class_are_issues_with_their_places() -> None:
     contract = Contract.of(list[Everything])
     wrong = {"kind": "cited", "page": 0}
     value = [EVERYTHING, {**EVERYTHING, "source": wrong, "sources": {"a/b": wrong}}]
@@ -470,7 +470,7 @@ def test_what_the_class_itself_refuses_is_told_with_its_place_and_all_of_it() ->
     )
 
 
-def test_only_so_much_is_told() -> None:
+def test_issues_raised_by_classes_are_bounded() -> None:
     contract = Contract.of(make_dataclass("Shelf", [("books", dict[str, list[Cited]])]))
     wrong = [{"kind": "cited", "page": 0}] * 10_000
     with pytest.raises(StructuredOutputInvalid) as error:
@@ -488,7 +488,7 @@ def test_only_so_much_is_told() -> None:
         (ZeroDivisionError("no"), "ZeroDivisionError: no"),
     ],
 )
-def test_whatever_a_class_raises_is_a_refusal(error: Exception, message: str) -> None:
+def test_any_exception_of_a_class_is_an_invariant_violation(error: Exception, message: str) -> None:
     @dataclass
     class Moody:
         x: int
@@ -515,15 +515,13 @@ def test_whatever_a_class_raises_is_a_refusal(error: Exception, message: str) ->
         (set[tuple[list[int], ...]], [[[1]]], "unhashable"),
     ],
 )
-def test_what_json_can_say_and_python_cannot_hold_is_refused(
-    annotation: Any, value: object, message: str
-) -> None:
+def test_value_that_python_cannot_hold_is_refused(annotation: Any, value: object, message: str) -> None:
     (issue,) = refusal(Contract.of(make_dataclass("Held", [("x", annotation)])), {"x": value})
     assert (issue.reason, issue.path) == (Reason.SCHEMA_VALUE_ERROR, "/x")
     assert message in issue.message
 
 
-def test_the_options_are_those_of_a_schema() -> None:
+def test_options_of_a_type_are_those_of_a_schema() -> None:
     contract = Contract.of(Summary, name="sum", extra="ignore", coerce=True, invariants=["title != gist"])
     value, accepted = contract.take({"title": "T", "gist": "G", "url": "null", "more": 1})
     assert accepted
@@ -533,7 +531,7 @@ def test_the_options_are_those_of_a_schema() -> None:
     assert Contract.of(Summary, repair=True).repair
 
 
-def test_extra_keys_and_coercion_reach_what_is_within() -> None:
+def test_extra_keys_and_coercion_apply_to_nested_objects() -> None:
     contract = Contract.of(list[Everything], extra="ignore", coerce=True)
     text = {"count": "3", "ratio": "2", "flag": "TRUE", "grade": "2", "optional": "none", "more": ["1"]}
     source = {"kind": "cited", "page": "7", "chapter": 2}
@@ -544,7 +542,7 @@ def test_extra_keys_and_coercion_reach_what_is_within() -> None:
     assert (built.optional, built.more, built.source) == (None, {Grade.GOOD}, Cited("cited", 7))
 
 
-def test_a_dataclass_without_defaults_is_strict() -> None:
+def test_dataclass_without_defaults_is_strict() -> None:
     @dataclass
     class Strict:
         heard: Heard | None
@@ -557,7 +555,7 @@ def test_a_dataclass_without_defaults_is_strict() -> None:
     assert is_strict(schema)
 
 
-def test_the_same_type_has_the_same_fingerprint_and_another_has_another() -> None:
+def test_equal_types_have_one_fingerprint_and_different_ones_two() -> None:
     assert Contract.of(Summary).fingerprint == Contract.of(Summary).fingerprint
     assert Contract.of(Summary).fingerprint == Contract.from_schema(Contract.of(Summary).schema).fingerprint
     assert Contract.of(Summary).fingerprint != Contract.of(Node).fingerprint
@@ -626,7 +624,7 @@ class Wanting:
         (Wanting, "Wanting", "'x'"),
     ],
 )
-def test_a_type_that_cannot_be_described_is_refused_by_name(type: Any, where: str, found: str) -> None:
+def test_type_without_a_json_schema_is_refused_by_name(type: Any, where: str, found: str) -> None:
     with pytest.raises(ContractError) as error:
         Contract.of(type)
     assert error.value.where == where
@@ -634,7 +632,7 @@ def test_a_type_that_cannot_be_described_is_refused_by_name(type: Any, where: st
     assert "expected" in str(error.value)
 
 
-def test_a_dataclass_needs_no_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contract_of_a_dataclass_does_not_import_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "trustgraph_prompt.contract.types.pydantic_models", raising=False)
     monkeypatch.setitem(sys.modules, "pydantic", None)
     assert Contract.of(Node).build({"name": "a"}) == Node("a")

@@ -86,7 +86,7 @@ def refusal(contract: Contract, value: Any) -> tuple[Issue, ...]:
     return error.value.issues
 
 
-def test_a_model_says_its_own_schema_without_titles_of_fields_that_nobody_wrote() -> None:
+def test_schema_of_a_model_has_no_generated_titles_of_fields() -> None:
     assert Contract.of(Length).schema == {
         "title": "Length",
         "description": "How long something is.",
@@ -137,7 +137,7 @@ def test_a_model_that_refers_to_itself_is_an_object_at_the_root() -> None:
         ({"thing-name": "rod", "length": {"number": "long"}}, "/length/number"),
     ],
 )
-def test_the_constraints_of_a_model_decide_the_verdict(value: object, path: str) -> None:
+def test_constraints_of_a_model_decide_the_verdict(value: object, path: str) -> None:
     assert path in {issue.path for issue in Contract.of(Thing).issues(value)}
 
 
@@ -149,21 +149,19 @@ def test_the_constraints_of_a_model_decide_the_verdict(value: object, path: str)
         ({"shown": 4, "total": 9}, "", "RuntimeError: four breaks"),
     ],
 )
-def test_what_a_models_own_validators_refuse_is_told_with_its_place(
-    value: object, path: str, message: str
-) -> None:
+def test_errors_of_validators_are_issues_with_their_places(value: object, path: str, message: str) -> None:
     expected = Issue(Reason.INVARIANT_VIOLATION, message, path)
     assert refusal(Contract.of(Shown), value) == (expected,)
 
 
-def test_the_place_is_one_of_the_value_also_within_a_union() -> None:
+def test_issue_within_a_union_has_its_path_in_the_value() -> None:
     value = {"parts": [{"name": "a"}, {"shown": 3, "total": 9, "name": "b", "parts": [1]}]}
     contract = Contract.of(Page)
     issues = refusal(contract, value)
     assert Issue(Reason.INVARIANT_VIOLATION, "three is never shown", "/parts/1/shown") in issues
 
 
-def test_what_json_can_say_and_a_model_cannot_hold_is_refused() -> None:
+def test_value_that_a_model_cannot_hold_is_refused() -> None:
     (issue,) = refusal(Contract.of(Thing), {"thing-name": "rod", "seen": "0000-01-01T00:00:00Z"})
     assert (issue.reason, issue.path) == (Reason.SCHEMA_VALUE_ERROR, "/seen")
 
@@ -173,7 +171,7 @@ class Priced(BaseModel):
 
 
 @pytest.mark.parametrize("price", ["-5", "0", "99.6"])
-def test_the_bounds_of_a_decimal_are_in_the_schema(price: str) -> None:
+def test_bounds_of_a_decimal_are_in_the_schema(price: str) -> None:
     outcome = read(f'{{"price": {price}}}', Contract.of(Priced))
     assert [issue.path for issue in outcome.issues] == ["/price"]
 
@@ -182,19 +180,19 @@ def test_the_bounds_of_a_decimal_are_in_the_schema(price: str) -> None:
     ("price", "message"),
     [("-5", "greater than 0"), ("100", "less than or equal to 99.5"), ("1.234", "no more than 3 digits")],
 )
-def test_what_a_schema_cannot_say_of_a_decimal_is_said_when_it_is_built(price: str, message: str) -> None:
+def test_bounds_of_a_decimal_that_a_schema_cannot_say_hold_when_it_is_built(price: str, message: str) -> None:
     (issue,) = refusal(Contract.of(Priced), {"price": price})
     assert message in issue.message
     assert (issue.reason, issue.path) == (Reason.SCHEMA_VALUE_ERROR, "/price")
 
 
-def test_half_a_surrogate_pair_is_what_it_was_judged_as() -> None:
+def test_lone_surrogate_is_built_as_the_replacement_character() -> None:
     contract = Contract.of(Tree)
     value = read(r'{"name": "a \ud83d", "parts": []}', contract).unwrap()
     assert contract.build(value) == Tree(name="a \ufffd")
 
 
-def test_models_and_dataclasses_may_hold_each_other() -> None:
+def test_models_and_dataclasses_may_contain_each_other() -> None:
     @dataclasses.dataclass
     class Wall:
         height: Length
@@ -210,7 +208,7 @@ def test_models_and_dataclasses_may_hold_each_other() -> None:
     ) == (Issue(Reason.INVARIANT_VIOLATION, "three is never shown", "/shown/shown"),)
 
 
-def test_a_dataclass_within_a_model_is_the_same_as_beside_it() -> None:
+def test_dataclass_within_a_model_has_the_same_schema_as_alone() -> None:
     @dataclasses.dataclass
     class Door:
         """A way in."""
@@ -244,7 +242,7 @@ NAIVE = "2026-11-28T09:30:00"
         (timedelta, ["P1D"], ["a day"]),
     ],
 )
-def test_a_time_that_the_schema_accepts_is_one_that_the_class_takes(
+def test_time_accepted_by_the_schema_can_be_built(
     annotation: Any, takes: list[str], refuses: list[str]
 ) -> None:
     contract = Contract.of(pydantic.create_model("Event", at=(annotation | None, ...)))
@@ -254,7 +252,7 @@ def test_a_time_that_the_schema_accepts_is_one_that_the_class_takes(
     assert [text for text in refuses if contract.accepts({"at": text})] == []
 
 
-def test_a_naive_time_can_be_filled_in_a_dataclass() -> None:
+def test_naive_time_can_be_built_in_a_dataclass() -> None:
     contract = Contract.of(dataclasses.make_dataclass("Event", [("at", NaiveDatetime)]))
     assert contract.accepts({"at": NAIVE})
     assert contract.build({"at": NAIVE}).at == datetime.fromisoformat(NAIVE)
@@ -273,7 +271,7 @@ def test_a_naive_time_can_be_filled_in_a_dataclass() -> None:
         (bytes, "string, bytes in base64", "?", 'expected bytes in base64, found "?"'),
     ],
 )
-def test_our_own_patterns_are_described_in_words(
+def test_patterns_of_times_are_described_in_words(
     annotation: Any, kind: str, wrong: str, message: str
 ) -> None:
     contract = Contract.of(dataclasses.make_dataclass("Event", [("at", annotation)]))
@@ -341,7 +339,7 @@ class RiverDataclass:
 
 
 @pytest.mark.parametrize("cls", [River, RiverModel, RiverDataclass])
-def test_a_class_may_say_that_all_of_its_fields_are_from_the_text(cls: type) -> None:
+def test_class_may_mark_all_of_its_fields_as_from_the_text(cls: type) -> None:
     sources = Contract.of(cls).sources
     assert sources is not None
     assert sources.said == [
@@ -350,7 +348,7 @@ def test_a_class_may_say_that_all_of_its_fields_are_from_the_text(cls: type) -> 
     ]
 
 
-def test_a_field_called_from_text_is_a_field() -> None:
+def test_field_called_from_text_is_no_mark() -> None:
     plain = dataclasses.make_dataclass("Plain", [("name", str), ("from_text", bool)])
     model = pydantic.create_model("Model", name=(str, ...), from_text=(bool, False))
     assert Contract.of(plain).sources is Contract.of(model).sources is None
@@ -382,7 +380,7 @@ def test_misspelt_mark_of_a_class_is_refused() -> None:
             Contract.of(cls)
 
 
-def test_other_attributes_that_are_true_are_no_marks() -> None:
+def test_other_true_attributes_of_a_class_are_no_marks() -> None:
     @dataclasses.dataclass
     class Plain:
         from_afar = True
@@ -403,7 +401,7 @@ def test_other_attributes_that_are_true_are_no_marks() -> None:
         *(tuple, tuple[()], tuple[int, str], tuple[int, ...]),
     ],
 )
-def test_the_same_field_says_the_same_in_a_dataclass_and_in_a_model(annotation: Any) -> None:
+def test_equal_field_has_the_same_schema_in_a_dataclass_and_a_model(annotation: Any) -> None:
     plain = dataclasses.make_dataclass("Holder", [("x", annotation)])
     strict = ConfigDict(extra="forbid")
     model = pydantic.create_model("Holder", __config__=strict, x=(annotation, ...))
@@ -455,7 +453,7 @@ class object_of_ours:  # noqa: N801
 
 
 @pytest.mark.parametrize("model", [Unresolved, Opaque])
-def test_a_model_without_json_is_refused_by_name(model: type[BaseModel]) -> None:
+def test_model_without_json_schema_is_refused_by_name(model: type[BaseModel]) -> None:
     with pytest.raises(ContractError) as error:
         Contract.of(model)
     assert error.value.where == model.__name__

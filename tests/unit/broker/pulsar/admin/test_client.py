@@ -47,12 +47,12 @@ async def test_a_topic_that_may_not_be_read_hides_no_other_backlog() -> None:
     assert await backlogs_of(admin, [(topic("a"), "s"), (topic("b"), "s")]) == {(topic("a"), "s"): 3}
 
 
-async def test_if_no_topic_may_be_read_the_reason_is_told() -> None:
+async def test_backlogs_raise_the_reason_if_no_topic_may_be_read() -> None:
     with pytest.raises(BrokerError, match="HTTP 403"):
         await backlogs_of(Admin(a=FORBIDDEN, b=FORBIDDEN), [(topic("a"), "s"), (topic("b"), "s")])
     assert await backlogs_of(Admin(), []) == {}
 
 
-async def test_a_broker_that_cannot_be_reached_is_told() -> None:
+async def test_unreachable_broker_raises_though_another_topic_was_read() -> None:
     with pytest.raises(BrokerUnavailable):
         await backlogs_of(Admin(a=STATS, b=BrokerUnavailable("away")), [(topic("a"), "s"), (topic("b"), "s")])

@@ -74,7 +74,7 @@ def test_a_non_persistent_topic_needs_its_namespace_and_dead_letters_only() -> N
     assert set(wanted.namespaces) == {"tg/config", "tg/flow", "tg/request", "tg/response"}
 
 
-def test_answers_config_and_the_topics_beside_it_are_tables_and_objects_are_not() -> None:
+def test_config_answer_and_work_topics_are_tables_and_object_topics_are_not() -> None:
     tables = {name for name, topic in needed(FLOW).items() if topic.table}
     in_work = "persistent://tg/flow/requests-prompt--default--f--request-WORK"
     config = {CONFIG, *(f"{CONFIG}-{beside}" for beside in ("report", "owners", "history", "canary"))}
@@ -82,7 +82,7 @@ def test_answers_config_and_the_topics_beside_it_are_tables_and_objects_are_not(
     assert needed(FLOW)["persistent://tg/flow/objects"] == Topic("persistent://tg/flow/objects")
 
 
-def test_the_topics_of_a_provider_over_topics_are_needed_too() -> None:
+def test_topics_of_a_topic_provider_are_needed_too() -> None:
     over = TopicChoice("persistent://tg/llm/ask", "non-persistent://tg/llm-answers/said")
     wanted = required_topics([replace(FLOW, provider=over)], CONFIG)
     assert Topic("persistent://tg/llm/ask") in wanted.topics
@@ -97,7 +97,7 @@ def test_two_flows_on_a_topic_are_two_subscriptions_to_one_topic() -> None:
     assert requests.subscriptions == ("prompt--default--f--request", "other")
 
 
-def test_what_one_flow_publishes_and_another_takes_is_subscribed() -> None:
+def test_topic_between_two_flows_is_subscribed() -> None:
     next_flow = replace(FLOW, name="g", input=Input("persistent://tg/flow/objects", "next"))
     assert needed(FLOW, next_flow)["persistent://tg/flow/objects"].subscriptions == ("next",)
 
@@ -109,13 +109,13 @@ def test_the_bundled_flows_are_subscribed_under_the_id_of_the_processor() -> Non
     assert subscriptions == {"dead", *(f"mine--default--{name}--request" for name in names)}
 
 
-def test_a_name_that_leaves_no_room_for_the_dead_letters_is_refused() -> None:
+def test_flow_whose_dead_letter_topic_would_be_too_long_is_refused() -> None:
     long = replace(FLOW, input=Input("persistent://tg/flow/" + "x" * 480, "prompt--default--f--request"))
     with pytest.raises(TopicInvalid, match="512"):
         required_topics([long], CONFIG)
 
 
-def test_only_a_namespace_of_nothing_but_tables_is_made_to_keep_everything() -> None:
+def test_only_a_namespace_of_tables_alone_keeps_everything() -> None:
     namespaces = required_topics([FLOW], CONFIG).namespaces
     keeps = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
     assert namespaces["tg/config"]["retention_policies"] == keeps
@@ -153,7 +153,7 @@ def test_on_an_empty_broker_everything_is_missing_and_is_made_in_order() -> None
     assert paths.index(topic) < paths.index(f"{topic}/subscription/prompt--default--f--request")
 
 
-def test_where_all_is_there_nothing_is_done() -> None:
+def test_complete_broker_needs_no_step() -> None:
     wanted = required_topics([FLOW], CONFIG)
     findings = compare(wanted, found(wanted))
     assert findings
@@ -184,7 +184,7 @@ def test_a_subscription_begins_with_the_earliest_message() -> None:
     assert step.body == {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
 
 
-def test_a_table_that_is_not_compacted_or_may_be_deleted_is_mended() -> None:
+def test_table_that_is_not_compacted_or_may_be_deleted_is_mended() -> None:
     wanted = RequiredTopics.of([Topic("persistent://t/n/x", table=True)])
     state = found(wanted, topics={"persistent://t/n/x": FoundTopic()})
     assert amiss(compare(wanted, state)) == [
@@ -197,13 +197,13 @@ def test_a_table_that_is_not_compacted_or_may_be_deleted_is_mended() -> None:
     ]
 
 
-def test_another_threshold_of_compaction_is_as_good() -> None:
+def test_any_compaction_threshold_of_a_table_is_accepted() -> None:
     wanted = RequiredTopics.of([Topic("persistent://t/n/x", table=True)])
     state = found(wanted, topics={"persistent://t/n/x": FoundTopic(compaction=10**9, kept=True)})
     assert amiss(compare(wanted, state)) == []
 
 
-def test_a_topic_that_is_made_in_a_namespace_with_policies_needs_none_of_its_own() -> None:
+def test_topic_made_in_a_namespace_with_policies_needs_none_of_its_own() -> None:
     wanted = RequiredTopics.of([Topic("persistent://t/n/x", table=True)])
     theirs = {
         "compaction_threshold": 5,
@@ -217,7 +217,7 @@ def test_a_topic_that_is_made_in_a_namespace_with_policies_needs_none_of_its_own
     assert len(steps(wanted, found(wanted, topics={}, namespaces={"t/n": unlike}))) == 3
 
 
-def test_subscriptions_of_others_are_nobodys_business() -> None:
+def test_unknown_subscriptions_on_a_topic_are_accepted() -> None:
     wanted = RequiredTopics.of([Topic("persistent://t/n/x", ("s",))])
     state = found(wanted, topics={"persistent://t/n/x": FoundTopic(frozenset({"s", "theirs"}))})
     assert amiss(compare(wanted, state)) == []
@@ -230,7 +230,9 @@ def test_subscriptions_of_others_are_nobodys_business() -> None:
         ({"subscription_expiration_time_minutes": 5}, "subscription-expiration"),
     ],
 )
-def test_what_makes_waiting_requests_vanish_is_told_and_left(policies: dict[str, Any], name: str) -> None:
+def test_policies_that_drop_waiting_requests_are_reported_and_left(
+    policies: dict[str, Any], name: str
+) -> None:
     wanted = required_topics([FLOW], CONFIG)
     namespaces = dict.fromkeys(wanted.namespaces, policies)
     findings = compare(wanted, found(wanted, namespaces=namespaces))
@@ -241,7 +243,9 @@ def test_what_makes_waiting_requests_vanish_is_told_and_left(policies: dict[str,
 @pytest.mark.parametrize(
     ("minutes", "found"), [(-1, "for ever"), (10 * 1440, None), (10 * 1440 + 36, "10.025 d"), (0, None)]
 )
-def test_objects_that_outlive_their_records_are_reported_and_left(minutes: int, found: str | None) -> None:
+def test_retention_of_objects_beyond_their_records_is_reported_and_left(
+    minutes: int, found: str | None
+) -> None:
     wanted = required_topics([replace(FLOW, keep_answers=10 * 86_400.0)], CONFIG)
     retention = {"retention_policies": {"retentionTimeInMinutes": minutes, "retentionSizeInMB": -1}}
     there = {topic.name: FoundTopic.under(retention) for topic in wanted.topics}
@@ -254,7 +258,7 @@ def test_objects_that_outlive_their_records_are_reported_and_left(minutes: int, 
         )
 
 
-def test_a_topic_of_two_flows_keeps_objects_no_longer_than_the_shorter_records() -> None:
+def test_topic_of_two_flows_retains_objects_no_longer_than_the_shorter_records() -> None:
     flows = [
         replace(FLOW, name=str(days), keep_answers=days and days * 86_400.0) for days in (None, 7.0, 3.0)
     ]
@@ -262,7 +266,7 @@ def test_a_topic_of_two_flows_keeps_objects_no_longer_than_the_shorter_records()
     assert needed(*flows)["persistent://tg/flow/objects"].longest_retention == 3 * 86_400
 
 
-def test_names_are_quoted_in_paths() -> None:
+def test_topic_and_subscription_names_are_quoted_in_paths() -> None:
     wanted = RequiredTopics.of([Topic("persistent://t/n/a:b?c%d#é", ("s;1",))])
     paths = [finding.step.path for finding in compare(wanted, Found(("c",))) if finding.step]
     assert paths[2] == "persistent/t/n/a:b%3Fc%25d%23%C3%A9"
@@ -278,13 +282,13 @@ def test_names_are_quoted_in_paths() -> None:
         ("pulsar://[::1]:16650", "http://[::1]:8080"),
     ],
 )
-def test_the_admin_api_is_looked_for_beside_the_broker(broker: str, admin: str) -> None:
+def test_admin_api_is_looked_for_at_the_host_of_the_broker(broker: str, admin: str) -> None:
     assert admin_url(broker) == admin
 
 
 @pytest.mark.parametrize(
     "broker", ["", "kafka://h", "pulsar://", "pulsar://[h", "pulsar://h:665o", "http://h:8080"]
 )
-def test_what_is_no_pulsar_has_no_admin_api(broker: str) -> None:
+def test_admin_url_of_another_broker_than_pulsar_is_refused(broker: str) -> None:
     with pytest.raises(ConfigError, match="not a Pulsar URL"):
         admin_url(broker)
