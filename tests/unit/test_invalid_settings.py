@@ -70,7 +70,7 @@ GIVEN_LATER: dict[str, tuple[Callable[[], Awaitable[object]], str]] = {
 
 
 @pytest.mark.parametrize("case", GIVEN)
-def test_what_was_given_was_told_to_be_missing(case: str) -> None:
+def test_invalid_setting_is_refused_with_the_value_and_the_reason(case: str) -> None:
     give, told = GIVEN[case]
     with pytest.raises(ConfigError) as refusal:
         give()
@@ -78,7 +78,7 @@ def test_what_was_given_was_told_to_be_missing(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", GIVEN_LATER)
-async def test_what_was_given_was_told_to_be_missing_when_it_was_used(case: str) -> None:
+async def test_setting_found_invalid_when_used_is_refused_with_the_reason(case: str) -> None:
     give, told = GIVEN_LATER[case]
     with pytest.raises(ConfigError) as refusal:
         await give()

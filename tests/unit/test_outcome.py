@@ -28,7 +28,7 @@ MIXED = """{"entity": "DNA", "definition": "carries instructions"}
 {"entity": "cell", "defin"""
 
 
-def test_unwrap_tells_the_whole_story_of_a_bad_answer() -> None:
+def test_unwrap_raises_all_details_of_a_bad_answer() -> None:
     outcome = read('["x"]', INTEGERS, finish_reason="stop")
     with pytest.raises(StructuredOutputInvalid) as caught:
         outcome.unwrap()
@@ -39,7 +39,7 @@ def test_unwrap_tells_the_whole_story_of_a_bad_answer() -> None:
     assert error.issues == outcome.issues
 
 
-def test_unwrap_raises_what_the_provider_raised() -> None:
+def test_unwrap_raises_the_error_of_the_provider() -> None:
     cause = ProviderUnavailable("down")
     outcome = Outcome(None, Reason.PROVIDER_ERROR, INTEGERS, cause=cause)
     with pytest.raises(ProviderUnavailable) as caught:
@@ -47,67 +47,67 @@ def test_unwrap_raises_what_the_provider_raised() -> None:
     assert caught.value is cause
 
 
-def test_an_explanation_names_a_few_issues_and_counts_the_rest() -> None:
+def test_explanation_names_the_first_issues_and_counts_the_rest() -> None:
     explanation = read('["a", "b", "c", "d"]', INTEGERS).explain(limit=2)
     assert explanation == (
         '/0: expected integer, found string "a"; /1: expected integer, found string "b"; and 2 more'
     )
 
 
-def test_an_outcome_without_issues_says_its_reason() -> None:
+def test_explanation_without_issues_is_the_reason() -> None:
     assert Outcome(None, Reason.BUDGET_SPENT, INTEGERS).explain() == "budget spent"
 
 
-def test_usage_is_that_of_all_calls() -> None:
+def test_usage_is_the_sum_of_all_calls() -> None:
     calls = (CallReport("first", "", usage=Usage(1, 2, 3)), CallReport("invalid", "", usage=Usage(4, 5, 9)))
     assert Outcome([], Reason.SUCCESS, INTEGERS, calls=calls).usage == Usage(5, 7, 12)
 
 
-def test_a_later_stage_took_more() -> None:
+def test_stages_are_ordered_by_what_they_took() -> None:
     assert Stage.NATIVE < Stage.DIRECT < Stage.EXTRACTED < Stage.REPAIRED < Stage.SALVAGED
 
 
 class TestObjects:
-    def test_are_those_of_a_list(self) -> None:
+    def test_objects_are_those_of_a_list(self) -> None:
         assert read(MIXED, DEFINITIONS).objects == [{"entity": "DNA", "definition": "carries instructions"}]
         assert read("[1, 2]", Contract.from_schema({"type": "integer"}, many=True)).objects == [1, 2]
 
-    def test_are_the_one_value_even_where_it_is_a_list_or_null(self) -> None:
+    def test_objects_are_the_one_value_even_if_it_is_a_list_or_null(self) -> None:
         assert read("[1, 2]", INTEGERS).objects == [[1, 2]]
         assert read("null", "json").objects == [None]
         assert read("words", "text").objects == ["words"]
 
-    def test_are_none_where_there_is_no_value(self) -> None:
+    def test_objects_are_empty_where_there_is_no_value(self) -> None:
         assert list(read("no idea", "json").objects) == []
         assert list(read("no idea", "jsonl").objects) == []
         assert list(read('["x"]', Contract.from_schema({"type": "integer"}, many=True)).objects) == []
 
 
 class TestErrors:
-    def test_name_the_object_that_they_are_about(self) -> None:
+    def test_errors_name_the_object_that_they_are_about(self) -> None:
         errors = read(MIXED, DEFINITIONS).errors()
         assert [(rejected and rejected.index, issue.path) for rejected, issue in errors] == [
             (1, "/definition"),
             (2, ""),
         ]
 
-    def test_name_none_for_the_answer_as_a_whole(self) -> None:
+    def test_errors_about_the_whole_answer_name_no_object(self) -> None:
         [(rejected, issue)] = read("no idea", DEFINITIONS).errors()
         assert (rejected, issue.reason) == (None, Reason.EXTRACTION_FAILED)
 
-    def test_are_all_in_what_unwrap_raises(self) -> None:
+    def test_errors_are_all_in_the_exception_of_unwrap(self) -> None:
         with pytest.raises(StructuredOutputInvalid) as caught:
             read('{"entity": "gene"}', DEFINITIONS).unwrap()
         assert [issue.reason for issue in caught.value.issues] == [Reason.SCHEMA_MISSING_FIELD]
 
 
 class TestExplain:
-    def test_counts_objects_from_one(self) -> None:
+    def test_explanation_counts_objects_from_one(self) -> None:
         assert read(MIXED, DEFINITIONS).explain() == (
             'object 2 /definition: expected string, found integer 5; object 3 "definition" is missing'
         )
 
-    def test_says_of_one_value_what_is_wrong_once_and_counts_no_objects(self) -> None:
+    def test_explanation_of_a_single_value_counts_no_objects(self) -> None:
         assert read('Here: ["x"]', INTEGERS).explain() == '/0: expected integer, found string "x"'
 
     @pytest.mark.parametrize(
@@ -121,16 +121,18 @@ class TestExplain:
             ('{"a": NaN}', "json", "line 1 column 7"),
         ],
     )
-    def test_says_where_in_the_answer_it_is_no_json(self, text: str, format: Format, place: str) -> None:
+    def test_explanation_of_broken_json_names_the_place_in_the_answer(
+        self, text: str, format: Format, place: str
+    ) -> None:
         told = read(text, format).explain()
         assert told.endswith(f" at {place}")
         assert told.count(" at ") == 1
 
-    def test_names_no_place_in_a_text_that_is_not_that_of_the_last_call(self) -> None:
+    def test_explanation_names_no_place_in_a_text_of_several_calls(self) -> None:
         outcome = read("\n{'a': 1}", "jsonl")
         assert "line" not in replace(outcome, calls=(CallReport("continue", "[]"),)).explain()
 
-    def test_takes_no_longer_the_larger_what_is_refused(self) -> None:
+    def test_explanation_takes_no_longer_for_a_larger_refused_object(self) -> None:
         def refused(size: int) -> Outcome:
             return read('{"a": [' + f'"{"x" * 500}",' * size + "oops]}", "jsonl")
 
@@ -138,16 +140,16 @@ class TestExplain:
         assert larger.explain().startswith("object 1 no JSON")
         assert steps(larger.explain) < 2 * steps(large.explain)
 
-    def test_names_keys_that_stand_twice(self) -> None:
+    def test_explanation_names_duplicate_keys(self) -> None:
         outcome = read('Here:\n{"a": 1, "b": 2, "\\u0061": 3}', "jsonl")
         assert (outcome.ok, outcome.value) == (True, [{"a": 3, "b": 2}])
         assert outcome.explain() == 'line 2: "a" is there twice, the last one counts'
 
-    def test_counts_duplicates_as_issues(self) -> None:
+    def test_explanation_counts_duplicate_keys_as_issues(self) -> None:
         outcome = read('{"a": 1, "a": 2, "a": 3}\n{"a": 4, "a": 5}', "jsonl")
         assert outcome.explain(limit=1) == 'line 1: "a" is there twice, the last one counts; and 2 more'
 
-    def test_is_one_short_line_whatever_the_model_wrote(self) -> None:
+    def test_explanation_is_one_short_line_whatever_the_model_wrote(self) -> None:
         key, text = "k" * 100_000, "line\n\x1b[31m" * 10_000
         schema = {"additionalProperties": {"type": "integer"}}
         explanation = read(json.dumps({key: text}), Contract.from_schema(schema)).explain()
@@ -155,14 +157,14 @@ class TestExplain:
         assert explanation.isprintable()
         assert "kkk" in explanation
 
-    def test_says_what_was_found_of_what_is_huge(self) -> None:
+    def test_explanation_shows_the_beginning_of_a_huge_value(self) -> None:
         outcome = read(json.dumps(["x" * 1_000_000]), INTEGERS)
         assert outcome.explain().startswith('/0: expected integer, found string "xxxx')
         assert len(outcome.explain()) < 120
 
 
 class TestRepr:
-    def test_says_in_a_few_lines_what_came_of_reading(self) -> None:
+    def test_repr_shows_reason_counts_issues_and_value_in_a_few_lines(self) -> None:
         assert repr(read(MIXED, DEFINITIONS)) == (
             "<Outcome success, direct, 1 object, 2 refused, truncated\n"
             "  object 2 /definition: expected string, found integer 5\n"
@@ -170,18 +172,18 @@ class TestRepr:
             "  [{'definition': 'carries instructions', 'entity': 'DNA'}]>"
         )
 
-    def test_says_the_reason_where_there_is_no_value(self) -> None:
+    def test_repr_has_the_reason_where_there_is_no_value(self) -> None:
         assert repr(read("no idea", "json")) == (
             "<Outcome extraction_failed, direct\n  no JSON in the answer>"
         )
 
-    def test_counts_what_was_repaired(self) -> None:
+    def test_repr_counts_repaired_objects(self) -> None:
         contract = Contract.from_schema(None, format="jsonl", repair=True)
         assert repr(read("{\"a\": 1}\n{'a': 1}", contract)).startswith(
             "<Outcome success, repaired, 2 objects, 1 repaired\n"
         )
 
-    def test_counts_tokens(self) -> None:
+    def test_repr_counts_tokens(self) -> None:
         calls = (CallReport("first", "5", usage=Usage(1000, 234)),)
         assert repr(Outcome(5, Reason.SUCCESS, INTEGERS, calls=calls)) == (
             "<Outcome success, direct, 1,234 tokens\n  5>"
@@ -190,12 +192,12 @@ class TestRepr:
     @pytest.mark.parametrize(
         "value", [["x" * 10**6] * 10**3, {"a": 10**5000}, list(range(10**6)), "line\n" * 10**6]
     )
-    def test_is_short_whatever_the_value(self, value: object) -> None:
+    def test_repr_is_short_whatever_the_value(self, value: object) -> None:
         shown = repr(Outcome(value, Reason.SUCCESS, INTEGERS))
         assert len(shown) < 200
         assert shown.count("\n") == 1
 
-    def test_is_short_however_much_is_wrong(self) -> None:
+    def test_repr_is_short_however_many_issues_there_are(self) -> None:
         outcome = read('{"entity": 1, "definition": 2}\n' * 100, DEFINITIONS)
         lines = repr(outcome).splitlines()
         assert lines[0] == "<Outcome schema_type_error, direct, 0 objects, 100 refused"

@@ -47,7 +47,7 @@ class TestWhereTextsAreCut:
     def test_paragraphs_that_fit_stay_together(self) -> None:
         assert texts("one\n\ntwo\n\nthree", 9) == ["one\n\ntwo", "three"]
 
-    def test_a_paragraph_is_not_cut_where_the_next_chunk_can_hold_it(self) -> None:
+    def test_paragraph_that_the_next_chunk_can_hold_is_not_cut(self) -> None:
         assert texts(f"{'a' * 60}\n\n{'b' * 60}") == ["a" * 60, "b" * 60]
 
     def test_a_long_paragraph_is_cut_after_a_sentence(self) -> None:
@@ -60,7 +60,7 @@ class TestWhereTextsAreCut:
     def test_a_long_word_is_cut_anywhere(self) -> None:
         assert texts("a" * 250) == ["a" * 100, "a" * 100, "a" * 50]
 
-    def test_what_looks_like_one_character_is_not_cut(self) -> None:
+    def test_grapheme_of_several_characters_is_not_cut(self) -> None:
         assert texts("👩\u200d👧" * 3, 7) == ["👩\u200d👧" * 2, "👩\u200d👧"]
 
     def test_windows_line_ends_make_the_same_cuts(self) -> None:
@@ -68,19 +68,19 @@ class TestWhereTextsAreCut:
         windows = texts(text.replace("\n", "\r\n"), 9)
         assert [chunk.replace("\r\n", "\n") for chunk in windows] == texts(text, 9)
 
-    def test_headings_begin_a_chunk_where_the_format_has_them(self) -> None:
+    def test_headings_begin_a_chunk_in_formats_with_headings(self) -> None:
         text = f"# One\n\n{'a' * 40}\n\n## Two\n\n{'b' * 40}\n\n{'c' * 40}"
         assert texts(text) == [text[: text.index("\n\nccc")], "c" * 40]
         for format in ("markdown", "docx"):
             assert texts(text, format=format) == [f"# One\n\n{'a' * 40}", text[text.index("##") :]]
 
-    def test_tokens_are_counted_where_the_size_is_in_tokens(self) -> None:
+    def test_size_in_tokens_counts_tokens(self) -> None:
         text = "The extraordinary characteristics of internationalisation. " * 20
         found = list(chunks(Document("d", text), Size(25, in_tokens=True)))
         assert all(tokens(chunk.text) <= 25 for chunk in found)
         assert len(found[0].text) > 100
 
-    def test_a_record_is_a_chunk_and_split_if_it_is_too_long(self) -> None:
+    def test_record_is_a_chunk_and_split_if_it_is_too_long(self) -> None:
         rows = ["a: 1", "b: 2", "c " * 60, "d: 4"]
         text = "\n".join(rows)
         starts = [sum(len(row) + 1 for row in rows[:index]) for index in range(len(rows))]
@@ -98,7 +98,7 @@ class TestWhereTextsAreCut:
     @pytest.mark.parametrize(
         "text", ["a" * 250_000, "b c. " * 50_000, " " * 250_000 + "d", "👩\u200d👧" * 80_000]
     )
-    def test_a_long_text_is_split_in_blocks_that_leave_no_trace(self, text: str) -> None:
+    def test_text_split_in_blocks_loses_nothing_and_fills_its_chunks(self, text: str) -> None:
         found = list(chunks(Document("d", text), Size(1_000)))
         assert all(text[chunk.start :].startswith(chunk.text) for chunk in found)
         assert "".join("".join(chunk.text for chunk in found).split()) == "".join(text.split())
@@ -106,7 +106,7 @@ class TestWhereTextsAreCut:
 
 
 @given(TEXTS, SIZES, SIZES, st.sampled_from(["text", "markdown"]))
-def test_nothing_is_lost_and_chunks_stand_where_they_say(
+def test_chunks_lose_nothing_and_stand_at_their_offsets(
     text: str, size: Size, overlap: Size, format: str
 ) -> None:
     found = list(chunks(Document("d", text, format), size, overlap))
@@ -122,7 +122,7 @@ def test_nothing_is_lost_and_chunks_stand_where_they_say(
 
 
 @given(TEXTS, SIZES, st.sampled_from(["text", "markdown"]))
-def test_an_overlap_changes_no_chunk(text: str, size: Size, format: str) -> None:
+def test_overlap_changes_no_chunk(text: str, size: Size, format: str) -> None:
     document = Document("d", text, format)
     alone = list(chunks(document, size))
     assert {chunk.context for chunk in alone} <= {""}
@@ -133,26 +133,26 @@ class TestContext:
     FIRST = "It began in Rome. Then Ada came to Paris, where she stayed for a year. She wrote there."
     NEXT = "Then she left, and never again did anybody see her."
 
-    def test_all_that_precedes_is_shown_if_it_is_short(self) -> None:
+    def test_context_is_all_preceding_text_if_that_is_short(self) -> None:
         assert contexts(f"{self.FIRST}\n\n{self.NEXT}", Size(100)) == ["", self.FIRST]
 
     @pytest.mark.parametrize("overlap", [Size(75), Size(20, in_tokens=True)])
-    def test_it_begins_with_a_sentence(self, overlap: Size) -> None:
+    def test_context_begins_with_a_sentence(self, overlap: Size) -> None:
         [_, context] = contexts(f"{self.FIRST}\n\n{self.NEXT}", overlap)
         assert context == self.FIRST.removeprefix("It began in Rome. ")
 
-    def test_it_begins_with_a_word_where_the_sentence_is_long(self) -> None:
+    def test_context_begins_with_a_word_where_the_sentence_is_long(self) -> None:
         assert contexts(f"{self.FIRST}\n\n{self.NEXT}", Size(44)) == [
             "",
             "she stayed for a year. She wrote there.",
         ]
 
-    def test_it_has_at_most_the_given_tokens(self) -> None:
+    def test_context_has_at_most_the_given_tokens(self) -> None:
         text = "The extraordinary characteristics of internationalisation, " * 30
         found = contexts(text, Size(15, in_tokens=True))
         assert all(5 < tokens(context) <= 15 for context in found[1:])
 
-    def test_it_goes_back_over_several_records(self) -> None:
+    def test_context_spans_several_records(self) -> None:
         document = Document("t", "a: 1\nb: 2\nc: 3", "csv", records=((0, 4), (5, 9), (10, 14)))
         assert [chunk.context for chunk in chunks(document, Size(100), Size(100))] == [
             "",
@@ -172,7 +172,9 @@ class TestSizes:
             ("100", "0", (Size(100), NO_OVERLAP)),
         ],
     )
-    def test_are_characters_tokens_or_a_part(self, size: str, overlap: str, expected: object) -> None:
+    def test_sizes_are_in_characters_in_tokens_or_a_percentage(
+        self, size: str, overlap: str, expected: object
+    ) -> None:
         chunk = parse_size(size, "--chunk-size")
         assert (chunk, parse_overlap(overlap, chunk, "--overlap")) == expected
         assert str(chunk) == size
@@ -180,7 +182,7 @@ class TestSizes:
     @pytest.mark.parametrize(
         "text", ["", "t", "-5", "2k", "1e3", "10%", "２000", "99", "24t", "9" * 10, " 200"]
     )
-    def test_of_a_chunk_that_are_none_are_refused(self, text: str) -> None:
+    def test_invalid_chunk_size_is_refused(self, text: str) -> None:
         with pytest.raises(
             ConfigError, match=r"--chunk-size: is (not a size|too small).*expected.*\d"
         ) as error:
@@ -188,16 +190,16 @@ class TestSizes:
         assert repr(text)[1:-1] in str(error.value)
 
     @pytest.mark.parametrize("text", ["", "%", "101%", "1.5%", "-10", "ten", "10%t"])
-    def test_of_an_overlap_that_are_none_are_refused(self, text: str) -> None:
+    def test_invalid_overlap_is_refused(self, text: str) -> None:
         with pytest.raises(ConfigError, match=r"--overlap: is (not a size|too large).*expected.*%"):
             parse_overlap(text, Size(2000), "--overlap")
 
 
-def test_a_file_that_cannot_be_read_is_an_error_that_is_kept_without_frames(tmp_path: Path) -> None:
+def test_error_of_an_unreadable_file_is_kept_without_frames(tmp_path: Path) -> None:
     _, [error] = questions.jobs([tmp_path / "none.txt"], [], model="m", terms={}, splitting=Splitting())
     assert "none.txt" in str(error)
     assert not holds_frames(error)
 
 
-def test_a_chunk_without_an_overlap_has_no_context() -> None:
+def test_chunk_without_an_overlap_has_no_context() -> None:
     assert list(chunks(Document("d", "One."))) == [Chunk(1, 0, "One.")]

@@ -93,7 +93,7 @@ def matrix(*rows: str) -> str:
         (form("d", e=with_properties(fraction("5", "2"), type="noBar")), "(5; 2)"),
     ],
 )
-def test_a_formula_of_word_is_a_line(made: str, written: str) -> None:
+def test_formula_of_word_becomes_one_line(made: str, written: str) -> None:
     assert word(made) == written
 
 
@@ -122,11 +122,11 @@ def test_a_formula_of_word_is_a_line(made: str, written: str) -> None:
         ("<mstyle><mfrac><mi>a</mi><mi>b</mi></mfrac></mstyle><mi>x</mi>", "(a/b)x"),
     ],
 )
-def test_a_formula_of_a_page_is_a_line(made: str, written: str) -> None:
+def test_formula_of_a_web_page_becomes_one_line(made: str, written: str) -> None:
     assert page(made) == written
 
 
-def test_a_formula_that_is_nested_too_deeply_is_its_text() -> None:
+def test_formula_nested_too_deep_is_its_text() -> None:
     element: Any = etree.Element("mi")
     element.text = "x"
     for _ in range(20 * MAX_DEPTH):

@@ -29,7 +29,7 @@ def line(text: str) -> str:
         ("2^n^ and e^x^", "2ⁿ and eˣ"),
     ],
 )
-def test_raised_and_lowered_numbers_and_signs_are_of_unicode(marked: str, written: str) -> None:
+def test_raised_and_lowered_numbers_and_signs_become_unicode(marked: str, written: str) -> None:
     assert line(marked) == written
 
 
@@ -69,7 +69,7 @@ def test_a_footnote_mark_is_set_apart_from_the_name(marked: str, written: str) -
     assert line(marked) == written
 
 
-def test_a_reference_is_a_mark_wherever_it_stands() -> None:
+def test_reference_is_a_footnote_mark_wherever_it_stands() -> None:
     assert joined([Run("Ob"), Run("7", 1, is_reference=True), Run(" of 1998"), Run("8", 1, True)]) == (
         "Ob [7] of 1998 [8]"
     )

@@ -39,7 +39,7 @@ The Rhine.
 
 class TestEncodings:
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-    def test_unicode_is_read_without_its_mark(self, encoding: str) -> None:
+    def test_byte_order_mark_is_removed(self, encoding: str) -> None:
         document = convert("长江 🌊 Yangtze\r\n".encode(encoding), "a.txt")
         assert document.text == "长江 🌊 Yangtze\r\n"
         assert document.notes == ()
@@ -67,18 +67,18 @@ class TestEncodings:
         assert document.text == text
         assert document.notes == (f"is not UTF-8; read as {encoding}",)
 
-    def test_a_table_may_have_another_encoding(self) -> None:
+    def test_table_may_have_another_encoding(self) -> None:
         document = convert("Name;Länge\nRhein;1233\n".encode("cp1252"), "a.csv")
         assert document.text == "Name: Rhein\nLänge: 1233"
         assert document.notes == ("is not UTF-8; read as cp1252",)
 
-    def test_half_a_character_of_utf_16_is_refused(self) -> None:
+    def test_incomplete_utf_16_is_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"a.txt: is not UTF-16 at byte 4"):
             convert(codecs.BOM_UTF16_LE + b"a\0b", "a.txt")
 
 
 class TestMarkdown:
-    def test_the_text_stays_and_headings_outside_code_are_its_places(self) -> None:
+    def test_markdown_headings_outside_code_are_places(self) -> None:
         document = convert(MARKDOWN.encode(), "a.md")
         assert document.text == MARKDOWN
         assert [(MARKDOWN[place.start :].split("\n")[0], place.heading) for place in document.places] == [

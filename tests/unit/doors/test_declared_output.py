@@ -115,7 +115,7 @@ def refusal(text: Any, prompt: RenderedPrompt[Any]) -> OutputParseError:
         '{"title": "Flint", "title": "Chalk", "gist": "a soft rock", "url": "null"}',
     ],
 )
-def test_an_object_is_found_where_the_answer_has_it(text: str) -> None:
+def test_object_is_found_wherever_the_answer_has_it(text: str) -> None:
     assert parse_structured_output(text, ONE) == Summary("Chalk", "a soft rock")
 
 
@@ -123,7 +123,7 @@ def test_an_object_is_found_where_the_answer_has_it(text: str) -> None:
     "text",
     [f"[{CHALK}, {FLINT}]", f'{{"items": [{CHALK}, {FLINT}]}}', f"```json\n[{CHALK},\n{FLINT}]\n```"],
 )
-def test_a_list_is_an_array_or_items(text: str) -> None:
+def test_list_is_an_array_or_the_items_of_an_object(text: str) -> None:
     assert parse_structured_output(text, MANY) == [
         Summary("Chalk", "a soft rock"),
         Summary("Flint", "a hard one"),
@@ -139,12 +139,12 @@ def test_a_list_is_an_array_or_items(text: str) -> None:
         f"[{CHALK}] and not []",
     ],
 )
-def test_a_list_that_holds_something_goes_before_an_empty_one(text: str) -> None:
+def test_filled_list_goes_before_an_empty_one(text: str) -> None:
     assert parse_structured_output(text, MANY) == [Summary("Chalk", "a soft rock")]
 
 
 @pytest.mark.parametrize("text", ["[]", '{"items": []}', "```json\n[]\n```", "Nothing: []", "[] or [ ]"])
-def test_a_list_may_be_empty(text: str) -> None:
+def test_list_may_be_empty(text: str) -> None:
     assert parse_structured_output(text, MANY) == []
 
 
@@ -190,7 +190,7 @@ def test_a_list_may_be_empty(text: str) -> None:
         ("pair", ["1", "x"], (1, "x")),
     ],
 )
-def test_a_field_has_the_type_that_it_declares(name: str, value: Any, expected: Any) -> None:
+def test_field_is_built_with_its_declared_type(name: str, value: Any, expected: Any) -> None:
     built = parse_structured_output(json.dumps({name: value}), ALL)
     assert built == Everything(**{name: expected})
     assert type(getattr(built, name)) is type(expected)
@@ -232,9 +232,7 @@ def test_a_field_has_the_type_that_it_declares(name: str, value: Any, expected: 
         ("internal", 5, ""),
     ],
 )
-def test_what_cannot_be_converted_without_loss_is_refused_with_its_place(
-    name: str, value: Any, path: str
-) -> None:
+def test_value_that_cannot_be_converted_without_loss_is_refused(name: str, value: Any, path: str) -> None:
     error = refusal(json.dumps({name: value}), ALL)
     assert error.path == path
     assert error.dataclass_type is Everything
@@ -242,7 +240,7 @@ def test_what_cannot_be_converted_without_loss_is_refused_with_its_place(
 
 
 class TestRefusal:
-    def test_of_what_declares_nothing_comes_before_any_reading(self) -> None:
+    def test_prompt_without_declared_output_is_refused_before_reading(self) -> None:
         plain: Any = Prompt(ns="tests", key="plain").render()
         error = refusal("no JSON", plain)
         assert error.message == "Prompt does not declare structured output."
@@ -250,22 +248,22 @@ class TestRefusal:
         assert error.output_content == "no JSON"
 
     @pytest.mark.parametrize("container", ["", "list", None, 5])
-    def test_of_an_unknown_container_comes_before_any_reading(self, container: Any) -> None:
+    def test_unknown_container_is_refused_before_reading(self, container: Any) -> None:
         assert ONE.structured_output is not None
         corrupted = replace(ONE, structured_output=replace(ONE.structured_output, container=container))
         error = refusal(CHALK, corrupted)
         assert error.message.startswith("Unknown output container declared")
         assert error.dataclass_type is Summary
 
-    def test_of_a_type_that_no_prompt_would_declare_is_ours_too(self) -> None:
+    def test_type_that_no_prompt_would_declare_is_a_parse_error_too(self) -> None:
         corrupted: RenderedPrompt[Any] = RenderedPrompt("", StructuredOutputConfig(complex, "object"))
         assert "complex" in refusal("5", corrupted).message
 
     @pytest.mark.parametrize("text", [None, 5, b"{}", {"title": "t"}])
-    def test_of_what_is_no_text_says_so(self, text: Any) -> None:
+    def test_answer_that_is_no_text_is_refused(self, text: Any) -> None:
         assert refusal(text, ONE).message == f"expected the text of an answer, found {type(text).__name__}"
 
-    def test_says_all_that_is_wrong_and_carries_the_answer(self) -> None:
+    def test_refusal_has_all_issues_and_the_answer(self) -> None:
         text = 'So: {"title": 5, "url": "x", "more": 1}'
         error = refusal(text, ONE)
         assert {(issue.reason, issue.path) for issue in error.issues} == {
@@ -282,18 +280,18 @@ class TestRefusal:
     @pytest.mark.parametrize(
         "text", ["", "   ", "I cannot say.", "{title: Chalk}", '{"title": "Chalk"', "[[[[", "{}" * 30_000]
     )
-    def test_of_what_holds_no_such_object(self, text: str) -> None:
+    def test_answer_without_an_object_is_refused(self, text: str) -> None:
         error = refusal(text, ONE)
         assert (error.dataclass_type, error.output_content) == (Summary, text)
 
     @pytest.mark.parametrize("text", [f"[{CHALK}]", "42", '"Chalk"', "null", f'{{"items": [{CHALK}]}}'])
-    def test_of_another_container_than_an_object(self, text: str) -> None:
+    def test_other_container_than_an_object_is_refused(self, text: str) -> None:
         assert refusal(text, ONE).issues
 
     @pytest.mark.parametrize(
         "text", [CHALK, "42", f'{{"results": [{CHALK}]}}', f"{CHALK}\n{FLINT}", f"[[{CHALK}]]"]
     )
-    def test_of_another_container_than_an_array(self, text: str) -> None:
+    def test_other_container_than_an_array_is_refused(self, text: str) -> None:
         assert refusal(text, MANY).issues
 
     @pytest.mark.parametrize(
@@ -306,12 +304,12 @@ class TestRefusal:
             (f'{{"items": [{{"title": "t"}}, {CHALK}]}}', 0, "/items/0"),
         ],
     )
-    def test_of_an_element_says_which_one(self, text: str, index: int, path: str) -> None:
+    def test_refusal_of_an_element_has_its_index(self, text: str, index: int, path: str) -> None:
         error = refusal(text, MANY)
         assert (error.index, error.path, error.dataclass_type) == (index, path, Summary)
         assert f"/{index}" in error.message
 
-    def test_of_an_object_has_no_index_whatever_its_fields_are_called(self) -> None:
+    def test_refusal_of_an_object_has_no_index_whatever_its_fields_are_called(self) -> None:
         @dataclass
         class Listing:
             items: list[int]
@@ -319,7 +317,7 @@ class TestRefusal:
         error = refusal('{"items": [1, "x"]}', rendered(Listing))
         assert (error.index, error.path) == (None, "/items/1")
 
-    def test_names_the_field_of_a_missing_value(self) -> None:
+    def test_refusal_of_a_missing_value_names_the_field(self) -> None:
         error = refusal('{"title": "t"}', ONE)
         assert "gist" in error.message
         assert error.issues[0].reason is Reason.SCHEMA_MISSING_FIELD
@@ -328,12 +326,12 @@ class TestRefusal:
 class TestExtraKeys:
     TEXT = CHALK.replace("}", ', "more": {"a": 1}}')
 
-    def test_are_refused(self) -> None:
+    def test_extra_keys_are_refused(self) -> None:
         error = refusal(self.TEXT, ONE)
         assert "more" in error.message
         assert error.issues[0].reason is Reason.SCHEMA_EXTRA_FIELD
 
-    def test_are_ignored_on_request_also_within_and_beside_items(self) -> None:
+    def test_extra_keys_are_ignored_on_request_also_in_nested_objects(self) -> None:
         allowing = rendered(Summary, allow_extra_keys=True)
         assert parse_structured_output(self.TEXT, allowing) == Summary("Chalk", "a soft rock")
         within = rendered(Everything, allow_extra_keys=True)
@@ -362,20 +360,20 @@ class Report(BaseModel):
 class TestModel:
     PROMPT = rendered(Report)
 
-    def test_is_built_and_converted_as_a_dataclass_is(self) -> None:
+    def test_pydantic_model_is_built_with_converted_values(self) -> None:
         text = '```json\n{"title": "T", "pages": "12", "home": {"street": "A", "number": 5}}\n```'
         assert parse_structured_output(text, self.PROMPT) == Report(title="T", pages=12, home=Home("A", 5))
 
     @pytest.mark.parametrize("pages", [True, 3.9, "3.0", None, "x"])
-    def test_loses_nothing_that_pydantic_would_let_go(self, pages: Any) -> None:
+    def test_pydantic_model_refuses_lossy_conversions(self, pages: Any) -> None:
         assert refusal(json.dumps({"title": "T", "pages": pages}), self.PROMPT).path == "/pages"
 
-    def test_is_as_strict_about_extra_keys_as_the_prompt(self) -> None:
+    def test_pydantic_model_is_as_strict_about_extra_keys_as_the_prompt(self) -> None:
         text = '{"title": "T", "more": 1}'
         assert refusal(text, self.PROMPT).issues[0].reason is Reason.SCHEMA_EXTRA_FIELD
         assert parse_structured_output(text, rendered(Report, allow_extra_keys=True)) == Report(title="T")
 
-    def test_says_what_its_validators_say(self) -> None:
+    def test_refusal_has_the_message_of_a_validator(self) -> None:
         error = refusal('[{"title": "T"}, {"title": "T", "pages": 0}]', rendered(list[Report]))
         assert (error.index, error.path, error.message) == (1, "/1/pages", "/1/pages: a report has pages")
         assert error.output_content.endswith('"pages": 0}]')

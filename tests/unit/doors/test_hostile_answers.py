@@ -51,11 +51,11 @@ def refusal(text: str, prompt: RenderedPrompt[Any] = ONE) -> OutputParseError:
         "```json\n" + '{"n": ' * 20_000 + "1" + "}" * 20_000 + "\n```",
     ],
 )
-def test_what_is_nested_without_end_is_refused(text: str) -> None:
+def test_answer_nested_without_end_is_refused(text: str) -> None:
     assert refusal(text).dataclass_type is Thing
 
 
-def test_a_tree_is_built_as_deep_as_values_may_be_and_refused_beyond() -> None:
+def test_tree_is_built_up_to_the_allowed_depth_and_refused_beyond() -> None:
     def tree(levels: int) -> str:
         return '{"name": "x", "children": [' * levels + '{"name": "x"}' + "]}" * levels
 
@@ -84,7 +84,7 @@ def test_an_integer_of_any_size_that_python_reads_keeps_its_digits() -> None:
 @pytest.mark.parametrize(
     "error", [RuntimeError("no"), KeyError("no"), RecursionError("no"), OverflowError("no")]
 )
-def test_whatever_the_class_itself_raises_is_a_refusal_with_its_cause(error: Exception) -> None:
+def test_any_exception_of_the_class_is_a_refusal_with_its_cause(error: Exception) -> None:
     @dataclass
     class Moody:
         n: int
@@ -102,7 +102,7 @@ def test_whatever_the_class_itself_raises_is_a_refusal_with_its_cause(error: Exc
         assert "no" in refused.message
 
 
-def test_an_annotation_that_names_what_is_not_there_is_refused_when_the_prompt_is_made() -> None:
+def test_unresolvable_annotation_is_refused_when_the_prompt_is_made() -> None:
     @dataclass
     class Leaf:
         n: int
@@ -127,14 +127,14 @@ def test_a_long_answer_of_one_token_is_read_in_linear_time(token: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ['{"a": ', '{"a": 1} ', "```json\n{} ```\n", "[1] "])
-def test_many_values_that_are_none_are_passed_in_linear_time(unit: str) -> None:
+def test_many_values_of_other_kinds_are_skipped_in_linear_time(unit: str) -> None:
     def parse(count: int) -> None:
         refusal(unit * count)
 
     assert is_linear(parse, 500)
 
 
-def test_of_very_many_elements_that_are_wrong_a_few_are_told() -> None:
+def test_only_the_first_of_very_many_issues_are_listed() -> None:
     text = json.dumps([{"n": "x" * 1_000}] * 5_000)
     error = refusal(text, MANY)
     assert len(error.issues) == 20
@@ -142,18 +142,18 @@ def test_of_very_many_elements_that_are_wrong_a_few_are_told() -> None:
     assert error.output_content == text
 
 
-def test_keys_of_any_length_and_kind_make_short_messages() -> None:
+def test_messages_about_keys_of_any_length_are_short() -> None:
     error = refusal(json.dumps({"n": 1, "x" * 1_000_000: 1, "a\nb\x00\ud800": 2}))
     assert len(error.message) < 2_000
     assert "\n" not in error.message
 
 
-def test_names_that_python_objects_have_are_keys_as_any_other() -> None:
+def test_names_of_python_attributes_are_ordinary_keys() -> None:
     for name in ("__class__", "__init__", "self", "cls", "__dict__"):
         assert name in refusal(json.dumps({"n": 1, name: 2})).message
 
 
-def test_a_template_of_dollars_is_split_in_linear_time() -> None:
+def test_template_of_dollars_is_split_in_linear_time() -> None:
     def split(count: int) -> None:
         section = MarkdownSection[Thing](title="T", template="$$${n} " * count)
         made = Prompt(ns="tests", key="k", sections=[section])

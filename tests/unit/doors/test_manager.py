@@ -45,7 +45,7 @@ async def asked(response_type: str, answer: str | None, **entry: Any) -> Any:
     return await made.invoke("p", {}, answering(answer))
 
 
-async def test_the_model_is_called_with_the_system_message_and_the_prompt() -> None:
+async def test_model_is_called_with_the_system_message_and_the_prompt() -> None:
     made = manager("You are {{ who }}.", p={"prompt": "Say {{ text }} to {{ who }}"})
     seen: dict[str, Any] = {}
 
@@ -57,7 +57,7 @@ async def test_the_model_is_called_with_the_system_message_and_the_prompt() -> N
     assert seen == {"system": "You are me.", "prompt": "Say hi to me"}
 
 
-def test_terms_merge_as_global_prompt_input() -> None:
+def test_terms_are_merged_from_global_prompt_and_input() -> None:
     made = manager(p={"prompt": "{{ a }}{{ b }}{{ c }}"})
     made.terms = {"a": "g", "b": "g", "c": "g"}
     made.prompts["p"].terms = {"b": "p", "c": "p"}
@@ -67,7 +67,7 @@ def test_terms_merge_as_global_prompt_input() -> None:
     assert made.render("p", {}) == "GPp"
 
 
-def test_what_a_configuration_says_can_be_looked_up() -> None:
+def test_loaded_configuration_can_be_looked_up() -> None:
     made = manager(
         a={"prompt": "x"},
         b={"prompt": "y", "response-type": "jsonl", "object-schema": DEFINITION, "schema": True},
@@ -81,7 +81,7 @@ def test_what_a_configuration_says_can_be_looked_up() -> None:
     assert (made.prompts["b"].object_schema, made.prompts["b"].schema) == (DEFINITION, True)
 
 
-def test_templates_are_trustgraphs_unless_they_say_otherwise() -> None:
+def test_templates_are_in_trustgraphs_dialect_by_default() -> None:
     made = manager(
         a={"prompt": "{{ s }}"}, b={"prompt": "{{ s }}", "dialect": "jinja", "terms": {"s": [None]}}
     )
@@ -90,7 +90,7 @@ def test_templates_are_trustgraphs_unless_they_say_otherwise() -> None:
 
 
 @pytest.mark.parametrize("system", [None, "5", "not json"])
-async def test_without_a_system_message_it_is_trustgraphs(system: str | None) -> None:
+async def test_default_system_message_is_that_of_trustgraph(system: str | None) -> None:
     made = PromptManager()
     config = {"template.p": json.dumps({"prompt": "x"})}
     made.load_config(config if system in (None, "5") else {**config, "system": str(system)})
@@ -101,7 +101,7 @@ async def test_without_a_system_message_it_is_trustgraphs(system: str | None) ->
     assert await made.invoke("p", {}, llm) == "Be helpful."
 
 
-async def test_text_comes_back_as_it_is() -> None:
+async def test_text_answer_is_returned_unchanged() -> None:
     for text in ("", " \n", "```json\n{}\n```", "[1"):
         assert await asked("text", text) == text
 
@@ -121,7 +121,7 @@ async def test_json_is_found_in_fences_and_prose(answer: str) -> None:
     assert PromptManager().parse_json(answer) == {"a": 1}
 
 
-async def test_of_two_json_values_the_valid_one_wins() -> None:
+async def test_valid_one_of_two_json_values_is_returned() -> None:
     schema = {"type": "object", "required": ["a"]}
     assert await asked("json", '```json\n{"b": 2}\n```\n```json\n{"a": 1}\n```', schema=schema) == {"a": 1}
 
@@ -142,7 +142,7 @@ async def asked_in_its_own_way(answer: str, **entry: Any) -> Any:
     return await made.invoke("p", {}, answering(answer))
 
 
-async def test_a_subclass_that_reads_in_its_own_way_is_heard(caplog: pytest.LogCaptureFixture) -> None:
+async def test_override_of_a_reading_method_in_a_subclass_is_used(caplog: pytest.LogCaptureFixture) -> None:
     schema: dict[str, Any] = {"type": "object", "required": ["a"]}
     json_entry = {"response-type": "json", "schema": schema}
     assert await asked_in_its_own_way('> {"a": 1}', **json_entry) == {"a": 1}
@@ -158,26 +158,26 @@ async def test_a_subclass_that_reads_in_its_own_way_is_heard(caplog: pytest.LogC
     assert await asked_in_its_own_way("> 1", **{"response-type": "jsonl"}) == [1]
 
 
-async def test_a_function_put_in_place_of_a_method_is_heard() -> None:
+async def test_function_assigned_in_place_of_a_method_is_used() -> None:
     made = manager(p={"prompt": "x", "response-type": "json"})
     made.parse_json = lambda text: len(text)  # type: ignore[method-assign]
     assert await made.invoke("p", {}, answering("abc")) == 3
 
 
 @pytest.mark.parametrize("answer", ["", "no json", '{"a": 1', "{'a': 1}", '{"a": 1,}'])
-async def test_json_that_is_none_is_an_error(answer: str) -> None:
+async def test_answer_without_json_is_an_error(answer: str) -> None:
     with pytest.raises(RuntimeError, match=r"^JSON parse fail$"):
         await asked("json", answer)
     with pytest.raises(json.JSONDecodeError):
         PromptManager().parse_json(answer)
 
 
-async def test_json_that_the_schema_refuses_is_an_error_that_says_why() -> None:
+async def test_json_refused_by_the_schema_is_an_error_that_says_why() -> None:
     with pytest.raises(RuntimeError, match=r'^Schema validation fail: "a" is missing$'):
         await asked("json", '{"b": 1}', schema={"type": "object", "required": ["a"]})
 
 
-async def test_jsonl_is_a_list_of_what_the_schema_accepts(caplog: pytest.LogCaptureFixture) -> None:
+async def test_jsonl_answer_is_the_list_of_accepted_objects(caplog: pytest.LogCaptureFixture) -> None:
     answer = f'{CAT}\n{{"entity": "bird"}}\n{DOG}'
     assert await asked("jsonl", answer, object_schema=DEFINITION) == BOTH
     assert caplog.messages == ['Object 1 failed schema validation: "definition" is missing']
@@ -191,7 +191,7 @@ async def test_object_schema_goes_before_schema() -> None:
 
 
 @pytest.mark.parametrize("answer", ["", "\n \n", "[]", "I found nothing."])
-async def test_an_empty_answer_is_an_empty_list_with_a_warning(
+async def test_empty_jsonl_answer_is_an_empty_list_with_a_warning(
     answer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert await asked("jsonl", answer, object_schema=DEFINITION) == []
@@ -225,7 +225,7 @@ async def test_an_empty_answer_is_an_empty_list_with_a_warning(
         "prose, pretty",
     ],
 )
-def test_jsonl_is_read_past_bad_lines_each_logged_with_its_number(
+def test_each_bad_line_of_a_jsonl_answer_is_logged_with_its_number(
     answer: str, skipped: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert PromptManager().parse_jsonl(answer) == BOTH
@@ -234,11 +234,11 @@ def test_jsonl_is_read_past_bad_lines_each_logged_with_its_number(
     assert {record.levelno for record in caplog.records} <= {logging.WARNING}
 
 
-def test_scalars_and_null_are_no_objects() -> None:
+def test_scalars_and_null_in_a_jsonl_answer_are_dropped() -> None:
     assert PromptManager().parse_jsonl(f'1\n"x"\nnull\ntrue\n{CAT}') == BOTH[:1]
 
 
-async def test_mixed_objects_are_told_apart_by_their_type() -> None:
+async def test_objects_of_a_union_are_told_apart_by_their_type() -> None:
     union = {
         "oneOf": [
             {
@@ -259,7 +259,7 @@ async def test_mixed_objects_are_told_apart_by_their_type() -> None:
     assert await asked("jsonl", answer, schema=union) == [{"type": "a", "x": "1"}, {"type": "b", "y": "3"}]
 
 
-async def test_an_unknown_response_type_is_an_error_before_the_model_is_paid() -> None:
+async def test_unknown_response_type_is_an_error_before_any_call() -> None:
     paid = []
 
     async def llm(**call: Any) -> str:
@@ -272,26 +272,26 @@ async def test_an_unknown_response_type_is_an_error_before_the_model_is_paid() -
     assert not paid
 
 
-async def test_an_unknown_id_is_an_error() -> None:
+async def test_unknown_prompt_id_is_an_error() -> None:
     with pytest.raises(KeyError):
         await manager().invoke("nope", {}, answering(""))
     with pytest.raises(RuntimeError, match=r"^ID invalid$"):
         manager().render("nope", {})
 
 
-async def test_no_response_is_an_error() -> None:
+async def test_missing_response_is_an_error() -> None:
     with pytest.raises(RuntimeError, match=r"^LLM returned no response$"):
         await asked("text", None)
 
 
 @pytest.mark.parametrize("response_type", ["text", "json", "jsonl"])
 @pytest.mark.parametrize("answer", [5, b"{}", {"text": "{}"}, ["{}"]], ids=["int", "bytes", "dict", "list"])
-async def test_a_response_that_is_no_text_is_an_error(response_type: str, answer: Any) -> None:
+async def test_response_that_is_no_text_is_an_error(response_type: str, answer: Any) -> None:
     with pytest.raises(RuntimeError, match=rf"^LLM returned {type(answer).__name__}, expected str$"):
         await asked(response_type, answer)
 
 
-async def test_the_ontology_prompt_answers_to_both_its_names() -> None:
+async def test_ontology_prompt_is_found_under_both_its_names() -> None:
     made = manager(None, **{"extract-with-ontologies": {"prompt": "x"}})
     assert made.render("ontology-extract", {}) == "x"
     assert await made.invoke("ontology-extract", {}, answering("a")) == "a"
@@ -309,7 +309,7 @@ async def test_the_ontology_prompt_answers_to_both_its_names() -> None:
         ("{", "unexpected end"),
     ],
 )
-def test_a_bad_template_is_refused_and_the_old_set_stands(entry: str, said: str) -> None:
+def test_bad_template_is_refused_and_the_previous_prompts_stay(entry: str, said: str) -> None:
     made = manager(old={"prompt": "still here"})
     with pytest.raises(RuntimeError, match="Error in template: bad: ") as raised:
         made.load_config({"system": '"New"', "template.good": '{"prompt": "x"}', "template.bad": entry})
@@ -318,7 +318,7 @@ def test_a_bad_template_is_refused_and_the_old_set_stands(entry: str, said: str)
     assert list(made.prompts) == ["old"]
 
 
-async def test_a_bad_schema_costs_its_own_prompt_alone() -> None:
+async def test_bad_schema_affects_only_its_own_prompt() -> None:
     made = manager(
         bad={"prompt": "x", "response-type": "json", "schema": {"type": "objct"}}, good={"prompt": "x"}
     )
@@ -332,7 +332,7 @@ def test_terms_that_a_template_cannot_take_are_an_error() -> None:
         manager(p={"prompt": "x"}).render("p", {"x": object()})
 
 
-async def test_a_reload_while_a_model_answers_does_not_reach_the_call() -> None:
+async def test_reload_during_a_call_does_not_affect_it() -> None:
     made = manager(p={"prompt": "x", "response-type": "json"})
 
     async def llm(**call: Any) -> str:
@@ -342,7 +342,7 @@ async def test_a_reload_while_a_model_answers_does_not_reach_the_call() -> None:
     assert await made.invoke("p", {}, llm) == {"a": 1}
 
 
-async def test_the_shipped_prompts_can_be_loaded_too(tmp_path: Any) -> None:
+async def test_bundled_prompts_can_be_loaded(tmp_path: Any) -> None:
     made = PromptManager()
     (tmp_path / "p.yaml").write_text("dialect: jinja\nsystem: Own {{ a }}\nterms: {a: 1}\nprompt: x\n")
     made.load_config(files.load(tmp_path))
@@ -353,7 +353,7 @@ async def test_the_shipped_prompts_can_be_loaded_too(tmp_path: Any) -> None:
     assert await made.invoke("p", {}, llm) == "Own 1"
 
 
-async def test_an_entry_of_ours_is_read_as_all_of_it_says() -> None:
+async def test_entry_in_our_own_format_keeps_all_its_settings() -> None:
     shape = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
     ours = {"dialect": "jinja", "prompt": "x", "response-type": "json", "schema": shape, "many": True}
     made = manager(p={**ours, "coerce": True})

@@ -69,14 +69,14 @@ def undeclared(*sections: MarkdownSection[Any]) -> Prompt:
 
 
 class TestText:
-    def test_is_the_sections_and_how_to_answer_with_a_blank_line_between(self) -> None:
+    def test_text_is_the_sections_and_the_format_with_a_blank_line_between(self) -> None:
         text = prompt(TASK).render(Guidance("Ada Lovelace")).text
         assert text == (
             "## Task\n\nWrite a brief summary of Ada Lovelace. Include a canonical URL if known.\n\n"
             + FORMAT.format(container="object", clause=". Do not add extra keys.")
         )
 
-    def test_of_a_list_says_array_and_with_extra_keys_has_no_clause_about_them(self) -> None:
+    def test_text_of_a_list_prompt_asks_for_an_array(self) -> None:
         of_list = Prompt[list[Summary]](ns="tests", key="list", allow_extra_keys=True)
         assert of_list.render().text == FORMAT.format(container="array", clause=".")
 
@@ -84,7 +84,7 @@ class TestText:
         ("at_construction", "at_rendering", "told"),
         [(True, None, True), (True, False, False), (False, None, False), (False, True, True)],
     )
-    def test_says_how_to_answer_as_the_rendering_or_else_the_prompt_says(
+    def test_output_instructions_follow_the_rendering_or_else_the_prompt(
         self, at_construction: bool, at_rendering: bool | None, told: bool
     ) -> None:
         made = prompt(inject_output_instructions=at_construction)
@@ -93,7 +93,7 @@ class TestText:
         assert made.inject_output_instructions is at_construction
         assert rendered.structured_output is made.structured_output
 
-    def test_of_sections_within_sections_has_headings_one_level_lower_each(self) -> None:
+    def test_nested_sections_have_headings_one_level_lower_each(self) -> None:
         nested = MarkdownSection(
             title="A",
             template="a",
@@ -106,7 +106,7 @@ class TestText:
         assert made.render().text == "## A\n\na\n\n### B\n\nb\n\n#### C\n\n### D\n\nd\n\n## E\n\ne"
         assert made.paths == (("a",), ("a", "b"), ("a", "b", "c"), ("a", "d"), ("e",))
 
-    def test_leaves_out_what_is_disabled_with_all_below_it_and_nothing_else(self) -> None:
+    def test_disabled_section_is_left_out_with_its_children(self) -> None:
         tones = MarkdownSection[Style](
             title="Tone",
             template="Be ${tone}.",
@@ -132,35 +132,35 @@ class TestText:
             ("die Höhe: ${tone}\u2028", "die Höhe: dry"),
         ],
     )
-    def test_has_a_value_for_each_name_and_all_else_as_it_is(self, template: str, text: str) -> None:
+    def test_placeholders_are_replaced_and_all_else_is_kept_literally(self, template: str, text: str) -> None:
         made = undeclared(MarkdownSection[Style](title="T", template=template))
         assert made.render(Style("dry")).text == f"## T\n\n{text}"
 
-    def test_takes_values_as_they_are_and_fills_in_nothing_twice(self) -> None:
+    def test_inserted_values_are_not_expanded_again(self) -> None:
         assert "of ${topic} $x {{ y }}." in undeclared(TASK).render(Guidance("${topic} $x {{ y }}")).text
 
-    def test_keeps_the_indentation_of_a_value_that_it_begins_with(self) -> None:
+    def test_indentation_of_an_inserted_value_is_kept(self) -> None:
         made = undeclared(MarkdownSection[Style](title="T", template="${tone}"))
         assert made.render(Style("  if dry:\n    pass")).text == "## T\n\n  if dry:\n    pass"
 
-    def test_has_one_blank_line_between_sections_whatever_the_values_end_with(self) -> None:
+    def test_one_blank_line_stands_between_sections_whatever_values_end_with(self) -> None:
         section = MarkdownSection[Style](title="T", template="${tone}")
         made = undeclared(section, MarkdownSection(title="U", template="u"))
         assert made.render(Style("dry\n\n")).text == "## T\n\ndry\n\n## U\n\nu"
         assert made.render(Style("")).text == "## T\n\n## U\n\nu"
 
-    def test_is_filled_in_from_one_instance_for_all_sections_of_its_type(self) -> None:
+    def test_one_instance_of_parameters_serves_all_sections_of_its_type(self) -> None:
         again = MarkdownSection[Guidance](title="Again", template="${topic}!")
         assert undeclared(TASK, again).render(Guidance("Ada")).text.count("Ada") == 2
 
-    def test_has_default_parameters_where_none_are_given(self) -> None:
+    def test_default_parameters_are_used_where_none_are_given(self) -> None:
         section = MarkdownSection[Style](
             title="T", template="${tone} ${words}", default_params=Style("dry", 3)
         )
         assert undeclared(section).render().text == "## T\n\ndry 3"
         assert undeclared(section).render(Style("warm", 5)).text == "## T\n\nwarm 5"
 
-    def test_of_a_prompt_that_declares_nothing_is_its_sections(self) -> None:
+    def test_prompt_without_declared_output_is_its_sections_alone(self) -> None:
         rendered = undeclared(TASK).render(Guidance("Ada"))
         assert rendered.text.startswith("## Task")
         assert "Response Format" not in rendered.text
@@ -169,7 +169,7 @@ class TestText:
 
 
 class TestDeclaration:
-    def test_is_on_the_rendered_prompt(self) -> None:
+    def test_rendered_prompt_has_the_declared_output(self) -> None:
         rendered = prompt(allow_extra_keys=True).render()
         assert (rendered.output_type, rendered.container, rendered.allow_extra_keys) == (
             Summary,
@@ -178,7 +178,7 @@ class TestDeclaration:
         )
         assert rendered.structured_output == StructuredOutputConfig(Summary, "object", True)
 
-    def test_of_a_list_is_of_its_elements(self) -> None:
+    def test_declared_output_of_a_list_is_that_of_its_elements(self) -> None:
         rendered = Prompt[list[Summary]](ns="tests", key="list").render()
         assert rendered.structured_output == StructuredOutputConfig(Summary, "array", False)
 
@@ -186,7 +186,7 @@ class TestDeclaration:
         ("declared", "answer"),
         [(Summary, {"title": "T", "gist": "G"}), (list[Summary], {"items": [{"title": "T", "gist": "G"}]})],
     )
-    def test_has_a_schema_for_servers_and_takes_what_they_hold_to_it(
+    def test_response_schema_is_an_object_and_its_answers_can_be_parsed(
         self, declared: Any, answer: dict[str, Any]
     ) -> None:
         rendered = Prompt[declared](ns="tests", key="summary").render()
@@ -198,11 +198,11 @@ class TestDeclaration:
         built = parse_structured_output(json.dumps(answer), rendered)
         assert built in (Summary("T", "G"), [Summary("T", "G")])
 
-    def test_may_be_a_pydantic_model(self) -> None:
+    def test_declared_output_may_be_a_pydantic_model(self) -> None:
         rendered = Prompt[list[Report]](ns="tests", key="report").render()
         assert (rendered.output_type, rendered.container) == (Report, "array")
 
-    def test_does_not_change(self) -> None:
+    def test_declared_output_cannot_be_changed(self) -> None:
         rendered = prompt().render()
         with pytest.raises(FrozenInstanceError):
             rendered.text = ""  # type: ignore[misc]
@@ -230,7 +230,7 @@ class TestDeclaration:
         ],
         ids=repr,
     )
-    def test_of_anything_else_is_refused_when_the_prompt_is_made(
+    def test_declared_output_of_another_kind_is_refused_when_the_prompt_is_made(
         self, declared: Any, candidate: object
     ) -> None:
         specialised: Any = Prompt[declared]
@@ -239,7 +239,7 @@ class TestDeclaration:
         assert refused.value.dataclass_type == candidate
         assert isinstance(refused.value, ConfigError)
 
-    def test_of_a_type_without_json_is_refused_with_its_field(self) -> None:
+    def test_field_without_a_json_schema_is_refused_by_name(self) -> None:
         @dataclass
         class Odd:
             number: complex
@@ -248,7 +248,7 @@ class TestDeclaration:
             Prompt[Odd](ns="tests", key="odd")
         assert refused.value.dataclass_type is Odd
 
-    def test_makes_one_class_and_keeps_none_alive(self) -> None:
+    def test_prompt_class_is_cached_without_keeping_its_type_alive(self) -> None:
         assert Prompt[Summary] is Prompt[Summary]
 
         @dataclass
@@ -262,13 +262,13 @@ class TestDeclaration:
         gc.collect()
         assert gone() is None
 
-    def test_may_be_made_in_a_subclass(self) -> None:
+    def test_output_may_be_declared_in_a_subclass(self) -> None:
         class Summaries(Prompt[list[Summary]]):
             """Prompts for summaries."""
 
         assert Summaries(ns="tests", key="s").render().container == "array"
 
-    def test_is_what_a_type_checker_sees(self) -> None:
+    def test_type_checker_infers_the_declared_output(self) -> None:
         one = prompt(TASK).render(Guidance("Ada"))
         assert_type(one, RenderedPrompt[Summary])
         assert_type(parse_structured_output('{"title": "t", "gist": "g"}', one), Summary)
@@ -280,18 +280,18 @@ class TestDeclaration:
 
 
 class TestFormatSection:
-    def test_is_the_last_of_the_root(self) -> None:
+    def test_format_section_is_the_last_at_the_root(self) -> None:
         assert prompt(TASK).paths == (("task",), ("response-format",))
         assert prompt(TASK, inject_output_instructions=False).paths[-1] == ("response-format",)
         assert undeclared(TASK).paths == (("task",),)
 
-    def test_has_parameters_of_its_own(self) -> None:
+    def test_format_section_has_parameters_of_its_own(self) -> None:
         section = prompt().sections[-1]
         assert section.default_params == ResponseFormatParams("an", "object", ". Do not add extra keys.")
         assert section.title == "Response Format"
         assert "${article} ${container} that matches the fields" in section.template
 
-    def test_is_nobody_elses(self) -> None:
+    def test_path_of_the_format_section_is_reserved(self) -> None:
         own = MarkdownSection(title="Response format", template="As you like.")
         with pytest.raises(PromptValidationError, match="two sections have the same path") as refused:
             prompt(own)
@@ -309,7 +309,7 @@ class TestSections:
             ("Task", " The.Task_1-a ", "the.task_1-a"),
         ],
     )
-    def test_have_the_key_that_is_given_or_that_their_title_makes(
+    def test_key_of_a_section_is_given_or_made_from_its_title(
         self, title: str, key: str | None, expected: str
     ) -> None:
         section = MarkdownSection(title=title, key=key, template="")
@@ -337,31 +337,29 @@ class TestSections:
         ],
         ids=str,
     )
-    def test_that_are_wrong_are_refused_when_they_are_made(
-        self, settings: dict[str, Any], message: str
-    ) -> None:
+    def test_invalid_section_is_refused_when_it_is_made(self, settings: dict[str, Any], message: str) -> None:
         with pytest.raises(PromptValidationError, match=message) as refused:
             MarkdownSection[Style](**{"title": "T", "template": "", **settings})
         assert refused.value.dataclass_type is Style
 
-    def test_without_parameters_have_no_names(self) -> None:
+    def test_section_without_parameters_has_no_placeholders(self) -> None:
         with pytest.raises(PromptValidationError, match="not a field"):
             MarkdownSection(title="T", template="${topic}")
 
     @pytest.mark.parametrize("params", [int, "Guidance", Guidance("x"), list[Guidance], Report, None])
-    def test_have_parameters_that_are_a_dataclass(self, params: Any) -> None:
+    def test_parameters_of_a_section_must_be_a_dataclass(self, params: Any) -> None:
         with pytest.raises(PromptValidationError, match="not a dataclass") as refused:
             MarkdownSection[params]
         assert refused.value.dataclass_type == params
 
-    def test_have_a_path_each(self) -> None:
+    def test_sections_with_the_same_path_are_refused(self) -> None:
         twice = [MarkdownSection(title="B", template=""), MarkdownSection(title="b", template="")]
         with pytest.raises(PromptValidationError, match="two sections have the same path") as refused:
             prompt(MarkdownSection(title="A", template="", children=twice))
         assert refused.value.section == ("a", "b")
         assert str(refused.value).startswith("a/b:")
 
-    def test_go_as_deep_as_headings_of_markdown_do(self) -> None:
+    def test_sections_are_nested_as_deep_as_markdown_headings(self) -> None:
         section = MarkdownSection(title="Deepest", template="x")
         for _ in range(4):
             section = MarkdownSection(title="Above", template="", children=[section])
@@ -372,7 +370,7 @@ class TestSections:
             undeclared(section)
 
     @pytest.mark.parametrize("wrong", ["text", None, Guidance("x"), MarkdownSection])
-    def test_are_sections(self, wrong: Any) -> None:
+    def test_argument_that_is_no_section_is_refused(self, wrong: Any) -> None:
         with pytest.raises(PromptValidationError, match="expected a section"):
             prompt(wrong)
 
@@ -380,12 +378,12 @@ class TestSections:
 @pytest.mark.parametrize(
     "names", [{"ns": ""}, {"ns": "  "}, {"key": ""}, {"key": "\t"}, {"ns": None}, {"key": 5}], ids=str
 )
-def test_a_prompt_has_a_namespace_and_a_key(names: Any) -> None:
+def test_prompt_needs_a_namespace_and_a_key(names: Any) -> None:
     with pytest.raises(PromptValidationError, match="`ns` and `key`"):
         Prompt[Summary](**{"ns": "tests", "key": "k", **names})
 
 
-def test_a_prompt_is_called_as_it_says_or_else_by_its_key() -> None:
+def test_name_of_a_prompt_is_given_or_its_key() -> None:
     assert prompt(name="Summaries").name == "Summaries"
     assert (prompt().ns, prompt().key, prompt().name) == ("tests", "summary", "summary")
 
@@ -404,7 +402,7 @@ class TestParameters:
             ([{"topic": "x"}, Style("y")], "no section has .* dict", dict, ()),
         ],
     )
-    def test_that_do_not_match_the_sections_are_refused(
+    def test_parameters_that_do_not_match_the_sections_are_refused(
         self, params: list[Any], message: str, kind: type, section: tuple[str, ...]
     ) -> None:
         with pytest.raises(PromptRenderError, match=message) as refused:
@@ -413,12 +411,12 @@ class TestParameters:
         assert refused.value.section == section
         assert isinstance(refused.value, RenderError)
 
-    def test_of_what_is_disabled_are_still_asked_for(self) -> None:
+    def test_parameters_of_a_disabled_section_are_required_too(self) -> None:
         section = MarkdownSection[Style](title="S", template="", enabled=lambda style: False)
         with pytest.raises(PromptRenderError, match="no parameters of type Style"):
             undeclared(section).render()
 
-    def test_that_break_the_authors_own_code_are_told_with_their_section(self) -> None:
+    def test_error_in_code_of_parameters_names_the_section(self) -> None:
         @dataclass
         class Shy:
             topic: Any = field(default_factory=object)

@@ -55,7 +55,7 @@ def pushed(made: Prompt[Any]) -> PromptDefinition:
     return PromptDefinition.from_entry("summary", json.loads(json.dumps(made.entry())))
 
 
-def test_an_entry_says_all_that_a_worker_needs() -> None:
+def test_entry_has_all_that_a_worker_needs() -> None:
     made = prompt(section("Sum up ${topic}, in ${tone} words.", key="task"), name="Summaries")
     entry = made.entry()
     assert entry.pop("prompt").startswith(
@@ -75,13 +75,13 @@ def test_an_entry_says_all_that_a_worker_needs() -> None:
     }
 
 
-def test_an_entry_of_a_list_asks_for_many_and_may_ignore_keys() -> None:
+def test_entry_of_a_list_prompt_asks_for_many_and_may_ignore_keys() -> None:
     entry = Prompt[list[Report]](ns="tests", key="reports", allow_extra_keys=True).entry()
     assert (entry["many"], entry["extra"]) == (True, "ignore")
     assert entry["schema"]["properties"] == {"title": {"type": "string", "minLength": 1}}
 
 
-def test_an_entry_of_a_prompt_that_declares_nothing_asks_for_text() -> None:
+def test_entry_of_a_prompt_without_declared_output_asks_for_text() -> None:
     made = Prompt(ns="tests", key="plain", sections=[section("${topic}")])
     assert made.entry() == {
         "description": "plain (tests)",
@@ -92,26 +92,26 @@ def test_an_entry_of_a_prompt_that_declares_nothing_asks_for_text() -> None:
     assert made.definition().contract.format == "text"
 
 
-def test_an_entry_tells_how_to_answer_where_the_prompt_does() -> None:
+def test_entry_has_output_instructions_only_if_the_prompt_has() -> None:
     made = prompt(section("${topic}"), inject_output_instructions=False)
     assert made.entry()["prompt"] == "## Task\n\n{{ topic }}"
 
 
-def test_a_prompt_that_says_nothing_has_no_entry() -> None:
+def test_prompt_without_text_has_no_entry() -> None:
     with pytest.raises(PromptValidationError, match="has no text"):
         prompt(inject_output_instructions=False).entry()
 
 
 @pytest.mark.parametrize("declared", [Summary, list[Summary], Report, list[Report]])
 @pytest.mark.parametrize("extra", [True, False])
-def test_a_worker_judges_as_the_prompt_does(declared: Any, extra: bool) -> None:
+def test_worker_judges_answers_as_the_prompt_does(declared: Any, extra: bool) -> None:
     made: Prompt[Any] = Prompt[declared](ns="tests", key="summary", allow_extra_keys=extra)
     assert made.structured_output is not None
     fingerprint = made.structured_output.contract.fingerprint
     assert pushed(made).contract.fingerprint == made.definition().contract.fingerprint == fingerprint
 
 
-def test_a_definition_is_that_of_its_entry_and_builds_instances() -> None:
+def test_definition_is_that_of_the_entry_and_builds_instances() -> None:
     definition = prompt(section("${topic}")).definition()
     assert definition.id == "summary"
     assert definition.version == pushed(prompt(section("${topic}"))).version
@@ -127,7 +127,7 @@ TEXTS = st.lists(st.sampled_from(TOKENS)).map("".join)
 
 
 @given(TEXTS, TEXTS, st.text())
-def test_a_worker_asks_what_the_prompt_says(task: str, below: str, topic: str) -> None:
+def test_worker_asks_the_rendered_text_of_the_prompt(task: str, below: str, topic: str) -> None:
     title = below.replace("$", "") + "T"
     made = prompt(section(f"{task}|", title=title, key="a", children=[section(f"|{below}|")]))
     topic = f"<{topic}>"
@@ -136,14 +136,14 @@ def test_a_worker_asks_what_the_prompt_says(task: str, below: str, topic: str) -
 
 
 @pytest.mark.parametrize("topic", ["  if x:\n    y", "", "chalk\n\n", " "])
-def test_a_worker_keeps_white_space_at_the_end_of_a_value_and_is_else_the_same(topic: str) -> None:
+def test_worker_keeps_white_space_at_the_end_of_a_value(topic: str) -> None:
     made = prompt(section("${topic}"), inject_output_instructions=False)
     asked = pushed(made).question({"topic": topic}).prompt
     assert asked == f"## Task\n\n{topic}"
     assert asked.rstrip() == made.render(Guidance(topic)).text
 
 
-def test_values_that_are_left_out_are_those_of_the_parameters() -> None:
+def test_default_parameters_are_the_terms_of_the_entry() -> None:
     text = "${topic}|${tone}|${lines}|${note}"
     of_fields = prompt(section(text))
     assert pushed(of_fields).terms == {"tone": "dry", "lines": "['a']", "note": ""}
@@ -187,7 +187,7 @@ def always(_: object) -> bool:
         ),
     ],
 )
-def test_what_no_entry_can_say_is_refused_with_its_section(
+def test_prompt_that_no_entry_can_express_is_refused_with_its_section(
     sections: list[MarkdownSection[Any]], message: str, path: tuple[str, ...]
 ) -> None:
     made = prompt(*sections)
@@ -197,13 +197,13 @@ def test_what_no_entry_can_say_is_refused_with_its_section(
         assert refused.value.section == path
 
 
-def test_two_types_may_have_one_name_for_a_field_that_no_text_names_twice() -> None:
+def test_two_types_may_share_a_field_name_that_only_one_section_uses() -> None:
     made = prompt(section("${tone}"), MarkdownSection[Other](title="Other", template="${topic}"))
     assert pushed(made).question({"topic": "x"}).prompt == made.render(Guidance("g"), Other("x")).text
 
 
 @pytest.mark.parametrize("name", ["none", "true", "loop", "_hidden", "self", "caller"])
-def test_names_that_the_template_language_keeps_for_itself_are_refused(name: str) -> None:
+def test_placeholder_with_a_name_reserved_by_the_template_is_refused(name: str) -> None:
     @dataclass
     class Named:
         none: str = ""
@@ -218,7 +218,7 @@ def test_names_that_the_template_language_keeps_for_itself_are_refused(name: str
         made.entry()
 
 
-def test_a_file_of_entries_is_an_export_that_is_pushed_as_any_other(tmp_path: Path) -> None:
+def test_file_of_entries_is_an_export_that_can_be_pushed(tmp_path: Path) -> None:
     made = prompt(section("${topic}"))
     file = tmp_path / "prompts.json"
     file.write_text(json.dumps({f"template.{made.key}": made.entry()}), encoding="utf-8")
@@ -227,6 +227,6 @@ def test_a_file_of_entries_is_an_export_that_is_pushed_as_any_other(tmp_path: Pa
     assert snapshot.prompts["summary"].version == pushed(made).version
 
 
-def test_a_text_that_is_too_long_for_a_template_is_refused() -> None:
+def test_text_too_long_for_a_template_is_refused() -> None:
     with pytest.raises(PromptValidationError, match="too long"):
         prompt(section("x" * MAX_SOURCE)).entry()

@@ -12,7 +12,7 @@ from trustgraph_prompt.extraction.questions import Splitting
 from trustgraph_prompt.extraction.state import SPLITTING, write_state
 
 
-def test_a_document_with_objects_of_other_prompts_only_has_lines(tmp_path: Path) -> None:
+def test_document_with_objects_of_other_prompts_only_has_a_line(tmp_path: Path) -> None:
     splitting = Splitting(Size(2000))
     write_state(tmp_path / "out.jsonl.state", SPLITTING, {"splitting": splitting.as_json()})
     lines = []

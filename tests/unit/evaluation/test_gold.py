@@ -45,7 +45,7 @@ def errors(folder: Path, *lines: Any) -> list[ConfigError]:
     return [raised.value, *raised.value.others]
 
 
-def test_a_line_is_read_and_empty_lines_are_not(tmp_path: Path) -> None:
+def test_line_is_read_and_empty_lines_are_skipped(tmp_path: Path) -> None:
     line = {"terms": TERMS, "objects": [{"name": "Etna"}]}
     path = written(tmp_path, line, "", {**line, "name": "the second", "prompt": "hills", "note": "checked"})
     first, second = gold.read(path)
@@ -84,7 +84,7 @@ def test_an_error_has_file_line_and_key(tmp_path: Path, line: Any, path: str, sa
     assert says in str(error)
 
 
-def test_all_errors_are_told(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_listed(tmp_path: Path) -> None:
     assert [error.where for error in errors(tmp_path, "{", {"terms": {}}, "nope")] == [
         f"{tmp_path / 'gold.jsonl'}:{line}" for line in (1, 2, 3)
     ]
@@ -97,12 +97,12 @@ def test_a_file_without_texts_is_refused(tmp_path: Path) -> None:
         gold.read(tmp_path / "missing.jsonl")
 
 
-def test_a_term_that_every_question_gets_is_not_missed(tmp_path: Path) -> None:
+def test_term_that_every_question_gets_may_be_missing_in_a_line(tmp_path: Path) -> None:
     texts = gold.read(written(tmp_path, {"terms": {}, "objects": [{"name": "Etna"}]}))
     gold.check_for(PROMPT, texts, TERMS)
 
 
-def test_an_id_is_that_of_the_question_and_not_of_what_should_come(tmp_path: Path) -> None:
+def test_id_of_a_question_does_not_depend_on_the_expected_objects(tmp_path: Path) -> None:
     def ids(model: str = "m", prompt: PromptDefinition = PROMPT, **changed: Any) -> list[str]:
         line = {"terms": TERMS, "objects": [], **changed}
         texts = gold.read(written(tmp_path, line, {**line, "prompt": "hills"}, {**line, "prompt": "others"}))
@@ -126,7 +126,7 @@ def remarks(folder: Path, *lines: Any, **changes: Any) -> list[str]:
     return gold.remarks(prompt, gold.read(written(folder, *lines)))
 
 
-def test_without_a_clause_the_compared_keys_are_named(tmp_path: Path) -> None:
+def test_compared_keys_are_named_without_a_match_clause(tmp_path: Path) -> None:
     assert remarks(tmp_path, *ENOUGH) == []
     assert remarks(tmp_path, *ENOUGH, match=None) == [
         "mountains has no `match`, so its required strings are compared: `name`; not compared: `height`"
@@ -136,7 +136,7 @@ def test_without_a_clause_the_compared_keys_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_objects_that_lack_a_compared_key_are_counted(tmp_path: Path) -> None:
+def test_objects_without_a_compared_key_are_counted(tmp_path: Path) -> None:
     line = {"terms": TERMS, "objects": [{"name": "Etna", "height": 3403}, {"name": "Etna"}]}
     optional = {"type": "object", "properties": {"name": {"type": "string"}, "height": {"type": "integer"}}}
     match = {"name": "normalised", "height": "exact"}
@@ -146,7 +146,7 @@ def test_objects_that_lack_a_compared_key_are_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_a_key_of_another_kind_of_object_is_not_lacking(tmp_path: Path) -> None:
+def test_key_of_another_kind_of_object_is_not_missing(tmp_path: Path) -> None:
     kinds = [
         {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
         for key in ("name", "title")

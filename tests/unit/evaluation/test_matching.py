@@ -38,25 +38,27 @@ def clause(**keys: How) -> MatchClause:
         (1.0, "Etna", "etna", True),
     ],
 )
-def test_how_values_are_compared(how: How, one: Any, other: Any, same: bool) -> None:
+def test_values_are_compared_exactly_normalised_or_by_similarity(
+    how: How, one: Any, other: Any, same: bool
+) -> None:
     found = match([{"key": one}], [{"key": other}], clause(key=how))
     assert found.matched == (((0, 0),) if same else ())
 
 
-def test_all_keys_must_agree_and_others_are_not_compared() -> None:
+def test_all_keys_of_the_clause_must_agree_and_others_are_not_compared() -> None:
     by = clause(a="exact", b="exact")
     assert match([{"a": 1, "b": 2, "c": 3}], [{"a": 1, "b": 2, "c": 4}], by).matched == ((0, 0),)
     assert match([{"a": 1, "b": 2}], [{"a": 1, "b": 3}], by).matched == ()
     assert differences({"a": 1, "b": 2, "c": "X", "d": 4}, {"a": 1, "b": 2, "c": " x", "d": 5}, by) == ["d"]
 
 
-def test_a_key_that_both_lack_agrees_and_one_that_one_lacks_does_not() -> None:
+def test_key_that_both_objects_lack_agrees() -> None:
     by = clause(type="exact", name="normalised")
     assert match([{"type": "a"}], [{"type": "a"}], by).matched == ((0, 0),)
     assert match([{"type": "a"}], [{"type": "a", "name": "x"}], by).matched == ()
 
 
-def test_key_that_is_null_is_one_that_is_not_there() -> None:
+def test_key_that_is_null_counts_as_missing() -> None:
     for how in ("exact", "normalised", 0.8):
         by = clause(type="exact", name=how)
         assert match([{"type": "a"}], [{"type": "a", "name": None}], by).matched == ((0, 0),)
@@ -66,24 +68,24 @@ def test_key_that_is_null_is_one_that_is_not_there() -> None:
     assert differences({"a": 1, "b": None}, {"a": 1}, clause(a="exact")) == []
 
 
-def test_without_keys_whole_values_are_compared() -> None:
+def test_whole_values_are_compared_without_keys() -> None:
     assert match(["Etna", {"a": "X"}], [{"a": "x"}, "etna", 3], clause()).matched == ((0, 1), (1, 0))
     assert differences({"a": 1}, {"a": 2}, clause()) == []
 
 
-def test_as_many_as_possible_are_matched_even_if_one_pair_is_less_alike() -> None:
+def test_as_many_pairs_as_possible_are_matched() -> None:
     expected = [{"p": "is found under"}, {"p": "found under"}]
     came = [{"p": "found under"}, {"p": "lies and is found under"}]
     found = match(expected, came, clause(p=0.7))
     assert found.matched == ((0, 1), (1, 0))
 
 
-def test_each_object_is_matched_once_and_a_repeated_one_is_too_many() -> None:
+def test_each_object_is_matched_once_and_a_repeated_one_is_unexpected() -> None:
     found = match([{"n": "a"}], [{"n": "a"}, {"n": "A"}], clause(n="normalised"))
     assert (found.matched, found.unexpected) == (((0, 0),), (1,))
 
 
-def test_a_missing_object_stands_beside_the_most_similar_one_that_is_too_many() -> None:
+def test_missing_object_is_shown_beside_the_most_similar_unexpected_one() -> None:
     expected = [{"n": "Needles"}, {"n": "Albion"}]
     came = [{"n": "Yorkshire"}, {"n": "The Needles"}]
     found = match(expected, came, clause(n="normalised"))
@@ -91,7 +93,7 @@ def test_a_missing_object_stands_beside_the_most_similar_one_that_is_too_many() 
 
 
 @pytest.mark.parametrize(("expected", "came"), [([], []), ([{"n": 1}], []), ([], [{"n": 1}])])
-def test_nothing_on_a_side_leaves_the_other_unmatched(expected: list[Any], came: list[Any]) -> None:
+def test_all_objects_are_unmatched_if_the_other_side_is_empty(expected: list[Any], came: list[Any]) -> None:
     found = match(expected, came, clause(n="exact"))
     assert (found.matched, found.near) == ((), ())
     assert (len(found.missing), len(found.unexpected)) == (len(expected), len(came))
@@ -101,7 +103,7 @@ WORDS = st.lists(st.sampled_from(["a", "ab", "abc", "abcd", "b", "bcd"]), max_si
 
 
 @given(WORDS, WORDS)
-def test_no_other_choice_of_pairs_has_more_of_them(one: list[str], other: list[str]) -> None:
+def test_no_other_choice_of_pairs_matches_more_objects(one: list[str], other: list[str]) -> None:
     by = clause(n=0.6)
     expected, came = ([{"n": word} for word in words] for words in (one, other))
     found = match(expected, came, by)

@@ -29,7 +29,7 @@ def version(seed: int, *, recall: float = RECALL, made_up: float = MADE_UP, of: 
     return evaluation(texts, [flawed(text.objects, chance, recall=recall, made_up=made_up) for text in texts])
 
 
-def test_intervals_cover_what_was_built_in_for_at_least_90_of_100_seeds() -> None:
+def test_intervals_cover_the_true_scores_for_at_least_90_of_100_seeds() -> None:
     versions = [version(seed) for seed in SEEDS]
     for name, built_in in (("precision", PRECISION), ("recall", RECALL), ("f1", F1)):
         found = [each.measures[name] for each in versions]
@@ -38,19 +38,19 @@ def test_intervals_cover_what_was_built_in_for_at_least_90_of_100_seeds() -> Non
         assert np.mean([each.value for each in found]) == pytest.approx(built_in, abs=0.01), name
 
 
-def test_two_equal_versions_are_called_different_for_at_most_10_of_100_seeds() -> None:
+def test_equal_versions_are_called_different_for_at_most_10_of_100_seeds() -> None:
     compared = [Comparison.of(version(seed), version(seed, of="b")) for seed in SEEDS]
     assert sum(each.verdict in ("better", "worse") for each in compared) <= 10
 
 
-def test_a_version_that_is_much_better_is_called_better_in_every_seed() -> None:
+def test_much_better_version_is_called_better_in_every_seed() -> None:
     for seed in SEEDS[:20]:
         found = Comparison.of(version(seed), version(seed, recall=0.4, of="b"))
         assert found.verdict == "better"
         assert found.differences["f1"].value > 0
 
 
-def test_the_scores_are_those_of_a_count() -> None:
+def test_scores_are_computed_from_the_counts() -> None:
     found = measured(np.array([[3, 4, 5], [0, 0, 0], [1, 2, 1]]))
     assert found["precision"].value == pytest.approx(4 / 6)
     assert found["recall"].value == pytest.approx(4 / 6)
@@ -63,13 +63,15 @@ def test_the_scores_are_those_of_a_count() -> None:
     [([[0, 0, 0]], 1, 1), ([[0, 3, 0]], 0, 0), ([[0, 0, 3]], 0, 0), ([[2, 2, 2]], 1, 1)],
     ids=["nothing to find", "nothing came", "nothing should come", "all"],
 )
-def test_what_is_divided_by_nothing(counts: list[list[int]], precision: float, recall: float) -> None:
+def test_scores_without_a_denominator_are_0_or_1(
+    counts: list[list[int]], precision: float, recall: float
+) -> None:
     found = measured(np.array(counts))
     assert (found["precision"].value, found["recall"].value) == (precision, recall)
     assert found["f1"].low is None  # one text
 
 
-def test_the_same_answers_give_the_same_intervals() -> None:
+def test_same_answers_give_the_same_intervals() -> None:
     assert version(1).measures == version(1).measures
 
 
@@ -111,7 +113,7 @@ def test_a_comparison_lists_the_objects_that_changed_sides() -> None:
     ("value", "expected", "right"),
     [(["Etna", "Hekla"], ["hekla"], 1), ({"name": "Etna"}, [{"name": "ETNA"}], 1), ("Etna", ["Hekla"], 0)],
 )
-def test_the_value_of_a_json_answer_is_scored_and_so_are_the_elements_of_its_list(
+def test_json_value_is_scored_and_so_are_the_elements_of_its_list(
     value: object, expected: list[object], right: int
 ) -> None:
     text = GoldText("gold:1", "line 1", {}, tuple(expected))
@@ -122,7 +124,7 @@ def test_the_value_of_a_json_answer_is_scored_and_so_are_the_elements_of_its_lis
     assert found.counts[0, 0] == right
 
 
-def test_of_what_the_model_refuses_nothing_came_and_what_failed_is_not_scored() -> None:
+def test_refused_answer_counts_as_empty_and_failed_ones_are_not_scored() -> None:
     texts = [GoldText(f"gold:{number}", f"line {number}", {}, ("Etna",)) for number in (1, 2, 3, 4)]
     answers = [
         Answer("r", "extract", "names", "v", reason, "direct", False, ())

@@ -20,7 +20,7 @@ def planned(count: int = 1, **keys: Any) -> list[PlannedQuestion]:
     return [PlannedQuestion.of(prompt, {"text": TEXT}) for _ in range(count)]
 
 
-def test_question_is_that_of_the_first_call() -> None:
+def test_estimated_question_is_that_of_the_first_call() -> None:
     [question] = planned(model={"max-tokens": 50})
     assert question.call.messages[-1].text == "Say " + TEXT
     assert question.call.config.answer_limit == 50
@@ -40,37 +40,37 @@ def test_real_answers_narrow_the_range_around_their_length() -> None:
     assert few_low.money is None
 
 
-def test_answers_of_examples_are_as_short_as_the_shortest_and_long_for_their_question() -> None:
+def test_example_answers_give_the_length_of_short_and_long_answers() -> None:
     known = [KnownAnswer(50, 2), KnownAnswer(19, 60)]
     low, high = estimate(planned(), [30], {"say": known})
     assert low.tokens_out == 2
     assert high.tokens_out == 3 * 126  # three tokens for each of the text, which has 125
 
 
-def test_without_answers_the_texts_say_how_long_they_may_be() -> None:
+def test_length_of_answers_is_estimated_from_the_texts_without_known_answers() -> None:
     low, high = estimate(planned(), [30], {})
     assert (low.tokens_out, high.tokens_out) == (126 // 4, 126 * 4)
 
 
-def test_text_is_no_longer_than_its_limit() -> None:
+def test_estimated_text_is_no_longer_than_its_limit() -> None:
     _, high = estimate(planned(model={"max-tokens": 50}), [30], {})
     assert (high.calls, high.tokens_out) == (1, 50)
 
 
-def test_calls_are_at_most_all_attempts_and_passes() -> None:
+def test_estimated_calls_are_at_most_all_attempts_and_passes() -> None:
     low, high = estimate(planned(**JSONL, attempts=3, passes=2), [30], {})
     assert (low.calls, high.calls) == (1, 3 * 2)
     assert high.tokens_in == 30 + 5 * (30 + high.tokens_out)
 
 
-def test_objects_beyond_their_limit_are_continued_and_asked_for_with_a_higher_one() -> None:
+def test_objects_beyond_the_token_limit_take_more_calls() -> None:
     _, within = estimate(planned(model={"max-tokens": 4_000}, **JSONL), [30], {})
     _, beyond = estimate(planned(model={"max-tokens": 50}, **JSONL), [30], {})
     assert within.calls == 1 + 2  # the limit may be doubled twice
     assert beyond.calls > within.calls
 
 
-def test_few_questions_without_further_calls_do_not_promise_that_there_are_none() -> None:
+def test_few_known_answers_do_not_rule_out_further_calls() -> None:
     questions = planned(20, **JSONL, attempts=3)
     _, few = estimate(questions, [30] * 20, {"say": [KnownAnswer(126, 100, 1)] * 20})
     _, many = estimate(questions, [30] * 20, {"say": [KnownAnswer(126, 100, 1)] * 2_000})

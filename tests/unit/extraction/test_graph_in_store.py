@@ -42,7 +42,7 @@ def test_an_extraction_is_forgotten_without_a_trace() -> None:
         assert not set(store.dataset)
 
 
-def test_a_text_that_came_under_two_names_is_one_document_with_both() -> None:
+def test_text_with_two_file_names_is_one_document_with_both() -> None:
     copy = Document("copy.pdf", DOCUMENT.text, "pdf", DOCUMENT.places)
     with GraphStore.in_memory() as store:
         store.add([*about_document(DOCUMENT), *about_document(copy)])
@@ -50,7 +50,7 @@ def test_a_text_that_came_under_two_names_is_one_document_with_both() -> None:
     assert document.files == ("copy.pdf", "vulcani.pdf")
 
 
-def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyoxigraph", None)
     with pytest.raises(ConfigError, match=r"pip install 'trustgraph-prompt\[graph\]'"):
         reload(trustgraph_prompt.graph_store)

@@ -68,7 +68,7 @@ def quoted(statement: Statement) -> Quoted:
 LIES = found({"s": "Etna", "p": "lies in", "o": "Sicily"}, s=[0, 4], o=[13, 19])
 
 
-def test_every_statement_leads_to_its_passages_in_the_document() -> None:
+def test_every_statement_refers_to_its_passages_in_the_document() -> None:
     statements = made(LIES)
 
     said = [each for each in statements if each.graph == ""]
@@ -96,7 +96,7 @@ def test_every_statement_leads_to_its_passages_in_the_document() -> None:
     assert contained == {quoted(each) for each in said}
 
 
-def test_a_value_that_occurs_nowhere_marks_its_statements() -> None:
+def test_value_that_occurs_nowhere_marks_its_statements() -> None:
     statements = made(found({"s": "Etna", "p": "is", "o": "a volcano"}, s=[0, 4], o=None))
 
     (marked, *_) = subjects_of(statements, v.UNGROUNDED)
@@ -111,7 +111,7 @@ def test_object_with_a_lone_surrogate_is_in_the_graph() -> None:
     assert Literal("Sicily \ud800") in [each.object for each in statements if each.predicate == v.LABEL]
 
 
-def test_a_value_found_only_in_part_marks_its_statements() -> None:
+def test_value_found_only_in_part_marks_its_statements() -> None:
     grounding = {"term": "text", "kind": "part", "score": 0.5, "spans": [[0, 4]]}
     whole = {"/o": {**grounding, "kind": "folded", "spans": [[13, 19]]}, "/s": grounding}
     value = orjson.dumps({"s": "Mount Etna", "p": "lies in", "o": "Sicily"})
@@ -127,7 +127,7 @@ def test_a_value_found_only_in_part_marks_its_statements() -> None:
     assert chunk.startswith(document_iri(DOCUMENT))  # by which it is forgotten, also without a passage
 
 
-def test_an_answer_without_objects_says_what_was_refused_and_that_it_is_truncated() -> None:
+def test_answer_without_objects_has_its_refusals_and_its_truncation() -> None:
     issue = {
         "reason": "ungrounded",
         "path": "/s",
@@ -147,7 +147,7 @@ def test_an_answer_without_objects_says_what_was_refused_and_that_it_is_truncate
     assert objects_of(statements, chunk, v.CHAR_OFFSET) == [Literal(str(CHUNK.start), v.INTEGER)]
 
 
-def test_the_answers_of_two_models_are_two_extractions() -> None:
+def test_answers_of_two_models_are_two_extractions() -> None:
     def contains(statements: list[Statement]) -> set[Iri]:
         return set(subjects_of(statements, v.CONTAINS))
 

@@ -110,7 +110,7 @@ def test_keys_beyond_the_most_used_share_a_column(tmp_path: Path) -> None:
     assert (second["name"], second[OTHERS]) == ("b", "")
 
 
-def test_other_names_are_no_tables() -> None:
+def test_writer_is_none_for_other_suffixes_than_those_of_tables() -> None:
     assert table_writer(Path("o.jsonl"), bare=False) is None
     assert table_writer(Path("csv"), bare=False) is None
 

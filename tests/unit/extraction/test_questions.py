@@ -32,7 +32,7 @@ def shown(prompt: PromptDefinition) -> PromptDefinition:
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_the_bundled_prompts_show_it_before_their_question(id: str) -> None:
+def test_bundled_prompts_show_the_context_before_their_question(id: str) -> None:
     prompt = PROMPTS.get(id)
     changed = shown(prompt)
     terms = {name: value for name, value in TERMS.items() if name in prompt.named}
@@ -47,20 +47,20 @@ def test_the_bundled_prompts_show_it_before_their_question(id: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["jinja", "ibis"])
-def test_a_prompt_is_the_same_without_it_whatever_it_begins_with(dialect: str) -> None:
+def test_prompt_without_a_context_is_unchanged_whatever_it_begins_with(dialect: str) -> None:
     source = "{% if text %}\n{{ text }}\n{% endif %}\n"
     prompt = PromptDefinition.from_entry("p", {"dialect": dialect, "prompt": source})
     assert shown(prompt).question({"text": "a"}) == prompt.question({"text": "a"})
     assert shown(prompt).question({"text": "a", "context": "b"}).prompt.startswith("<before>\nb\n</before>")
 
 
-def test_a_prompt_that_uses_the_term_places_it_itself() -> None:
+def test_prompt_that_uses_the_context_places_it_itself() -> None:
     entry = {"dialect": "jinja", "prompt": "{{ text }} comes after {{ context or 'nothing' }}"}
     prompt = PromptDefinition.from_entry("p", entry)
     assert shown(prompt) is prompt
 
 
-def test_words_before_the_question_name_no_key_of_the_answer() -> None:
+def test_context_in_the_prompt_names_no_key_of_the_answer() -> None:
     schema = {"type": "object", "properties": {"passage": {}}, "required": ["passage"]}
     entry = {"dialect": "jinja", "prompt": "{{ text }}", "response-type": "json", "schema": schema}
     prompt = PromptDefinition.from_entry("p", entry)

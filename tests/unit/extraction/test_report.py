@@ -62,7 +62,7 @@ def page_of(report: RunReport, folder: Path, *advice: Advice, skipped: tuple[str
     return file.read_text("utf-8")
 
 
-def test_each_question_is_counted_with_its_prompt_and_its_document() -> None:
+def test_each_question_is_counted_under_its_prompt_and_its_document() -> None:
     report = report_of(
         result(job(0), '{"n": 1}\n{"m": 1}', b'{"n": 1}'),
         result(job(1, chunk=2), '{"n": 1}\n{"n"', b'{"n": 1}', finish_reason="length"),
@@ -89,7 +89,7 @@ def test_each_question_is_counted_with_its_prompt_and_its_document() -> None:
     assert report.total == report.prompts["define"] == a + b
 
 
-def test_a_question_that_two_chunks_share_is_paid_once() -> None:
+def test_question_shared_by_two_chunks_is_paid_once() -> None:
     shared = [result(job(n, chunk=n + 1, id="same"), '{"n": 1}', b'{"n": 1}') for n in range(2)]
     total = report_of(*shared).total
     assert [total[name] for name in ("answers", "objects", "tokens_in", "money")] == [2, 2, 100, 120]
@@ -106,7 +106,7 @@ def test_marks_are_where_values_stand_and_each_passage_is_shown_once() -> None:
     assert shown_values(each.objects[0]) == [("n", "1", ""), ("m", "[2]", "not in the text")]
 
 
-def test_what_is_wrong_is_told_with_the_text_it_comes_from(tmp_path: Path) -> None:
+def test_problems_are_shown_with_their_text_and_the_advice(tmp_path: Path) -> None:
     advice = Advice("make it better", ("trustgraph-prompt extract --better",))
     one = result(job(0, text="A strange text."), '{"m": "refused & counted"}\n{"n"', finish_reason="length")
     page = page_of(report_of(one), tmp_path, advice, skipped=("empty.txt: is empty",))
@@ -148,7 +148,7 @@ def test_question_without_an_answer_is_not_shown_as_one_with_no_object(tmp_path:
     assert "incomplete" not in page_of(report_of(done), tmp_path).partition("<body>")[2]
 
 
-def test_nothing_in_doubt_is_not_nothing_looked_up(tmp_path: Path) -> None:
+def test_values_without_doubt_are_told_apart_from_values_not_looked_up(tmp_path: Path) -> None:
     found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 4]]}
     certain = FoundObject(b'{"n": "text"}', orjson.dumps({"/n": found}).decode())
     said = [
@@ -161,13 +161,13 @@ def test_nothing_in_doubt_is_not_nothing_looked_up(tmp_path: Path) -> None:
     assert all("a predicate or a definition may be wrong." in each for each in said)
 
 
-def test_a_link_is_a_relative_path_whatever_the_name(tmp_path: Path) -> None:
+def test_link_is_a_relative_path_whatever_the_name(tmp_path: Path) -> None:
     origin = ReportedRun(tmp_path / "javascript:alert(1).jsonl", "m", {"define": "v1"}, None, ())
     write_report(report_of(Result(JOB)), tmp_path / "report.html", origin, ())
     assert 'href="javascript%3Aalert%281%29.jsonl"' in (tmp_path / "report.html").read_text()
 
 
-def test_a_link_to_a_name_that_is_not_utf_8_has_its_bytes(tmp_path: Path) -> None:
+def test_link_to_a_name_that_is_not_utf_8_has_its_bytes(tmp_path: Path) -> None:
     origin = ReportedRun(tmp_path / os.fsdecode(b"caf\xe9.jsonl"), "m", {"define": "v1"}, None, ())
     write_report(report_of(Result(JOB)), tmp_path / "report.html", origin, ())
     assert 'href="caf%E9.jsonl"' in (tmp_path / "report.html").read_text()
@@ -210,7 +210,7 @@ def test_long_keys_count_for_the_size_of_the_page() -> None:
     assert len(report.shown_chunks()) * len(text) < MAX_CHARACTERS
 
 
-def test_a_value_with_a_part_that_was_not_found_is_told_whatever_its_key() -> None:
+def test_value_with_a_part_that_was_not_found_is_marked_whatever_its_key() -> None:
     found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 1]]}
     grounding = orjson.dumps(
         {
@@ -248,13 +248,13 @@ def test_weak_matches_and_ungrounded_values_are_counted_and_listed(tmp_path: Pat
     assert "herb tamm <span" in page
 
 
-def test_a_truncated_answer_that_failed_is_a_failure_only() -> None:
+def test_truncated_answer_that_failed_counts_as_failed_only() -> None:
     failed = replace(result(job(0), '{"n": 1}\n{"n"', finish_reason="length"), failure="HTTP 500")
     total = report_of(failed).total
     assert [total[name] for name in ("questions", "failed", "answers", "truncated")] == [1, 1, 0, 0]
 
 
-def test_a_large_run_is_shown_as_far_as_it_fits(tmp_path: Path) -> None:
+def test_large_run_is_shown_as_far_as_it_fits(tmp_path: Path) -> None:
     text, number = "word " * 1_600, 2_000
     document = Document("a.txt", text)
     jobs = [Job(n, str(n), "define", document, Chunk(n + 1, 0, text)) for n in range(number)]

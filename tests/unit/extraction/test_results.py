@@ -36,7 +36,7 @@ def buried(request: str, error: str, reason: str) -> Message:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_a_result_is_there_once_the_answer_and_all_its_objects_are(order: tuple[int, ...]) -> None:
+def test_result_is_complete_with_the_answer_and_all_its_objects(order: tuple[int, ...]) -> None:
     results: list[Result] = []
     gatherer = ResultCollector([job(0)], results.append)
     steps = [
@@ -51,7 +51,7 @@ def test_a_result_is_there_once_the_answer_and_all_its_objects_are(order: tuple[
     assert gatherer.open == 0
 
 
-def test_an_object_that_no_answer_names_is_dropped() -> None:
+def test_object_that_no_answer_names_is_dropped() -> None:
     results: list[Result] = []
     gatherer = ResultCollector([job(0)], results.append)
     gatherer.take_object(published("o1", "r0", {"n": 1}))
@@ -68,7 +68,7 @@ def test_jobs_with_one_request_share_its_answer() -> None:
     assert [result.job.document.file for result in results] == ["a.txt", "b.txt"]
 
 
-def test_a_failure_of_an_earlier_run_is_asked_again_and_not_mistaken_for_one_of_this() -> None:
+def test_failure_of_an_earlier_run_is_asked_again() -> None:
     results: list[Result] = []
     gatherer = ResultCollector([job(0)], results.append)
     failure = answered("r0", reason="provider_error", id="7")
@@ -80,7 +80,7 @@ def test_a_failure_of_an_earlier_run_is_asked_again_and_not_mistaken_for_one_of_
     assert results[0].failure is None
 
 
-def test_answer_that_took_too_long_counts_in_its_run_and_is_asked_again_in_the_next() -> None:
+def test_answer_that_took_too_long_counts_in_its_run_and_is_asked_again_later() -> None:
     truncated = answered("r0", calls=({"error": f"{AnswerTookTooLong.category}: more than 600 seconds"},))
     results: list[Result] = []
     ResultCollector([job(0)], results.append).take_answer(truncated)
@@ -90,14 +90,14 @@ def test_answer_that_took_too_long_counts_in_its_run_and_is_asked_again_in_the_n
     assert next_run.open == 1
 
 
-def test_question_that_the_end_of_a_run_kept_from_being_asked_stays_open() -> None:
+def test_question_that_the_end_of_a_run_left_unasked_stays_open() -> None:
     collector = ResultCollector([job(0)], lambda result: None)
     calls = ({"error": f"{RunIsEnding.category}: the question was not asked"},)
     collector.take_answer(answered("r0", reason="provider_error", calls=calls))
     assert collector.open == 1
 
 
-def test_a_failure_says_why() -> None:
+def test_failed_result_says_why() -> None:
     results: list[Result] = []
     gatherer = ResultCollector([job(0)], results.append)
     call = {"why": "first", "error": "nobody there", "usage": {}}
@@ -105,7 +105,7 @@ def test_a_failure_says_why() -> None:
     assert results[0].failure == "nobody there"
 
 
-def test_a_request_that_could_not_be_asked_fails_with_the_reason_of_its_dead_letter() -> None:
+def test_request_that_could_not_be_asked_fails_with_the_reason_of_its_dead_letter() -> None:
     results: list[Result] = []
     gatherer = ResultCollector([job(0)], results.append)
     gatherer.take_dead_letter(buried("r0", "template-error", "the output is too long"))
@@ -113,7 +113,7 @@ def test_a_request_that_could_not_be_asked_fails_with_the_reason_of_its_dead_let
     assert results[0].answer is None
 
 
-def test_a_dead_letter_does_not_hide_the_answer_that_comes_with_it() -> None:
+def test_dead_letter_does_not_replace_the_answer_that_comes_with_it() -> None:
     results: list[Result] = []
     gatherer = ResultCollector([job(0)], results.append)
     gatherer.take_dead_letter(buried("r0", "llm-error", "provider_error: nobody there"))
@@ -122,7 +122,7 @@ def test_a_dead_letter_does_not_hide_the_answer_that_comes_with_it() -> None:
     assert results[0].answer is not None
 
 
-def test_what_belongs_to_nobody_is_ignored() -> None:
+def test_messages_of_unknown_requests_are_ignored() -> None:
     results: list[Result] = []
     gatherer = ResultCollector([job(0)], results.append)
     gatherer.take_object(published("o1", "other", {}))
@@ -139,7 +139,7 @@ def line(chunk: int, rest: bytes) -> bytes:
 
 
 class TestLines:
-    def test_stand_in_the_order_of_the_jobs(self) -> None:
+    def test_lines_stand_in_the_order_of_the_jobs(self) -> None:
         written: list[bytes] = []
         lines = ObjectsFile(written.extend)
         lines.add(Result(job(1), (FoundObject(b'{"n":2}'),)))
@@ -151,7 +151,7 @@ class TestLines:
             line(2, b'"object":{"n":2}'),
         ]
 
-    def test_have_the_page_and_the_heading_of_what_was_found(self) -> None:
+    def test_lines_have_the_page_and_the_heading_of_their_place(self) -> None:
         places = (Place(0, 1, "One"), Place(8, 2, None))
         document = Document("a.pdf", "One. Two. Three.", "pdf", places)
         written: list[bytes] = []
@@ -172,7 +172,7 @@ class TestLines:
             (1, "One"),
         ]
 
-    def test_of_jobs_after_one_without_a_result_are_written_at_the_end(self) -> None:
+    def test_lines_after_a_job_without_a_result_are_written_at_the_end(self) -> None:
         written: list[bytes] = []
         lines = ObjectsFile(written.extend, bare=True)
         lines.add(Result(job(2), (FoundObject(b"{}"),)))

@@ -36,7 +36,7 @@ def test_the_clause_is_compiled_with_the_prompt_and_part_of_its_version() -> Non
     assert len({plain.version, made.version, other.version}) == 3
 
 
-def test_example_of_a_clause_names_things_by_a_free_text_not_by_a_fixed_word() -> None:
+def test_example_of_a_clause_names_things_by_a_free_text_not_a_fixed_word() -> None:
     properties = {"type": {"const": "peak"}, "rank": {"enum": ["high", "low"]}, "name": {"type": "string"}}
     schema = {"type": "object", "required": ["type", "rank", "name"], "properties": properties}
 
@@ -76,7 +76,7 @@ def test_example_of_a_clause_names_things_by_a_free_text_not_by_a_fixed_word() -
         ),
     ],
 )
-def test_a_wrong_clause_is_refused_with_its_place(graph: Any, path: str, says: str) -> None:
+def test_invalid_clause_is_refused_with_its_place(graph: Any, path: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as refused:
         PromptDefinition.from_entry("volcanoes", {**ENTRY, "graph": graph})
 
@@ -97,7 +97,7 @@ def test_an_answer_without_objects_has_no_graph() -> None:
         PromptDefinition.from_entry("why", text)
 
 
-def test_an_entry_of_trustgraphs_has_none() -> None:
+def test_entry_in_trustgraphs_format_has_no_graph_clause() -> None:
     entry = {"prompt": "Which?", "response-type": "jsonl", "graph": "anything"}
 
     assert PromptDefinition.from_entry("volcanoes", entry).graph is None

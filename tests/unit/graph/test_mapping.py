@@ -35,7 +35,7 @@ def graph(form: Any, *objects: Any, **options: Any) -> Graph:
     return graph_of(clause(form), objects, naming(), **options)
 
 
-def test_a_name_becomes_the_iri_that_trustgraph_makes() -> None:
+def test_name_becomes_the_iri_that_trustgraph_makes() -> None:
     assert naming()("Marie Curie") == E + "marie-curie"
     assert naming()("Zürich/West & Co") == E + "z%C3%BCrich/west-%26-co"
     assert naming(exact=True)("Marie Curie") == E + "Marie%20Curie"
@@ -44,7 +44,7 @@ def test_a_name_becomes_the_iri_that_trustgraph_makes() -> None:
     assert naming()("\ud800") == E + "%3F"
 
 
-def test_a_definition_is_a_label_a_definition_and_two_contexts() -> None:
+def test_definition_becomes_a_label_a_definition_and_two_contexts() -> None:
     made = graph(DEFINED, {"entity": "Chalk", "definition": "A soft rock."})
 
     chalk = Iri(E + "chalk")
@@ -53,7 +53,7 @@ def test_a_definition_is_a_label_a_definition_and_two_contexts() -> None:
     assert list(made.contexts) == [Context(chalk, "Chalk"), Context(chalk, "A soft rock.")]
 
 
-def test_a_relationship_is_a_statement_and_the_labels_of_its_terms() -> None:
+def test_relationship_becomes_a_statement_and_labels_of_its_terms() -> None:
     etna = {"subject": "Etna", "predicate": "located in", "object": "Sicily", "is-entity": True}
     height = {"subject": "Etna", "predicate": "height", "object": "3403", "is-entity": False}
 
@@ -77,13 +77,13 @@ def test_a_relationship_is_a_statement_and_the_labels_of_its_terms() -> None:
     [({}, True), ({"is-entity": True}, True)]
     + [({"is-entity": value}, False) for value in (False, None, "false", "no", "true", 1)],
 )
-def test_an_object_is_an_entity_if_its_key_is_true_or_absent(said: Any, is_entity: bool) -> None:
+def test_object_of_a_statement_is_an_entity_if_its_key_is_true_or_absent(said: Any, is_entity: bool) -> None:
     made = graph(RELATED, {"subject": "Etna", "predicate": "in", "object": "Sicily", **said})
 
     assert [isinstance(statement.object, Iri) for statement in made.facts] == [is_entity]
 
 
-def test_an_iri_of_the_clause_is_used_as_it_is_and_one_of_the_model_is_a_name() -> None:
+def test_iri_of_the_clause_is_used_and_one_of_the_model_becomes_a_name() -> None:
     volcano, height = "https://schema.org/Volcano", "urn:example:height"
     form = {
         "entity": {
@@ -106,7 +106,7 @@ def test_an_iri_of_the_clause_is_used_as_it_is_and_one_of_the_model_is_a_name() 
 
 @pytest.mark.parametrize("empty", ["", " \n\t", None])
 @pytest.mark.parametrize("key", ["subject", "predicate", "object", "entity", "definition"])
-def test_an_object_that_lacks_a_value_says_nothing(key: str, empty: str | None) -> None:
+def test_answer_object_without_a_value_makes_no_statement(key: str, empty: str | None) -> None:
     is_definition = key in ("entity", "definition")
     keys = ("entity", "definition") if is_definition else ("subject", "predicate", "object")
     whole = dict.fromkeys(keys, "x")
@@ -116,11 +116,11 @@ def test_an_object_that_lacks_a_value_says_nothing(key: str, empty: str | None) 
 
 
 @pytest.mark.parametrize("value", [None, 5, "text", [], {}, {"subject": [1], "other": {}}])
-def test_a_value_that_is_no_such_object_says_nothing(value: Any) -> None:
+def test_answer_value_of_another_kind_makes_no_statement(value: Any) -> None:
     assert graph(RELATED, value) == Graph()
 
 
-def test_what_is_said_twice_is_one_statement() -> None:
+def test_repeated_object_makes_its_statements_once() -> None:
     said = {"entity": "Chalk", "definition": "A soft rock."}
 
     assert graph(DEFINED, said, said) == graph(DEFINED, said)
@@ -159,7 +159,7 @@ def test_an_entity_has_classes_and_typed_properties() -> None:
     assert list(made.contexts) == [Context(etna, "Etna")]
 
 
-def test_a_form_applies_to_the_objects_with_its_values_only() -> None:
+def test_form_applies_only_to_objects_with_the_values_of_its_when() -> None:
     mixed = clause({"when": {"type": "definition"}, **DEFINED}, {"when": {"type": "fact"}, **RELATED})
     objects = [
         {"type": kind, "entity": "a", "definition": "b", "subject": "s", "predicate": "p", "object": "o"}
@@ -175,7 +175,7 @@ def test_a_form_applies_to_the_objects_with_its_values_only() -> None:
     ]
 
 
-def test_a_fact_has_the_evidence_of_its_values() -> None:
+def test_statement_has_the_evidence_of_its_values() -> None:
     etna = Grounding("text", MatchKind.EXACT, 1.0, ((0, 4),))
     sicily = Grounding("text", MatchKind.EXACT, 1.0, ((8, 14),))
     said = {"subject": "Etna", "predicate": "in", "object": "Sicily"}
@@ -204,7 +204,7 @@ def test_a_fact_has_the_evidence_of_its_values() -> None:
         ),
     ],
 )
-def test_a_clause_that_does_not_fit_the_schema_is_refused(form: Any, path: str, says: str) -> None:
+def test_clause_that_does_not_fit_the_schema_is_refused(form: Any, path: str, says: str) -> None:
     named = {"type": "object", "properties": {"kind": {"const": "a"}, "name": {"type": "string"}}}
     other = {"type": "object", "properties": {"kind": {"const": "b"}, "title": {"type": "string"}}}
     either = Contract.from_schema({"anyOf": [named, other]}, format="jsonl")
@@ -244,7 +244,7 @@ NAME, FLAG = {"name", "enum", "any"}, {"flag", "any"}
         ("entity", "properties", NAME | {"names"}),
     ],
 )
-def test_a_key_must_be_of_a_type_that_fits_its_use(kind: str, use: str, allowed: set[str]) -> None:
+def test_key_of_a_type_that_does_not_fit_its_use_is_refused(kind: str, use: str, allowed: set[str]) -> None:
     whole: dict[str, Any] = {"subject": "name", "predicate": "name", "object": "name", "entity": True}
     whole = whole if kind == "statement" else {"subject": "name", "class": "X"}
     refused = {}

@@ -74,7 +74,7 @@ def attribute(id: str, class_: str, value: object = "4") -> dict[str, Any]:
     return {"type": "attribute", "entity": "soup", "entity_type": class_, "attribute": id, "value": value}
 
 
-def test_a_template_sees_the_keys_of_trustgraphs_extractor() -> None:
+def test_terms_of_an_ontology_have_the_keys_of_trustgraphs_extractor() -> None:
     terms = ontology().terms
     assert terms["classes"]["fo/Recipe"] == {
         "uri": "http://food.example/Recipe",
@@ -124,7 +124,7 @@ def test_an_ontology_without_sections_is_empty() -> None:
         ),
     ],
 )
-def test_an_invalid_ontology_is_refused_with_the_place_and_what_was_expected(
+def test_invalid_ontology_is_refused_with_the_place_and_what_was_expected(
     document: object, message: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
@@ -132,7 +132,7 @@ def test_an_invalid_ontology_is_refused_with_the_place_and_what_was_expected(
     assert str(error.value) == message
 
 
-def test_all_errors_of_an_ontology_are_told_together() -> None:
+def test_all_errors_of_an_ontology_are_raised_together() -> None:
     with pytest.raises(ConfigError) as error:
         ontology({"classes": {"a": 1, "b": {}, "c": 2}})
     assert {error.value.path, *(each.path for each in error.value.others)} == {"/classes/a", "/classes/c"}
@@ -154,13 +154,13 @@ def test_all_errors_of_an_ontology_are_told_together() -> None:
         ),
     ],
 )
-def test_size_and_depth_are_limited(text: str, message: str) -> None:
+def test_ontology_that_is_too_large_or_too_deep_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match="ontology 'food'") as error:
         read_ontology("food", text)
     assert message in str(error.value)
 
 
-def test_a_class_that_is_not_there_is_a_warning_and_limits_nothing() -> None:
+def test_missing_class_is_a_warning_and_restricts_nothing() -> None:
     known = ontology(
         {
             "classes": {"A": {"rdfs:subClassOf": "Gone"}, "B": {}},
@@ -223,7 +223,7 @@ def test_classes_in_a_circle_are_superclasses_of_each_other() -> None:
         {key.replace("_", "-"): value for key, value in attribute("fo/serves", "fo/Recipe").items()},
     ],
 )
-def test_what_the_ontology_allows_has_no_issues(value: dict[str, Any]) -> None:
+def test_object_that_the_ontology_allows_has_no_issues(value: dict[str, Any]) -> None:
     assert ontology().check(value) == ()
 
 
@@ -296,19 +296,19 @@ def test_what_the_ontology_allows_has_no_issues(value: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_an_issue_says_what_was_found_and_what_was_expected(value: dict[str, Any], issues: list[str]) -> None:
+def test_issue_says_what_was_found_and_what_was_expected(value: dict[str, Any], issues: list[str]) -> None:
     known = ontology()
     assert [str(issue) for issue in known.check(value)] == issues
     assert ontology_graph(known, [value]) == Graph()
 
 
-def test_a_broken_rule_of_the_ontology_is_told_from_a_broken_shape() -> None:
+def test_broken_rule_of_the_ontology_has_another_reason_than_a_wrong_shape() -> None:
     known = ontology()
     assert [issue.reason for issue in known.check(entity("a", "b"))] == [Reason.INVARIANT_VIOLATION]
     assert [issue.reason for issue in known.check({"type": "entity"})] == [Reason.SCHEMA_MISSING_FIELD] * 2
 
 
-def test_a_message_stays_short_in_a_large_ontology() -> None:
+def test_issue_stays_short_in_a_large_ontology() -> None:
     known = ontology({"classes": {f"class{n}": {} for n in range(5_000)}})
     [issue] = known.check(entity("a", "x" * 100_000))
     assert len(issue.message) < 300
@@ -332,7 +332,7 @@ def test_the_iri_of_an_entity_is_made_from_its_class_and_its_name(name: str, cla
     assert typed_entity_iri(name, class_, "food") == iri
 
 
-def test_an_answer_makes_statements_each_once() -> None:
+def test_answer_makes_each_statement_once() -> None:
     soup, leek = (Iri(f"https://trustgraph.ai/food/{name}") for name in ("recipe-leek-soup", "leek-leek"))
     said = relation("fo/has_ingredient", "fo/Recipe", "fo/Leek")
     graph = ontology_graph(ontology(), [entity("leek soup", "fo/Recipe"), said, said])
@@ -351,7 +351,7 @@ def test_the_value_of_an_attribute_is_a_literal(value: object, written: str) -> 
     assert last.object == Literal(written)
 
 
-def test_the_part_that_an_answer_uses_is_described() -> None:
+def test_terms_that_an_answer_uses_are_described() -> None:
     known = ontology()
     said = relation("fo/has_ingredient", "fo/Recipe", "fo/Leek")
     described = ontology_graph(known, [said, entity("a", "unknown")]).labels
@@ -363,7 +363,7 @@ def test_the_part_that_an_answer_uses_is_described() -> None:
     assert not any(each.subject.endswith("#fo/by") for each in described)
 
 
-def test_a_datatype_is_described_by_its_iri_and_a_choice_of_domains_not_at_all() -> None:
+def test_range_of_a_datatype_property_is_described_by_its_iri() -> None:
     described = [*description(ontology())]
     serves, by = (Iri(f"https://trustgraph.ai/ontology/food#fo/{name}") for name in ("serves", "by"))
     assert Statement(serves, RANGE, Iri("http://www.w3.org/2001/XMLSchema#string")) in described
@@ -398,14 +398,14 @@ def test_an_entity_has_a_context_from_its_first_label_and_its_definitions() -> N
     ]
 
 
-def test_a_fact_has_the_evidence_of_the_names_that_it_joins() -> None:
+def test_fact_has_the_evidence_of_the_names_that_it_joins() -> None:
     soup, leek = (Grounding("text", MatchKind.EXACT, 1.0, (span,)) for span in ((0, 9), (20, 24)))
     said = relation("fo/has_ingredient", "fo/Recipe", "fo/Leek")
     facts = ontology_graph(ontology(), [said], ({"/subject": soup, "/object": leek},)).facts
     assert [*facts.values()] == [(soup,), (soup,), (leek,), (leek,), (soup, leek)]
 
 
-def test_several_ontologies_become_one_whose_ids_name_them() -> None:
+def test_several_ontologies_are_merged_with_their_names_in_the_ids() -> None:
     plants = ontology(
         {
             "classes": {"Plant": {}, "Herb": {"rdfs:subClassOf": "Plant"}},

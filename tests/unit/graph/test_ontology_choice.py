@@ -68,17 +68,17 @@ def test_a_class_comes_with_its_superclasses() -> None:
     assert {"b/Chilled_Water_Pump", "b/Pump", "b/Equipment"} <= chosen("A chilled water pump.")
 
 
-def test_properties_whose_domain_and_range_are_chosen_belong_to_the_part() -> None:
+def test_properties_between_chosen_classes_are_chosen() -> None:
     ids = chosen("A chilled water pump.")
     assert {"b/feeds", "b/pressure", "b/relatedTo", "b/age"} <= ids
     assert not {"b/isIn", "b/maintains"} & ids
 
 
-def test_a_property_that_a_text_names_brings_its_domain_and_range() -> None:
+def test_property_named_by_a_text_brings_its_domain_and_range() -> None:
     assert {"b/maintains", "b/Person", "b/Equipment"} <= chosen("Ann maintains it.")
 
 
-def test_what_fits_best_is_kept_where_not_everything_fits() -> None:
+def test_best_matches_are_kept_where_not_all_fit() -> None:
     text = "The cooling tower gets water. It keeps out the glare. The pump is off."
     assert chosen(text, 2) == {"b/c17", "b/relatedTo"}
     assert {"b/c17", "b/Pump", "b/Equipment"} <= chosen(text, 6)
@@ -93,7 +93,7 @@ def test_one_phrase_does_not_take_all_the_room() -> None:
 
 
 @pytest.mark.parametrize("limit", range(1, 30))
-def test_the_limit_holds(limit: int) -> None:
+def test_chosen_part_stays_within_its_limit(limit: int) -> None:
     text = "Ann maintains chilled water pumps, hot water pumps and cooling towers in a room; the sun shines."
     part = OntologyIndex(ontology()).choose(text, limit)
     assert 0 < len(part) <= limit
@@ -101,7 +101,7 @@ def test_the_limit_holds(limit: int) -> None:
         assert part.superclasses[id] <= part.classes.keys()
 
 
-def test_a_small_ontology_is_given_whole() -> None:
+def test_small_ontology_is_given_whole() -> None:
     known = ontology(0)
     assert OntologyIndex(known).choose("Nothing of it.", len(known)) is known
 
@@ -118,7 +118,7 @@ def test_the_choice_does_not_depend_on_earlier_texts() -> None:
     assert [*index.choose("A chilled water pump in a room.", 12).classes] == [*first.classes]
 
 
-def test_the_work_grows_with_the_text_and_not_faster() -> None:
+def test_choosing_takes_linear_time() -> None:
     index = OntologyIndex(ontology(20))
     sentence = "Ann maintains a chilled water pump, which feeds the cooling tower in the room. "
     assert is_linear(lambda size: index.choose(sentence * size, 20), 20)

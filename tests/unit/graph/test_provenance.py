@@ -41,7 +41,7 @@ def grounded() -> Graph:
     return Graph({FACT: (found((0, 4), (second, second + 4)), found((sicily, sicily + 6)))})
 
 
-def test_without_evidence_there_are_twelve_statements_and_one_for_each_fact() -> None:
+def test_provenance_without_evidence_has_twelve_statements_and_one_per_fact() -> None:
     other = Statement(FACT.subject, FACT.predicate, Literal("sea"))
 
     made = provenance(Graph({FACT: (), other: ()}), ORIGIN)
@@ -56,7 +56,7 @@ def test_without_evidence_there_are_twelve_statements_and_one_for_each_fact() ->
     assert time == Literal("2023-11-14T22:13:20.500000Z")
 
 
-def test_what_a_flow_publishes_has_no_marks_of_doubt() -> None:
+def test_provenance_of_a_flow_has_no_marks_of_doubt() -> None:
     weak = Grounding("text", MatchKind.PART, 0.5, ((0, 4),))
     made = provenance(Graph({FACT: (weak, None)}), ORIGIN)
     assert not {v.WEAK, v.UNGROUNDED} & {each.predicate for each in made}
@@ -72,7 +72,7 @@ def test_model_and_ontology_are_named_if_known() -> None:
     assert [each.object for each in made[-2:]] == [Literal("m"), "urn:o"]
 
 
-def test_the_same_answer_to_the_same_chunk_has_the_same_ids_and_another_has_not() -> None:
+def test_ids_of_provenance_depend_only_on_the_answer_and_its_chunk() -> None:
     first = set(provenance(grounded(), ORIGIN))
 
     assert set(provenance(grounded(), replace(ORIGIN))) == first
@@ -81,7 +81,7 @@ def test_the_same_answer_to_the_same_chunk_has_the_same_ids_and_another_has_not(
         assert contains.isdisjoint(each.subject for each in first)
 
 
-def test_a_fact_with_evidence_points_to_the_occurrences_that_are_closest_together() -> None:
+def test_fact_points_to_the_occurrences_that_are_closest_together() -> None:
     made = provenance(grounded(), ORIGIN)
 
     def of(subject: str, predicate: str) -> list[object]:
@@ -110,7 +110,7 @@ def test_occurrences_in_another_term_than_the_text_are_left_out() -> None:
     assert provenance(elsewhere, ORIGIN) == provenance(Graph({FACT: ()}), ORIGIN)
 
 
-def test_the_plain_variant_has_statements_instead_of_triple_terms() -> None:
+def test_provenance_without_triple_terms_has_reified_statements() -> None:
     made = provenance(grounded(), ORIGIN, triple_terms=False)
 
     assert not [each for each in made if isinstance(each.object, Quoted)]
@@ -120,7 +120,7 @@ def test_the_plain_variant_has_statements_instead_of_triple_terms() -> None:
     assert about[v.TYPE] == v.STATEMENT
 
 
-def test_statements_go_into_messages_of_fifty_and_come_back() -> None:
+def test_statements_are_sent_in_messages_of_fifty() -> None:
     facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal(str(n), "urn:type")) for n in range(100)]
     facts.append(Statement(Iri("urn:s"), v.CONTAINS, QUOTED, GRAPH_SOURCE))
 
@@ -158,7 +158,7 @@ def term(**given: object) -> dict[str, object]:
     } | given
 
 
-def test_contexts_go_into_messages_of_five_with_the_id_of_their_chunk() -> None:
+def test_contexts_are_sent_in_messages_of_five_with_the_id_of_their_chunk() -> None:
     contexts = [Context(Iri("urn:etna"), str(n)) for n in range(6)]
 
     data = list(entity_contexts(contexts, CHUNK, LIMIT))
@@ -172,7 +172,7 @@ def test_contexts_go_into_messages_of_five_with_the_id_of_their_chunk() -> None:
     assert messages[1].encode() == data[1]
 
 
-def test_what_is_too_much_for_a_message_goes_into_several() -> None:
+def test_statements_too_large_for_one_message_are_sent_in_several() -> None:
     facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal("x" * 1000)) for n in range(10)]
 
     data = list(triples(facts, CHUNK, 4_000))
@@ -182,7 +182,7 @@ def test_what_is_too_much_for_a_message_goes_into_several() -> None:
     assert list(triples(facts[:1], CHUNK, 100)) == list(triples(facts[:1], CHUNK, LIMIT))
 
 
-def test_half_a_character_makes_no_message_unreadable() -> None:
+def test_lone_surrogate_makes_no_message_unreadable() -> None:
     (statements,) = triples([Statement(Iri("urn:e"), v.LABEL, Literal("a\ud83cb"))], CHUNK, LIMIT)
     (contexts,) = entity_contexts([Context(Iri("urn:e"), "a\ud83cb")], CHUNK, LIMIT)
 
@@ -191,7 +191,7 @@ def test_half_a_character_makes_no_message_unreadable() -> None:
     assert EntityContexts.decode(contexts).entities[0].context == "a?b"
 
 
-def test_without_batches_everything_is_in_one_message() -> None:
+def test_statements_are_sent_in_one_message_without_batches() -> None:
     facts = [Statement(Iri(f"urn:{n}"), v.LABEL, Literal(str(n))) for n in range(120)]
 
     (data,) = triples(facts, CHUNK, LIMIT, batched=False)

@@ -41,7 +41,7 @@ def table(definition: object = MOUNTAINS) -> Table:
     return read_table("mountains", json.dumps(definition))
 
 
-def test_a_table_without_a_name_has_that_of_its_key() -> None:
+def test_table_without_a_name_has_the_name_of_its_key() -> None:
     assert table().name == "Mountains of the world"
     assert table({"fields": MOUNTAINS["fields"]}).name == "mountains"
 
@@ -65,7 +65,7 @@ def test_a_table_without_a_name_has_that_of_its_key() -> None:
         ({"unknown": "key"}, {}),
     ],
 )
-def test_a_row_becomes_texts(more: dict[str, Any], texts: dict[str, str]) -> None:
+def test_values_of_a_row_become_texts(more: dict[str, Any], texts: dict[str, str]) -> None:
     value, accepted = table().contract().take({**ETNA, **more})
 
     assert accepted
@@ -87,12 +87,12 @@ def test_a_row_becomes_texts(more: dict[str, Any], texts: dict[str, str]) -> Non
         ({"grade": 3}, "/grade: expected 1 or 2 or null, found 3"),
     ],
 )
-def test_what_is_no_row_of_the_table_is_rejected_with_the_reason(more: dict[str, Any], told: str) -> None:
+def test_row_that_does_not_fit_the_table_is_rejected_with_the_reason(more: dict[str, Any], told: str) -> None:
     assert told in [str(issue) for issue in table().contract().issues({**ETNA, **more})]
 
 
 @pytest.mark.parametrize("missing", ["name", "height"])
-def test_required_fields_and_primary_keys_must_be_there(missing: str) -> None:
+def test_required_fields_and_primary_keys_must_be_present(missing: str) -> None:
     row = {name: value for name, value in ETNA.items() if name != missing}
 
     assert [str(issue) for issue in table().contract().issues(row)] == [f'"{missing}" is missing']
@@ -110,7 +110,7 @@ def test_the_contract_of_a_table_is_compiled_once() -> None:
     assert table().contract(repair=True).repair
 
 
-def test_the_rows_of_a_chunk_are_one_message() -> None:
+def test_rows_of_a_chunk_are_one_message() -> None:
     [data] = table().messages([ETNA, {**ETNA, "name": "Süd"}], CHUNK, LIMIT)
 
     assert ExtractedObject.decode(data) == ExtractedObject(
@@ -122,11 +122,11 @@ def test_the_rows_of_a_chunk_are_one_message() -> None:
     )
 
 
-def test_no_rows_are_no_message() -> None:
+def test_empty_list_of_rows_makes_no_message() -> None:
     assert list(table().messages([], CHUNK, LIMIT)) == []
 
 
-def test_rows_that_are_too_many_bytes_for_a_message_go_into_several_in_order() -> None:
+def test_rows_too_large_for_one_message_are_sent_in_several_in_order() -> None:
     rows = [{"name": f"{number:04}", "height": number} for number in range(100)]
 
     data = list(table().messages(rows, CHUNK, 1_500))
@@ -155,7 +155,7 @@ def test_rows_that_are_too_many_bytes_for_a_message_go_into_several_in_order() -
         ),
     ],
 )
-def test_a_wrong_table_is_refused_saying_where_and_why(text: str, told: str) -> None:
+def test_invalid_table_is_refused_with_place_and_reason(text: str, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_table("mountains", text)
 
@@ -165,7 +165,7 @@ def test_a_wrong_table_is_refused_saying_where_and_why(text: str, told: str) -> 
 
 @pytest.mark.parametrize("definition", [MOUNTAINS, {"fields": MOUNTAINS["fields"]}])
 @pytest.mark.upstream
-def test_the_term_is_that_of_trustgraphs_extractor(definition: dict[str, Any]) -> None:
+def test_term_of_a_table_is_that_of_trustgraphs_extractor(definition: dict[str, Any]) -> None:
     try:
         schema: Any = importlib.import_module("trustgraph.schema")
         translators: Any = importlib.import_module("trustgraph.messaging.translators")
@@ -192,7 +192,7 @@ def test_the_term_is_that_of_trustgraphs_extractor(definition: dict[str, Any]) -
 
 
 @pytest.mark.upstream
-def test_trustgraphs_own_classes_read_the_message() -> None:
+def test_message_is_read_by_trustgraphs_own_classes() -> None:
     try:
         schema: Any = importlib.import_module("trustgraph.schema")
         serialization: Any = importlib.import_module("trustgraph.base.serialization")
@@ -206,7 +206,7 @@ def test_trustgraphs_own_classes_read_the_message() -> None:
     assert read.values == [{"name": "Etna", "height": "3403", "climbed": ""}]
 
 
-def test_the_bundled_prompt_tells_of_the_fields_and_nothing_twice() -> None:
+def test_bundled_prompt_describes_each_field_once() -> None:
     prompt = files.read(package_data.templates()).build().prompts["extract-rows"]
     asked = prompt.with_contract(table().contract())
 
@@ -216,7 +216,7 @@ def test_the_bundled_prompt_tells_of_the_fields_and_nothing_twice() -> None:
     assert '"volcano", "other"' in question.prompt
 
 
-def test_a_table_that_is_too_large_for_a_schema_is_refused_when_it_is_read() -> None:
+def test_table_too_large_for_a_schema_is_refused_when_it_is_read() -> None:
     enum = [f"value {n}" for n in range(12_000)]
     text = json.dumps({"fields": [{"name": "n", "type": "string", "enum": enum}]})
 
@@ -224,7 +224,7 @@ def test_a_table_that_is_too_large_for_a_schema_is_refused_when_it_is_read() -> 
         read_table("t", text)
 
 
-def test_half_a_character_makes_no_row_unreadable() -> None:
+def test_lone_surrogate_makes_no_row_unreadable() -> None:
     [data] = table().messages([{**ETNA, "name": "E\ud800"}], CHUNK, LIMIT)
 
     assert ExtractedObject.decode(data).values[0]["name"] == "E?"

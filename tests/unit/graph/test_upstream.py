@@ -121,7 +121,7 @@ def made_of(prompt: str, objects: list[dict[str, Any]], named: Naming) -> Graph:
         ("agent-kg-extract", MIXED, True, OF_MIXED),
     ],
 )
-def test_the_same_objects_make_the_same_statements(
+def test_objects_make_the_same_statements_as_in_trustgraph(
     upstream: Upstream, prompt: str, objects: list[dict[str, Any]], exact: bool, expected: set[Any]
 ) -> None:
     graph = made_of(prompt, objects, naming(exact=exact))
@@ -135,7 +135,7 @@ def test_the_same_objects_make_the_same_statements(
     assert {(each.s.type, each.p.type, each.o.datatype, each.g) for each in read} == {("i", "i", "", None)}
 
 
-def test_definitions_make_the_same_contexts(upstream: Upstream) -> None:
+def test_definitions_make_the_same_contexts_as_in_trustgraph(upstream: Upstream) -> None:
     graph = made_of("extract-definitions", DEFINITIONS, naming())
 
     (message,) = [
@@ -146,7 +146,7 @@ def test_definitions_make_the_same_contexts(upstream: Upstream) -> None:
     assert {(each.entity.iri, each.context, each.chunk_id) for each in message.entities} == CONTEXTS
 
 
-def test_the_contexts_of_an_ontology_name_the_classes_of_their_entities(upstream: Upstream) -> None:
+def test_contexts_of_an_ontology_name_the_classes_of_their_entities(upstream: Upstream) -> None:
     places = read_ontology("places", '{"classes": {"Peak": {"uri": "urn:Peak", "rdfs:label": "peak"}}}')
     graph = ontology_graph(places, [{"type": "entity", "entity": "Etna", "entity_type": "Peak"}])
 
@@ -160,7 +160,7 @@ def test_the_contexts_of_an_ontology_name_the_classes_of_their_entities(upstream
     ]
 
 
-def test_the_provenance_is_the_same_apart_from_its_ids(upstream: Upstream) -> None:
+def test_provenance_is_that_of_trustgraph_apart_from_its_ids(upstream: Upstream) -> None:
     graph = made_of("extract-relationships", RELATIONSHIPS, naming())
     origin = Origin(
         chunk=Iri("urn:chunk:1"),

@@ -33,7 +33,7 @@ def about(view: GraphView, iri: str) -> list[Fact]:
     return [fact for fact in view.facts if iri in (fact.subject, fact.object)]
 
 
-def test_each_thing_has_all_that_the_whole_store_says_of_it(store: GraphStore) -> None:
+def test_excerpt_has_all_that_the_store_says_of_each_thing(store: GraphStore) -> None:
     whole = read_view(store)
     assert len(whole.things) > 6
     for thing in whole.things.values():
@@ -49,18 +49,18 @@ def test_each_thing_has_all_that_the_whole_store_says_of_it(store: GraphStore) -
                     assert read.documents[passage.document] == whole.documents[passage.document]
 
 
-def test_a_name_is_found_whatever_its_case(store: GraphStore) -> None:
+def test_thing_is_found_by_its_name_in_any_case(store: GraphStore) -> None:
     for name in ("CHALK", "white ROCK", "chalk"):
         read = read_view(excerpt(store, name))
         assert about(read, entity("chalk")) == about(read_view(store), entity("chalk"))
 
 
-def test_nothing_is_read_for_a_name_that_nothing_has(store: GraphStore) -> None:
+def test_excerpt_of_an_unknown_name_is_empty(store: GraphStore) -> None:
     for name in ("Granite", "_:c", "_:", "urn:x", "", "\ud83e", "Rock\x00"):
         assert not excerpt(store, name).dataset
 
 
-def test_no_more_is_read_from_a_larger_store(store: GraphStore) -> None:
+def test_excerpt_does_not_grow_with_the_store(store: GraphStore) -> None:
     before = set(excerpt(store, "Needles").dataset)
     for number in range(50):
         facts = {relation(f"Thing {number}", "made of", f"Thing {number + 1}"): ()}
@@ -68,5 +68,5 @@ def test_no_more_is_read_from_a_larger_store(store: GraphStore) -> None:
     assert set(excerpt(store, "Needles").dataset) == before
 
 
-def test_the_other_things_of_a_class_are_not_read(store: GraphStore) -> None:
+def test_other_things_of_the_same_class_are_not_in_the_excerpt(store: GraphStore) -> None:
     assert entity("chalk") not in read_view(excerpt(store, "Rock")).things

@@ -37,7 +37,9 @@ def content(*papers: Paper, more: Iterable[Statement] = ()) -> set[ox.Quad]:
 @pytest.mark.parametrize(
     ("forgotten", "left"), [*itertools.permutations(PAPERS, 2)], ids=lambda paper: paper.file
 )
-def test_what_is_left_is_as_if_the_document_had_never_been_there(forgotten: Paper, left: Paper) -> None:
+def test_store_without_a_forgotten_document_is_as_if_it_had_never_been_there(
+    forgotten: Paper, left: Paper
+) -> None:
     with GraphStore.in_memory() as store:
         store.add(forgotten.statements())
         store.add(left.statements())
@@ -47,7 +49,7 @@ def test_what_is_left_is_as_if_the_document_had_never_been_there(forgotten: Pape
         assert gone == before - len(store.dataset) > 0
 
 
-def test_nothing_is_left_of_a_single_document() -> None:
+def test_store_is_empty_after_its_only_document_is_forgotten() -> None:
     with GraphStore.in_memory() as store:
         store.add(CHALK.statements())
         forget(store, CHALK.iri)
@@ -80,7 +82,7 @@ def test_facts_that_no_document_states_stay() -> None:
         assert set(store.dataset) == content(more=[foreign])
 
 
-def test_blank_nodes_of_others_go_too() -> None:
+def test_blank_nodes_at_a_forgotten_document_go_too() -> None:
     with GraphStore.in_memory() as store:
         store.add(CHALK.statements())
         note = ox.Quad(
@@ -105,7 +107,7 @@ def test_hostile_texts_are_forgotten() -> None:
         assert not store.dataset
 
 
-def test_text_that_a_file_had_leaves_what_its_new_text_says_too() -> None:
+def test_forgetting_a_text_leaves_what_another_text_says_too() -> None:
     with GraphStore.in_memory() as store:
         store.add(CHALK.statements())
         store.add(ROCKS.statements())

@@ -22,7 +22,7 @@ def cliques(count: int, size: int) -> list[tuple[int, int]]:
     return inner + [(first, (first + size) % (count * size)) for first in range(0, count * size, size)]
 
 
-def test_each_group_has_a_disc_of_its_own() -> None:
+def test_each_group_of_nodes_has_a_disc_of_its_own() -> None:
     points = layout(40, cliques(5, 8))
     groups = [points[first : first + 8] for first in range(0, 40, 8)]
     centres = [(fmean(x for x, _ in group), fmean(y for _, y in group)) for group in groups]
@@ -30,7 +30,7 @@ def test_each_group_has_a_disc_of_its_own() -> None:
         assert all(min(centres, key=lambda each: math.dist(each, point)) == centre for point in group)
 
 
-def test_work_is_linear_in_nodes_and_edges() -> None:
+def test_layout_takes_linear_work() -> None:
     assert is_linear(lambda size: layout(8 * size, cliques(size, 8)), 20)
 
 
@@ -45,12 +45,12 @@ def test_work_is_linear_in_nodes_and_edges() -> None:
         (1, []),
     ],
 )
-def test_no_two_things_have_the_same_place(nodes: int, edges: list[tuple[int, int]]) -> None:
+def test_nodes_are_at_least_5_apart(nodes: int, edges: list[tuple[int, int]]) -> None:
     points = layout(nodes, edges)
     assert len(points) == nodes
     assert all(math.dist(a, b) > 5 for a, b in combinations(points, 2))
     assert layout(nodes, edges) == points
 
 
-def test_an_empty_graph_has_no_places() -> None:
+def test_empty_graph_has_no_places() -> None:
     assert layout(0, []) == []

@@ -94,7 +94,7 @@ def hostile() -> Paper:
 
 
 @pytest.mark.parametrize("papers", [(CHALK, ROCKS), (hostile(),), ()], ids=["plain", "hostile", "empty"])
-def test_the_graph_that_is_imported_is_that_of_the_view(papers: tuple[Paper, ...], tmp_path: Path) -> None:
+def test_imported_graph_is_that_of_the_view(papers: tuple[Paper, ...], tmp_path: Path) -> None:
     view = view_of(*papers)
     nodes, relationships = imported(view, tmp_path / "with a blank")
     documents = {id for id, row in nodes.items() if row.special["LABEL"] == "Document"}
@@ -140,7 +140,7 @@ def test_facts_in_doubt_are_marked(tmp_path: Path) -> None:
     assert chalk["doubtfulFacts"] == ["ungrounded: definition: soft"]
 
 
-def test_names_of_properties_are_safe_and_differ_from_ours(tmp_path: Path) -> None:
+def test_property_names_are_safe_and_differ_from_ours(tmp_path: Path) -> None:
     def fact(predicate: str, text: str) -> Answer:
         stated = relation("Chalk", predicate, "x")._replace(object=definition("x", text).object)
         return Answer("p", {stated: ()}, ["Chalk", predicate])
@@ -156,7 +156,7 @@ def test_names_of_properties_are_safe_and_differ_from_ours(tmp_path: Path) -> No
     assert chalk["iri_"] == ["text 5"]
 
 
-def test_a_delimiter_in_a_text_divides_no_list(tmp_path: Path) -> None:
+def test_delimiter_in_a_text_is_replaced(tmp_path: Path) -> None:
     text = "a | b;\x1f c"
     facts = {definition("Chalk", text): (), type_("Chalk", text): (), relation("Chalk", text, "England"): ()}
     paper = Paper(text, text, {0: [Answer(text, facts, ["Chalk", text])]})

@@ -83,7 +83,7 @@ def test_json_ld_describes_each_quoted_statement_by_a_node(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("suffix", [".nt", ".nq", ".ttl", ".trig", ".jsonld", ".rdf"])
-def test_facts_are_what_rdflib_reads(suffix: str, tmp_path: Path) -> None:
+def test_facts_are_read_by_rdflib(suffix: str, tmp_path: Path) -> None:
     statements = [relation("Chalk", "found in", "England"), definition("Chalk", HOSTILE)]
     with store_of(*statements) as store:
         write_rdf(store.dataset, file := tmp_path / f"graph{suffix}")
@@ -120,7 +120,7 @@ def test_invalid_iris_and_control_characters_still_make_a_file(suffix: str, tmp_
 
 
 @pytest.mark.parametrize("name", ["1999", "born in (year)", "的", "-"])
-def test_a_predicate_that_xml_cannot_name_is_written_with_another_name(name: str, tmp_path: Path) -> None:
+def test_predicate_that_xml_cannot_name_is_written_with_another_name(name: str, tmp_path: Path) -> None:
     fact = relation("Chalk", name, "England")
     paper = Paper("a.txt", "Chalk.", {0: [Answer("p", {fact: (), relation("Chalk", name, "Kent"): ()})]})
     with store_of(*paper.statements()) as store:
@@ -136,12 +136,12 @@ def test_a_predicate_that_xml_cannot_name_is_written_with_another_name(name: str
 
 
 @pytest.mark.parametrize("name", ["graph.csv", "graph", "graph.ttl.gz", "graph.TTL"])
-def test_an_unknown_suffix_is_refused_with_those_that_are_known(name: str) -> None:
+def test_unknown_suffix_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(ConfigError, match=r"unknown format.*\.nt, \.nq, \.ttl, \.trig, \.jsonld, \.rdf"):
         file_format(Path(name))
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with full() as store, pytest.raises(StoreError, match="missing"):
         write_rdf(store.dataset, tmp_path / "missing" / "graph.ttl")
     (tmp_path / "graph.ttl").mkdir()

@@ -52,7 +52,7 @@ def test_facts_have_names_prompts_and_the_passages_that_they_were_read_in() -> N
     assert (definition.object, definition.is_relation) == ("A soft rock.", False)
 
 
-def test_a_fact_is_weak_where_no_other_answer_found_all_of_its_names() -> None:
+def test_fact_is_weak_where_no_other_answer_found_all_of_its_names() -> None:
     fact = relation("Herb Tamm", "wrote", "Notes")
     weak = Answer("weak", {fact: ("Tamm", "Notes")}, weak=[fact])
     ungrounded, strong = Answer("ungrounded", {fact: ()}), Answer("strong", {fact: ("Tamm", "Notes")})
@@ -66,7 +66,7 @@ def test_a_fact_is_weak_where_no_other_answer_found_all_of_its_names() -> None:
     assert doubts(strong) == doubts(weak, strong, ungrounded) == (False, False)
 
 
-def test_a_fact_is_looked_up_if_an_answer_found_both_of_its_names() -> None:
+def test_fact_is_looked_up_if_an_answer_found_both_of_its_names() -> None:
     fact, name = relation("Tamm", "wrote", "Notes"), definition("Tamm", "A writer.")
     half, both = Answer("half", {fact: ("Tamm",)}), Answer("both", {fact: ("Tamm", "Notes")})
 
@@ -90,14 +90,14 @@ def test_page_says_that_nothing_was_looked_up_where_no_name_was(tmp_path: Path) 
         assert ("No name of any fact was looked up in the texts." in page) == is_said
 
 
-def test_a_class_is_a_type_of_its_thing_and_no_thing() -> None:
+def test_class_is_a_type_of_its_thing_and_no_thing() -> None:
     seen = view(*CHALK.statements())
     assert seen.things[entity("Chalk")].types == ("Rock",)
     assert entity("Rock") not in seen.things
     assert [each.object for each in seen.facts if each.predicate == "type"] == ["Rock"]
 
 
-def test_what_was_refused_and_what_was_truncated_is_there_with_its_chunk() -> None:
+def test_refusals_and_truncations_have_their_passages() -> None:
     seen = view(*CHALK.statements())
     (refusal,) = seen.refusals
     assert refusal[1:] == ("relationships", '{"subject": "moon"}', "`moon` does not occur in the text")
@@ -114,7 +114,7 @@ def test_an_answer_without_facts_still_has_its_refusals() -> None:
     assert (seen.things, seen.facts) == ({}, [])
 
 
-def test_a_thing_is_called_what_most_answers_call_it() -> None:
+def test_name_of_a_thing_is_that_of_most_answers() -> None:
     facts = {relation("Chalk", "is", "White"): ()}
     answers = [Answer(f"p{n}", facts, ["chalk" if n else "CHALK"]) for n in range(3)]
     seen = view(*Paper("a.txt", "Chalk.", {0: answers}).statements())
@@ -124,7 +124,7 @@ def test_a_thing_is_called_what_most_answers_call_it() -> None:
     assert seen.facts[0].prompts == ("p0", "p1", "p2")
 
 
-def test_same_things_are_one_and_their_facts_too() -> None:
+def test_same_things_are_merged_with_their_facts() -> None:
     papers = [
         Paper(f"{name}.txt", f"{name} wrote Notes.", {0: [Answer("p", {fact: (name,)}, [name, "Notes"])]})
         for name in ("Ada Lovelace", "Lovelace", "A. Lovelace")
@@ -141,7 +141,7 @@ def test_same_things_are_one_and_their_facts_too() -> None:
     assert len(seen.things) == 2
 
 
-def test_names_that_are_one_by_rule_are_one_thing_on_request() -> None:
+def test_names_that_are_one_by_rule_are_merged_on_request() -> None:
     paper = Paper(
         "a.txt",
         "The Merle Cooperative sells to Norwich. Merle Cooperative began in 1843.",
@@ -177,14 +177,14 @@ def test_names_that_are_one_by_rule_are_one_thing_on_request() -> None:
         assert len(read_view(store, by_rule=True).things) == 3
 
 
-def test_circles_of_same_things_end() -> None:
+def test_circle_of_same_things_is_one_thing() -> None:
     circle = [*same("a", "b"), *same("b", "c"), *same("c", "a"), *same("a", "a")]
     seen = view(relation("a", "is", "b"), *circle)
     assert list(seen.things) == [entity("a")]
     assert seen.facts[0][:3] == (entity("a"), "is", entity("a"))
 
 
-def test_what_others_loaded_does_not_disturb() -> None:
+def test_statements_loaded_by_others_do_not_disturb() -> None:
     a, b, p = ox.NamedNode("urn:a"), ox.BlankNode("b"), ox.NamedNode("urn:p")
     source = ox.NamedNode(GRAPH_SOURCE)
 
@@ -226,7 +226,7 @@ def test_what_others_loaded_does_not_disturb() -> None:
     assert seen.things["_:b"].name == "_:b"
 
 
-def test_a_target_with_impossible_offsets_is_no_passage() -> None:
+def test_target_with_impossible_offsets_is_no_passage() -> None:
     statements = [
         each._replace(object=Literal("99999", v.NON_NEGATIVE_INTEGER)) if each.predicate == v.START else each
         for each in CHALK.statements()

@@ -78,7 +78,7 @@ def decide(store: GraphStore, folder: Path, *rows: tuple[str, str, str]) -> tupl
     return apply_decisions(store, file)
 
 
-def test_what_is_one_is_one_thing_with_reason_and_score(store: GraphStore) -> None:
+def test_names_that_are_one_by_rule_are_merged_with_reason_and_score(store: GraphStore) -> None:
     resolve(store)
     assert names(store) == MERGED
     found = store.query(
@@ -90,7 +90,7 @@ def test_what_is_one_is_one_thing_with_reason_and_score(store: GraphStore) -> No
     ]
 
 
-def test_a_dry_run_writes_nothing_and_undo_leaves_the_store_as_it_was(store: GraphStore) -> None:
+def test_dry_run_writes_nothing_and_undo_restores_the_store(store: GraphStore) -> None:
     before = statements(store)
     assert len(resolve(store, dry_run=True).found.same) == 1
     assert statements(store) == before
@@ -100,7 +100,7 @@ def test_a_dry_run_writes_nothing_and_undo_leaves_the_store_as_it_was(store: Gra
     assert undo(store) == 0
 
 
-def test_again_after_new_documents_only_adds(store: GraphStore) -> None:
+def test_resolving_again_after_new_documents_only_adds(store: GraphStore) -> None:
     resolve(store)
     before = statements(store)
     assert resolve(store).found.same == []
@@ -112,9 +112,7 @@ def test_again_after_new_documents_only_adds(store: GraphStore) -> None:
     assert ("Ada Lovelace", "Dr. Ada Lovelace", "Lovelace, Ada") in names(store)
 
 
-def test_open_pairs_are_written_with_what_a_person_needs_and_decided_in_the_file(
-    store: GraphStore, tmp_path: Path
-) -> None:
+def test_open_pairs_are_decided_in_the_file_that_lists_them(store: GraphStore, tmp_path: Path) -> None:
     file = tmp_path / "pairs.csv"
     write_pairs(file, resolve(store))
     with file.open(encoding="utf-8-sig", newline="") as opened:
@@ -133,9 +131,7 @@ def test_open_pairs_are_written_with_what_a_person_needs_and_decided_in_the_file
     assert names(store) == [("Ada Lovelace", "Lovelace, Ada"), ("Holmes", "Sherlock Holmes")]
 
 
-def test_a_pair_that_was_merged_is_separated_for_good_and_may_be_joined_again(
-    store: GraphStore, tmp_path: Path
-) -> None:
+def test_merged_pair_can_be_separated_for_good_and_joined_again(store: GraphStore, tmp_path: Path) -> None:
     resolve(store)
     pair = ("Lovelace, Ada", "Ada Lovelace")
     assert decide(store, tmp_path, ("different", *pair)) == (0, 1)
@@ -148,7 +144,7 @@ def test_a_pair_that_was_merged_is_separated_for_good_and_may_be_joined_again(
     assert not any(GRAPH_DIFFERENT in each for each in statements(store))
 
 
-def test_two_that_a_third_joins_are_separated_too(store: GraphStore, tmp_path: Path) -> None:
+def test_pair_joined_only_through_a_third_is_separated_too(store: GraphStore, tmp_path: Path) -> None:
     store.add(LATER.statements())
     resolve(store)
     assert ("Ada Lovelace", "Dr. Ada Lovelace", "Lovelace, Ada") in names(store)
@@ -160,7 +156,7 @@ def test_two_that_a_third_joins_are_separated_too(store: GraphStore, tmp_path: P
     assert resolve(store).found.same == []
 
 
-def test_what_is_kept_apart_is_not_joined_by_later_decisions(store: GraphStore, tmp_path: Path) -> None:
+def test_pair_kept_apart_is_not_joined_by_later_decisions(store: GraphStore, tmp_path: Path) -> None:
     ada, holmes, sherlock = "Ada Lovelace", "Holmes", "Sherlock Holmes"
     assert decide(store, tmp_path, ("different", ada, holmes), ("same", ada, sherlock)) == (1, 1)
     before = statements(store)
@@ -171,7 +167,7 @@ def test_what_is_kept_apart_is_not_joined_by_later_decisions(store: GraphStore, 
     assert names(store) == [(ada,), ("Holmes", "Sherlock Holmes"), ("Lovelace, Ada",)]
 
 
-def test_a_file_of_a_spreadsheet_that_writes_semicolons_and_another_encoding_is_read(
+def test_file_of_a_spreadsheet_with_semicolons_and_another_encoding_is_read(
     store: GraphStore, tmp_path: Path
 ) -> None:
     file = tmp_path / "decided.csv"
@@ -194,7 +190,7 @@ def test_a_file_of_a_spreadsheet_that_writes_semicolons_and_another_encoding_is_
         (None, "cannot be read"),
     ],
 )
-def test_a_file_with_an_error_changes_nothing(
+def test_file_with_an_error_changes_nothing(
     store: GraphStore, tmp_path: Path, text: str | bytes | None, message: str
 ) -> None:
     file = tmp_path / "decided.csv"

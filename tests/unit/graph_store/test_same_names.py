@@ -104,13 +104,13 @@ def compare_names(one: str, other: str, *, is_one_type: bool = False) -> Verdict
         ("\ud800", "\ud800", None),
     ],
 )  # fmt: skip
-def test_names_are_one_open_or_two(one: str, other: str, reason: Same | Open | None) -> None:
+def test_two_names_are_same_open_or_different(one: str, other: str, reason: Same | Open | None) -> None:
     for a, b in permutations((one, other)):
         verdict = compare_names(a, b)
         assert (verdict and verdict.reason) == reason
 
 
-def test_a_legal_form_may_be_left_out_where_both_are_known_to_be_of_one_type() -> None:
+def test_legal_form_may_be_left_out_where_both_are_of_one_type() -> None:
     assert compare_names("Siemens AG", "Siemens", is_one_type=True) == (Same.BESIDE, 1.0)
     verdict = compare_names("Siemens AG", "Siemens Ltd.", is_one_type=True)
     assert verdict is not None
@@ -118,14 +118,14 @@ def test_a_legal_form_may_be_left_out_where_both_are_known_to_be_of_one_type() -
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_of_made_pairs_that_are_merged_99_percent_are_one(held_out: bool) -> None:
+def test_of_merged_made_up_pairs_99_percent_are_right(held_out: bool) -> None:
     pairs = name_pairs(11, 700, held_out=held_out)
     merged = [pair for pair in pairs if said_of(pair) == "same"]
     assert sum(pair.same for pair in merged) >= 0.99 * len(merged)
     assert len(merged) > len(pairs) / 4
 
 
-def test_of_the_names_of_a_real_text_none_is_merged_with_that_of_another_thing() -> None:
+def test_no_two_things_of_a_real_text_are_merged() -> None:
     groups = hand_judged()
     found = resolve_names([thing(name, iri=name) for name in groups])
     assert [pair for pair in found.same if groups[pair.one] != groups[pair.other]] == []
@@ -147,7 +147,7 @@ def test_things_of_two_types_are_two_and_an_unknown_type_is_any() -> None:
     assert len(found.same) == 2
 
 
-def test_a_chain_whose_ends_differ_stays_open() -> None:
+def test_chain_whose_ends_differ_stays_open() -> None:
     found = resolve_names(things(("Jane Lincoln", "person"), "jane lincoln", ("JANE LINCOLN", "ship")))
     assert found.same == []
     assert set(said(found.open).values()) == {Open.CHAIN}
@@ -155,7 +155,7 @@ def test_a_chain_whose_ends_differ_stays_open() -> None:
     assert found.same == []
 
 
-def test_a_thing_with_two_names_is_another_only_if_both_are() -> None:
+def test_thing_with_two_names_is_merged_only_if_both_are_the_same() -> None:
     two = Thing("urn:twain", "Mark Twain", ("urn:twain",), ("Mark Twain", "Samuel Clemens"))
     found = resolve_names([two, *things("Clemens, Samuel")])
     assert said(found.open) == {("Clemens, Samuel", "urn:twain"): Open.CHAIN}
@@ -163,7 +163,7 @@ def test_a_thing_with_two_names_is_another_only_if_both_are() -> None:
     assert len(resolve_names([chalk, *things("the chalk")]).same) == 1
 
 
-def test_what_a_person_keeps_apart_is_neither_merged_nor_asked_about() -> None:
+def test_pair_kept_apart_by_a_person_is_neither_merged_nor_open() -> None:
     three = things("Ada Lovelace", "Lovelace, Ada", "Ada  Lovelace")
     found = resolve_names(three, apart={frozenset(("Ada Lovelace", "Lovelace, Ada"))})
     assert found.same == []
@@ -181,12 +181,12 @@ def test_an_acronym_may_be_short_for_a_name() -> None:
     assert resolve_names(things("who", "World Health Organization")).open == []
 
 
-def test_a_part_of_too_many_names_is_not_compared() -> None:
+def test_part_of_too_many_names_is_not_compared() -> None:
     found = resolve_names(things("Smith", *(f"{chr(65 + n)}nna Smith" for n in range(NEIGHBOURS + 1))))
     assert not any("Smith" in pair[:2] for pair in found.open)
 
 
-def test_comparisons_grow_as_the_names_also_if_all_are_of_one_block() -> None:
+def test_number_of_comparisons_is_linear_in_the_names() -> None:
     def compared(count: int) -> int:
         return resolve_names(things(*(f"Ada {n} Lovelace" for n in range(count)))).compared
 
@@ -203,12 +203,12 @@ def test_hostile_names_are_compared_with_little_work() -> None:
     assert said(found.same) == {(long.upper(), long): Same.WRITTEN}
 
 
-def test_the_guide_lists_every_reason() -> None:
+def test_guide_lists_every_reason() -> None:
     guide = GUIDE.read_text("utf-8")
     assert [each.value for each in (*Same, *Open) if f"| {each.value} |" not in guide] == []
 
 
-def test_a_text_is_the_name_of_the_only_thing_that_the_rules_find() -> None:
+def test_text_names_the_only_thing_that_the_rules_find() -> None:
     def one(iri: str, *names: str) -> Thing:
         return Thing(iri, names[0], (iri,), names)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.large_model_objects import MOST_REFUSED, TRANSLATED, counts, objects, passages
 
 
-def test_what_large_models_write_is_let_through() -> None:
+def test_hardly_any_object_of_large_models_is_refused() -> None:
     by_kind = counts(objects())
     translated = by_kind.pop(TRANSLATED)
     refused = {kind: count.refused for kind, count in by_kind.items() if count.refused}
@@ -14,5 +14,5 @@ def test_what_large_models_write_is_let_through() -> None:
     assert sum(map(len, refused.values())) <= MOST_REFUSED * said, refused
 
 
-def test_every_passage_is_spoken_of() -> None:
+def test_every_passage_has_objects() -> None:
     assert {each.passage for each in objects()} == {*passages().values()}

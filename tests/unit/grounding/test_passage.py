@@ -44,7 +44,9 @@ def found(text: str, value: str) -> tuple[MatchKind, list[str]] | None:
         ("The World Health Organization says so.", "WHO", MatchKind.PART, "World Health Organization"),
     ],
 )
-def test_each_kind_has_its_place_in_the_text(text: str, value: str, kind: MatchKind, stands: str) -> None:
+def test_value_of_each_kind_of_match_is_found_at_its_place(
+    text: str, value: str, kind: MatchKind, stands: str
+) -> None:
     assert found(text, value) == (kind, [stands])
 
 
@@ -62,7 +64,7 @@ def test_each_kind_has_its_place_in_the_text(text: str, value: str, kind: MatchK
         ("At 3\u202f403 m.", "3403", "3\u202f403"),
     ],
 )
-def test_spans_are_code_points_of_the_text_as_it_was_given(text: str, value: str, stands: str) -> None:
+def test_spans_are_code_points_of_the_text_as_given(text: str, value: str, stands: str) -> None:
     assert found(text, value) == (MatchKind.FOLDED, [stands])
 
 
@@ -81,7 +83,7 @@ def test_spans_are_code_points_of_the_text_as_it_was_given(text: str, value: str
         ("Only the rapist.", "therapist"),
     ],
 )
-def test_a_part_of_a_word_or_of_a_number_is_not_found(text: str, value: str) -> None:
+def test_part_of_a_word_or_of_a_number_is_not_found(text: str, value: str) -> None:
     assert Passage(text).find(value) is None
 
 
@@ -323,7 +325,7 @@ def test_names_of_each_language_with_cases_are_found_and_no_others() -> None:
         assert tally.wrong_share <= MOST_NAMES_WRONG, language
 
 
-def test_a_number_is_found_before_its_unit_and_a_name_behind_a_hyphen() -> None:
+def test_number_before_its_unit_and_name_behind_a_hyphen_are_found() -> None:
     assert found("It is 3403m high.", "3403") == (MatchKind.EXACT, ["3403"])
     assert found("It fell to -5km.", "-5") == (MatchKind.EXACT, ["-5"])
     assert found("A loss: –$3m.", "-3") == (MatchKind.FOLDED, ["–$3"])
@@ -345,26 +347,26 @@ def test_date_with_a_short_year_is_found_in_part() -> None:
     assert found("Signed on 3/5/21.", "2022-05-03") is None
 
 
-def test_date_that_is_wrong_is_found_by_its_year_at_most() -> None:
+def test_wrong_date_is_found_by_its_year_at_most() -> None:
     assert found("Signed on 3 May 2021.", "2021-06-03") == (MatchKind.PART, ["2021"])
     assert found("Signed on 31.02.2021.", "2021-02-31") is None
     assert found("It ended in 2021. May 3 was hot.", "2021-05-03") == (MatchKind.PART, ["2021"])
     assert found("# Part 3\n\nMay 2021 was hot.", "2021-05-03") == (MatchKind.PART, ["2021"])
 
 
-def test_a_value_without_words_is_found_only_as_it_is() -> None:
+def test_value_without_words_is_found_only_literally() -> None:
     assert found("What?! No.", "?!") == (MatchKind.EXACT, ["?!"])
     assert Passage("What? No.").find("?!") is None
     assert Passage("What? No.").find(" \n") is None
     assert Passage("").find("What") is None
 
 
-def test_a_capital_behind_a_name_is_no_article() -> None:
+def test_capital_letter_behind_a_name_is_no_article() -> None:
     assert found("World War II ended.", "World War I") == (MatchKind.PART, ["World", "War"])
     assert found("Much vitamin C.", "vitamin A") == (MatchKind.PART, ["vitamin"])
 
 
-def test_what_is_found_does_not_depend_on_what_was_asked_before() -> None:
+def test_match_does_not_depend_on_earlier_look_ups() -> None:
     asked = [case.value for case in cases()[::7]]
     text = "\n".join(case.text for case in cases()[::40])
     alone = {value: Passage(text).find(value) for value in asked}
@@ -374,21 +376,21 @@ def test_what_is_found_does_not_depend_on_what_was_asked_before() -> None:
     assert {value: together.find(value) for value in asked} == alone
 
 
-def test_the_first_places_are_told() -> None:
+def test_first_places_are_listed_where_there_are_many() -> None:
     match = Passage("Etna! " * 300).find("Etna")
     assert match is not None
     assert match.spans == tuple((6 * place, 6 * place + 4) for place in range(MAX_SPANS))
     assert len(Passage("Etna! " * 300).find("ETNA").spans) == MAX_SPANS  # type: ignore[union-attr]
 
 
-def test_the_corpus_is_found_as_it_should_be() -> None:
+def test_corpus_is_found_with_the_required_precision_and_recall() -> None:
     total = sum(tallies().values(), Tally())
     assert total.precision >= PRECISION
     assert total.recall >= RECALL
     assert total.taken_for_parts == total.parts
 
 
-def test_a_found_value_of_the_corpus_has_an_expected_kind_and_all_its_places() -> None:
+def test_value_found_in_the_corpus_has_an_expected_kind_and_all_its_places() -> None:
     for case in (*cases(), *cases("inflected_names")):
         match = Passage(case.text).find(case.value)
         if case.stands == "found" and match is not None and match.kind is not MatchKind.PART:
@@ -462,7 +464,7 @@ def test_words_cut_out_of_a_text_are_found_where_they_stood(said: list[str], dat
 
 
 @given(st.lists(WORDS, min_size=1, max_size=20), st.data())
-def test_however_it_is_spaced_and_in_capitals_it_is_found(said: list[str], data: st.DataObject) -> None:
+def test_words_are_found_in_other_case_and_spacing(said: list[str], data: st.DataObject) -> None:
     text = data.draw(st.sampled_from([" ", "\n", "  \u00a0"])).join(said)
     first = data.draw(st.integers(0, len(said) - 1))
     value = "\t".join(said[first:]).swapcase()
@@ -472,7 +474,7 @@ def test_however_it_is_spaced_and_in_capitals_it_is_found(said: list[str], data:
 
 
 @given(ANY_TEXT, ANY_TEXT)
-def test_whatever_is_asked_of_whatever_text_spans_lie_within_it(text: str, value: str) -> None:
+def test_spans_lie_within_the_text_whatever_is_looked_up(text: str, value: str) -> None:
     match = Passage(text).find(value)
     if match is not None:
         assert match.spans
@@ -489,6 +491,6 @@ def test_hostile_texts_and_values_take_linear_time(made: Callable[[int], tuple[s
     assert is_linear(look, 2_000)
 
 
-def test_a_passage_of_a_million_letters_and_a_value_of_many_are_no_trouble() -> None:
+def test_passage_and_value_of_a_million_letters_are_compared() -> None:
     assert Passage("a" * 1_000_000).find("a" * 400_000) is None
     assert Passage("a" * 1_000_000).find("A" * 1_000_000) == Match(MatchKind.FOLDED, 1.0, ((0, 1_000_000),))

@@ -28,7 +28,7 @@ NESTED = '{"a": {"b": [1, {"c/d": "x"}]}, "~": [true], "a b": null}'
         ("/a b", "null"),
     ],
 )
-def test_a_pointer_leads_to_its_member(path: str, found: str) -> None:
+def test_pointer_leads_to_its_member(path: str, found: str) -> None:
     span = positions.member(NESTED, path)
     assert NESTED[span.start : span.end] == found
 
@@ -47,14 +47,14 @@ def test_a_pointer_leads_to_its_member(path: str, found: str) -> None:
         ("  [1]", "", "[1]"),
     ],
 )
-def test_where_there_is_no_such_member_it_is_the_innermost_on_the_way(
+def test_pointer_to_a_missing_member_leads_to_the_innermost_on_the_way(
     text: str, path: str, found: str
 ) -> None:
     span = positions.member(text, path)
     assert text[span.start : span.end] == found
 
 
-def test_of_duplicate_keys_the_last_is_meant() -> None:
+def test_pointer_to_duplicate_keys_leads_to_the_last() -> None:
     text = '{"a": {"b": 1}, "a": {"b": 22}, "\\u0061": [3]}'
     assert positions.member(text, "/a") == Span(text.index("[3]"), text.index("[3]") + 3)
 
@@ -84,7 +84,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("marked", BROKEN)
-def test_what_is_no_json_breaks_where_the_grammar_does(marked: str) -> None:
+def test_broken_json_breaks_where_the_grammar_does(marked: str) -> None:
     text = marked.replace("▸", "")
     assert positions.breaks(text, 200) == marked.index("▸")
 
@@ -94,7 +94,7 @@ def test_sound_json_breaks_nowhere(text: str) -> None:
     assert positions.breaks(text, 200) is None
 
 
-def test_a_contract_may_allow_more_levels() -> None:
+def test_more_levels_may_be_allowed() -> None:
     text = "[" * 300 + "]" * 300
     assert positions.breaks(text, 200) == 200
     assert positions.breaks(text, depth=300) is None
@@ -110,7 +110,7 @@ def test_values_are_found_in_prose_and_behind_thinking() -> None:
     ]
 
 
-def test_keys_that_stand_twice_are_named_as_the_reader_sees_them() -> None:
+def test_duplicate_keys_are_named_as_the_reader_sees_them() -> None:
     text = 'So: {"a": 1, "b": {"a": 2}, "\\u0061": 3} [{"c": 1, "c": 2}] {"d": 1, "d": oops}'
     assert [(twice.key, text[twice.start :][:4]) for twice in positions.duplicates(text)] == [
         ("a", '"\\u0'),
@@ -132,7 +132,7 @@ def test_lines_end_with_a_newline_and_nothing_else() -> None:
 
 
 @given(st.text())
-def test_lines_count_as_counting_does(text: str) -> None:
+def test_line_numbers_agree_with_counting_newlines(text: str) -> None:
     lines = positions.Lines(text)
     for offset in range(len(text) + 1):
         before = text[:offset]
@@ -164,7 +164,7 @@ def test_a_cut_value_ends_with_its_text(value: Any, data: st.DataObject) -> None
 
 
 @given(st.text(alphabet='{}[]",:\\ 01e.-truefalsn\n\x00ü</think>', max_size=200), st.text())
-def test_no_text_is_too_much(text: str, path: str) -> None:
+def test_positions_in_any_text_lie_within_it(text: str, path: str) -> None:
     positions.breaks(text, 200)
     list(positions.duplicates(text))
     start, end = positions.member(text, path)
@@ -176,7 +176,7 @@ def test_no_text_is_too_much(text: str, path: str) -> None:
 @pytest.mark.parametrize(
     "token", ["[", "{", '{"a":', '"', '{"', "[1", "[-", "1", "\\", "[ ", '{"a\x00', "</think>"]
 )
-def test_time_grows_with_the_text_and_no_faster(token: str) -> None:
+def test_positions_are_found_in_linear_time(token: str) -> None:
     def look(length: int) -> None:
         text = (token * length)[:length]
         positions.breaks(text, 200)

@@ -86,7 +86,7 @@ def wrong(text: str) -> list[str]:
         ("system: 'a'\nsystem: 'b'", "2:9: duplicate system message"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read(text: str, said: str) -> None:
+def test_syntax_error_has_its_line_and_column(text: str, said: str) -> None:
     assert wrong(text)[0].startswith(said)
 
 
@@ -172,22 +172,22 @@ def test_what_cannot_be_read(text: str, said: str) -> None:
         ("prompt x expecting string[] as jsonl: 'a'", "1:20: jsonl needs a list of objects"),
     ],
 )  # fmt: skip
-def test_what_says_nothing_sensible(text: str, said: str) -> None:
+def test_contradiction_or_unknown_name_has_its_line_and_column(text: str, said: str) -> None:
     assert wrong(text)[0].startswith(said)
 
 
-def test_the_name_of_the_file_stands_before_the_line() -> None:
+def test_name_of_the_file_stands_before_the_line() -> None:
     with pytest.raises(LanguageError) as caught:
         parse("schema A:\n  a: int int", where="prompts/a.prompt")
     assert caught.value.where == "prompts/a.prompt:2:10"
 
 
-def test_all_problems_are_told_in_the_order_of_the_text() -> None:
+def test_all_problems_are_listed_in_the_order_of_the_text() -> None:
     text = "schema A:\n  a: strng\n  a: int @foo\n  b: list\nprompt x expecting B: 'a'\n"
     assert [one.split(" ")[0] for one in wrong(text)] == ["2:6:", "3:3:", "3:10:", "4:6:", "5:20:"]
 
 
-def test_a_statement_that_cannot_be_read_does_not_hide_the_next() -> None:
+def test_statement_that_cannot_be_read_does_not_hide_the_next() -> None:
     text = (
         "schema A:\n  a: int int\n  b\n"
         'prompt x: """\nschema B: is no schema here, only text\n"""\n  oops\n'
@@ -196,21 +196,21 @@ def test_a_statement_that_cannot_be_read_does_not_hide_the_next() -> None:
     assert [one.split(" ")[0] for one in wrong(text)] == ["2:10:", "7:7:", "8:17:"]
 
 
-def test_a_syntax_error_hid_what_is_wrong_with_names_and_types() -> None:
+def test_syntax_error_does_not_hide_unknown_names_and_types() -> None:
     text = "schema A:\n  a int\nschema B extends A:\n  b: strng\nprompt x expecting Nope: 'a'\n"
     assert [one.split(" ")[0] for one in wrong(text)] == ["2:5:", "4:6:", "5:20:"]
 
 
-def test_names_are_not_called_unknown_where_their_schema_cannot_be_read() -> None:
+def test_name_of_a_schema_that_cannot_be_read_is_not_called_unknown() -> None:
     assert len(wrong("schema A:\n  a: int int\nschema B:\n  b: A\n")) == 1
 
 
-def test_a_prompt_is_not_said_to_have_no_text_where_one_of_its_declarations_cannot_be_read() -> None:
+def test_missing_text_is_not_reported_where_a_declaration_cannot_be_read() -> None:
     assert len(wrong("prompt x expecting int\nprompt x: 'a'\n  oops\nprompt 'y z' oops\nprompt 'y z'\n")) == 2
 
 
 @pytest.mark.parametrize("quotes", ['"""', "'''", "'", '"'])
-def test_the_beginning_of_a_statement_within_a_text_is_text_when_what_follows_cannot_be_read(
+def test_statement_within_a_quoted_text_is_not_read_after_an_error(
     quotes: str,
 ) -> None:
     inside = "schema B:" if len(quotes) == 1 else "\nschema B:\n  b\n"
@@ -218,36 +218,36 @@ def test_the_beginning_of_a_statement_within_a_text_is_text_when_what_follows_ca
     assert [one.split(": ", 1)[1][:12] for one in said] == ["incomplete s", "unknown type"]
 
 
-def test_a_long_text_does_not_hide_what_is_wrong_behind_it() -> None:
+def test_long_text_does_not_hide_the_problems_behind_it() -> None:
     long = "prompt x: '''\n" + "Much to say.\n" * 10_000 + "'''\n"
     assert len(wrong(long + "prompt y\n  oops\nschema A:\n  a int\nschema B:\n  b: strng\n")) == 3
 
 
-def test_a_text_that_is_too_large_is_said_to_be_so_once() -> None:
+def test_text_that_is_too_large_is_reported_once() -> None:
     said = wrong("schema A b\n" + "prompt p: 'a'\n" * 15_000)
     assert [one.split(" ", 1)[1][:20] for one in said] == ["unexpected text (fou", "the text is too larg"]
 
 
-def test_reading_on_after_errors_takes_as_long_as_reading() -> None:
+def test_reading_on_after_errors_takes_linear_time() -> None:
     def text(count: int) -> str:
         return "".join(f"schema A{n} b\n" for n in range(15)) + "schema B:\n  b: int\n" * count
 
     assert is_linear(lambda count: read(text(count)), 100)
 
 
-def test_at_most_twenty_problems_are_told() -> None:
+def test_at_most_twenty_problems_are_listed() -> None:
     assert len(wrong("schema A:\n" + "".join(f"  f{n}: nothing\n" for n in range(100)))) == 20
     assert len(wrong("".join(f"schema A{n} a: int\n" for n in range(100)))) <= 21
 
 
-def test_what_follows_a_text_that_was_closed_too_early_says_where_that_began() -> None:
+def test_error_after_a_text_closed_too_early_names_where_that_began() -> None:
     said = wrong('prompt a: """\nnot closed\n\nprompt b: """\ntext\n"""\n')
     assert said[0].startswith(
         "5:1: unexpected text after a string that began in line 1: are all quotes closed?"
     )
 
 
-def test_errors_that_are_found_are_kept_without_the_frames_that_read_the_text() -> None:
+def test_listed_errors_are_kept_without_the_frames_of_the_parser() -> None:
     def errors(count: int) -> list[str]:
         fields = "".join(f"  f{n}: int\n" for n in range(20))
         return wrong("".join(f"schema A{n} b\nschema B{n}:\n{fields}" for n in range(count)))

@@ -80,12 +80,12 @@ prompt y expecting A[] as jsonl:
 '''
 
 
-def test_what_is_tidy_stays_as_it_is() -> None:
+def test_tidy_text_stays_unchanged() -> None:
     assert format(TIDY) == TIDY
     assert format(format(parse(TIDY))) == format(parse(TIDY))
 
 
-def test_what_is_untidy_becomes_tidy_and_means_the_same() -> None:
+def test_untidy_text_becomes_tidy_with_the_same_meaning() -> None:
     untidy = (
         TIDY.replace("    ", "\t")
         .replace("string?[]?", "list[ string | null ]?")
@@ -100,7 +100,7 @@ def test_what_is_untidy_becomes_tidy_and_means_the_same() -> None:
     assert format(untidy) == TIDY
 
 
-def test_comments_within_brackets_stay_behind_them() -> None:
+def test_comments_within_brackets_are_moved_behind_them() -> None:
     text = 'prompt x: "a"\n    aliases: [  # one\n        "b",  # two\n        # three\n    ]  # four\n'
     said = 'prompt x: "a"\n    aliases: ["b"]  # one\n    # two\n    # three\n    # four\n'
     assert format(text) == said
@@ -118,13 +118,13 @@ def test_declarations_of_a_prompt_stay_where_they_are() -> None:
     assert parse(format(whole)) == whole
 
 
-def test_a_text_is_written_in_quotes_that_it_does_not_have() -> None:
+def test_text_is_written_in_quotes_that_it_does_not_contain() -> None:
     assert format("prompt x: '''\na\n'''") == 'prompt x: """\na\n"""\n'
     assert format("prompt x: '''\n\"\"\"\n'''") == "prompt x: '''\n\"\"\"\n'''\n"
     assert format("prompt x: '''a\n#\"\"\"\n'''  # c") == "prompt x: '''\na\n#\"\"\"\n'''  # c\n"
 
 
-def test_a_tree_that_was_not_read_is_written_in_one_order() -> None:
+def test_tree_that_was_not_parsed_is_written_in_a_fixed_order() -> None:
     file = parse("prompt x: 'a'\n  attempts: 2\nschema A:\n  a: int\nsystem: 'b'\n")
     bare = type(file)(tuple(type(one)(one.name, one.fields) for one in file.schemas), (), file.system)
     assert format(bare) == 'system: "b"\n\nschema A:\n    a: int\n'
@@ -134,7 +134,7 @@ def test_a_tree_that_was_not_read_is_written_in_one_order() -> None:
     "text",
     ["a\n", "a", "a\nb", "\n", "\na\n", " a\n b\n", "a\n\n b\n\n\n", "a\n \nb", "a\rb\n", 'a\n"', 'a"""b\n', "a\\n\nb\n", "\ta\nb"],
 )  # fmt: skip
-def test_every_text_is_read_as_it_was(text: str) -> None:
+def test_any_formatted_text_is_parsed_unchanged(text: str) -> None:
     file = parse("prompt x:\n    attempts: 2\n    text: 'a'\n")
     prompt = file.prompts[0]
     again = type(prompt)("x", text if text.strip() else "a", settings={"attempts": 2, "about": text})
@@ -143,7 +143,7 @@ def test_every_text_is_read_as_it_was(text: str) -> None:
     assert said == (again.text, text, text)
 
 
-def test_what_cannot_be_read_is_not_formatted_and_unknown_names_do_not_matter() -> None:
+def test_unreadable_text_is_not_formatted_and_unknown_names_are() -> None:
     with pytest.raises(LanguageError) as caught:
         format("schema A:\n  a: int int", where="a.prompt")
     assert caught.value.where == "a.prompt:2:10"

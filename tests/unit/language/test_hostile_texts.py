@@ -39,16 +39,16 @@ def test_hostile_texts_are_read_in_linear_time(text: Text) -> None:
 
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
-def test_large_texts_that_are_right_are_read_and_formatted(text: Text) -> None:
+def test_large_valid_texts_are_read_and_formatted(text: Text) -> None:
     assert parse(format(text(LONG // 2))) == parse(text(LONG // 2))
 
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
-def test_large_texts_that_are_right_are_formatted_in_linear_time(text: Text) -> None:
+def test_large_valid_texts_are_formatted_in_linear_time(text: Text) -> None:
     assert is_linear(lambda size: parse(format(text(size))), SOME)
 
 
-def test_bases_that_multiply_are_counted_once() -> None:
+def test_bases_inherited_on_many_ways_are_counted_once() -> None:
     pairs = (
         f"schema A{n} extends A{n - 1}, B{n - 1}:\n a{n}:int\n"
         f"schema B{n} extends A{n - 1}, B{n - 1}:\n b{n}:int\n"
@@ -60,7 +60,7 @@ def test_bases_that_multiply_are_counted_once() -> None:
     assert len(schema["properties"]) == 79
 
 
-def test_a_union_of_schemas_with_many_fields_in_common_is_written_in_linear_time() -> None:
+def test_union_of_schemas_with_many_common_fields_is_written_in_linear_time() -> None:
     def written(size: int) -> None:
         base = "schema A:\n" + "".join(f" f{n}: 'x'\n" for n in range(size))
         heirs = "".join(f"schema B{n} extends A:\n b{n}: int\n" for n in range(5))
@@ -69,7 +69,7 @@ def test_a_union_of_schemas_with_many_fields_in_common_is_written_in_linear_time
     assert is_linear(written, 100)
 
 
-def test_lark_is_imported_when_a_text_is_read_and_not_before() -> None:
+def test_lark_is_imported_only_when_a_text_is_read() -> None:
     program = (
         "import sys; from trustgraph_prompt import Contract; import trustgraph_prompt.language as language;"
         "before = 'lark' in sys.modules; Contract.language('schema A:\\n  a: int');"

@@ -73,18 +73,18 @@ def field(text: str) -> SchemaField:
         ("((int @min(1)) @max(9) 'a')[]", ListOf(Annotated(INT, BOUNDS, "a"))),
     ],
 )
-def test_types(text: str, type: TypeExpr) -> None:
+def test_type_of_a_field_is_parsed(text: str, type: TypeExpr) -> None:
     assert repr(field(f"f: {text}").type) == repr(type)
 
 
 @pytest.mark.parametrize(
     "name", ["string", "prompt", "object-entity", "größe", "true", "list", "_a", "escalate"]
 )
-def test_any_word_is_the_name_of_a_field(name: str) -> None:
+def test_any_word_can_be_the_name_of_a_field(name: str) -> None:
     assert field(f"{name}: int").name == name
 
 
-def test_any_other_name_of_a_field_is_in_quotes() -> None:
+def test_other_names_of_fields_are_in_quotes() -> None:
     assert field("'two words': int").name == "two words"
 
 
@@ -95,12 +95,12 @@ def test_constraints_stand_before_or_after_the_default_in_any_order() -> None:
     )
 
 
-def test_what_brackets_say_of_the_type_of_a_field_the_field_says() -> None:
+def test_constraints_in_brackets_are_those_of_the_field() -> None:
     assert field("f: (int @min(1) 'a') @max(9)") == field("f: int @min(1) @max(9) 'a'")
 
 
 @pytest.mark.parametrize("text", ["f?: int", "f ? : int", "'f'?: int"])
-def test_a_field_may_be_missing_but_not_null(text: str) -> None:
+def test_field_may_be_missing_but_not_null(text: str) -> None:
     assert field(text) == SchemaField("f", INT, may_be_missing=True)
     assert not field(text).is_required
 
@@ -109,7 +109,7 @@ def test_a_field_may_be_missing_but_not_null(text: str) -> None:
     ("text", "arguments"),
     [("(3)", (3,)), ("(3, 3)", (3,)), ("(1, 3)", (1, 3)), ("(1, any)", (1, None)), ("(0, 3)", (0, 3))],
 )
-def test_lengths(text: str, arguments: tuple[int | None, ...]) -> None:
+def test_length_constraint_has_a_least_and_a_most(text: str, arguments: tuple[int | None, ...]) -> None:
     assert field(f"f: string @length{text}").constraints == (Constraint("length", arguments),)
 
 
@@ -127,13 +127,13 @@ def test_lengths(text: str, arguments: tuple[int | None, ...]) -> None:
         ("string | int[] = [1]", [1]),
     ],
 )
-def test_defaults(text: str, value: object) -> None:
+def test_default_of_a_field_is_parsed(text: str, value: object) -> None:
     read = field(f"f: {text}").default
     assert read is not None
     assert repr(read.value) == repr(value)
 
 
-def test_a_description_may_have_several_lines() -> None:
+def test_description_may_have_several_lines() -> None:
     assert field('f: int """\n    One.\n      Two.\n    """').description == "One.\n  Two.\n"
 
 
@@ -160,12 +160,12 @@ def test_a_schema_has_a_description_and_bases() -> None:
         ("'''\n    it's\n      \"\"\"two\"\"\" \\n\n    '''", 'it\'s\n  """two""" \\n\n'),
     ],
 )
-def test_texts(written: str, text: str) -> None:
+def test_quoted_and_multiline_texts_are_parsed(written: str, text: str) -> None:
     assert parse(f"prompt x: {written}").prompts[0].text == text
     assert parse(f"system: {written}").system == text
 
 
-def test_a_system_message_may_be_empty() -> None:
+def test_system_message_may_be_empty() -> None:
     assert parse('system: """ """').system == ""
 
 
@@ -190,7 +190,7 @@ schema B:
     b: int'''
 
 
-def test_a_prompt() -> None:
+def test_prompt_with_all_its_settings_is_parsed() -> None:
     (prompt,) = parse(PROMPT).prompts
     assert (prompt.name, prompt.model, prompt.layout) == ("my prompt", "m", "jsonl")
     assert prompt.expecting == ListOf(Union((Name("A"), Name("B"))))
@@ -238,7 +238,7 @@ prompt review: ""
 """
 
 
-def test_a_prompt_is_declared_in_several_places() -> None:
+def test_prompt_may_be_declared_in_several_places() -> None:
     review, other = parse(APART).prompts
     assert (review.name, other.name) == ("review", "other")
     assert review.text == "Review this: {{ code }}\n"
@@ -253,7 +253,7 @@ def test_a_prompt_is_declared_in_several_places() -> None:
     assert review.places["/model/max-tokens"] == Position(24, 41)
 
 
-def test_the_declarations_of_a_prompt_stand_in_any_order() -> None:
+def test_declarations_of_a_prompt_may_stand_in_any_order() -> None:
     first, second, third = (
         "prompt x using model 'm'\n",
         "prompt x expecting int[]:\n  attempts: 2\n",
@@ -266,7 +266,7 @@ def test_the_declarations_of_a_prompt_stand_in_any_order() -> None:
     )
 
 
-def test_parts_know_where_they_stand() -> None:
+def test_parsed_parts_have_their_positions() -> None:
     file = parse(PROMPT)
     (prompt,) = file.prompts
     assert prompt.at == Position(2, 8)
@@ -283,7 +283,7 @@ def test_parts_know_where_they_stand() -> None:
 
 
 @pytest.mark.parametrize("operator", ["~", "==", "!=", "contains"])
-def test_conditions_of_escalation(operator: str) -> None:
+def test_conditions_of_escalation_are_parsed(operator: str) -> None:
     (prompt,) = parse(f'prompt x: "a"\n  escalate if {operator} "it\'s"').prompts
     assert prompt.escalation is not None
     assert (prompt.escalation.op, prompt.escalation.value) == (operator, "it's")
@@ -294,7 +294,7 @@ def test_escalate_may_be_a_setting_too() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing", "  \n\t# nothing\n  ", "\ufeff"])
-def test_a_text_may_say_nothing(text: str) -> None:
+def test_empty_text_has_no_schemas(text: str) -> None:
     assert parse(text) == parse("")
     assert parse(text).schemas == ()
 
@@ -313,7 +313,7 @@ def test_white_space_comments_and_line_ends_mean_nothing(text: str) -> None:
     assert parse(text) == parse("schema A:\n    a: int\n    b: int\n")
 
 
-def test_types_from_elsewhere_are_names() -> None:
+def test_types_handed_in_are_names() -> None:
     file = parse("schema A:\n  a: url @length(1, 9)", types={"url": {"type": "string", "format": "uri"}})
     assert file.schemas[0].fields[0].type == Name("url")
 
@@ -325,7 +325,7 @@ def test_prompts_may_expect_types_of_all_kinds() -> None:
         assert file.prompts[0].expecting is not None
 
 
-def test_the_blocks_of_the_guide_are_texts_of_the_language() -> None:
+def test_code_blocks_of_the_guide_can_be_parsed() -> None:
     guide = guide_page("schema-language.md").read_text("utf-8")
     whole, outline, apart = re.findall(r"^```prompt\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
     assert format(whole).startswith("# What a review finds.\nschema Source:\n")

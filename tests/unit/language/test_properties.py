@@ -165,7 +165,7 @@ thorough = settings(max_examples=25, deadline=None, suppress_health_check=[Healt
 
 @thorough
 @given(files)
-def test_a_file_is_read_again_as_it_was_written(file: File) -> None:
+def test_any_formatted_file_is_parsed_unchanged(file: File) -> None:
     text = format(file)
     assert repr(parse(text)) == repr(file)
     assert format(text) == text
@@ -173,7 +173,7 @@ def test_a_file_is_read_again_as_it_was_written(file: File) -> None:
 
 @thorough
 @given(all_schemas, st.data())
-def test_the_contract_gives_the_verdicts_of_its_json_schema(
+def test_contract_gives_the_verdicts_of_its_json_schema(
     defined: tuple[SchemaDef, ...], data: st.DataObject
 ) -> None:
     file = File(defined)
@@ -191,6 +191,6 @@ def test_the_contract_gives_the_verdicts_of_its_json_schema(
             assert judge.is_valid(value)
 
 
-def test_what_the_language_says_of_its_own_is_known_to_json_schema() -> None:
+def test_schemas_of_the_scalars_are_valid_json_schemas() -> None:
     for scalar in SCALARS.values():
         jsonschema.Draft202012Validator.check_schema(scalar)

@@ -70,11 +70,11 @@ def field(text: str) -> dict[str, Any]:
         ("string = 'x' 'About.'", {**STRING, "default": "x", "description": "About."}),
     ],
 )  # fmt: skip
-def test_fields(text: str, schema: dict[str, Any]) -> None:
+def test_field_becomes_a_json_schema(text: str, schema: dict[str, Any]) -> None:
     assert field(text) == schema
 
 
-def test_a_schema_is_open_and_requires_what_has_no_default_and_no_question_mark() -> None:
+def test_schema_is_open_and_requires_fields_without_default_or_question_mark() -> None:
     assert written("schema A:\n  'About.'\n  a: int\n  b: int?\n  c: int = 1\n  d: int | null\n") == {
         "title": "A",
         "description": "About.",
@@ -89,14 +89,14 @@ def test_a_schema_is_open_and_requires_what_has_no_default_and_no_question_mark(
     }
 
 
-def test_a_closed_schema_has_no_other_keys_and_what_extends_it_may() -> None:
+def test_closed_schema_has_no_other_keys_and_a_schema_extending_it_may() -> None:
     text = "schema A closed:\n  a: B\nschema B extends C closed:\n  b: int\nschema C closed:\n  c: int\n"
     schema = written(f"{text}schema D extends A:\n  d: int\n")
     assert schema["additionalProperties"] is schema["$defs"]["B"]["additionalProperties"] is False
     assert "additionalProperties" not in written(f"{text}schema D extends A:\n  d: int\n", "D")
 
 
-def test_what_may_be_missing_but_not_null_is_not_required() -> None:
+def test_field_that_may_be_missing_is_not_required() -> None:
     properties = {
         "a": {**STRING, "maxLength": 3, "description": "If any."},
         "b": {},
@@ -107,7 +107,7 @@ def test_what_may_be_missing_but_not_null_is_not_required() -> None:
     assert written(text) == {"title": "A", "type": "object", "properties": properties}
 
 
-def test_other_schemas_are_definitions_in_any_order_and_the_root_too_where_it_is_meant() -> None:
+def test_other_schemas_are_definitions_and_the_root_too_if_referred_to() -> None:
     text = "schema C:\n  c: A?\nschema A:\n  b: B[]\nschema B:\n  c: C\n  'with space': B?\nschema D:\n  d: int\n"
     schema = written(text)
     assert list(schema["$defs"]) == ["C", "A", "B"]
@@ -126,7 +126,7 @@ def test_fields_of_bases_come_first_and_are_replaced_in_their_place() -> None:
     assert schema["required"] == ["a", "b", "c"]
 
 
-def test_schemas_that_a_literal_field_tells_apart_exclude_each_other() -> None:
+def test_schemas_told_apart_by_a_literal_field_are_one_of() -> None:
     text = "schema A:\n  kind: 'a'\nschema B:\n  kind: 'b' | 'c'\nschema C:\n  kind: 'a' | 'd'\nschema D:\n  kind: 'x' = 'x'"
     file = parse(text)
 
@@ -140,7 +140,7 @@ def test_schemas_that_a_literal_field_tells_apart_exclude_each_other() -> None:
     assert many["items"] == {"oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}
 
 
-def test_types_from_elsewhere_bring_their_definitions() -> None:
+def test_types_handed_in_bring_their_definitions() -> None:
     shape = {"$ref": "#/$defs/Shape", "$defs": {"Shape": {"enum": ["round"]}}}
     types: dict[str, dict[str, Any]] = {"url": {"type": "string", "format": "uri"}, "shape": shape}
     schema = to_json_schema(
@@ -154,12 +154,12 @@ def test_types_from_elsewhere_bring_their_definitions() -> None:
         to_json_schema(file, "A", types=types)
 
 
-def test_a_name_that_nothing_has_is_an_error() -> None:
+def test_unknown_schema_is_an_error() -> None:
     with pytest.raises(LanguageError, match="unknown schema B"):
         to_json_schema(parse("schema A:\n  a: int"), "B")
 
 
-def test_a_pointer_leads_to_the_line() -> None:
+def test_json_pointer_leads_to_the_line_in_the_text() -> None:
     file = parse("schema A:\n  s: string @length(1) @pattern('x')\n  b: B\nschema B:\n  'b/~': int")
     assert locate(file, "A", "/properties/s/pattern") == Position(2, 24)
     assert locate(file, "A", "/properties/s/type") == Position(2, 3)

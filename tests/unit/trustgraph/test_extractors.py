@@ -49,7 +49,7 @@ def flow(id: str, into: str | None = None) -> Flow:
     return extractor(id, into).flow("w", "f", definition(), CONFIG)
 
 
-def test_a_flow_has_the_subscription_and_the_topics_of_theirs_and_the_prompt_of_its_job() -> None:
+def test_flow_has_their_subscription_and_topics_and_the_prompt_of_its_job() -> None:
     found = flow("kg-extract-definitions")
 
     assert found.name == "w/f/kg-extract-definitions"
@@ -67,7 +67,7 @@ def test_a_flow_has_the_subscription_and_the_topics_of_theirs_and_the_prompt_of_
     assert found.concurrency == 3
 
 
-def test_it_settles_chunks_as_our_own_flows_do() -> None:
+def test_flow_settles_chunks_as_our_own_flows_do() -> None:
     ours = Flow("f", flow("kg-extract-definitions").input, flow("kg-extract-definitions").outputs)
     found = flow("kg-extract-definitions")
 
@@ -77,16 +77,16 @@ def test_it_settles_chunks_as_our_own_flows_do() -> None:
 
 
 @pytest.mark.parametrize("id", JOBS)
-def test_each_has_the_name_that_their_provenance_names(id: str) -> None:
+def test_flow_names_itself_in_provenance_as_the_extractor_does(id: str) -> None:
     assert flow(id).graph.component == id
 
 
-def test_relationships_have_no_contexts() -> None:
+def test_flow_of_relationships_has_no_contexts() -> None:
     assert flow("kg-extract-relationships").outputs.entity_contexts is None
 
 
 @pytest.mark.parametrize("id", ["kg-extract-definitions", "kg-extract-relationships", "kg-extract-agent"])
-def test_a_prompt_without_a_clause_gets_that_of_our_prompt_of_the_job(id: str) -> None:
+def test_prompt_without_a_graph_clause_gets_that_of_the_bundled_prompt(id: str) -> None:
     assert flow(id).graph.clause is not None
 
 
@@ -100,7 +100,7 @@ def test_rows_are_those_of_the_tables_of_the_workspace() -> None:
         extractor("kg-extract-rows").flow("w", "f", definition(), wrong)
 
 
-def test_several_ontologies_of_a_workspace_are_one_and_an_unchanged_one_makes_the_same_flow() -> None:
+def test_ontologies_of_a_workspace_are_merged_and_unchanged_ones_give_an_equal_flow() -> None:
     ontology = extractor("kg-extract-ontology")
 
     def made(**values: str) -> Flow:
@@ -114,7 +114,7 @@ def test_several_ontologies_of_a_workspace_are_one_and_an_unchanged_one_makes_th
         made(land="{")
 
 
-def test_the_model_and_the_ontology_of_the_provenance_are_parameters() -> None:
+def test_model_and_ontology_of_the_provenance_are_parameters() -> None:
     text = definition(**{"llm-model": "qwen3", "ontology": "http://example.com/o"})
 
     graph = extractor("kg-extract-relationships").flow("w", "f", text, CONFIG).graph
@@ -123,7 +123,7 @@ def test_the_model_and_the_ontology_of_the_provenance_are_parameters() -> None:
     assert (flow("kg-extract-relationships").graph.model, graph.exact) == (None, False)
 
 
-def test_beside_theirs_it_has_a_subscription_and_topics_of_its_own() -> None:
+def test_flow_beside_theirs_has_a_subscription_and_topics_of_its_own() -> None:
     beside, instead = flow("kg-extract-definitions", "trial"), flow("kg-extract-definitions")
 
     assert beside.input.topic == instead.input.topic
@@ -135,14 +135,14 @@ def test_beside_theirs_it_has_a_subscription_and_topics_of_its_own() -> None:
     assert replace(beside, input=instead.input, outputs=instead.outputs) == instead
 
 
-def test_who_answers_in_the_process_needs_no_prompt_service() -> None:
+def test_flow_that_asks_in_the_process_needs_no_prompt_service() -> None:
     alone = extractor("kg-extract-definitions", asks_topics=False)
 
     assert "processor:prompt" not in alone.needs
     assert alone.flow("w", "f", definition()).provider is None
 
 
-def test_without_a_flow_of_the_prompt_service_there_is_nobody_to_ask() -> None:
+def test_flow_without_a_prompt_service_to_ask_is_an_error() -> None:
     with pytest.raises(FlowError, match="has no text-completion topics to ask") as caught:
         extractor("kg-extract-definitions").flow("w", "g", definition(), CONFIG)
     assert caught.value.where == "processor:prompt w/g"
@@ -165,13 +165,13 @@ def test_without_a_flow_of_the_prompt_service_there_is_nobody_to_ask() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_definition_is_named(text: str, where: str, path: str) -> None:
+def test_error_in_a_definition_is_named_with_its_path(text: str, where: str, path: str) -> None:
     with pytest.raises(FlowError) as caught:
         extractor("kg-extract-definitions").flow("w", "f", text, CONFIG)
     assert (caught.value.where, caught.value.path) == (where, path)
 
 
-def test_an_unknown_extractor_is_refused_with_those_there_are() -> None:
+def test_unknown_extractor_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
         ConfigError, match=r"did you mean 'kg-extract-definitions'.*one of .*kg-extract-agent"
     ):

@@ -24,7 +24,7 @@ def definition(topics: object = None, parameters: object = None) -> str:
     return json.dumps({"topics": TOPICS if topics is None else topics, "parameters": parameters})
 
 
-def test_a_prompt_flow_has_the_subscription_and_the_topics_of_theirs() -> None:
+def test_prompt_flow_has_the_subscription_and_the_topics_of_theirs() -> None:
     flow = Processor("prompt-rag", concurrency=3).flow("w", "f", definition())
     assert flow.input.topic == "non-persistent://tg/request/prompt:default:f"
     assert flow.input.subscription == "prompt-rag--w--f--request"
@@ -37,13 +37,13 @@ def test_a_prompt_flow_has_the_subscription_and_the_topics_of_theirs() -> None:
     assert flow.unusable == "answer"
 
 
-def test_requests_end_before_their_requesters_give_up() -> None:
+def test_budget_of_requests_ends_before_their_requesters_give_up() -> None:
     flow = Processor().flow("w", "f", definition())
     assert flow.budget.seconds is not None
     assert flow.budget.seconds < 600
 
 
-def test_who_answers_in_the_process_needs_no_topics_for_it() -> None:
+def test_flow_that_asks_in_the_process_needs_no_topics_for_it() -> None:
     topics = {spec: TOPICS[spec] for spec in ("request", "response")}
     assert Processor(asks_topics=False).flow("w", "f", definition(topics)).provider is None
 
@@ -58,7 +58,7 @@ def test_who_answers_in_the_process_needs_no_topics_for_it() -> None:
         ({"model": "", "temperature": ""}, None, 0.0),
     ],
 )
-def test_a_completion_flow_has_the_model_and_temperature_of_its_parameters(
+def test_completion_flow_has_the_model_and_temperature_of_its_parameters(
     parameters: object, model: str | None, temperature: float
 ) -> None:
     processor = Processor("text-completion", "text-completion", asks_topics=False)
@@ -83,7 +83,7 @@ def test_a_completion_flow_has_the_model_and_temperature_of_its_parameters(
         (definition(parameters="model"), "/parameters"),
     ],
 )
-def test_what_is_wrong_with_a_definition_is_named(text: str, path: str) -> None:
+def test_error_in_a_definition_is_named_with_its_path(text: str, path: str) -> None:
     with pytest.raises(FlowError) as caught:
         Processor().flow("w", "f", text)
     assert (caught.value.where, caught.value.path) == ("processor:prompt w/f", path)
@@ -93,7 +93,7 @@ def test_what_is_wrong_with_a_definition_is_named(text: str, path: str) -> None:
     "parameters",
     [{"temperature": "hot"}, {"temperature": "-1"}, {"temperature": True}, {"temperature": []}, {"model": 3}],
 )
-def test_parameters_that_are_none_are_refused(parameters: dict[str, Any]) -> None:
+def test_invalid_parameters_are_refused(parameters: dict[str, Any]) -> None:
     processor = Processor("text-completion", "text-completion", asks_topics=False)
     with pytest.raises(FlowError, match=f"/parameters/{next(iter(parameters))}"):
         processor.flow("w", "f", definition(parameters=parameters))

@@ -18,7 +18,7 @@ from trustgraph_prompt.wire import (
 )
 
 
-def test_a_request_has_every_field_of_the_record() -> None:
+def test_config_request_has_every_field_of_the_record() -> None:
     request = ConfigRequest(
         "get", "default", [ConfigKey("prompt", "system")], "prompt", [ConfigValue("prompt", "system", '"x"')]
     )
@@ -31,7 +31,7 @@ def test_a_request_has_every_field_of_the_record() -> None:
     }
 
 
-def test_a_response_is_read_with_what_is_missing_or_unknown() -> None:
+def test_config_response_is_read_with_missing_or_unknown_fields() -> None:
     response = ConfigResponse.decode(
         b'{"version": 3, "values": [{"type": "t", "key": "k", "value": null, "new": 1}], "more": {}}'
     )
@@ -39,7 +39,7 @@ def test_a_response_is_read_with_what_is_missing_or_unknown() -> None:
     assert ConfigResponse.decode(b'{"error": {"type": "bad-operation"}}').error == Error("bad-operation", "")
 
 
-def test_a_push_says_what_changed_in_which_workspaces() -> None:
+def test_config_push_has_the_changed_types_and_workspaces() -> None:
     push = ConfigPush.decode(
         b'{"version":3,"changes":{"prompt":["default"]},"workspace_changes":{"created":["w"],"deleted":[]}}'
     )
@@ -60,7 +60,7 @@ def test_a_push_says_what_changed_in_which_workspaces() -> None:
         (ConfigPush, "[]", "ConfigPush"),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_invalid_record_is_refused_with_the_place(
     record: type[ConfigResponse] | type[ConfigPush], text: str, place: str
 ) -> None:
     with pytest.raises(RequestError, match=place):

@@ -11,7 +11,7 @@ from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.wire import Chunk, Error, PromptRequest, PromptResponse
 
 
-def test_a_request_as_trustgraph_writes_it_is_read() -> None:
+def test_request_as_trustgraph_writes_it_is_read() -> None:
     data = b'{"id": "extract-definitions", "terms": {"text": "\\"hi\\"", "n": "[1]"}, "streaming": false}'
 
     request = PromptRequest.decode(data)
@@ -21,12 +21,12 @@ def test_a_request_as_trustgraph_writes_it_is_read() -> None:
     assert request.streaming is False
 
 
-def test_unknown_fields_are_ignored_and_missing_ones_take_their_defaults() -> None:
+def test_unknown_fields_are_ignored_and_missing_ones_have_defaults() -> None:
     assert PromptRequest.decode(b'{"id": "x", "later": 1}') == PromptRequest("x", {}, False)
     assert PromptRequest.decode(b'{"id": "x", "terms": null}') == PromptRequest("x")
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_encoded_request_is_decoded_unchanged() -> None:
     request = PromptRequest.asking("q", {"text": "Grüße \u2028", "deep": {"a": [None, 1.5]}}, streaming=True)
 
     assert PromptRequest.decode(request.encode()) == request
@@ -52,7 +52,7 @@ def test_what_is_written_is_read_back() -> None:
         (b" " * (wire.MAX_MESSAGE_BYTES + 1), "expected at most"),
     ],
 )
-def test_what_is_no_request_is_refused_saying_what_was_found(data: bytes, says: str) -> None:
+def test_malformed_request_is_refused_with_what_was_found(data: bytes, says: str) -> None:
     with pytest.raises(RequestError) as caught:
         PromptRequest.decode(data)
 
@@ -68,7 +68,7 @@ def test_what_is_no_request_is_refused_saying_what_was_found(data: bytes, says: 
         ({"text": None}, "PromptRequest/terms/text: found null, expected a string of JSON"),
     ],
 )
-def test_a_term_that_is_no_json_text_is_named(terms: object, says: str) -> None:
+def test_term_that_is_no_json_text_is_named(terms: object, says: str) -> None:
     request = PromptRequest.decode(json.dumps({"id": "x", "terms": terms}).encode())
 
     with pytest.raises(RequestError) as caught:
@@ -77,7 +77,7 @@ def test_a_term_that_is_no_json_text_is_named(terms: object, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_a_response_has_every_field_of_trustgraphs() -> None:
+def test_response_has_every_field_of_trustgraphs() -> None:
     plain = json.loads(PromptResponse(text="hi", in_token=1, out_token=2, model="m").encode())
 
     theirs: dict[str, object] = {"error": None, "text": "hi", "object": None, "end_of_stream": True}
@@ -107,7 +107,7 @@ def test_a_chunk_with_wrong_metadata_is_refused() -> None:
         Chunk.decode(b'{"metadata": {"id": 1}, "chunk": "x"}')
 
 
-def test_integers_and_strings_that_fast_encoders_refuse_survive() -> None:
+def test_huge_integers_and_lone_surrogates_survive_encoding() -> None:
     value = {"big": 2**80, "lone": "\ud800"}
 
     assert json.loads(wire.encode(value)) == value

@@ -76,18 +76,18 @@ class TestTypes:
             ('("a" | string | 1)?', Literal["a", 1] | str | None),
         ],
     )
-    def test_each_has_its_annotation(self, text: str, expected: Any) -> None:
+    def test_each_type_has_its_python_annotation(self, text: str, expected: Any) -> None:
         assert type_expr_to_python_type(type_of(text)) == expected
 
-    def test_a_name_that_nothing_has_is_no_string(self) -> None:
+    def test_unknown_name_is_no_type(self) -> None:
         with pytest.raises(LanguageError, match="unknown type"):
             type_expr_to_python_type(Name("strng"))
 
-    def test_what_is_no_type_is_said_to_be_none(self) -> None:
+    def test_argument_that_is_no_type_expression_is_refused(self) -> None:
         with pytest.raises(LanguageError, match="not a type"):
             type_expr_to_python_type("string")  # type: ignore[arg-type]
 
-    def test_a_new_type_is_one_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_type_added_to_the_map_is_known(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(DSL_TYPE_MAP, "url", AnyUrl)
         assert type_expr_to_python_type(Name("url")) is AnyUrl
         workflow = Workflow.load('schema A:\n    home: url\nprompt p expecting A: "?"\n', Script())
@@ -95,7 +95,7 @@ class TestTypes:
 
 
 class TestModels:
-    def test_the_example_of_the_seed(self) -> None:
+    def test_example_of_the_seed_makes_its_models(self) -> None:
         made = model(
             "schema CodeReviewResult:\n"
             "    approved: bool\n    severity: string\n    issues: list[string]\n    confidence: float?"
@@ -147,20 +147,20 @@ class TestModels:
             ("bytes", "aGk=", 1),
         ],
     )
-    def test_constraints_and_kinds_hold(self, field: str, good: Any, bad: Any) -> None:
+    def test_constraints_and_kinds_hold_in_a_model(self, field: str, good: Any, bad: Any) -> None:
         kind = model(f"schema A:\n    a: {field}\n")
         kind.model_validate({"a": good})
         with pytest.raises(ValidationError):
             kind.model_validate({"a": bad})
 
-    def test_a_closed_schema_takes_no_other_keys(self) -> None:
+    def test_model_of_a_closed_schema_refuses_other_keys(self) -> None:
         closed = model("schema A closed:\n    a: int\n")
         with pytest.raises(ValidationError, match="not permitted"):
             closed.model_validate({"a": 1, "b": 2})
         assert closed.model_json_schema()["additionalProperties"] is False
         assert model("schema A:\n    a: int\n").model_validate({"a": 1, "b": 2}).model_extra is None
 
-    def test_what_may_be_missing_but_not_null_is_left_out_where_it_is_missing(self) -> None:
+    def test_field_that_may_be_missing_and_not_null_is_left_out_where_missing(self) -> None:
         text = "schema A:\n    a?: string @length(1)\n    class?: int\n    any?: any\n    b: int\n"
         kind = model(text)
         missing: Any = kind.model_validate({"b": 1})
@@ -180,18 +180,18 @@ class TestModels:
         assert made.a == b"hi"
         assert made.model_dump_json() == '{"a":"aGk="}'
 
-    def test_defaults_are_of_the_type_of_their_field(self) -> None:
+    def test_defaults_of_a_model_have_the_type_of_their_field(self) -> None:
         made: Any = model('schema A:\n    a: datetime = "2026-01-01T00:00:00Z"\n    b: int[] = [1]\n')()
         assert made.a == datetime(2026, 1, 1, tzinfo=UTC)
         assert made.b == [1]
 
-    def test_descriptions_go_into_the_schema(self) -> None:
+    def test_descriptions_are_in_the_schema_of_a_model(self) -> None:
         schema = model('schema A:\n    "An A."\n    a: int "Its a."\n').model_json_schema()
         assert (schema["description"], schema["properties"]["a"]["description"]) == ("An A.", "Its a.")
         listed = model('schema A:\n    a: (int @min(1) "One.")[] "All."\n').model_json_schema()
         assert listed["properties"]["a"]["items"] == {"type": "integer", "minimum": 1, "description": "One."}
 
-    def test_names_that_python_would_not_have_are_aliases(self) -> None:
+    def test_names_that_are_no_python_identifiers_are_aliases(self) -> None:
         names = ["object-entity", "class", "_a", "model_config", "model_dump", "json", "object_entity", "1st"]
         text = "".join(f'    "{name}": int\n' for name in names)
         kind = model(f"schema A-1:\n{text}")
@@ -199,7 +199,7 @@ class TestModels:
         assert kind.model_validate(value).model_dump() == value
         assert list(kind.model_json_schema()["properties"]) == names
 
-    def test_what_it_extends_or_refers_to_must_be_there(self) -> None:
+    def test_schema_whose_base_or_reference_is_missing_is_an_error(self) -> None:
         text = "schema A:\n    x: int\nschema B extends A:\n    a: A\n"
         with pytest.raises(LanguageError, match="A"):
             schema_to_pydantic(schemas(text)["B"])
@@ -209,12 +209,12 @@ class TestModels:
         assert len(workflow.schemas) == 20
         assert workflow.schemas["S0"] is workflow.schemas["S0"]
 
-    async def test_as_many_as_a_text_may_have_can_be_asked_for(self) -> None:
+    async def test_hundred_schemas_in_a_circle_can_be_asked_for(self) -> None:
         script = Script(ScriptedAnswer('{"next": {}}'))
         workflow = Workflow.load(circle(100) + 'prompt p expecting S0: "?"\n', script)
         assert await workflow.call_llm("p") == {"next": {"next": None}}
 
-    def test_a_circle_that_is_too_long_for_pydantic_is_an_error_of_ours(self) -> None:
+    def test_circle_of_schemas_too_long_for_pydantic_is_a_language_error(self) -> None:
         first, *others = (
             SchemaDef(f"S{n}", (SchemaField("next", Optional(Name(f"S{(n + 1) % 500}"))),))
             for n in range(500)
@@ -222,7 +222,7 @@ class TestModels:
         with pytest.raises(ConfigError, match="Pydantic cannot make models of these schemas"):
             schema_to_pydantic(first, others)
 
-    async def test_only_the_models_need_pydantic(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_workflow_needs_pydantic_only_for_its_models(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pydantic", None)
         script = Script(ScriptedAnswer('{"n": 1}'))
         workflow = Workflow.load('schema A:\n    n: int\nprompt p expecting A: "?"\n', script)
@@ -239,7 +239,7 @@ class TestModels:
         with pytest.raises(ConfigError, match="need the extra `pydantic`: pip install"):
             type_expr_to_python_type(type_of(text))
 
-    def test_agents_are_given_what_a_prompt_expects(self) -> None:
+    def test_output_schema_is_the_type_that_a_prompt_expects(self) -> None:
         workflow = Workflow.load(
             'schema A:\n    a: int\nprompt one expecting A: "?"\nprompt many expecting A[]: "?"\n'
             'prompt maybe expecting A?: "?"\nprompt text: "?"\n',
@@ -269,7 +269,7 @@ class TestModels:
             *(f"a: {name}" for name in DSL_TYPE_MAP if name != "null"),
         ],
     )
-    def test_the_model_is_the_same_contract_as_the_text(self, fields: str) -> None:
+    def test_model_has_the_same_contract_as_the_text(self, fields: str) -> None:
         text = f"schema B:\n    next: C?\nschema C:\n    of: B | C\nschema A extends B:\n    {fields}\n"
         options: Any = {"extra": "ignore", "coerce": True, "fences": "one"}
         of_text, of_model = Contract.language(text, **options)["A"], Contract.of(model(text), **options)
@@ -280,7 +280,7 @@ class TestModels:
         "value",
         [{"a": 1, "b": "x"}, {"a": "7"}, {"a": 0}, {"a": 1, "b": None}, {"a": 1, "b": 2}, {}, [], {"a": 1.5}],
     )
-    def test_the_contract_of_the_text_and_of_the_model_give_one_verdict(self, value: Any) -> None:
+    def test_contracts_of_text_and_model_give_the_same_verdict(self, value: Any) -> None:
         text = "schema A:\n    a: int @min(1)\n    b: string?\n"
         kind = model(text)
         options: Any = {"extra": "ignore", "coerce": True}
@@ -305,13 +305,13 @@ class ByHand(Workflow):
 
 
 class TestByHand:
-    async def test_it_asks_and_gives_as_one_of_a_text(self) -> None:
+    async def test_handwritten_workflow_asks_and_answers_as_one_of_a_text(self) -> None:
         script = Script(ScriptedAnswer("{}"), ScriptedAnswer('{"approved": "true", "more": 1}'))
         assert await ByHand(script).call_llm("review", code="x") == {"approved": True, "score": None}
         assert script.calls[0].messages[0].text.startswith("Review x.\n\nIMPORTANT: You MUST respond with")
         assert script.calls[1].messages[2].text.startswith("Error: Schema validation failed for 'Review': ")
 
-    async def test_lists_name_the_element_and_the_schema(self) -> None:
+    async def test_error_of_a_list_names_the_element_and_the_schema(self) -> None:
         script = Script(ScriptedAnswer('[{"approved": true}, {"approved": "perhaps"}]'))
         with pytest.raises(SchemaValidationError, match=r"'Review\[\]': /1/approved") as raised:
             await ByHand(script).call_llm("reviews")
@@ -319,7 +319,7 @@ class TestByHand:
         assert script.calls[0].config.model == "gemma"
         assert raised.value.errors[0].startswith("/1/approved")
 
-    async def test_what_the_model_itself_refuses_is_an_error_of_ours(self) -> None:
+    async def test_error_of_a_validator_is_a_schema_validation_error(self) -> None:
         class Even(BaseModel):
             n: int
 
@@ -340,16 +340,16 @@ class TestByHand:
         assert raised.value.outcome is not None
         assert raised.value.usage == raised.value.outcome.calls[0].usage
 
-    async def test_texts_are_escalated(self) -> None:
+    async def test_handwritten_workflow_escalates_texts(self) -> None:
         workflow = ByHand(Script(ScriptedAnswer("I need help.")), on_escalation=lambda event: event.why)
         assert await workflow.call_llm("talk") == "condition"
 
-    def test_agents_are_given_the_models(self) -> None:
+    def test_output_schema_of_a_handwritten_workflow_is_its_model(self) -> None:
         workflow = ByHand(Script())
         assert workflow.schemas["Review"] is workflow.output_schema("review") is Review
         assert workflow.output_schema("reviews") == list[Review]
 
-    def test_a_schema_that_is_not_there_is_an_error_at_once(self) -> None:
+    def test_handwritten_workflow_with_a_missing_schema_is_an_error_at_once(self) -> None:
         class Wrong(Workflow):
             _schemas = {"Review": Review}  # noqa: RUF012
             _prompts = {"p": PromptSpec(body=str, schema="Reviews")}  # noqa: RUF012
@@ -358,7 +358,7 @@ class TestByHand:
             Wrong(Script())
 
 
-def test_the_errors_are_made_as_the_seed_makes_them() -> None:
+def test_exceptions_of_the_seed_can_be_made_as_it_makes_them() -> None:
     parse_error = JSONParseError(raw_response="x", parse_error="no JSON")
     assert (parse_error.raw_response, parse_error.parse_error) == ("x", "no JSON")
     assert str(parse_error) == "Failed to parse JSON from response: no JSON"

@@ -86,7 +86,7 @@ async def asked(script: Script, name: str = "review_code", **terms: Any) -> Any:
 
 
 class TestTheQuestion:
-    async def test_it_ends_with_the_schema_as_the_seed_puts_it(self) -> None:
+    async def test_question_ends_with_the_schema_as_the_seed_words_it(self) -> None:
         script = answers(json.dumps(REVIEW))
         await asked(script, code="a = 1")
 
@@ -99,7 +99,7 @@ class TestTheQuestion:
         assert schema.startswith('json\n{\n  "')
         assert after == "\n\nDo NOT include any text outside the JSON object."
 
-    async def test_a_list_is_asked_for_with_the_schema_of_an_element(self) -> None:
+    async def test_question_for_a_list_shows_the_schema_of_an_element(self) -> None:
         script = answers("[]")
         await asked(script, "find")
 
@@ -112,24 +112,24 @@ class TestTheQuestion:
         schema = json.loads(text.split("```")[1].removeprefix("json\n"))
         assert schema["properties"].keys() == {"line", "kind", "note"}
 
-    async def test_titles_that_nobody_wrote_are_not_in_the_schema(self) -> None:
+    async def test_generated_titles_are_not_in_the_schema_of_the_question(self) -> None:
         script = answers(json.dumps(REVIEW))
         await asked(script)
         schema = json.loads(told(script)[0][1].split("```")[1].removeprefix("json\n"))
         assert "title" not in json.dumps(schema["properties"])
 
-    async def test_a_text_is_asked_for_without_any(self) -> None:
+    async def test_question_for_a_text_has_no_schema(self) -> None:
         script = answers("Boo.")
         assert await asked(script, "say", what="boo") == "Boo."
         assert told(script) == [("user", "Say boo.")]
 
-    async def test_a_term_that_is_missing_is_an_error_before_anything_is_paid(self) -> None:
+    async def test_missing_term_is_an_error_before_any_call(self) -> None:
         script = answers("Boo.")
         with pytest.raises(RequestError, match="needs the term what"):
             await asked(script, "say")
         assert script.calls == []
 
-    async def test_the_model_that_the_prompt_names_is_asked(self) -> None:
+    async def test_model_named_by_the_prompt_is_asked(self) -> None:
         script = answers("[]")
         await asked(script, "find")
         assert script.calls[0].config.model == "gemma"
@@ -141,11 +141,11 @@ class TestTheQuestion:
         assert await workflow.call_llm("review_code", code="x") == WHOLE
         assert (len(main.calls), len(gemma.calls), gemma.calls[0].config.model) == (1, 1, None)
 
-    def test_a_model_without_a_provider_is_found_when_the_text_is_loaded(self) -> None:
+    def test_model_without_a_provider_is_an_error_when_the_text_is_loaded(self) -> None:
         with pytest.raises(PromptError, match="prompt find: unknown model"):
             Workflow.load(TEXT, {"main": answers()})
 
-    async def test_the_system_message_of_the_text_goes_first(self) -> None:
+    async def test_system_message_of_the_text_goes_first(self) -> None:
         script = answers("Boo.")
         await Workflow.load(f'system: "Be exact."\n{TEXT}', script).call_llm("say", what="boo")
         assert told(script)[0] == ("system", "Be exact.")
@@ -165,7 +165,7 @@ class TestTheValue:
             '{"approved": "true", "severity": "low"}',
         ],
     )
-    async def test_one_ask_is_enough(self, text: str) -> None:
+    async def test_value_in_any_readable_form_takes_one_call(self, text: str) -> None:
         script = answers(text)
         assert await asked(script) == WHOLE
         assert len(script.calls) == 1
@@ -185,20 +185,20 @@ class TestTheValue:
             "more": {"x": [{"n": 2, "m": None}]},
         }
 
-    async def test_what_one_value_is_filled_in_with_is_not_that_of_the_next(self) -> None:
+    async def test_filled_in_default_is_not_shared_between_values(self) -> None:
         workflow = Workflow.load('schema A:\n    a: int[] = []\nprompt p expecting A: "?"\n', answers("{}"))
         first = await workflow.call_llm("p")
         first["a"].append(1)
         assert await workflow.call_llm("p") == {"a": []}
 
-    async def test_a_list_comes_as_a_list_and_a_scalar_as_it_is(self) -> None:
+    async def test_list_comes_as_a_list_and_a_scalar_as_it_is(self) -> None:
         assert await asked(answers('[{"line": 1}, {"line": 2, "kind": "smell"}]'), "find") == [
             {"line": 1, "kind": "bug", "note": None},
             {"line": 2, "kind": "smell", "note": None},
         ]
         assert await asked(answers("7"), "number") == 7
 
-    async def test_lines_come_as_a_list_of_those_that_stand(self) -> None:
+    async def test_lines_come_as_a_list_of_the_accepted_ones(self) -> None:
         script = answers('{"line": 1}\n{"line": null}', '{"line": null}')
         assert await asked(script, "lines") == [{"line": 1, "kind": "bug", "note": None}]
 
@@ -207,7 +207,7 @@ class TestTheValue:
         workflow = Workflow.load(text, answers('{"a": "[1, 2]"}'))
         assert await workflow.call_llm("p") == {"a": "[1, 2]"}
 
-    async def test_unions_are_filled_in_as_what_they_are(self) -> None:
+    async def test_defaults_of_a_union_are_those_of_the_matching_schema(self) -> None:
         text = """
 schema A:
     kind: "a"
@@ -224,7 +224,7 @@ prompt p expecting (A | B)[]: "?"
         a = {"kind": "a", "n": 1}
         assert await workflow.call_llm("p") == [{"kind": "b", "of": {"x": a}, "next": a}, a]
 
-    async def test_what_an_author_adds_to_the_types_works_everywhere(
+    async def test_types_added_by_an_author_work_in_contract_and_model(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(DSL_TYPE_MAP, "count", int)
@@ -238,7 +238,7 @@ prompt p expecting (A | B)[]: "?"
 
 
 class TestAskingAgain:
-    async def test_the_model_hears_what_was_wrong_in_the_words_and_the_order_of_the_seed(self) -> None:
+    async def test_correction_is_worded_and_ordered_as_in_the_seed(self) -> None:
         script = answers('{"approved": true}', json.dumps(REVIEW))
         assert await asked(script) == WHOLE
 
@@ -252,16 +252,16 @@ class TestAskingAgain:
         assert text.endswith("\n\nPlease fix the JSON and try again.")
         assert text.count("Schema validation failed") == 1
 
-    async def test_it_hears_that_there_was_no_json(self) -> None:
+    async def test_correction_of_an_answer_without_json_says_so(self) -> None:
         script = answers("I will think about it.", json.dumps(REVIEW))
         await asked(script)
         assert told(script, 1)[2][1].startswith("Error: Failed to parse JSON from response: ")
 
-    async def test_the_outcome_tells_every_call(self) -> None:
+    async def test_outcome_lists_every_call(self) -> None:
         outcome = await Workflow.load(TEXT, answers("no", json.dumps(REVIEW))).ask("review_code", code="x")
         assert (outcome.value, why(outcome)) == (REVIEW, ["first", "invalid"])
 
-    async def test_the_third_answer_is_the_last(self) -> None:
+    async def test_third_answer_is_the_last(self) -> None:
         script = answers("no", "still no", '{"approved": 2, "severity": 1}')
         with pytest.raises(SchemaValidationError) as raised:
             await asked(script)
@@ -270,7 +270,7 @@ class TestAskingAgain:
         assert raised.value.raw_response == '{"approved": 2, "severity": 1}'
         assert raised.value.errors[0].startswith("/approved: ")
 
-    async def test_three_answers_without_json_are_a_failure_to_meet_the_schema(self) -> None:
+    async def test_three_answers_without_json_are_a_schema_validation_error(self) -> None:
         with pytest.raises(SchemaValidationError) as raised:
             await asked(answers("no", "still no", "never"))
         cause = raised.value.__cause__
@@ -281,18 +281,18 @@ class TestAskingAgain:
         assert raised.value.outcome is cause.outcome is not None
         assert raised.value.issues == cause.issues != ()
 
-    async def test_only_the_last_failure_is_carried(self) -> None:
+    async def test_correction_carries_only_the_last_failed_answer(self) -> None:
         script = answers("no", "still no", "never")
         with pytest.raises(SchemaValidationError):
             await asked(script)
         assert [len(call.messages) for call in script.calls] == [1, 3, 3]
         assert told(script, 2)[1] == ("assistant", "still no")
 
-    async def test_a_prompt_has_attempts_of_its_own(self) -> None:
+    async def test_prompt_may_set_its_attempts(self) -> None:
         script = answers("1", "2", "3", "4", json.dumps(REVIEW))
         assert await asked(script, "patient") == WHOLE
 
-    async def test_several_blocks_are_an_error_though_each_is_valid(self) -> None:
+    async def test_several_valid_blocks_are_an_error(self) -> None:
         block = f"```json\n{json.dumps(REVIEW)}\n```"
         script = answers(f"{block}\nor\n{block.replace('low', 'high')}", "no", "no")
         with pytest.raises(SchemaValidationError) as raised:
@@ -301,12 +301,12 @@ class TestAskingAgain:
         assert "Error: Failed to parse JSON from response: " in told(script, 1)[2][1]
 
     @pytest.mark.parametrize("text", ['{"line": 1}', '{"items": 1}', "null"])
-    async def test_a_list_is_asked_for_until_one_comes(self, text: str) -> None:
+    async def test_list_is_asked_for_again_until_one_comes(self, text: str) -> None:
         script = answers(text, "[]")
         assert await asked(script, "find") == []
         assert "'Finding[]'" in told(script, 1)[2][1]
 
-    async def test_one_bad_element_is_the_failure_of_all_and_is_named(self) -> None:
+    async def test_invalid_element_fails_the_list_and_is_named(self) -> None:
         script = answers('[{"line": 1}, {"line": "x"}, {"line": 3, "kind": "nit"}]')
         with pytest.raises(SchemaValidationError) as raised:
             await asked(script, "find")
@@ -319,31 +319,31 @@ class TestAskingAgain:
 
 class TestFailures:
     @pytest.mark.parametrize("before", [(), ("no",)])
-    async def test_an_error_of_the_provider_comes_through(self, before: tuple[str, ...]) -> None:
+    async def test_provider_error_is_raised_as_it_is(self, before: tuple[str, ...]) -> None:
         failing = ScriptedAnswer(error=ProviderAuthentication("bad key"))
         script = Script(*map(ScriptedAnswer, before), failing)
         with pytest.raises(ProviderAuthentication, match="bad key"):
             await asked(script)
 
-    async def test_a_provider_that_is_away_is_no_matter_of_the_answer(self) -> None:
+    async def test_unavailable_provider_is_not_a_schema_validation_error(self) -> None:
         script = Script(ScriptedAnswer("no"), ScriptedAnswer(error=ProviderUnavailable("away")))
         workflow = Workflow.load(TEXT, script, retry=RetryPolicy(max_attempts=1))
         with pytest.raises(ProviderUnavailable):
             await workflow.call_llm("review_code", code="x")
 
-    async def test_a_budget_that_ends_says_so(self) -> None:
+    async def test_spent_seconds_are_named_in_the_error(self) -> None:
         workflow = Workflow.load(TEXT, answers("no"), budget=Budget(seconds=0))
         with pytest.raises(StructuredOutputInvalid, match="seconds of the budget"):
             await workflow.call_llm("review_code", code="x")
 
-    async def test_a_budget_of_money_has_a_price(self) -> None:
+    async def test_spent_money_is_named_in_the_error(self) -> None:
         workflow = Workflow.load(
             TEXT, answers("no"), budget=Budget(money=1e-9), price=Price(prompt=1, completion=1)
         )
         with pytest.raises(StructuredOutputInvalid, match="in money are spent"):
             await workflow.call_llm("review_code", code="x")
 
-    async def test_a_refusal_is_no_json(self) -> None:
+    async def test_refusal_of_the_model_is_a_schema_validation_error(self) -> None:
         script = Script(ScriptedAnswer("I will not.", finish_reason="content_filter"))
         with pytest.raises(SchemaValidationError) as raised:
             await asked(script)
@@ -351,13 +351,13 @@ class TestFailures:
         assert raised.value.outcome is not None
         assert raised.value.outcome.reason is Reason.REFUSED
 
-    async def test_a_prompt_that_is_not_there_is_an_error_with_a_hint(self) -> None:
+    async def test_unknown_prompt_is_an_error_with_a_hint(self) -> None:
         with pytest.raises(PromptError, match="unknown prompt, did you mean 'review_code'"):
             await asked(answers(), "review_coed")
 
 
 class TestEscalation:
-    async def test_a_handler_decides_what_the_result_is(self) -> None:
+    async def test_escalation_handler_gives_the_result(self) -> None:
         events: list[EscalationEvent] = []
 
         def decide(event: EscalationEvent) -> str:
@@ -370,14 +370,14 @@ class TestEscalation:
         assert (event.prompt_name, event.why, event.result) == ("doubt", "condition", "I cannot.")
         assert (event.condition, event.error) == (EscalationSpec("~", "I CANNOT"), None)
 
-    async def test_it_may_take_its_time(self) -> None:
+    async def test_escalation_handler_may_be_asynchronous(self) -> None:
         async def decide(event: EscalationEvent) -> Any:
             return {"escalated": event.why}
 
         workflow = Workflow.load(TEXT, answers("no"), on_escalation=decide)
         assert await workflow.call_llm("review_code", code="x") == {"escalated": "attempts"}
 
-    async def test_spent_attempts_come_with_the_error_that_would_be_raised(self) -> None:
+    async def test_spent_attempts_are_escalated_with_the_error_that_would_be_raised(self) -> None:
         events: list[EscalationEvent] = []
         workflow = Workflow.load(TEXT, answers('{"approved": 3}'), on_escalation=events.append)
         assert await workflow.call_llm("review_code", code="x") is None
@@ -386,7 +386,7 @@ class TestEscalation:
         assert (event.result, event.condition) == ('{"approved": 3}', None)
         assert len(event.outcome.calls) == 3
 
-    async def test_what_the_handler_raises_comes_through(self) -> None:
+    async def test_error_of_the_escalation_handler_is_raised(self) -> None:
         def decide(event: EscalationEvent) -> None:
             raise event.error or AssertionError
 
@@ -394,14 +394,14 @@ class TestEscalation:
         with pytest.raises(SchemaValidationError):
             await workflow.call_llm("review_code", code="x")
 
-    async def test_without_a_handler_an_escalated_text_is_a_text(self) -> None:
+    async def test_escalated_text_without_a_handler_is_returned(self) -> None:
         assert await asked(answers("I cannot."), "doubt") == "I cannot."
 
-    async def test_what_is_not_escalated_is_none_of_its_business(self) -> None:
+    async def test_escalation_handler_is_not_called_for_other_answers(self) -> None:
         workflow = Workflow.load(TEXT, answers("I can."), on_escalation=lambda event: "no")
         assert await workflow.call_llm("doubt") == "I can."
 
-    async def test_an_error_of_the_provider_is_nothing_to_escalate(self) -> None:
+    async def test_provider_error_is_not_escalated(self) -> None:
         script = Script(ScriptedAnswer(error=ProviderAuthentication("bad key")))
         workflow = Workflow.load(TEXT, script, on_escalation=lambda event: "no")
         with pytest.raises(ProviderAuthentication):
@@ -409,7 +409,7 @@ class TestEscalation:
 
 
 class TestLoading:
-    def test_prompts_are_specs_by_name(self) -> None:
+    def test_loaded_prompts_are_specs_by_name(self) -> None:
         prompts = Workflow.load(TEXT, answers()).prompts
         find = prompts["find"]
         assert (find.model, find.schema, find.escalation) == ("gemma", "Finding[]", None)
@@ -417,7 +417,7 @@ class TestLoading:
         assert prompts["doubt"].escalation == EscalationSpec("~", "I CANNOT")
         assert prompts["say"].schema is None
 
-    async def test_a_prompt_in_several_places_is_one(self) -> None:
+    async def test_prompt_declared_in_several_places_is_one(self) -> None:
         text = (
             "prompt p using model 'gemma' expecting int\n\nprompt p: '''\n  How many {{ x }}?\n'''\n"
             "    escalate if ~ 'NONE'\n"
@@ -426,12 +426,12 @@ class TestLoading:
         assert (spec.model, spec.schema, spec.escalation) == ("gemma", "int", EscalationSpec("~", "NONE"))
         assert spec.body({"x": "volcanoes"}) == "How many volcanoes?"
 
-    async def test_what_may_be_missing_but_not_null_stays_missing(self) -> None:
+    async def test_field_that_may_be_missing_and_not_null_is_not_filled_in(self) -> None:
         text = 'schema A:\n    a?: int\n    b: (int? "One.")[]?\n    c: int?\nprompt p expecting A: "?"\n'
         assert await Workflow.load(text, answers('{"b": [null]}')).call_llm("p") == {"b": [None], "c": None}
         assert await Workflow.load(text, answers('{"a": 1}')).call_llm("p") == {"a": 1, "b": None, "c": None}
 
-    async def test_a_prompt_answers_to_its_aliases(self) -> None:
+    async def test_prompt_is_found_by_its_aliases(self) -> None:
         text = 'prompt p:\n    aliases: [q]\n    text: "?"\n'
         assert await Workflow.load(text, answers("!")).call_llm("q") == "!"
 
@@ -457,12 +457,12 @@ class TestLoading:
             ),
         ],
     )
-    def test_what_is_wrong_is_an_error_with_its_place(self, text: str, said: str) -> None:
+    def test_error_in_the_text_names_what_is_wrong(self, text: str, said: str) -> None:
         with pytest.raises(ConfigError) as raised:
             Workflow.load(text, answers(), where="a.prompt")
         assert said in str(raised.value)
 
-    def test_an_unknown_key_is_told_with_its_line(self) -> None:
+    def test_unknown_key_is_an_error_with_its_line(self) -> None:
         text = 'prompt p:\n    attemps: 2\n    text: "?"\n'
         with pytest.raises(ConfigError) as raised:
             Workflow.load(text, answers(), where="a.prompt")
@@ -479,12 +479,12 @@ class TestLoading:
             "schema A:\n    next: B?\nschema B:\n    a: A[]",
         ],
     )
-    def test_what_broke_generated_code_is_nothing_special(self, text: str) -> None:
+    def test_quotes_keywords_and_forward_references_can_be_loaded(self, text: str) -> None:
         workflow = Workflow.load(text, answers())
         assert "A" in workflow.schemas
         assert workflow.schemas["A"].model_json_schema()
 
-    async def test_keys_that_are_no_identifiers_are_read_and_given(self) -> None:
+    async def test_keys_that_are_no_identifiers_are_read_and_returned(self) -> None:
         text = (
             'schema A:\n    object-entity: string\n    class: int\n    _a: int\nprompt p expecting A: "?"\n'
         )
@@ -493,7 +493,7 @@ class TestLoading:
 
 
 class TestHostility:
-    def test_a_text_without_end_is_refused_at_once(self) -> None:
+    def test_text_that_never_ends_is_refused_at_once(self) -> None:
         with pytest.raises(LanguageError, match="the text is too large"):
             Workflow.load("# nothing\n" * 1_000_000, answers())
 
@@ -506,21 +506,21 @@ class TestHostility:
             + "schema S99:\n    a: int = 1\n",
         ],
     )
-    def test_defaults_that_hold_each_other_without_an_end_are_refused(self, text: str) -> None:
+    def test_defaults_that_contain_each_other_are_refused(self, text: str) -> None:
         with pytest.raises(LanguageError, match="never end"):
             Workflow.load(text, answers())
 
-    def test_hundreds_of_prompts_are_loaded(self) -> None:
+    def test_hundreds_of_prompts_can_be_loaded(self) -> None:
         text = "schema A:\n    a: int\n" + "".join(f'prompt p{n} expecting A[]: "?"\n' for n in range(300))
         assert len(Workflow.load(text, answers()).prompts) == 300
 
-    async def test_terms_that_are_no_json_are_refused_before_anything_is_paid(self) -> None:
+    async def test_terms_that_are_no_json_are_refused_before_any_call(self) -> None:
         script = answers(json.dumps(REVIEW))
         with pytest.raises(RenderError):
             await asked(script, code=object())
         assert script.calls == []
 
-    async def test_terms_and_schemas_are_no_templates(self) -> None:
+    async def test_braces_in_terms_and_schemas_are_kept_literally(self) -> None:
         text = 'schema A:\n    "{{ code }} {schema} %s"\n    a: string\nprompt p expecting A: "{{ code }}"\n'
         script = answers('{"a": "{{ code }} {0}"}')
         value = await Workflow.load(text, script).call_llm("p", code="{{ 1 }} {schema} {error}")
@@ -528,7 +528,7 @@ class TestHostility:
         assert told(script)[0][1].startswith("{{ 1 }} {schema} {error}\n\nIMPORTANT")
         assert '"description": "{{ code }} {schema} %s"' in told(script)[0][1]
 
-    async def test_a_value_nested_as_deep_as_a_contract_takes_it_is_filled_in(self) -> None:
+    async def test_value_nested_as_deep_as_allowed_is_filled_in(self) -> None:
         text = 'schema A:\n    next: (A | int)?\n    n: int = 0\nprompt p expecting A: "?"\n'
         value = await Workflow.load(text, answers('{"next": ' * 190 + "1" + "}" * 190)).call_llm("p")
         for _ in range(190):
@@ -536,16 +536,16 @@ class TestHostility:
             value = value["next"]
         assert value == 1
 
-    async def test_one_that_is_nested_deeper_is_an_error_of_ours(self) -> None:
+    async def test_value_nested_too_deep_is_a_schema_validation_error(self) -> None:
         text = 'schema A:\n    next: A?\nprompt p expecting A: "?"\n'
         with pytest.raises(SchemaValidationError, match="nested too deep"):
             await Workflow.load(text, answers('{"next": ' * 5_000 + "null" + "}" * 5_000)).call_llm("p")
 
-    async def test_a_long_list_is_read_and_filled_in(self) -> None:
+    async def test_long_list_is_read_and_filled_in(self) -> None:
         value = await asked(answers(json.dumps([{"line": n} for n in range(20_000)])), "find")
         assert value[-1] == {"line": 19_999, "kind": "bug", "note": None}
 
-    async def test_an_error_that_a_model_wrote_parts_of_is_short(self) -> None:
+    async def test_error_that_quotes_the_model_is_short(self) -> None:
         script = answers(json.dumps({"approved": "x" * 100_000, "severity": ["y" * 100_000]}))
         with pytest.raises(SchemaValidationError) as raised:
             await asked(script)
@@ -553,7 +553,7 @@ class TestHostility:
         assert len(told(script, 1)[2][1]) < 2_000
 
 
-async def test_a_prompt_may_have_the_model_repair_its_answers() -> None:
+async def test_prompt_may_have_the_model_repair_its_answers() -> None:
     text = 'prompt p expecting int[]:\n    repair-by-model: true\n    text: "A long passage."\n'
     script = answers("It is three.", "[3]")
     assert await Workflow.load(text, script).call_llm("p") == [3]

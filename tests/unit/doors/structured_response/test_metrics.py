@@ -44,7 +44,7 @@ def parse(text: str, metrics: ResponseMetrics | None = None) -> None:
 
 
 class TestCounting:
-    def test_each_text_is_counted_with_what_it_took_and_why(self, metrics: ResponseMetrics) -> None:
+    def test_each_parsed_text_is_counted_by_stage_reason_and_latency(self, metrics: ResponseMetrics) -> None:
         for text in (
             SOUND,
             f"```json\n{SOUND}\n```",
@@ -84,23 +84,23 @@ class TestCounting:
         assert [latency[stage]["count"] for stage in ("parse", "extract", "repair", "total")] == [1, 1, 2, 12]
         assert metrics.get_success_rate() == pytest.approx(4 / 12)
 
-    def test_who_does_not_want_it_counted_says_so(self) -> None:
+    def test_text_parsed_with_metrics_disabled_is_not_counted(self) -> None:
         ResponseParser.parse_with_fallbacks(SOUND, enable_metrics=False)
 
         assert get_parse_stats()["parsing"]["counters"]["direct_parse_ok"] == 0
 
-    def test_metrics_that_are_handed_in_are_counted_in_alone(self, metrics: ResponseMetrics) -> None:
+    def test_metrics_handed_in_are_the_only_ones_that_count(self, metrics: ResponseMetrics) -> None:
         parse(SOUND, metrics)
 
         assert metrics.get_stats()["counters"]["direct_parse_ok"] == 1
         assert get_parse_stats()["parsing"]["counters"]["direct_parse_ok"] == 0
         assert get_parse_stats(metrics)["parsing"]["counters"]["direct_parse_ok"] == 1
 
-    def test_before_the_first_text_all_is_well(self, metrics: ResponseMetrics) -> None:
+    def test_success_rate_is_1_before_the_first_text(self, metrics: ResponseMetrics) -> None:
         assert metrics.get_success_rate() == 1.0
         assert metrics.get_stats()["latency"]["total"] == StageLatency().to_dict()
 
-    def test_counting_by_hand(self, metrics: ResponseMetrics) -> None:
+    def test_counters_and_latencies_can_be_added_by_hand(self, metrics: ResponseMetrics) -> None:
         metrics.increment("final_failed")
         metrics.increment("extract_ok", 3)
         metrics.record_failure(ReasonCode.REPAIR_FAILED)
@@ -112,7 +112,7 @@ class TestCounting:
         assert stats["latency"]["repair"]["max_ms"] == 12.35
         assert metrics.get_success_rate() == 0.75
 
-    def test_names_that_there_are_not_are_left_alone_and_logged(
+    def test_unknown_counter_or_stage_is_ignored_and_logged(
         self, metrics: ResponseMetrics, caplog: pytest.LogCaptureFixture
     ) -> None:
         before = metrics.get_stats()
@@ -138,7 +138,7 @@ class TestCounting:
 
 
 class TestLatency:
-    def test_it_tells_least_most_average_and_percentiles(self) -> None:
+    def test_latency_reports_least_most_average_and_percentiles(self) -> None:
         latency = StageLatency()
         for milliseconds in range(1, 101):
             latency.record(float(milliseconds))
@@ -154,7 +154,7 @@ class TestLatency:
             "p99_ms": 99.0,
         }
 
-    def test_percentiles_are_of_the_latest_and_take_bounded_room(self) -> None:
+    def test_percentiles_are_of_the_latest_values_in_bounded_memory(self) -> None:
         latency = StageLatency()
         for milliseconds in [1000.0] * 5000 + [1.0] * 1000:
             latency.record(milliseconds)
@@ -164,7 +164,7 @@ class TestLatency:
 
 
 class TestExporter:
-    def test_it_is_told_each_value_that_changes_the_rate_too(self, metrics: ResponseMetrics) -> None:
+    def test_exporter_hears_each_changed_counter_and_rate(self, metrics: ResponseMetrics) -> None:
         told: list[tuple[str, float]] = []
         metrics.set_exporter(lambda name, value: told.append((name, value)))
 
@@ -180,7 +180,7 @@ class TestExporter:
             ("response_parse_reason_extraction_failed", 1),
         ]
 
-    def test_one_that_asks_back_or_counts_itself_stops_nothing(self, metrics: ResponseMetrics) -> None:
+    def test_exporter_that_reads_or_counts_does_not_deadlock(self, metrics: ResponseMetrics) -> None:
         seen: list[int] = []
 
         def exporter(name: str, value: int) -> None:
@@ -195,7 +195,7 @@ class TestExporter:
         assert not thread.is_alive(), "the exporter waits for itself"
         assert seen == [1, 1, 1]
 
-    def test_one_that_waits_for_another_thread_that_counts_stops_nothing(
+    def test_exporter_that_waits_for_a_counting_thread_does_not_deadlock(
         self, metrics: ResponseMetrics
     ) -> None:
         of_the_other = Event()
@@ -214,9 +214,7 @@ class TestExporter:
 
         assert of_the_other.wait(60)
 
-    def test_who_counts_does_not_tell_of_all_that_others_count_after_it(
-        self, metrics: ResponseMetrics
-    ) -> None:
+    def test_counting_thread_returns_though_others_count_without_end(self, metrics: ResponseMetrics) -> None:
         done = Event()
 
         def exporter(name: str, value: int) -> None:
@@ -233,7 +231,7 @@ class TestExporter:
         assert not counting.is_alive(), "it tells for ever"
         done.set()
 
-    def test_where_no_thread_can_be_started_it_is_told_all_the_same(
+    def test_exporter_hears_all_values_where_no_thread_can_be_started(
         self, metrics: ResponseMetrics, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         telling = Event()
@@ -259,7 +257,7 @@ class TestExporter:
 
         assert "response_parse_extract_ok" in told
 
-    def test_values_never_go_back_and_the_last_one_is_told(self, metrics: ResponseMetrics) -> None:
+    def test_exported_values_never_decrease_and_the_last_is_exported(self, metrics: ResponseMetrics) -> None:
         told: list[int] = []
         start, last = Barrier(THREADS), Event()
 
@@ -281,7 +279,7 @@ class TestExporter:
         assert last.wait(60)
         assert told == sorted(told)
 
-    def test_a_slow_one_holds_up_nobody_else(self, metrics: ResponseMetrics) -> None:
+    def test_slow_exporter_does_not_hold_up_other_threads(self, metrics: ResponseMetrics) -> None:
         begun, go = Event(), Event()
 
         def exporter(name: str, value: int) -> None:
@@ -299,7 +297,7 @@ class TestExporter:
         go.set()
         slow.join(60)
 
-    def test_what_it_raises_is_logged_once_until_it_works_again(
+    def test_error_of_an_exporter_is_logged_once_until_it_works_again(
         self, metrics: ResponseMetrics, caplog: pytest.LogCaptureFixture
     ) -> None:
         failing = Event()
@@ -321,7 +319,7 @@ class TestExporter:
         assert "nobody listens" in caplog.text
         assert metrics.get_stats()["counters"]["direct_parse_ok"] == 3
 
-    def test_seed_3s_exporter_for_prometheus_works_as_it_is_written(self, metrics: ResponseMetrics) -> None:
+    def test_prometheus_exporter_of_the_seed_works_as_written(self, metrics: ResponseMetrics) -> None:
         def prometheus_exporter(metric_name: str, value: int) -> None:
             from prometheus_client import Gauge
 
@@ -343,7 +341,7 @@ class TestExporter:
             assert REGISTRY.get_sample_value(name) == value
         forget_gauges()
 
-    def test_seed_3s_exporter_for_statsd_works_as_it_is_written(
+    def test_statsd_exporter_of_the_seed_works_as_written(
         self, metrics: ResponseMetrics, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
@@ -364,7 +362,7 @@ class TestExporter:
 
 
 class TestTheDefaultInstance:
-    def test_all_threads_have_the_same(self) -> None:
+    def test_default_instance_is_the_same_in_all_threads(self) -> None:
         start = Barrier(THREADS)
 
         def get(_: int) -> int:
@@ -374,7 +372,7 @@ class TestTheDefaultInstance:
         with ThreadPoolExecutor(THREADS) as threads:
             assert len(set(threads.map(get, range(THREADS)))) == 1
 
-    def test_it_is_made_afresh_after_a_reset_and_the_old_one_still_works(self) -> None:
+    def test_default_instance_is_new_after_a_reset_and_the_old_one_still_works(self) -> None:
         old = ResponseMetrics.get_instance()
         parse(SOUND)
 
@@ -385,7 +383,7 @@ class TestTheDefaultInstance:
         assert old.get_stats()["counters"]["direct_parse_ok"] == 1
 
 
-def test_all_in_one_look_and_afresh() -> None:
+def test_get_parse_stats_shows_parsing_and_cache_until_reset() -> None:
     parse(SOUND)
     parse("not json")
     ResponseCache.get_instance().get("nothing")

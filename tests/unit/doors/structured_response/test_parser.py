@@ -73,7 +73,7 @@ def parse(text: str) -> tuple[StructuredResponse | None, str]:
 @pytest.mark.parametrize(
     "text", [SOUND, f" \n{SOUND}\n", f"\ufeff{SOUND}", json.dumps(json.loads(SOUND), indent=2)]
 )
-def test_what_is_nothing_but_the_response_is_parsed_directly(text: str) -> None:
+def test_text_of_the_response_alone_is_parsed_directly(text: str) -> None:
     assert parse(text) == (TEST, "direct_parse")
 
 
@@ -84,7 +84,7 @@ def test_text_around_the_response_is_left_out(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "answer"), REPAIRED.items(), ids=REPAIRED.keys())
-def test_what_is_broken_is_repaired_and_no_string_is_changed(text: str, answer: str) -> None:
+def test_broken_json_is_repaired_without_changing_a_string(text: str, answer: str) -> None:
     assert parse(text) == (StructuredResponse(answer, 5), "repaired_json")
     repaired = ResponseParser.repair_json(text)
     assert repaired is not None
@@ -92,7 +92,7 @@ def test_what_is_broken_is_repaired_and_no_string_is_changed(text: str, answer: 
 
 
 @pytest.mark.parametrize(("text", "answer"), CUT.items(), ids=CUT.keys())
-def test_what_is_cut_is_closed_up_and_marked_so(text: str, answer: str) -> None:
+def test_cut_response_is_closed_up_and_marked_truncated(text: str, answer: str) -> None:
     response, fallback = parse(text)
 
     assert fallback == "repaired_json"
@@ -122,14 +122,14 @@ def test_what_is_cut_is_closed_up_and_marked_so(text: str, answer: str) -> None:
         (f"{SOUND} or {DRAFT}", "2 different values would do"),
     ],
 )
-def test_where_there_is_no_response_it_says_why(text: str, why: str) -> None:
+def test_text_without_a_response_says_why(text: str, why: str) -> None:
     response, fallback = parse(text)
 
     assert response is None
     assert fallback.startswith(f"parse_failed: {why}")
 
 
-def test_no_text_at_all_is_a_failure_like_others() -> None:
+def test_none_in_place_of_a_text_is_a_parse_failure() -> None:
     nothing: Any = None
 
     assert parse(nothing) == (None, "parse_failed: the answer is NoneType, expected a string")
@@ -138,7 +138,7 @@ def test_no_text_at_all_is_a_failure_like_others() -> None:
     assert (response, errors) == (None, ["Invalid JSON: the answer is NoneType, expected a string"])
 
 
-def test_what_was_extracted_is_the_whole_object_however_deep_it_is() -> None:
+def test_extract_json_returns_the_whole_object_however_deep() -> None:
     deep = '{"a": {"b": {"c": {"d": 1}}}, "e": [{"f": {"g": {}}}]}'
 
     assert ResponseParser.extract_json(f"Look: {deep} there") == deep
@@ -146,7 +146,7 @@ def test_what_was_extracted_is_the_whole_object_however_deep_it_is() -> None:
     assert ResponseParser.extract_json("nothing") is None
 
 
-def test_what_is_sound_is_not_touched_by_repair() -> None:
+def test_repair_json_leaves_sound_json_unchanged() -> None:
     for sound in (SOUND, '{"b" : 1e3,"a":[ ]}', "[1, 2]", '{"n": 12345678901234567890123}'):
         assert ResponseParser.repair_json(f"\n{sound} ") == sound
     assert ResponseParser.repair_json('{"answer": "a", "items_shown": 1, "other": 2,}') == (
@@ -158,7 +158,7 @@ def test_what_is_sound_is_not_touched_by_repair() -> None:
 @given(
     st.text(), st.integers(0, 2**70), st.lists(st.dictionaries(st.text(), st.text(), max_size=3), max_size=3)
 )
-def test_whatever_an_answer_says_it_comes_back_as_it_was(
+def test_any_written_response_is_parsed_unchanged(
     answer: str, shown: int, sources: list[dict[str, str]]
 ) -> None:
     response = StructuredResponse(f"<{answer}>", shown, sources=sources)
@@ -169,7 +169,7 @@ def test_whatever_an_answer_says_it_comes_back_as_it_was(
 
 
 @given(st.text(alphabet='{}[]",:\\ansitemrow_hd15` \n'))
-def test_nothing_that_a_model_may_write_raises(text: str) -> None:
+def test_no_text_makes_the_parser_raise(text: str) -> None:
     response, fallback = parse(text)
 
     assert (response is None) == fallback.startswith("parse_failed: ")
@@ -187,14 +187,14 @@ def test_nothing_that_a_model_may_write_raises(text: str) -> None:
     ],
     ids=["brackets", "braces", "a count of 5,000 digits", "a number of 5,000 digits"],
 )
-def test_too_deep_and_too_long_is_a_failure_like_others(text: str) -> None:
+def test_response_too_deep_or_too_long_is_a_parse_failure(text: str) -> None:
     assert parse(text)[1].startswith("parse_failed: ")
     ResponseParser.extract_json(text)
     ResponseParser.repair_json(text)
 
 
 @pytest.mark.parametrize("token", FEW.values(), ids=FEW.keys())
-def test_a_long_text_of_one_token_is_read_in_linear_time(token: str) -> None:
+def test_long_text_of_one_token_is_read_in_linear_time(token: str) -> None:
     def work(size: int) -> None:
         assert parse((token * size)[:size])[0] is None
 

@@ -40,20 +40,20 @@ class TestTransparency:
             (18, 18, "at_least", "Showing 18 of at least 18 total items"),
         ],
     )
-    def test_it_says_how_much_is_shown(
+    def test_transparency_message_says_how_much_is_shown(
         self, shown: int, total: int | None, qualifier: str | None, message: str
     ) -> None:
         response = StructuredResponse("a", shown, total, qualifier)
 
         assert response.generate_transparency_message() == message
 
-    def test_the_models_own_statement_goes_first_until_a_version_deprecates_it(self) -> None:
+    def test_statement_of_the_model_goes_first_until_a_version_deprecates_it(self) -> None:
         response = StructuredResponse("a", 5, 18, transparency_statement="Only the five newest.")
 
         assert response.generate_transparency_message() == "Only the five newest."
         assert response.migrate("2.0").generate_transparency_message() == "Showing 5 of 18 total items"
 
-    def test_a_qualifier_may_be_given_by_its_name(self) -> None:
+    def test_qualifier_may_be_given_by_its_name(self) -> None:
         response = StructuredResponse("a", 1, 2, CountQualifier.APPROX)
 
         assert StructuredResponse.from_dict(response.to_dict()) == response
@@ -72,7 +72,7 @@ class TestInvariants:
             ({"schema_version": "1.1", "confidence": 1.5}, "'confidence' must be between 0 and 1"),
         ],
     )
-    def test_what_breaks_one_is_refused_with_the_seeds_words(
+    def test_broken_invariant_is_refused_in_the_words_of_the_seed(
         self, fields: dict[str, Any], message: str
     ) -> None:
         data = {"answer": "a", "items_shown": 1, **fields}
@@ -84,7 +84,7 @@ class TestInvariants:
         with pytest.raises(StructuredOutputInvalid, match="must"):
             StructuredResponse.from_dict(data)
 
-    def test_version_2_has_them_too(self) -> None:
+    def test_version_2_has_the_invariants_too(self) -> None:
         data = {"schema_version": "2.0", "response": "", "items_shown": 2, "items_total": 1, "citations": []}
 
         valid, errors, _ = ResponseValidator.validate(data)
@@ -102,7 +102,7 @@ class TestInvariants:
             },
         )
     )
-    def test_what_is_accepted_keeps_all_of_them(self, data: dict[str, Any]) -> None:
+    def test_accepted_response_keeps_all_invariants(self, data: dict[str, Any]) -> None:
         valid, errors, reason = ResponseValidator.validate(data)
 
         shown, total = data["items_shown"], data.get("items_total")
@@ -112,7 +112,7 @@ class TestInvariants:
 
 
 class TestValidator:
-    def test_all_that_is_missing_and_of_another_type_is_told_at_once_the_missing_first(self) -> None:
+    def test_validator_lists_missing_fields_before_type_errors(self) -> None:
         data = {"answer": 5, "items_total": "18", "transparency_statement": [], "sources": ["ADR.21"]}
 
         valid, errors, reason = ResponseValidator.validate(data)
@@ -140,11 +140,11 @@ class TestValidator:
             None,
         ],
     )
-    def test_other_types_are_type_errors_and_nothing_breaks(self, data: object) -> None:
+    def test_value_of_another_type_is_a_type_error(self, data: object) -> None:
         assert ResponseValidator.validate(data)[::2] == (False, ReasonCode.SCHEMA_TYPE_ERROR)
 
     @pytest.mark.parametrize("version", ["9.9", "0.9", "3.0", "1", "one", "", 2, 1.0, None, ["1.0"], {}])
-    def test_a_version_that_is_not_supported_is_refused(self, version: object) -> None:
+    def test_unsupported_version_is_refused(self, version: object) -> None:
         data = {"answer": "a", "items_shown": 1, "schema_version": version}
 
         valid, errors, reason = ResponseValidator.validate(data)
@@ -163,7 +163,7 @@ class TestValidator:
         with pytest.raises(ContractError, match="unsupported schema version"):
             ResponseValidator.get_required_fields("9.9")
 
-    def test_a_text_is_parsed_only_where_it_is_json_and_nothing_else(self) -> None:
+    def test_parse_and_validate_takes_pure_json_only(self) -> None:
         parse = ResponseValidator.parse_and_validate
 
         response, errors, reason = parse(' {"answer": "a", "items_shown": 1}\n')
@@ -181,18 +181,18 @@ class TestValidator:
         assert (response, errors) == (None, ["Missing required field: items_shown"])
         assert reason is ReasonCode.SCHEMA_MISSING_FIELD
 
-    def test_the_seeds_codes_are_reasons_of_the_reader(self) -> None:
+    def test_reason_codes_of_the_seed_are_reasons_of_the_reader(self) -> None:
         assert ReasonCode is Reason
         assert ReasonCode("repair_failed") is ReasonCode.REPAIR_FAILED
 
 
 class TestVersions:
-    def test_current_and_supported_are_what_there_is_a_schema_for(self) -> None:
+    def test_supported_versions_are_those_with_a_schema(self) -> None:
         assert CURRENT_SCHEMA_VERSION == "1.0"
         assert set(STRUCTURED_RESPONSE.versions or ()) == SUPPORTED_SCHEMA_VERSIONS == {"1.0", "1.1", "2.0"}
         assert RESPONSE_SCHEMA["required"] == ["answer", "items_shown"]
 
-    def test_models_are_asked_for_the_current_one(self) -> None:
+    def test_instructions_ask_for_the_current_version(self) -> None:
         assert STRUCTURED_RESPONSE.schema == RESPONSE_SCHEMA
         assert '"answer"' in STRUCTURED_RESPONSE.instructions()
 
@@ -204,7 +204,7 @@ class TestVersions:
             {"response": "a", "items_shown": 1, "citations": SOURCES, "confidence": 1, "sources": SOURCES},
         ],
     )
-    def test_each_is_read_and_written_back_as_it_was(self, fields: dict[str, Any]) -> None:
+    def test_response_of_each_version_is_written_back_unchanged(self, fields: dict[str, Any]) -> None:
         version = "2.0" if "response" in fields else "1.1" if "metadata" in fields else "1.0"
 
         response = StructuredResponse.from_dict({"schema_version": version, **fields})
@@ -221,7 +221,7 @@ class TestVersions:
         assert response.confidence is None
         assert "confidence" not in response.to_dict()
 
-    def test_a_newer_minor_version_is_read_as_the_newest_that_is_known(self) -> None:
+    def test_newer_minor_version_is_read_as_the_newest_known(self) -> None:
         response = StructuredResponse.from_dict(
             {"schema_version": "1.7", "answer": "a", "items_shown": 1, "confidence": 0.5, "mood": "glad"}
         )
@@ -235,7 +235,7 @@ class TestVersions:
 
     @pytest.mark.parametrize("start", ["1.0", "1.1", "2.0"])
     @pytest.mark.parametrize("end", ["1.0", "1.1", "2.0"])
-    def test_what_is_migrated_is_valid_and_the_way_back_loses_no_source(self, start: str, end: str) -> None:
+    def test_migrated_response_is_valid_and_keeps_all_sources(self, start: str, end: str) -> None:
         fields = (
             {"response": "a", "citations": SOURCES} if start == "2.0" else {"answer": "a", "sources": SOURCES}
         )
@@ -260,19 +260,19 @@ class TestVersions:
         assert (response.citations or response.sources) == SOURCES
 
     @pytest.mark.parametrize("citations", [[], [{"title": "y"}]])
-    def test_in_its_own_version_a_response_stays_what_it_is(self, citations: list[dict[str, Any]]) -> None:
+    def test_migrating_to_the_own_version_changes_nothing(self, citations: list[dict[str, Any]]) -> None:
         response = StructuredResponse("a", sources=SOURCES, citations=citations, schema_version="2.0")
 
         assert response.migrate("2.0") == response
 
-    def test_on_the_way_back_citations_go_to_the_sources(self) -> None:
+    def test_citations_go_to_the_sources_in_an_earlier_version(self) -> None:
         response = StructuredResponse(
             "a", sources=[{"title": "x"}], citations=[{"title": "x"}, {"title": "y"}], schema_version="2.0"
         )
 
         assert response.migrate("1.1").sources == [{"title": "x"}, {"title": "y"}]
 
-    def test_what_a_version_has_no_field_for_is_dropped(self) -> None:
+    def test_fields_unknown_to_the_target_version_are_dropped(self) -> None:
         response = StructuredResponse("a", schema_version="1.1", confidence=0.5, metadata={"a": 1})
 
         moved = response.migrate("1.0")
@@ -280,12 +280,12 @@ class TestVersions:
         assert (moved.confidence, moved.metadata) == (None, None)
         assert response.confidence == 0.5
 
-    def test_there_is_no_way_to_a_version_that_is_not_supported(self) -> None:
+    def test_migrating_to_an_unsupported_version_is_refused(self) -> None:
         with pytest.raises(ContractError, match=r"unsupported schema version .*'3\.0'"):
             StructuredResponse("a").migrate("3.0")
 
 
-def test_a_response_is_its_own_and_shares_nothing_with_what_it_was_made_of() -> None:
+def test_response_shares_no_data_with_its_source() -> None:
     data: dict[str, Any] = {"answer": "a", "items_shown": 1, "sources": [{"title": "x"}]}
 
     response = StructuredResponse.from_dict(data)
@@ -296,7 +296,7 @@ def test_a_response_is_its_own_and_shares_nothing_with_what_it_was_made_of() -> 
     assert len(response.sources) == 1
 
 
-def test_what_is_nested_too_deep_to_be_copied_is_refused() -> None:
+def test_data_nested_too_deep_to_be_copied_is_refused() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
@@ -306,22 +306,22 @@ def test_what_is_nested_too_deep_to_be_copied_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [None, 5, "answer", ["answer"], True])
-def test_what_is_no_object_is_refused(data: Any) -> None:
+def test_data_that_is_no_object_is_refused(data: Any) -> None:
     with pytest.raises(StructuredOutputInvalid, match="expected object"):
         StructuredResponse.from_dict(data)
 
 
-def test_no_sources_may_be_null() -> None:
+def test_sources_may_be_null() -> None:
     assert StructuredResponse.from_dict({"answer": "a", "items_shown": 1, "sources": None}).sources == []
 
 
-def test_counts_are_whole_numbers_however_they_are_written() -> None:
+def test_counts_may_be_written_as_floats_without_a_fraction() -> None:
     response = StructuredResponse.from_dict({"answer": "a", "items_shown": 5.0, "items_total": 1e2})
 
     assert response.generate_transparency_message() == "Showing 5 of 100 total items"
 
 
-def test_the_instructions_show_what_the_parser_takes() -> None:
+def test_instructions_show_an_example_that_the_parser_takes() -> None:
     example = ResponseParser.extract_json(RESPONSE_SCHEMA_INSTRUCTIONS)
 
     assert example is not None
