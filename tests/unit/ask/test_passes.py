@@ -118,7 +118,7 @@ class TestDuplicates:
         outcome = await passed(asked, first, f"{second}\n{more}", contract={"schema": NAMED})
         assert [one["name"] for one in outcome.value] == ["Mount Etna", "Stromboli"]
 
-    async def test_spellings_that_one_answer_tells_apart_are_both_kept(self, asked: Asked) -> None:
+    async def test_two_spellings_within_one_answer_are_both_kept(self, asked: Asked) -> None:
         both = '{"name": "Shh"}\n{"name": "SHH"}'
         outcome = await passed(asked, both, "[]", contract={"schema": NAMED})
         assert [one["name"] for one in outcome.value] == ["Shh", "SHH"]

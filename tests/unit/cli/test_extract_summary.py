@@ -192,7 +192,7 @@ def test_advice_to_the_model_is_left_out_of_refusals() -> None:
     assert "leave" not in counted.text()
 
 
-def test_objects_not_looked_up_are_told_apart_from_objects_without_doubt() -> None:
+def test_objects_not_looked_up_are_counted_apart_from_those_without_doubt() -> None:
     found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 4]]}
     certain = FoundObject(b'{"n": "text"}', orjson.dumps({"/n": found}).decode())
     answer = Answer.of(*ANSWER, outcome_of('{"n": "text"}', "stop"), ())

@@ -82,7 +82,7 @@ def test_backlog_stands_in_the_row_of_its_flow() -> None:
     assert "12,345" in printed(rows)
 
 
-def test_reason_for_missing_backlogs_is_told_apart_from_an_unknown_address() -> None:
+def test_reason_for_missing_backlogs_is_kept_apart_from_an_unknown_address() -> None:
     rows = everything({"a": status()}, {"backlog": "unknown name"}, {}, "HTTP 403")
     assert (rows["missing"], rows["no_backlogs"]) == ({"backlog": "unknown name"}, "HTTP 403")
     assert "backlog: HTTP 403" in printed(rows)

@@ -437,7 +437,7 @@ def test_text_becomes_the_literal_that_it_spells(text: str, made: Any) -> None:
 
 
 @pytest.mark.parametrize("turn", [1, -1])
-def test_discriminator_true_is_told_apart_from_1(turn: int) -> None:
+def test_discriminator_true_does_not_match_1(turn: int) -> None:
     number = {"type": "object", "properties": {"t": {"const": 1}, "a": {}}, "required": ["t", "a"]}
     flag = {"type": "object", "properties": {"t": {"const": True}, "b": {}}, "required": ["t", "b"]}
     schema = {"oneOf": [number, flag][::turn]}

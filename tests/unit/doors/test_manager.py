@@ -238,7 +238,7 @@ def test_scalars_and_null_in_a_jsonl_answer_are_dropped() -> None:
     assert PromptManager().parse_jsonl(f'1\n"x"\nnull\ntrue\n{CAT}') == BOTH[:1]
 
 
-async def test_objects_of_a_union_are_told_apart_by_their_type() -> None:
+async def test_objects_of_a_union_are_judged_by_the_branch_of_their_type() -> None:
     union = {
         "oneOf": [
             {

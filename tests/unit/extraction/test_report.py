@@ -148,7 +148,7 @@ def test_question_without_an_answer_is_not_shown_as_one_with_no_object(tmp_path:
     assert "incomplete" not in page_of(report_of(done), tmp_path).partition("<body>")[2]
 
 
-def test_values_without_doubt_are_told_apart_from_values_not_looked_up(tmp_path: Path) -> None:
+def test_values_not_looked_up_are_counted_apart_from_those_without_doubt(tmp_path: Path) -> None:
     found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 4]]}
     certain = FoundObject(b'{"n": "text"}', orjson.dumps({"/n": found}).decode())
     said = [

@@ -105,7 +105,7 @@ def test_failed_result_says_why() -> None:
     assert results[0].failure == "nobody there"
 
 
-def test_request_that_could_not_be_asked_fails_with_the_reason_of_its_dead_letter() -> None:
+def test_unaskable_request_fails_with_the_reason_of_its_dead_letter() -> None:
     results: list[Result] = []
     gatherer = ResultCollector([job(0)], results.append)
     gatherer.take_dead_letter(buried("r0", "template-error", "the output is too long"))

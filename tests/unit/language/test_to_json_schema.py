@@ -126,7 +126,7 @@ def test_fields_of_bases_come_first_and_are_replaced_in_their_place() -> None:
     assert schema["required"] == ["a", "b", "c"]
 
 
-def test_schemas_told_apart_by_a_literal_field_are_one_of() -> None:
+def test_schemas_that_differ_in_a_literal_field_are_one_of() -> None:
     text = "schema A:\n  kind: 'a'\nschema B:\n  kind: 'b' | 'c'\nschema C:\n  kind: 'a' | 'd'\nschema D:\n  kind: 'x' = 'x'"
     file = parse(text)
 

@@ -113,7 +113,7 @@ def test_refusals_by_chance_leave_at_least_half_of_the_rate(
     run(main())
 
 
-def test_a_long_wait_that_a_few_calls_are_told_pauses_nobody_else() -> None:
+def test_long_retry_after_of_a_few_calls_pauses_no_others() -> None:
     async def main() -> None:
         server = Server(at_random(0.1), 0.15, retry_after=60.0)
         limits = await keep_busy(server, 32, 10)
@@ -138,7 +138,7 @@ def test_a_long_wait_that_a_few_calls_are_told_pauses_nobody_else() -> None:
         (2, 2, 64, 30.0, 0.1),
     ],
 )
-def test_a_server_at_its_limit_is_asked_for_what_it_gives_and_little_more(
+def test_server_at_its_limit_is_called_at_little_more_than_that_rate(
     rate: float, burst: int, in_flight: int, seconds: float, begins: float, retry_after: float | None
 ) -> None:
     async def main() -> None:
@@ -153,7 +153,7 @@ def test_a_server_at_its_limit_is_asked_for_what_it_gives_and_little_more(
     run(main())
 
 
-def test_a_limit_is_found_among_refusals_by_chance() -> None:
+def test_limit_is_found_among_refusals_by_chance() -> None:
     async def main() -> None:
         limit, chance = beyond(50, 50), at_random(0.1)
         server = Server(lambda: chance() or limit(), 0.15)
@@ -165,7 +165,7 @@ def test_a_limit_is_found_among_refusals_by_chance() -> None:
     run(main())
 
 
-def test_a_server_that_recovers_is_called_as_fast_as_before() -> None:
+def test_server_that_recovers_is_called_as_fast_as_before() -> None:
     async def main() -> None:
         server = Server(beyond(10, 10), 0.15)
         busy = asyncio.create_task(keep_busy(server, 32, 200))
@@ -178,7 +178,7 @@ def test_a_server_that_recovers_is_called_as_fast_as_before() -> None:
     run(main())
 
 
-def test_a_night_without_calls_slows_nobody_down() -> None:
+def test_hours_without_calls_do_not_slow_the_next_ones() -> None:
     async def main() -> None:
         server = Server(at_random(0.1), 0.15)
         limiter = Limiter(server, Limits(32, clock=now))
@@ -203,7 +203,7 @@ def test_a_night_without_calls_slows_nobody_down() -> None:
     run(main())
 
 
-def test_a_server_that_refuses_everything_is_called_once_in_each_pause() -> None:
+def test_server_that_refuses_everything_is_called_once_in_each_pause() -> None:
     async def main() -> None:
         server = Server(lambda: True, 0.15)
         await keep_busy(server, 32, 1000)
@@ -216,7 +216,7 @@ def test_a_server_that_refuses_everything_is_called_once_in_each_pause() -> None
     run(main())
 
 
-def test_who_was_promised_a_pause_is_not_called_meanwhile() -> None:
+def test_server_is_not_called_before_its_retry_after() -> None:
     async def main() -> None:
         server = Server(lambda: 20 <= now() < 50, 0.15, retry_after=30.0)
         await keep_busy(server, 32, 100)
@@ -229,7 +229,7 @@ def test_who_was_promised_a_pause_is_not_called_meanwhile() -> None:
     run(main())
 
 
-def test_after_a_wish_for_an_eternity_five_good_requests_are_not_lost() -> None:
+def test_endless_retry_after_delays_calls_by_five_minutes_at_most() -> None:
     async def main() -> None:
         refusals = iter([True])
         server = Server(lambda: next(refusals, False), 1.0, retry_after=1e9)

@@ -10,7 +10,7 @@ from trustgraph_prompt.llm import api_key
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "OTHER_API_KEY"])
-def test_a_key_comes_from_a_file_before_the_variable(
+def test_key_file_goes_before_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.delenv(f"{variable}_FILE", raising=False)
@@ -24,7 +24,7 @@ def test_a_key_comes_from_a_file_before_the_variable(
     assert key() == "from the file"
 
 
-def test_a_key_file_that_changes_is_read_again(tmp_path: Path) -> None:
+def test_key_file_that_changes_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("first")
     key = api_key.KeyFile(file, "OPENAI_API_KEY")
@@ -46,7 +46,7 @@ def replace(file: Path, text: str) -> None:
     other.rename(file)
 
 
-def test_a_key_that_is_nowhere_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_none_where_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
 
     assert api_key.from_environment("NO_SUCH_KEY") is None

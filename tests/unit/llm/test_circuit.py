@@ -150,7 +150,7 @@ def ids(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("error", [refused, lambda: ProviderAuthentication("no"), broken])
-def test_twenty_minutes_make_no_dead_letter(error: Callable[[], ProviderError]) -> None:
+def test_outage_of_20_minutes_makes_no_dead_letter(error: Callable[[], ProviderError]) -> None:
     server = Server(until(20 * MINUTES, error))
     queue = Queue(breaker(server), ids(100))
 
@@ -176,7 +176,7 @@ def test_each_probe_is_another_request() -> None:
     assert all(len(set(probes[n : n + 8])) == 8 for n in range(len(probes) - 8))
 
 
-def test_an_unknown_model_and_who_waits_for_it_are_named() -> None:
+def test_unknown_model_and_the_requests_that_wait_for_it_are_named() -> None:
     async def main() -> None:
         unknown = ProviderInvalidModel("no model", loggable="HTTP 404")
         server = Server(lambda request: unknown if now() < 50 else None)
@@ -192,7 +192,7 @@ def test_an_unknown_model_and_who_waits_for_it_are_named() -> None:
     run(main())
 
 
-def test_one_poisoned_request_opens_no_circuit_and_is_its_own_dead_letter() -> None:
+def test_one_poisoned_request_opens_no_circuit_and_is_the_only_dead_letter() -> None:
     server = Server(lambda request: broken() if request == "7" else None)
     queue = Queue(breaker(server), ids(200))
 
@@ -204,7 +204,7 @@ def test_one_poisoned_request_opens_no_circuit_and_is_its_own_dead_letter() -> N
 
 
 @pytest.mark.parametrize("error", [broken, lambda: ProviderAuthentication("HTTP 403: not this")])
-def test_poisoned_requests_that_fill_all_slots_hold_up_nobody(error: Callable[[], ProviderError]) -> None:
+def test_poisoned_requests_in_all_slots_do_not_hold_up_the_others(error: Callable[[], ProviderError]) -> None:
     poisoned = set(ids(8))
     server = Server(lambda request: error() if request in poisoned else None)
     queue = Queue(breaker(server), ids(50))
@@ -220,9 +220,7 @@ async def has_the_model(model: str | None) -> None: ...
 
 @pytest.mark.parametrize("order", ["3210456789", "9876543210", "4051627389"])
 @pytest.mark.parametrize("concurrency", [4, 8, 10])
-def test_four_poisoned_requests_delay_the_others_by_seconds_and_are_dead_letters_within_minutes(
-    order: str, concurrency: int
-) -> None:
+def test_four_poisoned_requests_delay_the_others_by_seconds_only(order: str, concurrency: int) -> None:
     server = Server(lambda request: broken() if request in "0123" else None)
     queue = Queue(breaker(server, has_the_model), order)
 
@@ -336,7 +334,7 @@ def test_newcomer_is_the_probe_in_the_place_of_a_suspect() -> None:
     run(main())
 
 
-def test_a_poisoned_request_within_an_outage_is_found_out_after_it() -> None:
+def test_poisoned_request_within_an_outage_becomes_a_dead_letter_after_it() -> None:
     outage = until(10 * MINUTES, refused)
     server = Server(lambda request: outage(request) or (broken() if request == "0" else None))
     queue = Queue(breaker(server), ids(30))
@@ -347,7 +345,7 @@ def test_a_poisoned_request_within_an_outage_is_found_out_after_it() -> None:
     assert len(queue.answered) == 29
 
 
-def test_a_request_that_the_server_dies_of_is_found_out() -> None:
+def test_request_that_crashes_the_server_becomes_the_only_dead_letter() -> None:
     back = 0.0
 
     def fails(request: str) -> ProviderError | None:
@@ -368,7 +366,7 @@ def test_a_request_that_the_server_dies_of_is_found_out() -> None:
     assert len(queue.dead) == 1
 
 
-def test_a_rate_limit_never_opens_it() -> None:
+def test_rate_limit_never_opens_the_circuit() -> None:
     async def main() -> None:
         server = Server(lambda request: ProviderRateLimit("slow down"))
         model = breaker(server)
@@ -398,7 +396,7 @@ async def take(model: Provider, request: str = "") -> str:
         (ProviderInvalidRequest("400"), broken(), False),
     ],
 )
-def test_the_first_failure_opens_it_where_the_server_says_the_same_without_the_request(
+def test_first_failure_opens_the_circuit_if_the_server_confirms_it(
     error: ProviderError, is_ready: ProviderError | None, opens: bool
 ) -> None:
     async def ready(model: str | None) -> None:
@@ -416,7 +414,7 @@ def test_the_first_failure_opens_it_where_the_server_says_the_same_without_the_r
     run(main())
 
 
-def test_who_fails_at_the_same_time_asks_for_the_models_once() -> None:
+def test_calls_that_fail_at_the_same_time_check_the_server_once() -> None:
     async def main() -> None:
         server = Server(lambda request: refused())
         model = breaker(server)
@@ -446,7 +444,7 @@ def failures(requests: str, *, success_after: int | None = None, system: str = "
     return run(main())
 
 
-def test_five_failures_of_three_requests_open_it() -> None:
+def test_five_failures_of_three_requests_open_the_circuit() -> None:
     assert failures("aabbc")
     assert failures("abcde")
     assert not failures("abcd")
@@ -455,7 +453,7 @@ def test_five_failures_of_three_requests_open_it() -> None:
     assert failures("aaaabc")
 
 
-def test_a_worker_that_answers_over_topics_is_there_and_one_that_does_not_is_away() -> None:
+def test_worker_over_topics_is_away_only_if_it_does_not_answer() -> None:
     assert not failures("abcdefgh", system="topic")
 
     async def main() -> None:
@@ -471,7 +469,7 @@ def test_a_worker_that_answers_over_topics_is_there_and_one_that_does_not_is_awa
     run(main())
 
 
-def test_a_server_that_stays_silent_until_the_work_ends_is_away() -> None:
+def test_server_that_stays_silent_until_the_work_ends_is_away() -> None:
     async def main() -> None:
         circuit = Circuit(clock=now)
         server = Server(lambda request: None, seconds=1e9)
@@ -490,7 +488,7 @@ def test_a_server_that_stays_silent_until_the_work_ends_is_away() -> None:
     run(main())
 
 
-def test_a_probe_that_hangs_keeps_no_other_from_finding_the_server_back() -> None:
+def test_hanging_probe_does_not_keep_others_from_finding_the_server_back() -> None:
     async def main() -> None:
         server = Server(until(100, refused, begin=0))
         queue = Queue(breaker(server), ids(8))
@@ -508,7 +506,7 @@ def test_a_probe_that_hangs_keeps_no_other_from_finding_the_server_back() -> Non
     run(main())
 
 
-def test_whoever_has_no_more_time_stops_waiting() -> None:
+def test_request_without_time_left_stops_waiting_for_the_circuit() -> None:
     async def main() -> None:
         circuit = Circuit(clock=now)
         circuit.open(refused())
@@ -522,7 +520,7 @@ def test_whoever_has_no_more_time_stops_waiting() -> None:
     run(main())
 
 
-def test_a_request_is_welcome_when_nobody_waits_to_be_the_probe() -> None:
+def test_circuit_admits_one_request_where_nobody_waits_to_be_the_probe() -> None:
     async def main() -> None:
         circuit = Circuit(clock=now, uniform=lambda a, b: b)
         circuit.open(refused())
@@ -541,7 +539,7 @@ def test_a_request_is_welcome_when_nobody_waits_to_be_the_probe() -> None:
 
 
 @pytest.mark.parametrize("over_topics", [False, True])
-def test_a_handful_of_requests_outlives_twenty_minutes(over_topics: bool) -> None:
+def test_three_requests_survive_an_outage_of_20_minutes(over_topics: bool) -> None:
     def late() -> ProviderError:
         error = ProviderUnavailable("no response")
         error.__cause__ = CallTimeout("no response")
@@ -569,7 +567,7 @@ async def probed(model: CircuitBreaker, id: str) -> None:
 @pytest.mark.parametrize(
     ("cause", "system"), [(BrokerUnavailable("gone"), "topic"), (OSError(errno.EMFILE, "full"), "test")]
 )
-def test_only_what_the_server_said_closes_it(cause: Exception, system: str) -> None:
+def test_only_an_answer_of_the_server_closes_the_circuit(cause: Exception, system: str) -> None:
     async def main() -> None:
         here = ProviderUnavailable("nobody was asked")
         here.__cause__ = cause
@@ -586,7 +584,7 @@ def test_only_what_the_server_said_closes_it(cause: Exception, system: str) -> N
     run(main())
 
 
-def test_where_nobody_comes_the_server_is_asked_whether_it_is_back() -> None:
+def test_server_is_checked_where_no_request_comes_as_a_probe() -> None:
     async def main() -> None:
         server = Server(until(600, refused, begin=0))
         model = breaker(server)
@@ -602,7 +600,7 @@ def test_where_nobody_comes_the_server_is_asked_whether_it_is_back() -> None:
     run(main())
 
 
-def test_a_probe_of_an_earlier_opening_closes_no_later_one() -> None:
+def test_probe_of_an_earlier_opening_does_not_close_a_later_one() -> None:
     async def main() -> None:
         server = Server(lambda request: None, seconds=500.0)
         model = breaker(server)
@@ -620,7 +618,7 @@ def test_a_probe_of_an_earlier_opening_closes_no_later_one() -> None:
 
 
 @pytest.mark.parametrize("others", [True, False])
-def test_a_probe_whose_time_is_up_is_handed_on(others: bool) -> None:
+def test_turn_of_a_probe_without_time_left_goes_to_the_next(others: bool) -> None:
     async def main() -> None:
         circuit = Circuit(clock=now, uniform=lambda a, b: 1.0)
         circuit.open(refused())
@@ -638,7 +636,7 @@ def test_a_probe_whose_time_is_up_is_handed_on(others: bool) -> None:
     run(main())
 
 
-def test_calls_that_are_turned_away_use_up_no_limit() -> None:
+def test_calls_turned_away_by_the_circuit_use_up_no_rate_limit() -> None:
     async def main() -> None:
         shared = Limits(requests_per_minute=2, clock=now)
         gone, well = breaker(Server(lambda request: None)), breaker(Server(lambda request: None))
@@ -654,7 +652,7 @@ def test_calls_that_are_turned_away_use_up_no_limit() -> None:
     run(main())
 
 
-def test_a_worker_over_topics_that_waits_for_its_own_model_is_waited_for() -> None:
+def test_worker_over_topics_that_waits_for_its_model_is_waited_for() -> None:
     circuit = Circuit(clock=now, uniform=random.Random(1).uniform)
     waits = topic_messages.cause(topic_messages.error(ProviderAway(circuit)))
     outage = until(20 * MINUTES, lambda: waits, begin=0)

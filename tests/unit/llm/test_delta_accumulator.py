@@ -17,11 +17,11 @@ def tokens(*deltas: Delta) -> int:
     return heard.usage_of(CALL).tokens
 
 
-def test_what_was_told_counts() -> None:
+def test_reported_usage_counts() -> None:
     assert tokens(Delta("word " * 50), Delta(usage=Usage(3, 4, 7))) == 7
 
 
-def test_where_nothing_came_nothing_was_taken() -> None:
+def test_answer_without_any_text_or_usage_took_no_tokens() -> None:
     assert tokens() == 0
     assert tokens(Delta(model="small", usage=Usage())) == 0
 
@@ -29,7 +29,7 @@ def test_where_nothing_came_nothing_was_taken() -> None:
 @pytest.mark.parametrize(
     "came", [Delta(finish_reason="stop"), Delta(tool_calls=(ToolCall("1", "look", {}),))]
 )
-def test_an_answer_without_a_word_took_the_question(came: Delta) -> None:
+def test_empty_answer_with_a_finish_reason_took_the_tokens_of_the_question(came: Delta) -> None:
     assert 0 < tokens(came) < tokens(came, Delta("word " * 50))
 
 
@@ -41,5 +41,5 @@ def test_an_answer_without_a_word_took_the_question(came: Delta) -> None:
         Delta(tool_calls=(ToolCall("1", "look", {"at": "word " * 50}),)),
     ],
 )
-def test_thinking_and_tool_calls_are_taken_as_text_is(more: Delta) -> None:
+def test_thinking_and_tool_calls_are_estimated_as_text_is(more: Delta) -> None:
     assert tokens(Delta("word"), more) > tokens(Delta("word")) + 25

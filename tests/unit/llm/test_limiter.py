@@ -94,7 +94,7 @@ async def at_once(provider: Limiter, calls: Iterable[Call]) -> list[str]:
 
 
 class TestInFlight:
-    def test_no_more_calls_are_in_flight_than_the_limit_says(self) -> None:
+    def test_calls_in_flight_stay_within_the_limit(self) -> None:
         async def main() -> None:
             shared, model = limits(in_flight=3), Model()
             providers = [Limiter(model, shared), Limiter(model, shared)]
@@ -106,7 +106,7 @@ class TestInFlight:
 
         run(main())
 
-    def test_a_call_that_is_left_gives_its_place_back(self) -> None:
+    def test_abandoned_call_gives_its_place_back(self) -> None:
         async def main() -> None:
             provider = Limiter(Model(), limits(in_flight=1))
             for _ in range(3):
@@ -115,7 +115,7 @@ class TestInFlight:
 
         run(main())
 
-    def test_a_call_that_is_left_is_left_by_the_provider_within(self) -> None:
+    def test_abandoned_call_is_abandoned_by_the_provider_within(self) -> None:
         async def main() -> None:
             model = Model()
             async with aclosing(Limiter(model, limits(in_flight=1)).stream(CALL)) as deltas:
@@ -125,7 +125,7 @@ class TestInFlight:
 
         run(main())
 
-    def test_closing_closes_the_provider_within(self) -> None:
+    def test_closing_the_limiter_closes_the_provider_within(self) -> None:
         model = Model()
 
         run(Limiter(model, limits(in_flight=1)).close())
@@ -147,7 +147,7 @@ class TestInFlight:
 
         run(main())
 
-    def test_a_place_given_to_who_gives_up_goes_to_the_next(self) -> None:
+    def test_place_given_to_a_cancelled_call_goes_to_the_next(self) -> None:
         async def main() -> None:
             shared = limits(in_flight=1)
             place = await shared.enter()
@@ -161,7 +161,7 @@ class TestInFlight:
 
         run(main())
 
-    def test_who_comes_when_others_have_just_been_let_in_begins_after_them(self) -> None:
+    def test_newcomer_begins_after_those_that_have_just_been_let_in(self) -> None:
         async def main() -> None:
             shared = limits(in_flight=2)
             places = [await shared.enter() for _ in range(2)]
@@ -182,7 +182,7 @@ class TestInFlight:
 
         run(main())
 
-    def test_who_has_given_up_is_given_no_place(self) -> None:
+    def test_cancelled_call_is_given_no_place(self) -> None:
         async def main() -> None:
             shared = limits(in_flight=1)
             place = await shared.enter()
@@ -196,14 +196,14 @@ class TestInFlight:
 
         run(main())
 
-    def test_a_limit_that_lets_nothing_through_is_refused(self) -> None:
+    def test_limit_that_lets_nothing_through_is_refused(self) -> None:
         for name in ("in_flight", "requests_per_minute", "tokens_per_minute"):
             with pytest.raises(ValueError):
                 limits(**{name: 0})
 
 
 class TestRequests:
-    def test_so_many_start_in_any_minute(self) -> None:
+    def test_calls_started_in_any_minute_stay_within_the_limit(self) -> None:
         async def main() -> None:
             model = Model()
             provider = Limiter(model, limits(requests_per_minute=3))
@@ -215,7 +215,7 @@ class TestRequests:
 
         run(main())
 
-    def test_a_call_that_failed_has_been_made(self) -> None:
+    def test_failed_call_counts_towards_the_requests_per_minute(self) -> None:
         async def main() -> None:
             model = Model(ScriptedAnswer(error=ProviderUnavailable("down")))
             provider = Limiter(model, limits(requests_per_minute=1))
@@ -228,7 +228,7 @@ class TestRequests:
 
 
 class TestTokens:
-    def test_a_call_counts_its_question_and_the_most_that_its_answer_may_have(self) -> None:
+    def test_call_reserves_its_question_and_the_longest_answer(self) -> None:
         async def main() -> None:
             model = Model(*(used(50, delay=70) for _ in range(4)))
             provider = Limiter(model, limits(tokens_per_minute=100))
@@ -238,7 +238,7 @@ class TestTokens:
 
         run(main())
 
-    def test_the_most_an_answer_may_have_is_known_by_its_other_name_too(self) -> None:
+    def test_max_completion_tokens_limits_the_reserved_answer_too(self) -> None:
         async def main() -> None:
             model = Model(*(used(50, delay=70) for _ in range(4)))
             config = RuntimeConfig(extras={"max_completion_tokens": 40})
@@ -249,7 +249,7 @@ class TestTokens:
 
         run(main())
 
-    def test_what_was_not_needed_comes_back_at_once(self) -> None:
+    def test_reserved_tokens_that_were_not_used_are_free_at_once(self) -> None:
         async def main() -> None:
             model = Model(*(used(20, delay=1) for _ in range(4)))
             provider = Limiter(model, limits(tokens_per_minute=100))
@@ -259,7 +259,7 @@ class TestTokens:
 
         run(main())
 
-    def test_what_was_needed_beyond_that_is_taken_when_it_is_known(self) -> None:
+    def test_tokens_used_beyond_the_reserve_count_when_they_are_known(self) -> None:
         async def main() -> None:
             model = Model(used(90, delay=30))
             provider = Limiter(model, limits(tokens_per_minute=100))
@@ -270,7 +270,7 @@ class TestTokens:
 
         run(main())
 
-    def test_without_a_report_what_was_said_is_counted(self) -> None:
+    def test_tokens_are_estimated_from_the_text_without_a_report(self) -> None:
         async def main() -> None:
             model = Model(ScriptedAnswer("x" * 360, usage=Usage(), delay=30))
             provider = Limiter(model, limits(tokens_per_minute=100))
@@ -281,7 +281,7 @@ class TestTokens:
 
         run(main())
 
-    def test_the_calls_of_tools_are_part_of_what_was_said(self) -> None:
+    def test_tokens_of_tool_calls_are_estimated_too(self) -> None:
         async def main() -> None:
             call = ToolCall("1", "look", {}, "x" * 360)
             model = ScriptedProvider(lambda _: [Delta(tool_calls=(call,))])
@@ -294,7 +294,7 @@ class TestTokens:
 
         run(main())
 
-    def test_a_call_that_brought_nothing_took_nothing(self) -> None:
+    def test_failed_call_without_an_answer_takes_no_tokens(self) -> None:
         async def main() -> None:
             model = Model(ScriptedAnswer(error=ProviderUnavailable("down")))
             provider = Limiter(model, limits(tokens_per_minute=100))
@@ -305,7 +305,7 @@ class TestTokens:
 
         run(main())
 
-    def test_a_call_that_is_left_took_what_had_been_said(self) -> None:
+    def test_abandoned_call_takes_the_tokens_of_its_text_so_far(self) -> None:
         async def main() -> None:
             model = Model(ScriptedAnswer("x" * 400, chunk=4), ScriptedAnswer("x"))
             provider = Limiter(model, limits(tokens_per_minute=100))
@@ -319,7 +319,7 @@ class TestTokens:
 
         run(main())
 
-    def test_a_call_of_more_than_a_minutes_tokens_goes_alone(self) -> None:
+    def test_call_of_more_than_a_minutes_tokens_runs_alone(self) -> None:
         async def main() -> None:
             model = Model(used(1), used(500), used(1))
             provider = Limiter(model, limits(tokens_per_minute=100))
@@ -330,7 +330,7 @@ class TestTokens:
         run(main())
 
     @pytest.mark.parametrize(("said", "times"), [(-(10**12), [0, 0, 60, 120]), (10**12, [0, 60, 120, 180])])
-    def test_a_limit_of_the_answer_that_is_nonsense_costs_the_others_a_minute_at_most(
+    def test_absurd_answer_limit_delays_others_by_a_minute_at_most(
         self, said: int, times: list[float]
     ) -> None:
         async def main() -> None:
@@ -343,7 +343,7 @@ class TestTokens:
 
         run(main())
 
-    def test_a_report_that_is_nonsense_costs_the_others_a_minute(self) -> None:
+    def test_absurd_usage_report_delays_others_by_a_minute(self) -> None:
         async def main() -> None:
             model = Model(used(10**12, delay=5), used(1))
             provider = Limiter(model, limits(tokens_per_minute=100))
@@ -356,7 +356,7 @@ class TestTokens:
 
 
 class TestTurns:
-    def test_nobody_overtakes_a_call_that_waits_for_tokens(self) -> None:
+    def test_no_call_overtakes_one_that_waits_for_tokens(self) -> None:
         async def main() -> None:
             model = Model(*(used(90) for _ in range(2)))
             provider = Limiter(model, limits(tokens_per_minute=100))
@@ -367,7 +367,7 @@ class TestTurns:
 
         run(main())
 
-    def test_a_large_call_and_the_small_ones_behind_it_wait_for_a_minute_at_most(self) -> None:
+    def test_large_call_and_small_ones_behind_it_wait_for_a_minute_at_most(self) -> None:
         async def main() -> None:
             model = Model(*(used(10) for _ in range(50)))
             provider = Limiter(model, limits(tokens_per_minute=1000))
@@ -385,7 +385,7 @@ class TestTurns:
 
         run(main())
 
-    def test_a_call_that_gives_up_waiting_lets_the_next_go(self) -> None:
+    def test_cancelling_a_waiting_call_lets_the_next_go(self) -> None:
         async def main() -> None:
             model, shared = Model(), limits(tokens_per_minute=100)
             provider = Limiter(model, shared)
@@ -404,7 +404,7 @@ class TestTurns:
 
         run(main())
 
-    def test_who_waits_and_who_has_a_place_can_be_seen(self) -> None:
+    def test_number_of_waiting_and_running_calls_can_be_seen(self) -> None:
         async def main() -> None:
             shared = limits(in_flight=2)
             calls = asyncio.gather(*(text(Limiter(Model(), shared)) for _ in range(5)))
@@ -427,7 +427,7 @@ def watched(model: Model) -> tuple[Limiter, list[float]]:
 
 
 class TestRefusals:
-    def test_one_refusal_lets_nobody_in_for_as_long_as_it_says(self) -> None:
+    def test_rate_limit_pauses_all_calls_for_its_retry_after(self) -> None:
         async def main() -> None:
             model, shared = Model(refusal(30)), limits()
             providers = [Limiter(model, shared), Limiter(model, shared)]
@@ -441,7 +441,7 @@ class TestRefusals:
 
         run(main())
 
-    def test_a_refusal_within_an_answer_does_too(self) -> None:
+    def test_rate_limit_within_an_answer_pauses_calls_too(self) -> None:
         async def main() -> None:
             model = Model(refusal(30, text="The sea"))
             provider = Limiter(model, limits())
@@ -452,7 +452,7 @@ class TestRefusals:
 
         run(main())
 
-    def test_refusals_of_calls_that_were_in_flight_do_not_add_up(self) -> None:
+    def test_rate_limits_of_calls_in_flight_do_not_add_up(self) -> None:
         async def main() -> None:
             model = Model(refusal(30), *(refusal(30, delay=n) for n in range(1, 10)))
             provider, pauses = watched(model)
@@ -466,7 +466,7 @@ class TestRefusals:
         run(main())
 
     @pytest.mark.parametrize(("first", "second"), [(5, 40), (40, 5)])
-    def test_the_longest_wait_among_them_counts(self, first: float, second: float) -> None:
+    def test_longest_retry_after_of_calls_in_flight_counts(self, first: float, second: float) -> None:
         async def main() -> None:
             model = Model(refusal(first), refusal(second, delay=3))
             provider = Limiter(model, limits())
@@ -477,7 +477,7 @@ class TestRefusals:
 
         run(main())
 
-    def test_a_pause_without_a_length_grows_until_an_answer_comes(self) -> None:
+    def test_pause_without_a_retry_after_grows_until_an_answer_comes(self) -> None:
         async def main() -> None:
             model = Model(*(refusal() for _ in range(8)), used(1), refusal(0), used(1))
             provider, pauses = watched(model)
@@ -488,7 +488,7 @@ class TestRefusals:
 
         run(main())
 
-    def test_the_answer_of_a_call_that_was_in_flight_counts_too(self) -> None:
+    def test_answer_of_a_call_that_was_in_flight_resets_the_pause(self) -> None:
         async def main() -> None:
             model = Model(used(1, delay=2), refusal(), refusal())
             provider, pauses = watched(model)
@@ -499,7 +499,7 @@ class TestRefusals:
 
         run(main())
 
-    def test_nobody_waits_for_a_pause_that_takes_too_long(self) -> None:
+    def test_pause_that_takes_too_long_is_not_waited_for(self) -> None:
         async def main() -> None:
             model = Model(refusal(300, delay=1))
             provider = Limiter(model, limits(in_flight=1))
@@ -513,7 +513,7 @@ class TestRefusals:
 
         run(main())
 
-    def test_nobody_is_believed_who_wants_to_be_left_alone_for_ever(self) -> None:
+    def test_pause_lasts_five_minutes_at_most(self) -> None:
         async def main() -> None:
             model = Model(refusal(1e9))
             provider = Limiter(model, limits())
@@ -526,7 +526,7 @@ class TestRefusals:
         run(main())
 
     @pytest.mark.parametrize("seconds", [-5.0, float("nan")])
-    def test_a_wait_that_is_nonsense_is_none_that_was_said(self, seconds: float) -> None:
+    def test_absurd_retry_after_counts_as_none(self, seconds: float) -> None:
         async def main() -> None:
             provider, pauses = watched(Model(refusal(seconds)))
             await category(provider)
@@ -535,7 +535,7 @@ class TestRefusals:
 
         run(main())
 
-    def test_who_gives_up_waiting_leaves_nothing_behind(self) -> None:
+    def test_cancelled_wait_leaves_no_task_behind(self) -> None:
         async def main() -> None:
             provider = Limiter(Model(refusal(30)), limits())
             await category(provider)
@@ -549,7 +549,7 @@ class TestRefusals:
 
         run(main())
 
-    def test_other_errors_close_nothing(self) -> None:
+    def test_other_errors_pause_nothing(self) -> None:
         async def main() -> None:
             model = Model(ScriptedAnswer(error=ProviderUnavailable("down", retry_after=30)))
             provider = Limiter(model, limits())
@@ -564,7 +564,7 @@ class TestRefusals:
 class TestServers:
     """Counts are shared by all; a refusal is the matter of the server that refused."""
 
-    def test_a_refusal_by_one_server_stops_no_call_to_another(self) -> None:
+    def test_rate_limit_of_one_server_does_not_pause_another(self) -> None:
         async def main() -> None:
             shared, told = limits(), list[tuple[str, float]]()
             busy, idle = Model(refusal(300), place="busy"), Model(place="idle")
@@ -579,7 +579,7 @@ class TestServers:
 
         run(main())
 
-    def test_the_longest_pause_is_what_can_be_seen(self) -> None:
+    def test_longest_pause_of_all_servers_can_be_seen(self) -> None:
         async def main() -> None:
             shared = limits()
             for place, seconds in (("one", 30), ("other", 90), ("third", 10)):
@@ -592,7 +592,7 @@ class TestServers:
 
         run(main())
 
-    def test_who_waits_for_one_server_holds_nobody_up_who_calls_another(self) -> None:
+    def test_calls_waiting_for_a_paused_server_do_not_hold_up_another(self) -> None:
         async def main() -> None:
             shared = limits(in_flight=1)
             busy, idle = Model(refusal(60), place="busy"), Model(place="idle")
@@ -607,7 +607,7 @@ class TestServers:
 
         run(main())
 
-    def test_who_is_next_when_its_server_refuses_lets_others_go_first(self) -> None:
+    def test_next_call_lets_other_servers_go_first_when_its_server_pauses(self) -> None:
         async def main() -> None:
             shared = limits(in_flight=1)
             busy, idle = Model(refusal(60, delay=5), place="busy"), Model(place="idle")
@@ -636,7 +636,7 @@ class TestServers:
 
         run(main())
 
-    def test_who_gives_up_at_a_gate_is_not_waited_for(self) -> None:
+    def test_call_cancelled_in_a_pause_is_not_waited_for(self) -> None:
         async def main() -> None:
             shared = limits()
             model = Model(refusal(60))

@@ -102,7 +102,7 @@ def test_two_percent_of_a_minutes_requests_are_sent_again_early_and_one_at_least
     assert resent(lost, 240, of=100) == 100
 
 
-def test_share_is_that_of_the_last_minute_at_any_time() -> None:
+def test_share_of_early_sendings_is_that_of_the_last_minute() -> None:
     clock = Clock()
     lost = experienced(clock, 4)
     times: list[float] = []
@@ -147,7 +147,7 @@ def test_nothing_is_sent_again_early_while_the_model_is_away() -> None:
 
 
 @pytest.mark.parametrize(("silent", "wait"), [(0, 5), (5, 10), (13, 2), (17, 5), (238, 2)])
-def test_silent_request_is_looked_at_when_it_is_due_and_every_five_seconds_from_then(
+def test_silent_request_is_checked_when_it_is_due_and_every_five_seconds_then(
     silent: float, wait: float
 ) -> None:
     assert experienced(Clock(), 10).wait(silent, lambda: True) == wait
@@ -274,7 +274,7 @@ def test_lost_request_is_sent_again_when_its_answer_is_late() -> None:
     run(main())
 
 
-def test_requests_lost_before_any_answer_are_sent_again_once_others_were_answered() -> None:
+def test_requests_lost_before_any_answer_are_sent_again_once_others_have_one() -> None:
     async def main() -> None:
         service = Service(lambda number: Said(10.0, lost=number in (3, 70)))
         provider = asking(service)
@@ -286,7 +286,7 @@ def test_requests_lost_before_any_answer_are_sent_again_once_others_were_answere
     run(main())
 
 
-def test_without_experience_a_lost_request_is_sent_again_after_four_minutes() -> None:
+def test_lost_request_is_sent_again_after_four_minutes_without_experience() -> None:
     async def main() -> None:
         provider = asking(Service(lambda number: Said(lost=number == 0)))
 
@@ -509,7 +509,7 @@ def test_model_that_slows_down_ten_times_is_asked_twice_for_few_requests() -> No
     run(main())
 
 
-def test_of_six_thousand_requests_the_lost_ones_take_less_than_three_times_the_others() -> None:
+def test_lost_requests_take_less_than_three_times_as_long_as_the_others() -> None:
     async def main() -> None:
         lost = range(11, 6000, 200)
         service = Service(lambda number: Said(10.0 + number % 7, lost=number in lost))

@@ -85,7 +85,7 @@ class TestThePolicy:
         assert most == pytest.approx([1, 2, 4, 8, 16, 30, 30], rel=0.05)
         assert least == pytest.approx([0, 0], abs=1)
 
-    async def test_the_backoff_is_told_which_attempt_failed(self) -> None:
+    async def test_backoff_is_given_the_number_of_the_failed_attempt(self) -> None:
         tries = Tries(*[ProviderUnavailable("no")] * 3)
         policy = RetryPolicy(4, backoff=lambda attempt: 10.0 + attempt)
 
@@ -100,20 +100,20 @@ class TestThePolicy:
 
         assert tries.slept == [7, 5]
 
-    async def test_who_asks_for_more_than_the_longest_wait_is_not_waited_for(self) -> None:
+    async def test_retry_after_beyond_the_longest_wait_is_not_waited_for(self) -> None:
         tries = Tries(ProviderRateLimit("no", retry_after=LONGEST_WAIT))
 
         with pytest.raises(ProviderRateLimit):
             await RetryPolicy().run(tries.attempt, sleep=tries.sleep)
         assert tries.slept == []
 
-    async def test_what_the_caller_wants_to_wait_is_waited_for(self) -> None:
+    async def test_backoff_of_the_caller_may_be_any_length(self) -> None:
         tries = Tries(ProviderUnavailable("no"))
 
         await RetryPolicy(backoff=lambda attempt: 3600.0).run(tries.attempt, sleep=tries.sleep)
         assert tries.slept == [3600]
 
-    async def test_it_is_told_of_each_retry_before_the_wait(self) -> None:
+    async def test_on_retry_is_called_before_each_wait(self) -> None:
         failures = [ProviderUnavailable("one"), ProviderUnavailable("two"), ProviderUnavailable("three")]
         tries, told = Tries(*failures), []
 
@@ -124,7 +124,7 @@ class TestThePolicy:
             await at_once(on_retry=on_retry).run(tries.attempt, sleep=tries.sleep)
         assert told == [(failures[0], 0, 0), (failures[1], 1, 1)]
 
-    async def test_the_direct_cause_may_be_what_passes(self) -> None:
+    async def test_direct_cause_of_an_error_may_be_the_transient_one(self) -> None:
         error = ValueError("mine")
         error.__cause__ = ProviderRateLimit("not now", retry_after=7)
         tries = Tries(error)
@@ -133,7 +133,7 @@ class TestThePolicy:
         assert tries.slept == [7]
 
     @pytest.mark.parametrize("kind", [asyncio.CancelledError, KeyboardInterrupt])
-    async def test_cancelling_is_no_failure_whatever_the_classifier_says(
+    async def test_cancellation_is_not_tried_again_whatever_the_classifier_says(
         self, kind: type[BaseException]
     ) -> None:
         tries = Tries(kind())
@@ -142,28 +142,30 @@ class TestThePolicy:
             await at_once(classifier=lambda error: True).run(tries.attempt)
         assert tries.made == 1
 
-    async def test_an_attempt_is_ended_by_the_deadline(self) -> None:
+    async def test_attempt_ends_with_the_deadline(self) -> None:
         async def never() -> None:
             await asyncio.Event().wait()
 
         with pytest.raises(ProviderUnavailable, match=r"retry deadline of 0\.02 seconds"):
             await at_once(deadline=0.02).run(never)
 
-    async def test_no_wait_outlasts_the_deadline(self) -> None:
+    async def test_wait_beyond_the_deadline_is_not_begun(self) -> None:
         tries = Tries(ProviderUnavailable("no", retry_after=50))
 
         with pytest.raises(ProviderUnavailable, match="no"):
             await RetryPolicy(deadline=40).run(tries.attempt, sleep=tries.sleep)
         assert tries.slept == []
 
-    async def test_a_time_out_of_somebody_else_is_not_the_deadline(self) -> None:
+    async def test_timeout_of_somebody_else_is_not_the_deadline(self) -> None:
         with pytest.raises(TimeoutError, match="theirs"):
             await at_once(deadline=100).run(Tries(TimeoutError("theirs")).attempt)
 
 
 class TestCompleting:
     @pytest.mark.parametrize("kind", TRANSIENT + FINAL)
-    async def test_without_a_policy_nothing_is_tried_again(self, kind: type[errors.ProviderError]) -> None:
+    async def test_failed_call_is_not_tried_again_without_a_policy(
+        self, kind: type[errors.ProviderError]
+    ) -> None:
         script = Script(failing(kind), "never")
 
         with pytest.raises(kind):
@@ -171,7 +173,7 @@ class TestCompleting:
         assert len(script.calls) == 1
 
     @pytest.mark.parametrize("kind", TRANSIENT)
-    async def test_what_passes_is_tried_again(self, kind: type[errors.ProviderError]) -> None:
+    async def test_transient_error_is_tried_again(self, kind: type[errors.ProviderError]) -> None:
         script = Script(failing(kind), failing(kind), "Seven.")
 
         response = await script.complete(ASKED, retry=at_once())
@@ -182,14 +184,14 @@ class TestCompleting:
         assert {call.messages for call in script.calls} == {(Message("user", "Which number?"),)}
 
     @pytest.mark.parametrize("kind", FINAL)
-    async def test_what_does_not_pass_is_final(self, kind: type[errors.ProviderError]) -> None:
+    async def test_permanent_error_is_not_tried_again(self, kind: type[errors.ProviderError]) -> None:
         script = Script(failing(kind), "never")
 
         with pytest.raises(kind):
             await script.complete(ASKED, retry=at_once())
         assert len(script.calls) == 1
 
-    async def test_the_last_error_goes_up_and_knows_all_calls_and_their_cost(self) -> None:
+    async def test_last_error_has_all_calls_and_their_usage(self) -> None:
         broken = ScriptedAnswer("Sev", error=ProviderUnavailable("gone"))
         script = Script([Delta("", usage=Usage(3, 4, 7)), Delta('{"n": 1')], broken, failing())
 
@@ -200,14 +202,14 @@ class TestCompleting:
         assert [call.text for call in caught.value.calls] == ['{"n": 1', "Sev", ""]
         assert caught.value.__notes__ == ["the last of 3 attempts, which took 12 tokens"]
 
-    async def test_a_wrong_answer_is_final(self) -> None:
+    async def test_invalid_answer_is_not_tried_again_by_default(self) -> None:
         script = Script("seven", "never")
 
         with pytest.raises(StructuredOutputInvalid):
             await script.complete(ASKED, response_schema=SCHEMA, retry=at_once())
         assert len(script.calls) == 1
 
-    async def test_a_classifier_may_try_it_again_unchanged_and_without_a_wait(self) -> None:
+    async def test_classifier_may_have_an_invalid_answer_tried_again_at_once(self) -> None:
         script = Script("seven", '{"n": 7}')
         policy = RetryPolicy(
             classifier=lambda error: isinstance(error, StructuredOutputInvalid), backoff=lambda attempt: 1e9
@@ -218,7 +220,7 @@ class TestCompleting:
         assert response.parsed == {"n": 7}
         assert script.calls[0].messages == script.calls[1].messages
 
-    async def test_usage_is_that_of_all_calls_together(self) -> None:
+    async def test_usage_is_the_sum_of_all_calls(self) -> None:
         script = Script(
             ScriptedAnswer("seven", usage=Usage(3, 4, 7, cached_tokens=1)),
             ScriptedAnswer('{"n": 7}', usage=Usage(30, 40, 70)),
@@ -229,7 +231,7 @@ class TestCompleting:
         assert response.usage == Usage(33, 44, 77, cached_tokens=1)
         assert response.calls[-1].usage == Usage(30, 40, 70)
 
-    async def test_no_other_attempt_is_made_once_the_tokens_are_spent(self) -> None:
+    async def test_attempts_end_once_the_tokens_of_the_policy_are_spent(self) -> None:
         wrong = ScriptedAnswer("seven", usage=Usage(3, 4, 7))
         script = Script(failing(), *[wrong] * 5)
 
@@ -268,7 +270,7 @@ class TestCompleting:
             last,
         ]
 
-    async def test_an_override_that_is_none_is_refused_before_anything_is_sent(self) -> None:
+    async def test_invalid_override_is_refused_before_any_call(self) -> None:
         script = Script("never")
         policy = at_once(per_attempt_override=[RuntimeConfig(), RuntimeConfig(seed="x")])  # type: ignore[arg-type]
 
@@ -278,7 +280,7 @@ class TestCompleting:
 
 
 class TestReask:
-    async def test_the_model_is_shown_its_wrong_answers_and_told(self) -> None:
+    async def test_reask_shows_the_model_its_wrong_answer_and_the_error(self) -> None:
         script = Script("seven", failing(), '{"n": "7"}', '{"n": 7}')
         policy = at_once(max_attempts=4, reask=lambda error: f"Wrong: {error.error_message}")
 
@@ -293,7 +295,7 @@ class TestReask:
         assert script.calls[3].messages[3] == Message("assistant", '{"n": "7"}')
         assert "/n: expected integer" in script.calls[3].messages[4].text
 
-    async def test_after_the_last_attempt_nobody_is_asked_for_words(self) -> None:
+    async def test_reask_is_not_called_after_the_last_attempt(self) -> None:
         asked = []
 
         def words(error: StructuredOutputInvalid) -> str:
@@ -308,14 +310,14 @@ class TestReask:
         assert caught.value.output_content == "c"
         assert len(caught.value.calls) == 3
 
-    async def test_an_answer_that_said_nothing_is_not_shown(self) -> None:
+    async def test_reask_does_not_show_an_empty_answer(self) -> None:
         script = Script(" ", '{"n": 7}')
 
         await script.complete(ASKED, response_schema=SCHEMA, retry=at_once(reask=lambda error: "Again."))
 
         assert [message.role for message in script.calls[1].messages] == ["user", "user"]
 
-    async def test_what_the_provider_broke_off_is_sent_again_as_it_was(self) -> None:
+    async def test_answer_broken_off_by_the_provider_is_asked_for_again_unchanged(self) -> None:
         script = Script(ScriptedAnswer('{"n', finish_reason="error"), '{"n": 7}')
 
         response = await script.complete(ASKED, response_schema=SCHEMA, retry=at_once(reask=str))
@@ -324,13 +326,13 @@ class TestReask:
         assert script.calls[0].messages == script.calls[1].messages
 
     @pytest.mark.parametrize("words", ["", None, 7])
-    async def test_words_that_are_none_are_refused(self, words: Any) -> None:
+    async def test_reask_that_returns_no_text_is_refused(self, words: Any) -> None:
         with pytest.raises(errors.ProviderInvalidRequest, match="reask"):
             await Script("a", "b").complete(
                 ASKED, response_schema=SCHEMA, retry=at_once(reask=lambda error: words)
             )
 
-    async def test_more_room_is_what_a_cut_answer_needs(self) -> None:
+    async def test_override_may_give_a_truncated_answer_more_room(self) -> None:
         def answer(call: Call) -> ScriptedAnswer:
             return ScriptedAnswer('{"n": 12345678}', cut_after=call.config.max_tokens)
 
@@ -360,7 +362,7 @@ class TestListening:
 
         return listen
 
-    async def test_what_was_heard_is_not_repeated(self, heard: list[str], listen: Any) -> None:
+    async def test_answer_that_was_partly_heard_is_not_repeated(self, heard: list[str], listen: Any) -> None:
         script = Script(ScriptedAnswer("Sev", error=ProviderUnavailable("gone")), "Seven.")
 
         with pytest.raises(ProviderUnavailable) as caught:
@@ -368,21 +370,21 @@ class TestListening:
         assert heard == ["Sev"]
         assert caught.value.calls[0].text == "Sev"
 
-    async def test_what_nobody_heard_is_tried_again(self, heard: list[str], listen: Any) -> None:
+    async def test_answer_of_which_nothing_was_heard_is_tried_again(
+        self, heard: list[str], listen: Any
+    ) -> None:
         broken = ScriptedAnswer(thinking="Hm", error=ProviderUnavailable("gone"))
         response = await Script(broken, "Seven.").complete(ASKED, stream=True, listen=listen, retry=at_once())
 
         assert response.message.content == "Seven."
         assert "".join(heard) == "Seven."
 
-    async def test_nobody_listening_means_nobody_heard(self) -> None:
+    async def test_streamed_answer_without_a_listener_is_tried_again(self) -> None:
         script = Script(ScriptedAnswer("Sev", error=ProviderUnavailable("gone")), "Seven.")
 
         assert (await script.complete(ASKED, stream=True, retry=at_once())).message.content == "Seven."
 
-    async def test_a_wrong_answer_is_put_right_and_who_listens_is_told_between(
-        self, heard: list[str], listen: Any
-    ) -> None:
+    async def test_listener_hears_the_retry_between_two_answers(self, heard: list[str], listen: Any) -> None:
         async def on_retry(error: Exception, attempt: int) -> None:
             heard.append("again")
 

@@ -47,19 +47,21 @@ class TestQuestions:
             ({"prompt": "define", "contains": "who"}, question(prompt="define"), False),
         ],
     )
-    async def test_an_answer_is_for_what_fits(self, for_: dict[str, Any], call: Call, fits: bool) -> None:
+    async def test_answer_is_given_to_calls_that_fit_its_prompt_and_match(
+        self, for_: dict[str, Any], call: Call, fits: bool
+    ) -> None:
         provider = ScriptedProvider([ScriptedAnswer("That.", **for_), ScriptedAnswer("Else.", match="")])
 
         assert await text(provider, call) == ("That." if fits else "Else.")
 
-    async def test_the_first_question_that_fits_decides(self) -> None:
+    async def test_first_answer_that_fits_is_given(self) -> None:
         provider = ScriptedProvider(
             [ScriptedAnswer("general", contains="What"), ScriptedAnswer("special", contains="What is")]
         )
 
         assert await text(provider, question()) == "general"
 
-    async def test_an_unknown_question_is_named_with_what_there_is(self) -> None:
+    async def test_call_without_an_answer_is_refused_with_the_known_prompts(self) -> None:
         provider = ScriptedProvider(
             [ScriptedAnswer("x", prompt="define"), ScriptedAnswer("x", prompt="relate")]
         )
@@ -67,45 +69,45 @@ class TestQuestions:
         with pytest.raises(ProviderInvalidRequest, match=r"summarize.*What is it\?.*define, relate"):
             await heard(provider, question(prompt="summarize"))
 
-    async def test_the_nth_call_of_an_asking_gets_the_nth_answer(self) -> None:
+    async def test_nth_call_of_a_request_gets_the_nth_answer(self) -> None:
         provider = ScriptedProvider([ScriptedAnswer(text) for text in ("one", "two")])
 
         asked = [await text(provider, question(call=number)) for number in ("1", "1", "2", "3", "1")]
 
         assert asked == ["one", "one", "two", "two", "one"]
 
-    async def test_calls_that_do_not_count_themselves_are_counted(self) -> None:
+    async def test_calls_without_a_number_are_counted(self) -> None:
         provider = ScriptedProvider(
             [ScriptedAnswer("one"), ScriptedAnswer("other", prompt="define"), ScriptedAnswer("two")]
         )
 
         assert [await text(provider, question()) for _ in range(3)] == ["one", "two", "two"]
 
-    async def test_a_function_answers_with_a_text(self) -> None:
+    async def test_function_may_answer_with_a_text(self) -> None:
         provider = ScriptedProvider(lambda call: call.messages[-1].text.upper())
 
         assert await text(provider, question()) == "WHAT IS IT?"
 
-    async def test_a_function_answers_with_deltas(self) -> None:
+    async def test_function_may_answer_with_deltas(self) -> None:
         deltas = [Delta("a"), Delta("b", finish_reason="length")]
 
         assert await heard(ScriptedProvider(lambda call: deltas), question()) == deltas
 
 
 class TestAnswers:
-    async def test_pieces_are_as_long_as_asked(self) -> None:
+    async def test_pieces_are_as_long_as_requested(self) -> None:
         deltas = await heard(ScriptedProvider([ScriptedAnswer("abcde", chunk=2)]), question())
 
         assert [delta.text for delta in deltas] == ["ab", "cd", "e", ""]
 
-    async def test_usage_is_estimated_where_it_is_not_written(self) -> None:
+    async def test_usage_is_estimated_where_it_is_not_given(self) -> None:
         deltas = await heard(ScriptedProvider([ScriptedAnswer("12345678")]), question("1234"))
 
         assert deltas[-1].usage == Usage(4, 2, 6)  # four bytes a token: "Be brief." has three
 
 
 class TestRecordings:
-    async def test_everything_can_be_said_in_a_line(self, recording: Any) -> None:
+    async def test_line_of_a_recording_can_have_every_property(self, recording: Any) -> None:
         provider = ScriptedProvider.load(
             recording(
                 {
@@ -158,10 +160,10 @@ class TestRecordings:
             ('{"answer": "", "usage": {"tokens": 1}}', r"answers.jsonl:2 /usage/tokens"),
         ],
     )
-    def test_a_wrong_line_is_named(self, recording: Any, line: str, complaint: str) -> None:
+    def test_malformed_line_of_a_recording_is_named(self, recording: Any, line: str, complaint: str) -> None:
         with pytest.raises(ConfigError, match=complaint):
             ScriptedProvider.load(recording({"answer": "fine"}, line))
 
-    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
+    def test_missing_recording_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"nowhere\.jsonl: No such file"):
             ScriptedProvider.load(tmp_path / "nowhere.jsonl")

@@ -27,13 +27,13 @@ async def ask(provider: SpendingLimit, call: Call = QUESTION) -> str:
     return "".join([delta.text async for delta in provider.stream(call)])
 
 
-async def test_what_is_reported_is_spent() -> None:
+async def test_reported_usage_is_spent() -> None:
     provider = limited(1_000)
     assert [await ask(provider) for _ in range(3)] == ["yes"] * 3
     assert (provider.spent, provider.reached) == (30, False)
 
 
-async def test_a_call_that_may_cost_more_than_is_left_is_not_made_and_none_after_it() -> None:
+async def test_call_that_may_cost_more_than_is_left_is_the_end() -> None:
     provider = limited(RESERVE + 9)
     await ask(provider)
     for call in (QUESTION, Call([Message("user", "")], config=RuntimeConfig(max_tokens=1))):
@@ -42,7 +42,7 @@ async def test_a_call_that_may_cost_more_than_is_left_is_not_made_and_none_after
     assert (provider.spent, provider.reached) == (10, True)
 
 
-async def test_a_call_waits_while_others_hold_what_it_needs() -> None:
+async def test_call_waits_while_others_reserve_what_it_needs() -> None:
     go_on, asked = asyncio.Event(), 0
 
     class Slow(ScriptedProvider):
@@ -63,7 +63,7 @@ async def test_a_call_waits_while_others_hold_what_it_needs() -> None:
     assert (provider.spent, provider.reached) == (20, False)
 
 
-async def test_a_call_that_fails_before_it_began_is_free() -> None:
+async def test_call_that_fails_before_its_answer_is_free() -> None:
     def away(call: Call) -> ScriptedAnswer:
         raise ProviderUnavailable("away")
 
@@ -80,7 +80,7 @@ async def test_tokens_that_nobody_reports_are_estimated() -> None:
     assert provider.spent > 40
 
 
-async def test_without_a_limit_an_answer_is_reserved_as_the_longest_so_far() -> None:
+async def test_longest_answer_so_far_is_reserved_where_none_is_limited() -> None:
     unlimited = Call([Message("user", "Is it?")])
     long = ScriptedAnswer("yes", usage=Usage(5, LONG_ANSWER + 100))
     provider = limited(3 * LONG_ANSWER, lambda call: long)

@@ -33,7 +33,7 @@ def question(*messages: Message, tools: Sequence[Tool] = ()) -> int:
 @pytest.mark.parametrize(
     "call", [ToolCall("1", "look", {"at": LONG}), ToolCall("1", "look", {}, LONG), ToolCall("1", LONG, None)]
 )
-def test_calls_of_tools_count_asked_and_answered(call: ToolCall) -> None:
+def test_tool_calls_count_in_the_question_and_in_the_answer(call: ToolCall) -> None:
     said = question(Message("assistant", "", (call,)))
     answered = estimate_usage(CALL, "", (call,)).completion_tokens
 
@@ -41,22 +41,20 @@ def test_calls_of_tools_count_asked_and_answered(call: ToolCall) -> None:
     assert 1_000 <= answered == said < 1_010
 
 
-def test_tools_count_with_what_they_take() -> None:
+def test_tools_count_with_their_description_and_schema() -> None:
     tool = Tool("look", LONG, {"type": "object", "description": LONG})
 
     assert 2_000 <= question(tools=[tool]) < 2_020
 
 
-def test_an_image_is_guessed_whatever_its_size() -> None:
+def test_image_counts_the_same_whatever_its_size() -> None:
     small, large = ImageBlock("http://x/1.png"), ImageBlock(base64_data=LONG, media_type="image/png")
 
     assert question(Message("user", (TextBlock("What?"), small, large))) == 2 * IMAGE_TOKENS + 2
 
 
 @pytest.mark.parametrize(("reported", "attempts"), [(None, 1), (Usage(1, 1, 2), 2)])
-async def test_the_tokens_of_a_policy_are_those_reported_or_else_those_of_all_that_was_said(
-    reported: Usage | None, attempts: int
-) -> None:
+async def test_tokens_of_a_policy_are_reported_or_estimated(reported: Usage | None, attempts: int) -> None:
     calls = []
 
     def answer(call: Call) -> list[Delta]:

@@ -72,7 +72,7 @@ class Answering:
     async def close(self) -> None: ...
 
 
-def test_a_question_is_system_and_prompt_and_nothing_else() -> None:
+def test_question_is_sent_as_system_and_prompt() -> None:
     request = through(CALL)
 
     assert (request.system, request.prompt, request.messages) == ("Be brief.", "Say it.", None)
@@ -81,7 +81,7 @@ def test_a_question_is_system_and_prompt_and_nothing_else() -> None:
     assert request.direct
 
 
-def test_a_conversation_is_told_in_words_too() -> None:
+def test_conversation_is_sent_in_words_too() -> None:
     request = through(CONVERSATION)
 
     assert request.system == "Be brief."
@@ -94,11 +94,11 @@ SYSTEM, USER = CALL.messages
 @pytest.mark.parametrize(
     "call", [CALL, CONVERSATION, Call([USER]), Call([USER, SYSTEM]), Call([SYSTEM, SYSTEM, USER])]
 )
-def test_the_other_side_has_the_same_call(call: Call) -> None:
+def test_call_is_decoded_unchanged(call: Call) -> None:
     assert topic_messages.call(through(call)) == call
 
 
-def test_what_somebody_else_asks_for_is_taken_as_it_is_meant() -> None:
+def test_unknown_and_empty_settings_of_a_request_are_ignored() -> None:
     call = topic_messages.call(
         wire.TextCompletionRequest(
             system=" \n",
@@ -113,29 +113,29 @@ def test_what_somebody_else_asks_for_is_taken_as_it_is_meant() -> None:
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "frequency_penalty", "presence_penalty"])
-def test_a_yes_is_no_number(name: str) -> None:
+def test_boolean_in_place_of_a_number_is_refused(name: str) -> None:
     with pytest.raises(errors.RequestError, match=f"settings/{name}"):
         topic_messages.call(wire.TextCompletionRequest(settings={name: True}))
 
 
-def test_a_model_goes_to_a_worker_that_knows_of_settings() -> None:
+def test_model_is_sent_among_the_settings() -> None:
     call = Call([USER], RuntimeConfig(model="gemma"))
     assert topic_messages.call(through(call)) == call
 
 
 @pytest.mark.parametrize("name", [1, "", "m" * 201])
-def test_what_names_no_model_is_refused(name: object) -> None:
+def test_invalid_name_of_a_model_is_refused(name: object) -> None:
     with pytest.raises(errors.RequestError, match="settings/model"):
         topic_messages.call(wire.TextCompletionRequest(settings={"model": name}))
 
 
 @pytest.mark.parametrize("number", ["", "one", "-1", "1.0", "٣", "1" * 10])
-def test_the_number_of_a_call_is_one(number: str) -> None:
+def test_label_call_must_be_a_number(number: str) -> None:
     with pytest.raises(errors.RequestError, match=r"labels/call: found .*, expected the number of a call"):
         topic_messages.call(wire.TextCompletionRequest(labels={"call": number}))
 
 
-def test_a_text_in_blocks_is_a_text() -> None:
+def test_text_blocks_are_sent_as_one_text() -> None:
     blocks = (TextBlock("Say "), TextBlock("it."))
 
     assert through(Call([Message("user", blocks)])).prompt == "Say it."
@@ -165,7 +165,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-async def test_what_the_wire_cannot_say_is_refused_before_anything_is_sent(what: str) -> None:
+async def test_call_that_the_wire_cannot_express_is_refused(what: str) -> None:
     call, error = REFUSED[what]
 
     with pytest.raises(error):
@@ -173,7 +173,7 @@ async def test_what_the_wire_cannot_say_is_refused_before_anything_is_sent(what:
 
 
 @pytest.mark.parametrize("kind", errors.PROVIDER_ERRORS.values())
-def test_a_category_comes_back_as_itself(kind: type[errors.ProviderError]) -> None:
+def test_category_of_an_error_is_kept(kind: type[errors.ProviderError]) -> None:
     back = topic_messages.cause(topic_messages.error(kind("because: of this")), 3.0)
 
     assert type(back) is kind
@@ -191,14 +191,14 @@ def test_a_category_comes_back_as_itself(kind: type[errors.ProviderError]) -> No
         ("", errors.ProviderUnavailable),
     ],
 )
-def test_an_error_of_another_worker_has_the_category_of_its_type(
+def test_error_of_another_worker_has_the_category_of_its_type(
     type: str, kind: type[errors.ProviderError]
 ) -> None:
     with pytest.raises(kind, match="Error code: 503"):
         raise topic_messages.cause(wire.Error(type, "Error code: 503"))
 
 
-async def test_an_answer_of_trustgraphs_worker_is_an_answer() -> None:
+async def test_answer_of_trustgraphs_worker_is_read() -> None:
     caller = Answering(
         b'{"error": null, "response": "Hel", "in_token": null, "out_token": null, "model": "m", '
         b'"end_of_stream": false, "models": []}',
@@ -215,7 +215,7 @@ async def test_an_answer_of_trustgraphs_worker_is_an_answer() -> None:
     assert caller.left
 
 
-async def test_what_came_before_an_error_has_been_given() -> None:
+async def test_text_before_an_error_is_given() -> None:
     caller = Answering(
         b'{"response": "Hel"}',
         b'{"error": {"type": "llm-error", "message": "gone"}, "response": null, "in_token": 7}',
@@ -233,7 +233,7 @@ async def test_what_came_before_an_error_has_been_given() -> None:
     assert given[-1].usage == Usage(7)
 
 
-async def test_a_worker_that_names_no_model_has_the_name_it_was_given() -> None:
+async def test_model_of_an_answer_is_that_of_the_provider_where_none_is_named() -> None:
     deltas = await heard(
         TopicProvider(Answering(b'{"response": "a", "end_of_stream": true}'), model="theirs")
     )
@@ -254,7 +254,7 @@ async def test_a_worker_that_names_no_model_has_the_name_it_was_given() -> None:
         (b'{"error": null, "response": null, "end_of_stream": true}', "neither an answer nor an error"),
     ],
 )
-async def test_what_is_no_response_is_an_invalid_one(response: bytes, says: str) -> None:
+async def test_malformed_response_is_a_provider_error(response: bytes, says: str) -> None:
     with pytest.raises(errors.ProviderInvalidResponse, match=says):
         await heard(TopicProvider(Answering(response)))
 
@@ -268,7 +268,7 @@ async def test_what_is_no_response_is_an_invalid_one(response: bytes, says: str)
         (errors.MessageTooLarge("5 MB"), errors.ProviderInvalidRequest),
     ],
 )
-async def test_trouble_with_the_broker_is_a_providers_error(
+async def test_broker_error_is_a_provider_error(
     error: errors.BrokerError, kind: type[errors.ProviderError]
 ) -> None:
     with pytest.raises(kind, match=str(error)):
@@ -279,7 +279,7 @@ def piece(text: str, at: int) -> bytes:
     return wire.TextCompletionResponse(response=text, at=at, end_of_stream=False).encode()
 
 
-async def test_a_piece_that_comes_twice_counts_once() -> None:
+async def test_piece_that_comes_twice_counts_once() -> None:
     pieces = [piece(*each) for each in [("Hel", 0), ("lo, ", 3), ("Hel", 0), ("lo, w", 3), ("orld.", 8)]]
     last = b'{"response": "", "at": 13, "end_of_stream": true}'
 
@@ -289,13 +289,13 @@ async def test_a_piece_that_comes_twice_counts_once() -> None:
 
 
 @pytest.mark.parametrize("then", [("world.", 6), ("Goodbye.", 0), ("p", 2)])
-async def test_an_answer_with_a_hole_or_of_another_model_is_broken(then: tuple[str, int]) -> None:
+async def test_answer_with_a_missing_piece_is_unavailable(then: tuple[str, int]) -> None:
     with pytest.raises(errors.ProviderUnavailable, match="a part of the answer was lost"):
         await heard(TopicProvider(Answering(piece("Hel", 0), piece(*then))))
 
 
 @pytest.mark.parametrize("counts", [b'"in_token": -1', b'"usage": {"prompt_tokens": -1}'])
-async def test_a_count_below_none_is_none(counts: bytes) -> None:
+async def test_negative_token_count_is_unknown(counts: bytes) -> None:
     response = b'{"response": "a", ' + counts + b', "out_token": 3, "end_of_stream": true}'
 
     [delta] = await heard(TopicProvider(Answering(response)))
@@ -304,7 +304,7 @@ async def test_a_count_below_none_is_none(counts: bytes) -> None:
     assert delta.usage.prompt_tokens is None
 
 
-async def test_the_worker_is_told_how_long_somebody_waits() -> None:
+async def test_request_says_how_many_seconds_are_left() -> None:
     caller = Answering(b'{"response": "a", "end_of_stream": true}')
 
     await heard(TopicProvider(caller, timeout=30))
@@ -312,7 +312,7 @@ async def test_the_worker_is_told_how_long_somebody_waits() -> None:
     assert wire.TextCompletionRequest.decode(caller.asked[0]).seconds_left == 30
 
 
-async def test_unknown_reasons_are_none_and_unknown_fields_are_nothing() -> None:
+async def test_unknown_reasons_and_fields_of_a_response_are_ignored() -> None:
     response = b'{"response": "a", "finish_reason": "bored", "schema_path": "?", "x": 1}'
     last = b'{"end_of_stream": true}'
 

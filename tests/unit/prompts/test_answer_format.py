@@ -35,13 +35,13 @@ def asked_of(text: str, **entry: Any) -> str:
 
 
 @pytest.mark.parametrize("dialect", ["jinja", "ibis"])
-def test_the_term_stands_for_it(dialect: str) -> None:
+def test_answer_format_stands_where_the_template_has_the_term(dialect: str) -> None:
     text = "Who?\n\n{{ answer_format }}\n\n<text>{{ text }}</text>"
     assert asked_of(text, dialect=dialect) == f"Who?\n\n{TOLD}\n\n<text>T</text>"
     assert prompt(text, dialect=dialect).missing({}) == ["text"]
 
 
-def test_it_may_stand_in_the_system_message() -> None:
+def test_answer_format_may_stand_in_the_system_message() -> None:
     question = prompt("Who? {{ text }}", system="Be exact. {{ answer_format }}").question({"text": "T"})
     assert (question.system, question.prompt) == (f"Be exact. {TOLD}", "Who? T")
     entries = {
@@ -59,7 +59,7 @@ def test_it_may_stand_in_the_system_message() -> None:
 @pytest.mark.parametrize(
     "text", ["Who? {{ text }}\n", 'Who? With "age". {{ text }}', "Their ages, first names. {{ text }}"]
 )
-def test_a_question_that_does_not_name_the_keys_ends_with_it(text: str) -> None:
+def test_answer_format_is_appended_where_the_question_does_not_name_the_keys(text: str) -> None:
     assert asked_of(text) == text.strip().replace("{{ text }}", "T") + f"\n\n{TOLD}"
     assert prompt(text).unnamed_keys
 
@@ -72,12 +72,12 @@ def test_a_question_that_does_not_name_the_keys_ends_with_it(text: str) -> None:
         "{% if text %}The first name{% endif %}{% for each in text %}, age{% endfor %}",
     ],
 )
-def test_one_that_names_them_is_asked_as_it_is_written(text: str) -> None:
+def test_answer_format_is_left_out_where_the_question_names_the_keys(text: str) -> None:
     assert prompt(text).unnamed_keys == []
     assert TOLD not in asked_of(text)
 
 
-def test_names_in_the_system_message_count_and_those_in_comments_and_terms_do_not() -> None:
+def test_keys_named_in_the_system_message_count_and_those_in_comments_do_not() -> None:
     assert prompt("Who?", system="The first name and the age.").unnamed_keys == []
     assert prompt("Who? {# first name, age #}{{ age }}", terms={"age": "age"}).unnamed_keys == [
         "first name",
@@ -97,16 +97,18 @@ def test_names_in_the_system_message_count_and_those_in_comments_and_terms_do_no
         ({"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "required": ["a"]}}}, ["a"]),
     ],
 )
-def test_which_keys_must_be_named(schema: Any, unnamed: list[str]) -> None:
+def test_unnamed_keys_are_required_or_declared_ones_that_occur_nowhere(
+    schema: Any, unnamed: list[str]
+) -> None:
     assert prompt("Who? people, who 有名字", schema=schema).unnamed_keys == unnamed
 
 
-def test_key_after_key_is_looked_for_up_to_a_number() -> None:
+def test_at_most_500_unnamed_keys_are_listed() -> None:
     many = {"type": "object", "required": [f"key {number}" for number in range(3_000)]}
     assert len(prompt("key " * 30_000, schema=many).unnamed_keys) == 500
 
 
-def test_json_objects_are_told_too_and_a_text_is_not() -> None:
+def test_answer_format_is_appended_for_json_objects_and_not_for_texts() -> None:
     value = {"response_type": "json"}
     assert asked_of("Who?", **value) == f"Who?\n\n{Contract.from_schema(SCHEMA).instructions()}"
     assert "array of objects" in asked_of("Who?", **value, many=True)
@@ -114,7 +116,7 @@ def test_json_objects_are_told_too_and_a_text_is_not() -> None:
     assert asked_of("Who? {{ answer_format }}", response_type="text", schema=None) == "Who? "
 
 
-def test_an_entry_may_want_it_in_any_case_or_not_at_all() -> None:
+def test_entry_may_always_append_the_answer_format_or_never() -> None:
     named = "The first name and the age."
     assert asked_of(named, answer_format="append") == f"{named}\n\n{TOLD}"
     assert asked_of(f"{named} {{{{ answer_format }}}}", answer_format="append") == f"{named} {TOLD}"
@@ -128,7 +130,7 @@ def test_an_entry_may_want_it_in_any_case_or_not_at_all() -> None:
     assert appended == by_need != left_out  # one question, one version
 
 
-def test_the_term_is_reserved() -> None:
+def test_term_answer_format_is_reserved() -> None:
     with pytest.raises(PromptError, match="`answer_format` is reserved") as refused:
         prompt("Who?", terms={"answer_format": "x"})
     assert refused.value.path == "/terms/answer_format"
@@ -137,7 +139,7 @@ def test_the_term_is_reserved() -> None:
             prompt(text).question({"answer_format": "x"})
 
 
-def test_what_it_says_is_never_read_as_a_template() -> None:
+def test_answer_format_is_never_rendered_as_a_template() -> None:
     assert "{{ text }}" in asked_of("Who? {{ answer_format }}")
     assert "{{ text }}" in asked_of("Who?")
 
@@ -145,7 +147,7 @@ def test_what_it_says_is_never_read_as_a_template() -> None:
 THEIRS = {"prompt": "Who? {{ answer_format }}{{ text }} \n", "response-type": "jsonl", "schema": SCHEMA}
 
 
-def test_entries_of_trustgraph_render_as_before() -> None:
+def test_entries_of_trustgraph_have_no_answer_format() -> None:
     theirs = PromptDefinition.from_entry("p", THEIRS)
     assert theirs.question({"text": "T"}).prompt == "Who? T \n"
     assert theirs.question({"text": "T", "answer_format": "x"}).prompt == "Who? xT \n"
@@ -160,7 +162,7 @@ def rendered(entry: Any, **terms: Any) -> str:
     return manager.render("p", terms)
 
 
-def test_a_prompt_manager_renders_as_before_unless_an_entry_asks_for_it() -> None:
+def test_prompt_manager_has_an_answer_format_only_if_an_entry_asks_for_it() -> None:
     assert rendered(THEIRS, text="T", answer_format="x") == "Who? xT \n"
     ours = {"dialect": "jinja", "response-type": "jsonl", "schema": SCHEMA, "prompt": "Who? {{ text }} \n"}
     assert rendered(ours, text="T") == "Who? T "
@@ -172,7 +174,7 @@ def test_a_prompt_manager_renders_as_before_unless_an_entry_asks_for_it() -> Non
         rendered(ours, answer_format="x")
 
 
-async def test_a_prompt_manager_tells_it_in_the_system_message() -> None:
+async def test_prompt_manager_renders_the_answer_format_in_the_system_message() -> None:
     manager = PromptManager()
     entry = {"dialect": "jinja", "response-type": "jsonl", "schema": SCHEMA, "prompt": "Who?"}
     manager.load_config({"template.p": json.dumps({**entry, "system": "{{ answer_format }}"})})
@@ -183,7 +185,7 @@ async def test_a_prompt_manager_tells_it_in_the_system_message() -> None:
     assert await manager.invoke("p", {}, llm) == [{"first name": TOLD, "age": "Who?"}]
 
 
-def test_a_workflow_tells_it_in_its_own_words_where_the_text_has_the_term() -> None:
+def test_workflow_words_the_answer_format_in_its_own_way() -> None:
     text = 'schema A:\n    a: int\nprompt p expecting A: "Well. {{ answer_format }} {{ x }}"\n'
     workflow = Workflow.load(text, Script())
     instructions = Contract.language(text.partition("prompt")[0])["A"].instructions(WORDING)
@@ -196,7 +198,7 @@ FORM = Contract.from_schema(OBJECT, format="jsonl").instructions()
 @pytest.mark.parametrize(
     "answer", ["I cannot.", '{"n": "one"}', '{"n": 1}\n{"n": "two"}'], ids=["none", "invalid", "one of two"]
 )
-async def test_every_retry_says_it_again(asked: Asked, answer: str) -> None:
+async def test_every_correction_repeats_the_answer_format(asked: Asked, answer: str) -> None:
     script = Script(ScriptedAnswer(answer), ScriptedAnswer(answer), ScriptedAnswer('{"n": 2}'))
     outcome = await asked(script, attempts=3)
     assert why(outcome)[:2] == ["first", "invalid"]
@@ -204,7 +206,7 @@ async def test_every_retry_says_it_again(asked: Asked, answer: str) -> None:
         assert call.messages[-1].text.endswith(f"\n\n{FORM}")
 
 
-async def test_of_a_schema_that_the_provider_is_told_that_tells_it(asked: Asked) -> None:
+async def test_correction_leaves_the_answer_format_to_a_provider_given_the_schema(asked: Asked) -> None:
     script = Script(ScriptedAnswer('{"n": "one"}'), ScriptedAnswer('{"n": 1}'))
     await asked(script, format="json", attempts=2)
     assert script.calls[1].response_schema is not None
@@ -213,7 +215,7 @@ async def test_of_a_schema_that_the_provider_is_told_that_tells_it(asked: Asked)
 
 
 @pytest.mark.parametrize("text", ["How many?", "How {{ answer_format }} many?", "With n."])
-async def test_no_message_says_it_twice(text: str) -> None:
+async def test_correction_has_the_answer_format_once(text: str) -> None:
     definition = prompt(text, schema=OBJECT, attempts=2)
     script = Script(ScriptedAnswer(""), ScriptedAnswer('{"n": 1}'))
     await ask(definition, definition.question({}), script)

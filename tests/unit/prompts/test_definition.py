@@ -27,7 +27,7 @@ def refused(entry: Any) -> ConfigError:
     return raised.value
 
 
-def test_an_entry_of_trustgraph_is_read_as_it_does() -> None:
+def test_entry_of_trustgraph_is_read_as_trustgraph_does() -> None:
     prompt = PromptDefinition.from_entry(
         "p", {"prompt": "{{ x }}\n", "response-type": "jsonl", "object-schema": OBJECT, "schema": True}
     )
@@ -38,7 +38,7 @@ def test_an_entry_of_trustgraph_is_read_as_it_does() -> None:
     assert (prompt.attempts, prompt.config) == (1, RuntimeConfig())
 
 
-def test_keys_that_trustgraph_ignores_are_ignored_in_its_entries() -> None:
+def test_unknown_keys_in_an_entry_of_trustgraph_are_ignored() -> None:
     entry = {"prompt": "x", "attempts": "many", "model": "gpt-4", "terms": 5, "system": 1, "note": None}
     assert (
         PromptDefinition.from_entry("p", entry).version
@@ -46,7 +46,7 @@ def test_keys_that_trustgraph_ignores_are_ignored_in_its_entries() -> None:
     )
 
 
-def test_our_entries_say_everything_about_a_prompt() -> None:
+def test_entry_of_ours_can_set_everything_of_a_prompt() -> None:
     prompt = ours(
         description="d",
         prompt="{{ a }}{{ b }}",
@@ -79,7 +79,7 @@ def test_object_schema_goes_before_schema_for_jsonl(one: Any, other: Any) -> Non
     assert ours(response_type="jsonl", object_schema=one, schema=other).contract.schema == (one or other)
 
 
-def test_both_names_of_the_ontology_prompt_are_one_prompt() -> None:
+def test_both_names_of_the_ontology_prompt_find_one_prompt() -> None:
     assert PromptDefinition.from_entry("extract-with-ontologies", {"prompt": "x"}).aliases == (
         "ontology-extract",
     )
@@ -114,12 +114,12 @@ def test_both_names_of_the_ontology_prompt_are_one_prompt() -> None:
         {"escalate": {"op": "~", "value": "I cannot"}},
     ],
 )
-def test_the_version_changes_with_all_that_decides_the_answer(change: dict[str, Any]) -> None:
+def test_version_changes_with_all_that_decides_the_answer(change: dict[str, Any]) -> None:
     plain = {"response_type": "json", "schema": OBJECT}
     assert ours(**change).version not in (ours().version, ours(**plain).version)
 
 
-def test_an_entry_says_how_its_answers_are_judged() -> None:
+def test_entry_sets_how_its_answers_are_judged() -> None:
     contract = ours(
         response_type="jsonl",
         schema={"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
@@ -133,44 +133,44 @@ def test_an_entry_says_how_its_answers_are_judged() -> None:
     assert [issue.message for issue in contract.issues({"a": 2, "b": "1"})] == ["b is less than a"]
 
 
-def test_an_entry_asks_for_a_list_and_says_which_fences_count() -> None:
+def test_entry_sets_many_and_fences() -> None:
     contract = ours(response_type="json", schema=OBJECT, many=True, fences="strict").contract
     assert contract.many
     assert contract.fences == "strict"
 
 
 @pytest.mark.parametrize("key", ["many", "fences"])
-def test_what_is_about_one_value_is_refused_beside_lines(key: str) -> None:
+def test_settings_of_a_single_value_are_refused_for_jsonl(key: str) -> None:
     said = {"many": True, "fences": "one"}
     with pytest.raises(PromptError, match=f"`{key}` does not apply to an answer of type jsonl"):
         ours(response_type="jsonl", schema=OBJECT, **{key: said[key]})
 
 
-def test_an_entry_says_when_to_escalate_and_which_model_is_asked() -> None:
+def test_entry_sets_its_escalation_and_its_model() -> None:
     prompt = ours(escalate={"op": "contains", "value": "I cannot"}, model={"name": "gemma"})
     assert prompt.escalation == Escalation("contains", "I cannot")
     assert prompt.config == RuntimeConfig(model="gemma")
 
 
-def test_an_entry_has_the_model_repair_its_answers() -> None:
+def test_entry_sets_repair_by_the_model() -> None:
     prompt = ours(response_type="json", attempts=2, repair_by_model=True)
     assert prompt.repair_by_model
     assert prompt.version != ours(response_type="json", attempts=2).version
 
 
-def test_repair_by_a_model_needs_another_attempt() -> None:
+def test_repair_by_the_model_needs_a_second_attempt() -> None:
     error = refused({"dialect": "jinja", "prompt": "x", "response-type": "json", "repair-by-model": True})
     assert (error.path, error.found, error.expected) == ("/attempts", 1, "2 or more")
 
 
-def test_an_entry_has_schemas_by_version() -> None:
+def test_entry_has_schemas_by_version() -> None:
     versions = {"1.0": OBJECT, "2.0": {"required": ["b"]}}
     contract = ours(response_type="json", versions=versions).contract
     assert contract.accepts({"a": 1, "schema_version": "1.4"})
     assert not contract.accepts({"a": 1, "schema_version": "2.0"})
 
 
-def test_entries_of_trustgraph_say_nothing_of_how_they_are_judged() -> None:
+def test_entries_of_trustgraph_have_default_judging() -> None:
     entry = {"prompt": "x", "response-type": "json", "coerce": True, "invariants": 5, "extra": "forbid"}
     contract = PromptDefinition.from_entry("p", entry).contract
     assert (contract.coerce, contract.invariants, contract.extra) == (False, (), None)
@@ -194,15 +194,13 @@ def test_entries_of_trustgraph_say_nothing_of_how_they_are_judged() -> None:
         ("schema", {"requird": ["a"]}, "/schema/requird", "did you mean 'required'?"),
     ],
 )
-def test_what_is_wrong_with_the_judging_is_named_by_its_key(
-    key: str, value: Any, path: str, said: str
-) -> None:
+def test_error_in_a_setting_of_judging_names_its_key(key: str, value: Any, path: str, said: str) -> None:
     error = refused({"dialect": "jinja", "prompt": "x", "response-type": "json", key: value})
     assert (error.where, error.path) == ("template.p", path)
     assert said in str(error)
 
 
-def test_the_version_does_not_change_with_what_is_for_people() -> None:
+def test_version_does_not_change_with_description_aliases_or_attempts() -> None:
     assert ours(description="d", aliases=["b"], attempts=1).version == ours().version
 
 
@@ -242,7 +240,7 @@ def test_the_version_does_not_change_with_what_is_for_people() -> None:
         ("x", PromptError, "", "it is of the wrong type (found 'x', expected a mapping)"),
     ],
 )
-def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
+def test_error_in_an_entry_of_trustgraph_says_what_is_wrong(
     entry: Any, kind: type[ConfigError], path: str, said: str
 ) -> None:
     error = refused(entry)
@@ -306,7 +304,7 @@ def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
         ("model", {"extras": 5}, "/model/extras", "it is of the wrong type"),
     ],
 )
-def test_a_bad_entry_of_ours_names_the_key(key: str, value: Any, path: str, said: str) -> None:
+def test_error_in_an_entry_of_ours_names_the_key(key: str, value: Any, path: str, said: str) -> None:
     error = refused({"dialect": "jinja", "prompt": "x", key: value})
     assert (error.where, error.path) == ("template.p", path)
     assert said in str(error)
@@ -315,7 +313,7 @@ def test_a_bad_entry_of_ours_names_the_key(key: str, value: Any, path: str, said
 @pytest.mark.parametrize(
     "wrong", [lambda n: n, lambda n: {"n": n}, lambda n: ""], ids=["int", "object", "empty"]
 )
-def test_thousands_of_wrong_aliases_are_refused_at_the_first_few(wrong: Callable[[int], object]) -> None:
+def test_only_the_first_of_thousands_of_wrong_aliases_are_listed(wrong: Callable[[int], object]) -> None:
     def refuse(size: int) -> None:
         entry = {"dialect": "jinja", "prompt": "x", "aliases": [wrong(n) for n in range(size)]}
         error = refused(entry)

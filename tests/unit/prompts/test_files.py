@@ -25,7 +25,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_folder_of_files_becomes_the_entries_of_a_workspace(tmp_path: Path) -> None:
+def test_folder_of_files_becomes_the_entries_of_a_workspace(tmp_path: Path) -> None:
     write(tmp_path / "greet.yaml", GOOD)
     write(tmp_path / "system.yaml", "dialect: jinja\nprompt: You greet {{ name }}.\n")
     write(tmp_path / "notes.txt", "not a prompt")
@@ -40,7 +40,7 @@ def test_one_file_is_one_entry(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["prompt", "yaml", "json"])
-def test_a_named_pipe_that_nobody_writes_to_is_refused_at_once(tmp_path: Path, suffix: str) -> None:
+def test_named_pipe_without_a_writer_is_refused_at_once(tmp_path: Path, suffix: str) -> None:
     pipe = tmp_path / f"greet.{suffix}"
     os.mkfifo(pipe)
     with pytest.raises(ConfigError, match="a pipe that nobody writes to"):
@@ -57,13 +57,13 @@ def test_prompts_may_come_through_a_pipe() -> None:
         os.close(end)
 
 
-def test_an_endless_file_is_read_up_to_its_limit() -> None:
+def test_endless_file_is_read_up_to_its_limit() -> None:
     with pytest.raises(ConfigError, match="larger than 1,000 bytes"):
         read_bytes(Path("/dev/zero"), 1_000)
 
 
 @pytest.mark.parametrize("text", ["", " \n\n", "# nothing\n"])
-def test_a_prompt_file_that_declares_nothing_is_refused(tmp_path: Path, text: str) -> None:
+def test_prompt_file_without_declarations_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match="the file declares nothing"):
         files.read(write(tmp_path / "greet.prompt", text))
 
@@ -80,14 +80,14 @@ ENTRY: dict[str, Any] = {"prompt": "Hi {{x}}", "response-type": "json"}
     ],
     ids=["entries as text", "entries as values", "TrustGraph's configuration"],
 )
-def test_an_export_of_a_workspace_becomes_its_entries(tmp_path: Path, export: dict[str, Any]) -> None:
+def test_export_of_a_workspace_becomes_its_entries(tmp_path: Path, export: dict[str, Any]) -> None:
     entries = files.load(write(tmp_path / "export.json", json.dumps(export)))
     assert sorted(entries) == ["system", "template.a"]
     definition, question = PromptSet.build(entries).question("a", {"x": 1})
     assert (question.system, question.prompt, definition.contract.format) == ("Sys", "Hi 1", "json")
 
 
-def test_a_folder_has_files_of_both_kinds(tmp_path: Path) -> None:
+def test_folder_may_have_files_of_both_kinds(tmp_path: Path) -> None:
     write(tmp_path / "greet.yaml", GOOD)
     write(tmp_path / "more.prompt", 'system: "You greet."\nprompt bye: "Bye {{ name }}"\nprompt hi: "Hi"\n')
     prompts = PromptSet.build(files.load(tmp_path))
@@ -103,9 +103,7 @@ def test_a_folder_has_files_of_both_kinds(tmp_path: Path) -> None:
         ('\nsystem: "x"\n', "system.yaml: the system message is defined twice"),
     ],
 )
-def test_two_files_with_one_prompt_are_an_error_that_names_both(
-    tmp_path: Path, again: str, said: str
-) -> None:
+def test_prompt_in_two_files_is_an_error_that_names_both(tmp_path: Path, again: str, said: str) -> None:
     write(tmp_path / "a.prompt", again)
     write(tmp_path / "greet.yaml", GOOD)
     write(tmp_path / "system.yaml", GOOD)
@@ -115,7 +113,7 @@ def test_two_files_with_one_prompt_are_an_error_that_names_both(
     assert f"only the definition in {tmp_path / 'a.prompt'}:" in str(raised.value)
 
 
-def test_bad_entries_of_an_export_are_left_to_the_snapshot(tmp_path: Path) -> None:
+def test_bad_entry_of_an_export_is_refused_in_the_prompt_set(tmp_path: Path) -> None:
     export = {"template.a": "{not json", "template.b": {"prompt": "b"}}
     prompts = PromptSet.build(files.load(write(tmp_path / "export.json", json.dumps(export))))
     assert (list(prompts.prompts), list(prompts.refused)) == (["b"], ["template.a"])
@@ -157,7 +155,7 @@ def test_bad_entries_of_an_export_are_left_to_the_snapshot(tmp_path: Path) -> No
         ("export.json", '{"flow": {"template.x": "{}"}}', "contains no prompts"),
     ],
 )
-def test_a_wrong_file_is_refused_by_name_and_key(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_invalid_file_is_refused_by_name_and_key(tmp_path: Path, name: str, text: str, said: str) -> None:
     path = write(tmp_path / name, text)
     with pytest.raises(ConfigError) as raised:
         files.load(path)
@@ -165,7 +163,7 @@ def test_a_wrong_file_is_refused_by_name_and_key(tmp_path: Path, name: str, text
     assert said in str(raised.value)
 
 
-def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_file_or_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="contains no prompts"):
         files.load(tmp_path)
     for name in ("gone.yaml", "gone.json"):
@@ -238,7 +236,7 @@ TERMS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_all_prompts_of_trustgraph_are_there_and_good() -> None:
+def test_all_prompts_of_trustgraph_are_bundled_and_valid() -> None:
     assert not PROMPTS.refused
     assert set(PROMPTS.prompts) == set(TERMS)
 
@@ -253,7 +251,7 @@ def strings(value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("id", TERMS)
-def test_a_shipped_prompt_puts_all_its_terms_into_the_question(id: str) -> None:
+def test_bundled_prompt_puts_all_its_terms_into_the_question(id: str) -> None:
     _, question = PROMPTS.question(id, TERMS[id])
     assert [s for s in strings(TERMS[id]) if s not in question.prompt] == []
     assert "careful" in question.system
@@ -267,7 +265,7 @@ OPTIONAL = {"context", "history", "schemas", "hints", "task_type", "previous_res
 @pytest.mark.parametrize(
     "id", sorted(TERMS.keys() - {"graphql-generation", "schema-selection"})
 )  # they need `schemas`
-def test_a_shipped_prompt_can_be_asked_without_the_terms_that_may_be_left_out(id: str) -> None:
+def test_bundled_prompt_can_be_asked_without_its_optional_terms(id: str) -> None:
     given = {name: value for name, value in TERMS[id].items() if name not in OPTIONAL}
     assert PROMPTS.question(id, given)[1].prompt.strip()
 
@@ -297,7 +295,7 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("id", ANSWERS)
-def test_the_extraction_prompts_have_the_contracts_of_seed_1(id: str) -> None:
+def test_bundled_extraction_prompts_have_the_contracts_of_seed_1(id: str) -> None:
     contract = PROMPTS.prompts[id].contract
     assert contract.format == "jsonl"
     for answer in ANSWERS[id]:
@@ -309,7 +307,7 @@ def test_the_extraction_prompts_have_the_contracts_of_seed_1(id: str) -> None:
 
 
 @pytest.mark.parametrize("id", ANSWERS)
-def test_an_extraction_prompt_begins_with_the_passage_and_ends_with_how_much_to_write(id: str) -> None:
+def test_bundled_extraction_prompt_begins_with_the_passage(id: str) -> None:
     question = PROMPTS.question(id, TERMS[id])[1].prompt
     assert question.startswith(f"<passage>\n{TERMS[id]['text']}\n</passage>\n")
     assert "Use only what the passage says" in question
@@ -328,13 +326,13 @@ ASKING_FOR_JSON = [
 
 
 @pytest.mark.parametrize("id", ASKING_FOR_JSON)
-def test_no_prompt_shows_an_answer_that_a_small_model_could_give_back(id: str) -> None:
+def test_no_bundled_prompt_contains_a_valid_answer(id: str) -> None:
     text = json.loads(SHIPPED[f"template.{id}"])["prompt"]
     assert not read(text, PROMPTS.prompts[id].contract).value
 
 
 @pytest.mark.parametrize(("name", "schema"), [("prompt", SCHEMA), ("system", SYSTEM_SCHEMA)])
-def test_the_schemas_for_editors_are_the_ones_that_files_are_held_to(name: str, schema: Any) -> None:
+def test_schemas_for_editors_are_those_of_entries(name: str, schema: Any) -> None:
     assert json.loads((package_data.templates() / f"{name}.schema.json").read_text()) == schema
 
 
@@ -342,11 +340,11 @@ FILES = files.read(package_data.templates())
 
 
 @pytest.mark.parametrize("example", FILES.examples, ids=str)
-def test_a_shipped_example_is_read_as_it_says(example: Example) -> None:
+def test_bundled_example_is_read_as_it_says(example: Example) -> None:
     try_example(PROMPTS.prompts[example.prompt], example)
 
 
-def test_the_items_of_shipped_lists_are_described() -> None:
+def test_items_of_bundled_lists_are_described() -> None:
     described = {
         id: json.loads(SHIPPED[f"template.{id}"])["schema"]["description"]
         for id in ("schema-selection", "supervisor-decompose")
@@ -358,7 +356,7 @@ def test_the_items_of_shipped_lists_are_described() -> None:
 
 
 @pytest.mark.parametrize("id", TERMS)
-def test_every_shipped_prompt_has_examples_and_says_what_it_is_for(id: str) -> None:
+def test_every_bundled_prompt_has_examples_and_a_description(id: str) -> None:
     examples = [example for example in FILES.examples if example.prompt == id]
     assert len(examples) >= (2 if id in ANSWERS else 1)
     assert any(example.terms for example in examples)
@@ -368,7 +366,7 @@ def test_every_shipped_prompt_has_examples_and_says_what_it_is_for(id: str) -> N
 @pytest.mark.parametrize(
     "path", sorted(package_data.templates().glob("*.prompt")), ids=lambda path: path.stem
 )
-def test_every_shipped_file_is_in_the_one_layout_and_names_its_terms(path: Path) -> None:
+def test_every_bundled_file_is_formatted_and_names_its_terms(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     assert language.format(source, where=str(path)) == source
     assert source.startswith("# The system message" if path.stem == "system" else "# Terms: ")

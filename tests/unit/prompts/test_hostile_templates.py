@@ -69,7 +69,7 @@ DIALECTS: tuple[Dialect, ...] = ("jinja", "ibis")
         ("{{ " + "9" * 10_000 + " }}", "cannot be read"),
     ],
 )
-def test_what_is_not_on_the_list_is_refused_when_loaded(source: str, said: str) -> None:
+def test_syntax_not_on_the_allowlist_is_refused_when_loaded(source: str, said: str) -> None:
     with pytest.raises(TemplateError) as raised:
         Template.compile(source)
     assert said in str(raised.value)
@@ -96,7 +96,7 @@ def test_what_is_not_on_the_list_is_refused_when_loaded(source: str, said: str) 
     ],
     ids=lambda source: source[:20],
 )
-def test_what_is_too_big_or_too_deep_is_refused_when_loaded(source: str, dialect: Dialect) -> None:
+def test_template_too_large_or_too_deep_is_refused_when_loaded(source: str, dialect: Dialect) -> None:
     with pytest.raises(TemplateError):
         Template.compile(source, dialect=dialect)
 
@@ -150,7 +150,7 @@ def test_rendering_ends_at_its_limits(name: str, dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("source", ["{{ x }}", "{% for a in x %}{% endfor %}", "{{ x|tojson }}"])
-def test_a_share_of_the_limits_is_enough_for_little_and_told_apart_where_it_is_not(source: str) -> None:
+def test_rendering_with_a_share_of_the_limits_ends_at_that_share(source: str) -> None:
     template = Template.compile(source)
     template.render({"x": MANY}, share=0.02)
     with pytest.raises(RenderTooLong):
@@ -158,30 +158,30 @@ def test_a_share_of_the_limits_is_enough_for_little_and_told_apart_where_it_is_n
     template.render({"x": MANY * 50})
 
 
-def test_a_separator_from_the_terms_cannot_multiply_them() -> None:
+def test_separator_from_the_terms_cannot_multiply_them() -> None:
     with pytest.raises(RenderError, match="more than 10,000,000 steps"):
         Template.compile("{{ x|join(t) }}").render({"x": MANY, "t": LONG})
 
 
-def test_what_one_rendering_used_is_not_missing_from_the_next() -> None:
+def test_each_rendering_has_the_whole_limits() -> None:
     template = Template.compile("{% for a in x %}{{ t }}{% endfor %}")
     terms = {"x": [1, 2, 3], "t": LONG}
     assert [len(template.render(terms)) for _ in range(3)] == [3_000_000] * 3
 
 
-def test_a_term_is_text_and_never_a_template() -> None:
+def test_template_syntax_in_a_term_is_kept_literally() -> None:
     evil = "{{ secret }}{% for x in y %}{{ ''.__class__ }}"
     assert Template.compile("{{ text }}").render({"text": evil, "secret": "s"}) == evil
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_names_that_jinja_keeps_for_itself_do_not_leak(dialect: Dialect) -> None:
+def test_names_internal_to_jinja_are_undefined(dialect: Dialect) -> None:
     source = "{{ environment }}{{ context }}{{ missing }}{{ resolve }}{{ undefined }}{{ range }}{{ lipsum }}"
     assert Template.compile(source, dialect=dialect).render({}) == ""
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_odd_escapes_warn_nobody(dialect: Dialect) -> None:
+def test_invalid_escape_in_a_template_gives_no_warning(dialect: Dialect) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Template.compile(r"{{ '\d' }}", dialect=dialect).render({}) == r"\d"

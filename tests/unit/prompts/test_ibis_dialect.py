@@ -121,7 +121,7 @@ SAME: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("source", "terms", "expected"), SAME)
-def test_renders_as_ibis_does(source: str, terms: dict[str, Any], expected: str) -> None:
+def test_template_renders_as_in_ibis(source: str, terms: dict[str, Any], expected: str) -> None:
     assert Template.compile(source, dialect="ibis").render(terms) == expected
 
 
@@ -165,24 +165,24 @@ def test_renders_as_ibis_does(source: str, terms: dict[str, Any], expected: str)
         ("{{ x|default(y) }}", "found y, expected a name or a literal"),
     ],
 )
-def test_what_is_not_offered_is_refused_when_loaded(source: str, said: str) -> None:
+def test_unsupported_syntax_is_refused_when_loaded(source: str, said: str) -> None:
     with pytest.raises(TemplateError) as raised:
         Template.compile(source, dialect="ibis", where="template.x")
     assert said in str(raised.value)
     assert str(raised.value).startswith("template.x: line ")
 
 
-def test_data_goes_before_the_methods_of_python_that_ibis_would_show() -> None:
+def test_keys_of_data_go_before_methods_of_python() -> None:
     template = Template.compile("{{ d.items }} {{ d.keys }} {{ text.upper }}", dialect="ibis")
     assert template.render({"d": {"items": "mine"}, "text": "a"}) == "mine  "
 
 
-def test_json_is_there_for_schemas_that_python_would_write_its_own_way() -> None:
+def test_json_filter_writes_json_in_place_of_python() -> None:
     template = Template.compile("{{ schema|json }}", dialect="ibis")
     assert template.render({"schema": {"a": [True, None, "é"]}}) == '{"a": [true, null, "é"]}'
 
 
-def test_a_loop_over_items_too_short_for_its_variables_is_an_error_of_the_request() -> None:
+def test_loop_over_items_too_short_for_its_variables_is_a_render_error() -> None:
     template = Template.compile(
         "\n{% for a, b in pairs %}{{ a }}{% endfor %}", dialect="ibis", where="template.x"
     )

@@ -30,13 +30,13 @@ def defined(**more: Any) -> PromptDefinition:
     return PromptDefinition.from_entry("volcanoes", {**ENTRY, **more})
 
 
-def test_by_default_every_required_string_is_compared_normalised() -> None:
+def test_default_clause_compares_every_required_string_normalised() -> None:
     clause = defined().match
     assert clause.keys == {"name": "normalised", "country": "normalised"}
     assert clause.required == {"name", "country"}
 
 
-def test_the_default_of_a_union_has_the_required_strings_of_each_kind() -> None:
+def test_default_clause_of_a_union_has_the_required_strings_of_each_kind() -> None:
     kinds = [
         {
             "type": "object",
@@ -61,7 +61,7 @@ def test_each_key_is_compared_as_the_clause_says() -> None:
     assert clause.required == {"name", "height"}
 
 
-def test_the_clause_changes_no_version() -> None:
+def test_match_clause_does_not_change_the_version() -> None:
     assert defined(match={"name": "exact"}).version == defined().version
 
 
@@ -79,14 +79,14 @@ def test_the_clause_changes_no_version() -> None:
     ],
     ids=str,
 )
-def test_an_error_says_where_what_was_found_and_what_was_expected(match: Any, path: str, says: str) -> None:
+def test_error_in_a_clause_says_where_and_what_was_expected(match: Any, path: str, says: str) -> None:
     with pytest.raises(ConfigError) as error:
         defined(match=match)
     assert error.value.path.startswith(path)
     assert says in str(error.value)
 
 
-def test_a_text_has_no_objects_to_match() -> None:
+def test_match_clause_is_refused_for_a_text() -> None:
     entry = {"dialect": "jinja", "prompt": "Hello.", "match": {"name": "exact"}}
     with pytest.raises(ConfigError, match="`match` does not apply to an answer of type text"):
         PromptDefinition.from_entry("hello", entry)
@@ -103,7 +103,7 @@ prompt volcanoes expecting Volcano[] as jsonl:
 """
 
 
-def test_the_clause_of_a_prompt_file_becomes_that_of_its_entry_and_survives_formatting() -> None:
+def test_clause_of_a_prompt_file_is_that_of_its_entry_after_formatting_too() -> None:
     compiled = compile_file(SOURCE, "volcanoes.prompt")
     entry = compiled.entries["template.volcanoes"]
     assert entry["match"] == {"name": {"fuzzy": 0.8}, "height": "exact"}
@@ -116,7 +116,7 @@ def test_the_clause_of_a_prompt_file_becomes_that_of_its_entry_and_survives_form
     assert pushed.get("volcanoes").match.keys == {"name": 0.8, "height": "exact"}
 
 
-def test_an_error_in_a_prompt_file_has_its_line_and_column() -> None:
+def test_error_in_a_prompt_file_has_its_line_and_column() -> None:
     with pytest.raises(ConfigError) as error:
         compile_file(SOURCE.replace('height: "exact"', 'hight: "exact"'), "volcanoes.prompt")
     assert str(error.value).startswith("volcanoes.prompt:7:")

@@ -71,7 +71,7 @@ FINDING = {
 }
 
 
-def test_a_file_becomes_the_entries_of_a_workspace(file: Path) -> None:
+def test_prompt_file_becomes_the_entries_of_a_workspace(file: Path) -> None:
     assert entries(file, FILE) == {
         "system": {"dialect": "jinja", "prompt": "Be exact."},
         "template.review": {
@@ -96,7 +96,7 @@ def test_a_file_becomes_the_entries_of_a_workspace(file: Path) -> None:
     }
 
 
-def test_what_it_says_is_what_a_worker_serves(file: Path) -> None:
+def test_prompt_set_of_a_file_asks_what_the_file_says(file: Path) -> None:
     file.write_text(FILE)
     prompts = PromptSet.build(files.load(file))
     definition, question = prompts.question("look", {"code": "x = 1"})
@@ -119,7 +119,9 @@ def test_what_it_says_is_what_a_worker_serves(file: Path) -> None:
         (" expecting any[] as jsonl", {"response-type": "jsonl"}),
     ],
 )
-def test_what_is_expected_decides_the_answer(file: Path, expecting: str, entry: dict[str, Any]) -> None:
+def test_expected_type_decides_the_response_type_and_schema(
+    file: Path, expecting: str, entry: dict[str, Any]
+) -> None:
     found = entries(file, f'prompt p{expecting}: "x"\n')
     assert found == {"template.p": {"dialect": "jinja", "prompt": "x", **entry}}
 
@@ -135,7 +137,7 @@ prompt p expecting (A | B)[] as jsonl: "x"
 """
 
 
-def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
+def test_schemas_of_several_kinds_have_a_discriminator(file: Path) -> None:
     contract = Contract.from_schema(entries(file, MIXED)["template.p"]["schema"], format="jsonl")
     assert contract.discriminator == "type"
     assert contract.accepts({"type": "b", "two": {"type": "a", "one": "x"}, "more": "is welcome"})
@@ -222,14 +224,14 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
         ('prompt a: "{{"\nprompt b: "{%"\n', ["1:12: `{{` is not closed", "2:12: `{%` is not closed"]),
     ],
 )
-def test_what_is_wrong_is_shown_where_it_stands(file: Path, source: str, told: list[str]) -> None:
+def test_error_in_a_prompt_has_its_line_and_column(file: Path, source: str, told: list[str]) -> None:
     found = errors(file, source)
     assert len(found) == len(told)
     for one, beginning in zip(found, told, strict=True):
         assert one.startswith(beginning)
 
 
-def test_an_answer_that_must_be_refused_as_a_whole_is_said_by_its_reason(file: Path) -> None:
+def test_example_of_an_answer_refused_as_a_whole_names_the_reason(file: Path) -> None:
     file.write_text(
         'schema X:\n    a: string\nprompt p expecting X[] as jsonl: "x"\n'
         '    example "bad":\n        answer: \'{"a": 1}\'\n        reads: []\n        refuses: 1\n'
@@ -239,23 +241,23 @@ def test_an_answer_that_must_be_refused_as_a_whole_is_said_by_its_reason(file: P
         try_example(read.build().prompts["p"], read.examples[0])
 
 
-def test_what_the_language_does_not_know_is_shown_where_it_stands(file: Path) -> None:
+def test_unknown_type_has_its_line_and_column(file: Path) -> None:
     file.write_text('prompt a expecting Nothing: "x"\n')
     with pytest.raises(LanguageError, match=r"some\.prompt:1:20: unknown type"):
         files.load(file)
 
 
-def test_two_prompts_that_answer_to_one_alias_are_an_error_at_the_second(file: Path) -> None:
+def test_alias_of_two_prompts_is_an_error_at_the_second(file: Path) -> None:
     file.write_text('prompt a: "x"\n    aliases: [b]\nprompt c: "x"\n    aliases: [b]\n')
     with pytest.raises(ConfigError, match=r"some\.prompt:4:14 /aliases: the alias `b` is that of another"):
         files.read(file).build()
 
 
-def test_a_file_of_schemas_alone_has_no_entries(file: Path) -> None:
+def test_file_of_schemas_alone_has_no_entries(file: Path) -> None:
     assert entries(file, "schema X:\n    a: int\n") == {}
 
 
-def test_a_thousand_prompts_in_one_file_are_read_in_linear_time(file: Path) -> None:
+def test_thousand_prompts_in_one_file_are_read_in_linear_time(file: Path) -> None:
     one = 'prompt p{n} expecting any[] as jsonl: "Say {{{{ word }}}}"\n    attempts: 2\n'
 
     def read(count: int) -> None:
@@ -304,13 +306,13 @@ def test_hostile_files_are_refused_in_linear_time(file: Path, source: Callable[[
     assert is_linear(refused, 2_000)
 
 
-def test_a_file_that_is_no_text_is_refused(file: Path) -> None:
+def test_file_that_is_no_text_is_refused(file: Path) -> None:
     file.write_bytes(b"prompt a: \xff")
     with pytest.raises(ConfigError, match="not UTF-8 at byte 10"):
         files.load(file)
 
 
-def test_one_error_hid_all_others_of_the_file(file: Path) -> None:
+def test_all_errors_of_a_file_are_listed(file: Path) -> None:
     source = (
         'prompt one:\n    text: """\n    Find {{ text\n\n    <passage>\n    """\n'
         "prompt two:\n    Find the volcanoes\n"

@@ -19,7 +19,7 @@ def entry(prompt: str, **more: Any) -> str:
 BAD = entry("{% set x = 1 %}")
 
 
-def test_prompts_are_asked_by_their_id_under_the_system_message_of_the_workspace() -> None:
+def test_prompt_is_asked_by_its_id_under_the_system_message_of_the_workspace() -> None:
     prompts = PromptSet.build(
         {
             "system": json.dumps("You know {{ topic }}."),
@@ -36,18 +36,18 @@ def test_prompts_are_asked_by_their_id_under_the_system_message_of_the_workspace
 
 
 @pytest.mark.parametrize("system", [json.dumps("Hi {{ x }}"), entry("Hi {{ x }}")])
-def test_the_system_message_is_a_string_or_an_entry(system: str) -> None:
+def test_system_message_is_a_string_or_an_entry(system: str) -> None:
     prompts = PromptSet.build({"system": system.encode(), "template.a": entry("a")})
     assert prompts.question("a", {"x": 1})[1].system == "Hi 1"
 
 
-def test_an_unknown_prompt_is_an_error_of_the_request() -> None:
+def test_unknown_prompt_is_a_request_error() -> None:
     with pytest.raises(RequestError, match="there is no prompt `nope`") as raised:
         PromptSet.build({}).question("nope", {})
     assert raised.value.type == "unknown-prompt"
 
 
-def test_a_prompt_that_was_refused_says_so_when_it_is_asked_for() -> None:
+def test_refused_prompt_says_so_when_it_is_asked_for() -> None:
     with pytest.raises(
         RequestError, match=r"its definition was refused: .*line 1: {% set %} is not available"
     ):
@@ -55,14 +55,14 @@ def test_a_prompt_that_was_refused_says_so_when_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("system", ["careful", "careful with {{ text }}"])
-def test_a_missing_term_is_an_error_of_the_request_that_names_it(system: str) -> None:
+def test_missing_term_is_a_request_error_that_names_it(system: str) -> None:
     entries = {"template.a": entry("{{ text }}{% if hint %}{{ hint }}{% endif %}", system=system)}
     with pytest.raises(RequestError, match="`a` needs the term text; given: more, txt") as raised:
         PromptSet.build(entries).question("a", {"txt": "hi", "more": 1})
     assert raised.value.type == "missing-term"
 
 
-def test_who_needs_a_missing_term_is_named() -> None:
+def test_error_names_whether_prompt_or_system_message_needs_the_missing_term() -> None:
     prompts = PromptSet.build({"system": entry("Hello {{ name }}."), "template.a": entry("{{ text }}")})
     system = "the system message of the workspace, which `a` uses, needs the term name"
     with pytest.raises(RequestError) as raised:
@@ -86,7 +86,7 @@ def test_who_needs_a_missing_term_is_named() -> None:
         "{{ a|length }}: {% for x in a %}{{ x }}{% else %}none{% endfor %}",
     ],
 )
-def test_what_a_template_provides_for_may_be_missing(template: str) -> None:
+def test_term_that_the_template_tests_may_be_missing(template: str) -> None:
     PromptSet.build({"template.a": entry(template)}).question("a", {})
 
 
@@ -99,12 +99,12 @@ def test_what_a_template_provides_for_may_be_missing(template: str) -> None:
         "{% for x in b %}{{ x }}{% else %}{{ a }}{% endfor %}",
     ],
 )
-def test_a_term_of_which_only_members_are_tested_is_required_elsewhere(template: str) -> None:
+def test_term_of_which_only_members_are_tested_is_required(template: str) -> None:
     definition = PromptSet.build({"template.a": entry(template)}).get("a")
     assert definition.missing([]) == ["a"]
 
 
-def test_of_an_ontology_only_some_terms_may_be_missing() -> None:
+def test_terms_of_an_ontology_may_be_missing_if_another_one_is_there() -> None:
     names = ("classes", "datatype_properties", "object_properties")
     template = "".join(
         f"{{% for x, y in {name}.items() %}}{{{{ x }}}}{{% else %}}none{{% endfor %}}" for name in names
@@ -114,26 +114,26 @@ def test_of_an_ontology_only_some_terms_may_be_missing() -> None:
     assert definition.missing(["object_properties"]) == []
 
 
-def test_a_prompt_that_tests_for_an_ontology_serves_requests_without_one() -> None:
+def test_prompt_that_tests_for_an_ontology_serves_requests_without_one() -> None:
     template = (
         "{% if classes %}{{ classes }}{{ object_properties or '' }}{{ datatype_properties or '' }}{% endif %}"
     )
     PromptSet.build({"template.a": entry(template)}).question("a", {})
 
 
-def test_a_term_with_a_value_of_the_prompt_may_be_missing() -> None:
+def test_term_with_a_default_of_the_prompt_may_be_missing() -> None:
     prompts = PromptSet.build({"template.a": entry("{{ a }}", terms={"a": "its own"})})
     assert prompts.question("a", {})[1].prompt == "its own"
 
 
-def test_trustgraphs_dialect_writes_nothing_where_a_term_is_missing() -> None:
+def test_missing_term_renders_as_nothing_in_trustgraphs_dialect() -> None:
     prompts = PromptSet.build({"template.a": json.dumps({"prompt": "Say {{ text }}"})})
     definition, question = prompts.question("a", {"txt": "hi"})
     assert question.prompt == "Say "
     assert definition.missing({"txt": "hi"}) == ["text"]
 
 
-def test_terms_that_do_not_do_are_a_render_error() -> None:
+def test_terms_of_a_wrong_type_are_a_render_error() -> None:
     prompts = PromptSet.build({"template.a": entry("{% for x in n %}{% endfor %}")})
     with pytest.raises(RenderError, match=r"template\.a line 1: cannot loop over a number"):
         prompts.question("a", {"n": 1})
@@ -153,7 +153,7 @@ def test_terms_that_do_not_do_are_a_render_error() -> None:
         (BAD, "{% set %}"),
     ],
 )
-def test_a_bad_entry_costs_itself_alone(text: str | bytes, said: str) -> None:
+def test_bad_entry_affects_no_other(text: str | bytes, said: str) -> None:
     prompts = PromptSet.build({"template.bad": text, "template.good": entry("x")})
     assert list(prompts.prompts) == ["good"]
     assert list(prompts.refused) == ["template.bad"]
@@ -162,7 +162,7 @@ def test_a_bad_entry_costs_itself_alone(text: str | bytes, said: str) -> None:
     assert not holds_frames(prompts.refused["template.bad"])
 
 
-def test_the_last_good_version_stays_until_the_entry_is_good_again_or_gone() -> None:
+def test_last_good_version_is_served_until_the_entry_is_good_again_or_gone() -> None:
     first = PromptSet.build({"template.a": entry("one")})
     second = PromptSet.build({"template.a": BAD}, first)
     third = PromptSet.build({"template.a": "{"}, second)
@@ -178,7 +178,7 @@ def test_the_last_good_version_stays_until_the_entry_is_good_again_or_gone() -> 
         assert (dict(deleted.prompts), dict(deleted.refused)) == ({}, {})
 
 
-def test_a_bad_system_message_leaves_the_one_before() -> None:
+def test_bad_system_message_leaves_the_previous_one() -> None:
     first = PromptSet.build({"system": json.dumps("One."), "template.a": entry("a")})
     second = PromptSet.build({"system": json.dumps("{% if %}"), "template.a": entry("a")}, first)
     assert second.question("a", {})[1].system == "One."
@@ -187,14 +187,14 @@ def test_a_bad_system_message_leaves_the_one_before() -> None:
     assert fresh.question("a", {})[1].system == "Be helpful."
 
 
-def test_a_snapshot_does_not_change_when_the_next_is_built() -> None:
+def test_prompt_set_does_not_change_when_the_next_is_built() -> None:
     first = PromptSet.build({"template.a": entry("one")})
     PromptSet.build({"template.a": entry("two"), "template.b": entry("b")}, first)
     assert first.question("a", {})[1].prompt == "one"
     assert list(first.prompts) == ["a"]
 
 
-def test_what_has_not_changed_is_not_built_again() -> None:
+def test_unchanged_entries_are_not_built_again() -> None:
     entries = {"system": entry("S"), "template.a": entry("a"), "template.bad": BAD}
     first = PromptSet.build(entries)
     second = PromptSet.build({**entries, "template.b": entry("b")}, first)
@@ -202,7 +202,7 @@ def test_what_has_not_changed_is_not_built_again() -> None:
     assert second.refused["template.bad"] is first.refused["template.bad"]
 
 
-def test_the_version_covers_the_system_message_of_the_workspace() -> None:
+def test_version_covers_the_system_message_of_the_workspace() -> None:
     one = PromptSet.build(
         {"system": entry("S1"), "template.a": entry("a"), "template.b": entry("b", system="own")}
     )
@@ -213,7 +213,7 @@ def test_the_version_covers_the_system_message_of_the_workspace() -> None:
     assert one.prompts["b"].version == two.prompts["b"].version
 
 
-def test_an_alias_finds_its_prompt_and_never_hides_another() -> None:
+def test_alias_finds_its_prompt_and_never_hides_another() -> None:
     ontology = {"template.extract-with-ontologies": json.dumps({"prompt": "theirs"})}
     assert PromptSet.build(ontology).question("ontology-extract", {})[0].id == "extract-with-ontologies"
     both = PromptSet.build({**ontology, "template.ontology-extract": json.dumps({"prompt": "own"})})
@@ -222,7 +222,7 @@ def test_an_alias_finds_its_prompt_and_never_hides_another() -> None:
     assert not both.refused
 
 
-def test_of_two_prompts_with_one_alias_the_second_is_refused() -> None:
+def test_second_of_two_prompts_with_one_alias_is_refused() -> None:
     prompts = PromptSet.build(
         {"template.b": entry("b", aliases=["x"]), "template.a": entry("a", aliases=["x"])}
     )
@@ -231,7 +231,7 @@ def test_of_two_prompts_with_one_alias_the_second_is_refused() -> None:
     assert "the alias `x` is that of another prompt" in str(prompts.refused["template.b"])
 
 
-def test_a_newcomer_cannot_take_the_alias_of_a_prompt_that_serves() -> None:
+def test_new_prompt_cannot_take_the_alias_of_a_served_one() -> None:
     first = PromptSet.build({"template.b": entry("b", aliases=["x"])})
     entries = {"template.b": entry("b", aliases=["x"]), "template.a": entry("a", aliases=["x"])}
     second = PromptSet.build(entries, first)
@@ -241,7 +241,7 @@ def test_a_newcomer_cannot_take_the_alias_of_a_prompt_that_serves() -> None:
         assert list(prompts.refused) == ["template.a"]
 
 
-def test_a_prompt_that_asks_for_a_taken_alias_keeps_its_last_version() -> None:
+def test_prompt_that_asks_for_a_taken_alias_keeps_its_last_version() -> None:
     first = PromptSet.build(
         {"template.a": entry("a", aliases=["x"]), "template.b": entry("old", aliases=["y"])}
     )
@@ -252,7 +252,7 @@ def test_a_prompt_that_asks_for_a_taken_alias_keeps_its_last_version() -> None:
     assert list(second.refused) == ["template.b"]
 
 
-def test_a_workspace_has_so_many_prompts_and_those_that_serve_come_first() -> None:
+def test_served_prompts_come_first_where_there_are_too_many() -> None:
     first = PromptSet.build({"template.zz": entry("z")})
     many = {f"template.p{number:04}": entry("same") for number in range(1_000)}
     second = PromptSet.build({"template.zz": entry("z"), **many}, first)
@@ -262,7 +262,7 @@ def test_a_workspace_has_so_many_prompts_and_those_that_serve_come_first() -> No
     assert "more than 1,000 prompts" in str(second.refused["template.p0999"])
 
 
-def test_a_workspace_that_is_nearly_full_is_noted_before_it_is() -> None:
+def test_workspace_that_is_nearly_full_has_a_note() -> None:
     many = {f"template.p{number:04}": entry("same") for number in range(901)}
     full = PromptSet.build(many)
     assert not full.refused
@@ -270,12 +270,12 @@ def test_a_workspace_that_is_nearly_full_is_noted_before_it_is() -> None:
     assert PromptSet.build(dict(list(many.items())[1:]), full).notes == {}
 
 
-def test_of_too_many_prompts_the_first_are_served() -> None:
+def test_first_by_name_of_too_many_new_prompts_are_served() -> None:
     many = {f"template.p{number:04}": entry("same") for number in range(1_000, 0, -1)}
     assert list(PromptSet.build({**many, "template.a": entry("last")}).refused) == ["template.a"]
 
 
-def test_a_system_message_that_needs_a_term_of_nobody_ended_every_prompt_in_silence() -> None:
+def test_system_message_with_a_term_that_prompts_lack_has_a_note() -> None:
     entries = {
         "system": entry("Be {{ tone }}, {{ name }}. {% if more %}{{ more }}{% endif %}"),
         "template.a": entry("Say {{ text }}"),
@@ -292,7 +292,7 @@ def test_a_system_message_that_needs_a_term_of_nobody_ended_every_prompt_in_sile
     assert not PromptSet.build({key: text for key, text in entries.items() if key != "system"}).notes
 
 
-def test_a_note_about_a_thousand_prompts_is_short() -> None:
+def test_note_about_a_thousand_prompts_is_short() -> None:
     prompts = {f"template.{number:03}{'x' * 100}": entry("Say") for number in range(999)}
     note = PromptSet.build({"system": entry("Be {{ tone }}."), **prompts}).notes["system"]
     assert "999 of 999 prompts do not mention it" in note

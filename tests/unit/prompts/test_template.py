@@ -29,30 +29,30 @@ def render(source: str, **terms: Any) -> str:
         ("{{ other }}", "{{ other }}"),
     ],
 )
-def test_values_are_written_as_people_and_models_read_them(value: object, text: str) -> None:
+def test_values_are_rendered_as_people_and_models_read_them(value: object, text: str) -> None:
     assert render("{{ value }}", value=value) == text
 
 
-def test_what_is_undefined_is_left_out_however_deep() -> None:
+def test_undefined_values_render_as_nothing_however_deep() -> None:
     source = (
         "[{{ a }}{{ a.b.c }}{{ a['b'][3].c }}{{ b.missing.still }}{{ c[9] }}{% for x in a.b %}x{% endfor %}]"
     )
     assert render(source, b={}, c=[]) == "[]"
 
 
-def test_items_are_found_by_name_and_by_index() -> None:
+def test_members_are_found_by_name_and_by_index() -> None:
     source = "{{ o.a }} {{ o['b-c'] }} {{ l[0] }} {{ l[-1] }} {{ l.1 }} {{ s[1] }} {{ o[key] }}"
     assert render(source, o={"a": 1, "b-c": 2}, l=["x", "y"], s="abc", key="a") == "1 2 x y y b 1"
 
 
-def test_what_python_objects_have_is_not_there() -> None:
+def test_attributes_of_python_objects_are_undefined() -> None:
     assert (
         render("{{ s.upper }}{{ l.append }}{{ o.keys }}{{ o.items }}", s="a", l=[], o={"items": "mine"})
         == "mine"
     )
 
 
-def test_loops_tell_where_they_are() -> None:
+def test_loop_variables_count_the_rounds() -> None:
     source = (
         "{% for x in xs %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}"
         "{{ loop.length }}{% if loop.first %}F{% endif %}{% if loop.last %}L{% endif %} {% endfor %}"
@@ -60,7 +60,7 @@ def test_loops_tell_where_they_are() -> None:
     assert render(source, xs=["a", "b"]) == "10212F 21102L "
 
 
-def test_each_loop_has_its_own_loop_and_outside_it_is_a_term() -> None:
+def test_each_loop_has_its_own_loop_variable_and_outside_it_is_a_term() -> None:
     source = (
         "{{ loop }}{% for a in x %}{{ loop.index }}{% for b in a %}({{ loop.index }}){% endfor %}"
         "{{ loop.index }}{% else %}{{ loop }}{% endfor %}"
@@ -69,7 +69,7 @@ def test_each_loop_has_its_own_loop_and_outside_it_is_a_term() -> None:
     assert render(source, x=[], loop="mine ") == "mine mine "
 
 
-def test_loops_go_over_lists_objects_and_strings() -> None:
+def test_loops_run_over_lists_objects_and_strings() -> None:
     source = (
         "{% for k, v in o.items() %}{{ k }}={{ v }} {% endfor %}"
         "{% for k in o %}{{ k }}{% endfor %}{% for c in s %}{{ c }}.{% endfor %}"
@@ -80,7 +80,7 @@ def test_loops_go_over_lists_objects_and_strings() -> None:
     assert render("{% for x in none %}x{% else %}nothing{% endfor %}") == "nothing"
 
 
-def test_conditions() -> None:
+def test_conditions_and_tests_are_evaluated() -> None:
     source = "{% if a and not b %}1{% elif b in ['x', 'y'] %}2{% elif n >= 3 %}3{% else %}4{% endif %}"
     assert [
         render(source, a=1),
@@ -95,7 +95,7 @@ def test_conditions() -> None:
     assert render(tests, a=None) == "dun"
 
 
-def test_filters() -> None:
+def test_filters_are_applied() -> None:
     assert (
         render("{{ s|upper|lower|trim }}|{{ l|length }}|{{ l|first }}{{ l|last }}", s=" Ab ", l=[1, 2])
         == "ab|2|12"
@@ -107,7 +107,7 @@ def test_filters() -> None:
     assert render("[{{ a|upper }}{{ a|first }}{{ a|length }}{{ a|join(',') }}{{ l|first }}]", l=[]) == "[0]"
 
 
-def test_a_tag_alone_on_its_line_leaves_no_line_behind() -> None:
+def test_tag_alone_on_its_line_leaves_no_line_behind() -> None:
     source = """\
 Terms:
   {# a comment #}
@@ -121,14 +121,14 @@ end
     assert render(source, xs=["a", "", "b"]) == "Terms:\n- a first\n- b\nend"
 
 
-def test_a_line_with_more_than_a_tag_keeps_its_end() -> None:
+def test_line_with_more_than_a_tag_keeps_its_end() -> None:
     assert (
         render("{% if a %}x{% endif %}\n{% if a %} {% endif %}{{ a }}\n  {% raw %}{{{% endraw %}\n-", a=1)
         == "x\n 1\n  {{\n-"
     )
 
 
-def test_raw_text_is_left_alone() -> None:
+def test_raw_text_is_kept_literally() -> None:
     assert render("{% raw %}{{ a }}{% set x %}{% endraw %}{{ a }}", a=1) == "{{ a }}{% set x %}1"
 
 
@@ -163,7 +163,7 @@ def test_terms_that_are_not_plain_json_are_refused(terms: dict[str, object], sai
     assert str(raised.value).startswith(f"template.x: {said}")
 
 
-def test_terms_nested_too_deeply_are_refused() -> None:
+def test_terms_nested_too_deep_are_refused() -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
@@ -198,7 +198,7 @@ def test_terms_nested_too_deeply_are_refused() -> None:
         ("{% if missing > 1 %}{% endif %}", {}, "line 1: 'missing' is undefined"),
     ],
 )
-def test_terms_of_the_wrong_type_are_an_error_that_names_the_line(
+def test_term_of_a_wrong_type_is_an_error_that_names_the_line(
     source: str, terms: dict[str, object], said: str
 ) -> None:
     with pytest.raises(RenderError) as raised:
@@ -219,7 +219,7 @@ def test_errors_say_where_and_what() -> None:
 @pytest.mark.parametrize(
     "source", ["{{ a", "{% if a %}", "{{ a b }}", "{% nope %}", "{% endif %}", "{{ a| }}", "{{ '", "{# a"]
 )
-def test_what_is_no_template_is_refused_with_its_line(source: str) -> None:
+def test_invalid_template_is_refused_with_its_line(source: str) -> None:
     with pytest.raises(TemplateError, match="line 2: "):
         Template.compile("\n" + source)
 
@@ -251,7 +251,7 @@ def test_what_is_no_template_is_refused_with_its_line(source: str) -> None:
         ("{{ a? }}", "line 1: unexpected character '?'"),
     ],
 )
-def test_what_was_left_open_was_told_lines_further_where_jinja_noticed(source: str, said: str) -> None:
+def test_unclosed_tag_is_refused_with_the_line_where_it_was_opened(source: str, said: str) -> None:
     with pytest.raises(TemplateError) as refusal:
         Template.compile(source)
     assert str(refusal.value).startswith(said)

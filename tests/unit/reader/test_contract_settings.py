@@ -38,7 +38,7 @@ class TestExtraKeys:
             f'```json\n{{"results":\n [{ETNA},\n  {FUJI}]}}\n```',
         ],
     )
-    def test_a_wrapper_is_unwrapped(self, text: str, schema: Any, extra: Any) -> None:
+    def test_wrapper_is_unwrapped_whatever_the_extra_option(self, text: str, schema: Any, extra: Any) -> None:
         outcome = read(text, Contract.from_schema(schema, format="jsonl", extra=extra))
         if '"total"' in text and extra is None and schema is OPTIONAL:
             # nothing says that this is no object
@@ -48,27 +48,27 @@ class TestExtraKeys:
 
     @pytest.mark.parametrize("extra", ["ignore", "forbid"])
     @pytest.mark.parametrize("tail", ["", ', "note": "all of them"'])
-    def test_a_name_that_the_contract_would_not_leave_is_that_of_a_wrapper(
+    def test_key_that_the_extra_option_would_not_keep_is_that_of_a_wrapper(
         self, extra: Any, tail: str
     ) -> None:
         contract = Contract.from_schema(OPTIONAL, format="jsonl", extra=extra)
         outcome = read(f'{{"volcanoes": [{ETNA}, {FUJI}]{tail}}}', contract)
         assert (outcome.value, outcome.retracted) == (BOTH, ())
 
-    def test_a_name_that_the_schema_knows_is_that_of_an_object(self) -> None:
+    def test_key_that_the_schema_declares_is_no_wrapper(self) -> None:
         schema = {"properties": {"items": {"type": "array"}}, "additionalProperties": False}
         for extra in (None, "ignore", "forbid"):
             contract = Contract.from_schema(schema, format="jsonl", extra=extra)
             assert read(f'{{"items": [{ETNA}]}}', contract).value == [{"items": [BOTH[0]]}]
 
-    def test_keys_are_dropped_in_every_layout(self) -> None:
+    def test_extra_keys_are_dropped_in_every_layout(self) -> None:
         contract = Contract.from_schema(VOLCANO, format="jsonl", extra="ignore")
         line = '{"name": "Etna", "note": "!"}'
         for text in (line, f"{line}\n{line}", f"[{line}, {line}]", f"- {line}", f'{{"items": [{line}]}}'):
             outcome = read(text, contract)
             assert [value == {"name": "Etna"} for value in outcome.value] == [True] * text.count("name")
 
-    def test_each_object_with_a_key_too_many_is_refused_alone(self) -> None:
+    def test_each_object_with_an_extra_key_is_refused_alone(self) -> None:
         contract = Contract.from_schema(VOLCANO, format="jsonl", extra="forbid")
         outcome = read(f'{ETNA}\n{{"name": "Fuji", "note": "!"}}', contract)
         assert outcome.value == BOTH[:1]
@@ -84,21 +84,21 @@ class TestCoercion:
         "text",
         ["{0}", "{0}\n{0}", "[{0}, {0}]", "[\n{0},\n{0}\n]", '{{"items": [{0}, {0}]}}', "1. {0}\n2. {0}"],
     )
-    def test_converts_wherever_the_object_stands(self, text: str) -> None:
+    def test_scalars_are_converted_wherever_the_object_stands(self, text: str) -> None:
         text = text.format(self.LINE)
         outcome = read(text, self.CONTRACT)
         assert outcome.value == [BOTH[0]] * text.count("Etna")
         reader = StreamReader(self.CONTRACT)
         assert [value for character in text for value in reader.feed(character)] == outcome.value
 
-    def test_refuses_an_object_that_it_cannot_convert_alone(self) -> None:
+    def test_object_that_cannot_be_converted_is_refused_alone(self) -> None:
         outcome = read(f'[{self.LINE}, {{"name": "Fuji", "height": "high"}}, {self.LINE}]', self.CONTRACT)
         assert outcome.value == [BOTH[0]] * 2
         assert [(one.index, [issue.path for issue in one.issues]) for one in outcome.rejected] == [
             (1, ["/height"])
         ]
 
-    def test_converts_the_elements_of_a_json_list(self) -> None:
+    def test_elements_of_a_json_list_are_converted(self) -> None:
         contract = Contract.from_schema(VOLCANO, many=True, coerce=True)
         for text in (f"[{self.LINE}]", f'{{"items": [{self.LINE}]}}', f"Here: [{self.LINE}]"):
             assert read(text, contract).value == BOTH[:1]
@@ -109,7 +109,7 @@ class TestRules:
         OPTIONAL, format="jsonl", invariants=[("height is none or height > 0", "a volcano is a mountain")]
     )
 
-    def test_an_invariant_is_an_issue_of_its_object(self) -> None:
+    def test_broken_invariant_is_an_issue_of_its_object(self) -> None:
         outcome = read(f'{ETNA}\n{{"name": "Atlantis", "height": -5}}', self.CONTRACT)
         assert outcome.value == BOTH[:1]
         [rejected] = outcome.rejected
@@ -118,7 +118,7 @@ class TestRules:
         ]
         assert outcome.explain() == "object 2 a volcano is a mountain"
 
-    def test_all_refused_for_a_rule_is_the_reason_of_the_answer(self) -> None:
+    def test_reason_is_that_of_the_invariant_if_all_objects_break_it(self) -> None:
         assert read('{"height": 0}', self.CONTRACT).reason is Reason.INVARIANT_VIOLATION
 
 
@@ -132,7 +132,7 @@ class TestVersions:
         },
     )
 
-    def test_each_object_is_held_against_its_own(self) -> None:
+    def test_each_object_is_judged_by_its_own_version(self) -> None:
         text = (
             '{"schema_version": "1.3", "answer": 1, "confidence": 0.9}\n'
             '{"schema_version": "2.0", "response": 2}\n'
@@ -148,13 +148,13 @@ class TestVersions:
         [rejected] = outcome.rejected
         assert (rejected.index, rejected.issues[0].reason) == (2, Reason.UNSUPPORTED_VERSION)
 
-    def test_an_unknown_version_is_the_reason_of_an_answer_without_any_other(self) -> None:
+    def test_reason_is_that_of_an_unknown_version_if_all_objects_have_one(self) -> None:
         outcome = read('{"schema_version": "9.0"}', self.CONTRACT)
         assert (outcome.value, outcome.reason) == ([], Reason.UNSUPPORTED_VERSION)
 
 
 class TestLimits:
-    def test_a_contract_may_have_more_objects_read(self) -> None:
+    def test_contract_may_allow_more_objects(self) -> None:
         text = '{"a": 1}\n' * 30_000
         assert len(read(text, "jsonl").value) == 20_000
         contract = Contract.from_schema(None, format="jsonl", limits=Limits(objects=30_000))
@@ -163,7 +163,7 @@ class TestLimits:
             assert (len(outcome.value), outcome.truncated, outcome.issues) == (30_000, False, ())
 
     @pytest.mark.parametrize("levels", [500, 900])
-    def test_a_contract_may_have_values_nested_deeper(self, levels: int) -> None:
+    def test_contract_may_allow_deeper_values(self, levels: int) -> None:
         text = '{"a":' * levels + "1" + "}" * levels
         limits = Limits(depth=levels)
         for format in ("json", "jsonl"):
@@ -176,13 +176,13 @@ class TestLimits:
             deeper = read(f'{{"a":{text}}}', contract)
             assert f"deeper than {levels} levels" in deeper.explain()
 
-    def test_deep_values_that_differ_are_ambiguous_however_deep_they_are(self) -> None:
+    def test_different_deep_values_are_ambiguous_however_deep_they_are(self) -> None:
         contract = Contract.from_schema(None, limits=Limits(depth=1_000))
         one, other = ("[" * 900 + digit + "]" * 900 for digit in "12")
         assert read(f"{one} or {other}", contract).reason is Reason.AMBIGUOUS
         assert read(f"{one} or {one}", contract).ok
 
-    def test_what_follows_the_most_that_may_be_refused_is_left_unread(self) -> None:
+    def test_text_behind_1000_refused_objects_is_left_unread(self) -> None:
         contract = Contract.from_schema(VOLCANO, format="jsonl")
         for bad in ('{"height": 5}', '{"name": oops}'):
             outcome = read(f"{bad}\n" * 1_001 + ETNA, contract)
@@ -190,7 +190,7 @@ class TestLimits:
             assert "the rest was not read" in outcome.issues[0].message
             assert "the rest was not read" in outcome.explain()
 
-    def test_as_many_repaired_objects_are_read_as_there_may_be_objects(self) -> None:
+    def test_limit_of_objects_holds_for_repaired_ones(self) -> None:
         contract = Contract.from_schema(None, format="jsonl", repair=True, limits=Limits(objects=2_000))
         outcome = read("{'a': 1}\n" * 2_100, contract)
         assert (len(outcome.value), outcome.truncated) == (2_000, True)
@@ -231,7 +231,7 @@ PARTS = [
     set_=SETTINGS,
 )
 @example(text='{"found":[{"n":"2"},{"n":1}],"m":1}', size=2, schema=SCHEMAS[1], format="jsonl", set_={})
-def test_whatever_is_set_the_stream_comes_to_the_same_and_each_object_is_accepted(
+def test_stream_and_whole_text_give_the_same_accepted_objects(
     text: str, size: int, schema: Any, format: Any, set_: dict[str, Any]
 ) -> None:
     contract = Contract.from_schema(schema, format=format, **set_)

@@ -49,7 +49,7 @@ def test_hostile_text_in_small_chunks_is_read_in_linear_time(token: str) -> None
     [('{"a": "', "}ab "), ("{'a': ", "{}, "), ('{"a": [', "{},"), ("<think>", "{} <"), ("- ", "``}`")],
     ids=["string", "broken line", "array", "thinking", "prose"],
 )
-def test_what_never_ends_is_read_in_linear_time(begins: str, goes_on: str) -> None:
+def test_text_that_never_ends_is_read_in_linear_time(begins: str, goes_on: str) -> None:
     def stream(chunks: int) -> None:
         reader = StreamReader("jsonl")
         reader.feed(begins)
@@ -60,7 +60,7 @@ def test_what_never_ends_is_read_in_linear_time(begins: str, goes_on: str) -> No
     assert is_linear(stream, LONG)
 
 
-def test_arrays_in_prose_that_break_take_no_longer_the_deeper_they_are() -> None:
+def test_broken_arrays_in_prose_take_no_longer_the_deeper_they_are() -> None:
     def taken(levels: int) -> int:
         nested = "of [" + "[1," * levels + " x "
         return steps(lambda: read((nested * LONG)[: 10 * LONG], "json"))
@@ -68,7 +68,7 @@ def test_arrays_in_prose_that_break_take_no_longer_the_deeper_they_are() -> None
     assert taken(190) < 4 * taken(10)
 
 
-def test_one_broken_line_among_good_ones_does_not_make_these_slow() -> None:
+def test_one_broken_line_does_not_slow_the_good_ones() -> None:
     def taken(lines: int) -> int:
         half = '{"type": "definition", "entity": "a word", "definition": "What it is."}\n' * (lines // 2)
         text = f'{half}{{"entity": oops}}\n{half}'
@@ -88,7 +88,7 @@ FAST = {
 
 
 @pytest.mark.parametrize("token", FAST.values(), ids=FAST.keys())
-def test_what_holds_no_value_is_passed_at_once(token: str) -> None:
+def test_text_without_a_value_is_skipped_at_once(token: str) -> None:
     def taken(times: int) -> int:
         return steps(lambda: read(token * times, "jsonl"))
 
@@ -106,21 +106,21 @@ def test_fenced_blocks_that_are_no_json_are_not_decoded() -> None:
     assert taken(3 * LONG) - taken(LONG) < 30 * 2 * LONG
 
 
-def test_wrappers_that_break_are_refused_values_and_no_more_than_a_thousand_are_read() -> None:
+def test_at_most_a_thousand_broken_wrappers_are_read() -> None:
     wrapper = '{"items": [{"a": 1}], "b": 1 '
     few, many = (read(wrapper * times + "x", "jsonl") for times in (1_000, 1_002))
     assert (len(few.value), few.issues) == (1_000, ())
     assert (len(many.value), many.issues[0].reason) == (1_001, Reason.TRUNCATED)
 
 
-def test_an_object_that_is_nested_too_deep_is_refused_alone() -> None:
+def test_object_nested_too_deep_is_refused_alone() -> None:
     deep = '{"a":' * 300 + "1" + "}" * 300
     outcome = read(f'{{"b": 1}}\n{deep}\n{{"b": 2}}', "jsonl")
     assert outcome.value == [{"b": 1}, {"b": 2}]
     assert outcome.rejected[0].issues[0].message == "no JSON: nested deeper than 200 levels"
 
 
-def test_a_value_that_is_nested_too_deep_is_refused() -> None:
+def test_value_nested_too_deep_is_refused() -> None:
     outcome = read("[" * 300 + "]" * 300, "json")
     assert (outcome.value, outcome.reason) == (None, Reason.INVALID_JSON)
     assert "200 levels" in outcome.explain()
@@ -156,7 +156,7 @@ def test_as_many_objects_as_the_limit_are_all_read(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("more", [1, 5000])
-def test_what_is_beyond_the_limit_is_left_unread_and_the_outcome_says_so(layout: str, more: int) -> None:
+def test_objects_beyond_the_limit_are_left_unread_and_the_outcome_says_so(layout: str, more: int) -> None:
     text = _many(layout, LIMIT + more)
     outcome = read(text, "jsonl", finish_reason="stop")
     assert (len(outcome.value), outcome.truncated) == (LIMIT, True)
@@ -171,7 +171,7 @@ def test_what_is_beyond_the_limit_is_left_unread_and_the_outcome_says_so(layout:
 
 
 @pytest.mark.parametrize("mark", ["</think> } ", "a <think> } ", "<think> } </think>\n"])
-def test_after_too_many_marks_of_thinking_nothing_is_read_in_any_chunks(mark: str) -> None:
+def test_text_behind_too_many_marks_of_thinking_is_left_unread(mark: str) -> None:
     text = mark * (MARKS + 1) + '\n{"a": 1}'
     outcome = read(text, "jsonl")
     assert (outcome.value, outcome.truncated) == ([], True)
@@ -203,7 +203,7 @@ def test_reading_holds_at_most_three_times_the_text_beside_its_result(text: str)
 
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
-def test_reading_in_chunks_holds_no_more(text: str) -> None:
+def test_reading_in_chunks_holds_no_more_memory(text: str) -> None:
     def stream() -> Outcome:
         reader = StreamReader("jsonl")
         for start in range(0, len(text), 500):
@@ -213,15 +213,13 @@ def test_reading_in_chunks_holds_no_more(text: str) -> None:
     assert bytes_beside_the_result(stream) < (3 + RESERVED) * len(text)
 
 
-def test_the_schema_is_not_asked_about_what_is_no_object() -> None:
+def test_scalars_in_a_jsonl_answer_are_not_judged_by_the_schema() -> None:
     contract = Contract.from_schema({"type": "integer"}, format="jsonl")
     assert read("1\n2\n3", contract).reason is Reason.EXTRACTION_FAILED
 
 
 @pytest.mark.parametrize("broken", ['{"a": 1e999}\n', '[{"a": 1e999}]', '{"a": NaN} ', '{"a": 1 "b"}\n'])
 @pytest.mark.parametrize("format", ["json", "jsonl"])
-def test_why_an_object_is_refused_is_kept_without_the_frames_that_found_out(
-    broken: str, format: Format
-) -> None:
+def test_refused_object_is_kept_without_the_frames_of_its_error(broken: str, format: Format) -> None:
     text = broken * 300
     assert bytes_beside_the_result(lambda: read(text, format)) < 75 * len(text)

@@ -45,7 +45,7 @@ def opened(member: str, settings: dict[str, Any], **more: Any) -> Outcome:
         (r'"numbers": "[1, 2]"', [1, 2]),
     ],
 )
-def test_a_list_in_a_string_is_read_where_a_list_is_wanted(
+def test_list_in_a_string_is_read_where_a_list_is_wanted(
     member: str, value: Any, settings: dict[str, Any]
 ) -> None:
     outcome = opened(member, settings)
@@ -59,14 +59,14 @@ def test_a_list_in_a_string_is_read_where_a_list_is_wanted(
 
 @pytest.mark.parametrize("settings", ALLOWED)
 @pytest.mark.parametrize("member", ['"note": "[1]"', '"loose": "[1]"', '"either": "[1]"', '"loose": ["{}"]'])
-def test_a_string_that_may_be_one_stays(member: str, settings: dict[str, Any]) -> None:
+def test_string_that_may_be_a_string_stays_one(member: str, settings: dict[str, Any]) -> None:
     outcome = opened(member, settings)
     assert json.loads(f"{{{member}}}").items() <= outcome.unwrap().items()
     assert not outcome.repaired
 
 
 @pytest.mark.parametrize("settings", [{}, {"extra": "ignore"}])
-def test_without_leave_to_convert_or_repair_it_is_refused(settings: dict[str, Any]) -> None:
+def test_list_in_a_string_is_refused_without_coerce_or_repair(settings: dict[str, Any]) -> None:
     assert opened(f'"steps": {LIST}', settings).reason is Reason.SCHEMA_TYPE_ERROR
 
 
@@ -82,37 +82,35 @@ def test_without_leave_to_convert_or_repair_it_is_refused(settings: dict[str, An
         (f'"steps": "{"[" * 5_000}{"]" * 5_000}"', "/steps"),
     ],
 )
-def test_what_is_in_the_string_is_judged_like_any_value(
-    member: str, path: str, settings: dict[str, Any]
-) -> None:
+def test_value_in_a_string_is_judged_like_any_value(member: str, path: str, settings: dict[str, Any]) -> None:
     [rejected] = opened(member, settings).rejected
     assert rejected.issues[0].path == path
 
 
-def test_what_is_in_the_string_is_converted_like_any_value() -> None:
+def test_value_in_a_string_is_converted_like_any_value() -> None:
     contract = Contract.from_schema(PLAN, coerce=True)
     assert read(r'{"steps": [], "numbers": "[\"1\", 2.0]"}', contract).value["numbers"] == [1, 2]
 
 
-def test_a_value_that_is_deeper_than_it_may_be_is_not_opened() -> None:
+def test_string_with_a_value_nested_too_deep_is_not_opened() -> None:
     contract = Contract.from_schema({"properties": {"a": {"type": "array"}}}, coerce=True)
     text = json.dumps({"a": "[" * 300 + "]" * 300})
     assert read(text, contract).reason is Reason.SCHEMA_TYPE_ERROR
 
 
 @pytest.mark.parametrize("text", ['"[{}]"', '{"items": "[{}]"}', '["{}"]'])
-def test_a_whole_list_or_its_elements_may_be_in_strings(text: str) -> None:
+def test_whole_list_or_its_elements_may_be_in_strings(text: str) -> None:
     outcome = read(text.replace("{}", r"{\"steps\": []}"), Contract.from_schema(PLAN, many=True, coerce=True))
     assert outcome.value == [{"steps": []}]
     assert len(outcome.repaired) == 1
 
 
-def test_a_value_as_it_is_wins_over_one_in_a_string() -> None:
+def test_plain_value_goes_before_one_in_a_string() -> None:
     contract = Contract.from_schema(PLAN, coerce=True)
     assert read(f'{{"steps": {LIST}}} or {{"steps": ["c"]}}', contract).value == {"steps": ["c"]}
 
 
-def test_broken_json_may_hold_some_in_a_string() -> None:
+def test_broken_json_may_hold_json_in_a_string() -> None:
     for format in ("json", "jsonl"):
         contract = Contract.from_schema(PLAN, format=format, repair=True)
         outcome = read("{'steps': '[\"a\"]'}\n", contract)
@@ -138,7 +136,7 @@ def test_each_object_of_a_jsonl_answer_says_what_was_opened(step: int) -> None:
     assert reader.close() == outcome
 
 
-def test_a_version_says_what_is_wanted() -> None:
+def test_version_decides_whether_a_string_is_opened() -> None:
     versions: dict[str, dict[str, Any]] = {
         "1.0": {"properties": {"a": {"type": "string"}}},
         "2.0": {"properties": {"a": NUMBERS}},
@@ -150,7 +148,7 @@ def test_a_version_says_what_is_wanted() -> None:
     assert values == ["[1]", [1]]
 
 
-def test_strings_in_strings_are_opened_in_linear_time() -> None:
+def test_nested_strings_are_opened_in_linear_time() -> None:
     contract = Contract.from_schema({"items": {"$ref": "#"}, "type": "array"}, coerce=True)
 
     def nested(size: int) -> None:

@@ -44,7 +44,7 @@ def found(string: str, contract: Contract = TERMS, **more: Any) -> str:
         (r"$5 for $\tan x$", r"$5 for $\tan x$"),
     ],
 )
-def test_command_is_restored(string: str, meant: str) -> None:
+def test_backslash_of_a_command_is_restored(string: str, meant: str) -> None:
     assert found(string) == meant
 
 
@@ -68,18 +68,18 @@ def test_command_is_restored(string: str, meant: str) -> None:
         r"\\(x \ne y$",
     ],
 )
-def test_what_is_no_command_stays_as_it_is(string: str) -> None:
+def test_text_that_is_no_command_stays_unchanged(string: str) -> None:
     outcome = read(written(string), TERMS)
     assert (outcome.value, outcome.stage) == ([json.loads(written(string))], Stage.DIRECT)
 
 
-def test_an_escaped_backslash_is_no_repair() -> None:
+def test_escaped_backslash_is_no_repair() -> None:
     outcome = read(written(r"$\\frac{a}{b} \\ne \\beta$"), TERMS)
     assert (outcome.value, outcome.stage) == ([{"term": r"$\frac{a}{b} \ne \beta$"}], Stage.DIRECT)
 
 
 @pytest.mark.parametrize("contract", [TERMS, GROUNDED], ids=["no key looked up", "a key looked up"])
-def test_what_the_passage_has_stays_as_it_is(contract: Contract) -> None:
+def test_characters_that_the_passage_has_stay_unchanged(contract: Contract) -> None:
     page = "the end of a page\x0crac is a word, $a\nu$ and b"
     assert found(r"page\frac", contract, terms={"text": page}) == "page\x0crac"
     assert found(r"$a\nu$", contract, terms={"text": page}) == "$a\nu$"
@@ -88,7 +88,7 @@ def test_what_the_passage_has_stays_as_it_is(contract: Contract) -> None:
     assert found(r"page $\nu$", contract, terms={"nested": [{"text": other}], "text": other}) == r"page $\nu$"
 
 
-def test_a_restored_command_is_looked_up_in_the_passage() -> None:
+def test_restored_command_is_looked_up_in_the_passage() -> None:
     terms = {"text": r"The ratio $\frac{a}{b}$ is fixed."}
     outcome = read(written(r"$\frac{a}{b}$"), GROUNDED, terms=terms)
     assert outcome.grounding is not None
@@ -98,7 +98,7 @@ def test_a_restored_command_is_looked_up_in_the_passage() -> None:
     assert (match.score, match.spans) == (1.0, ((start, start + 13),))
 
 
-def test_it_is_reported_as_a_repair_with_its_place() -> None:
+def test_restored_command_is_reported_as_a_repair_with_its_place() -> None:
     text = f'{written("a")}\n{{"n": [1, "\\beta"], "term": "$\\frac1x$"}}'
     outcome = read(text, TERMS)
     [repaired] = outcome.repaired
@@ -110,7 +110,7 @@ def test_it_is_reported_as_a_repair_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1_000])
-def test_a_stream_restores_it_as_it_comes(size: int) -> None:
+def test_command_is_restored_in_a_stream_as_it_comes(size: int) -> None:
     strings = ["plain", r"$\frac{1}{2}$", r"$\left\\{x}\theta{y}$", r"$ }", r"}\nu$}$", "plain"]
     text = "\n".join(map(written, strings))
     reader = StreamReader(TERMS)
@@ -131,14 +131,14 @@ def test_a_stream_restores_it_as_it_comes(size: int) -> None:
     ],
 )
 @pytest.mark.parametrize("format", ["json", "jsonl"])
-def test_it_is_restored_in_broken_json_too(text: str, format: Any) -> None:
+def test_command_is_restored_in_broken_json_too(text: str, format: Any) -> None:
     outcome = read(text, Contract.from_schema(SCHEMA, format=format, repair=True))
     [value] = outcome.objects
     assert (value, outcome.stage) == ({"term": r"$\frac{a}{b}$"}, Stage.REPAIRED)
     assert "a command without its backslash" in [edit.what for edit in outcome.repaired[0].edits]
 
 
-def test_it_is_restored_in_each_string_of_a_json_value() -> None:
+def test_command_is_restored_in_each_string_of_a_json_value() -> None:
     text = '{"a": [{"b": "\\beta"}, "\\flat", 1, null], "c": "x"}'
     assert read(text, "json").value == {"a": [{"b": r"\beta"}, r"\flat", 1, None], "c": "x"}
     assert read(r'"\frac"', "json").value == r"\frac"

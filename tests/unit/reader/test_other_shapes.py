@@ -48,29 +48,29 @@ HELD = {
 
 @pytest.mark.parametrize("text", HELD.values(), ids=HELD.keys())
 class TestHeldBack:
-    def test_objects_are_found_when_the_answer_ends(self, text: str) -> None:
+    def test_objects_in_another_shape_are_found_when_the_answer_ends(self, text: str) -> None:
         outcome = read(text, PEAKS)
         assert (outcome.value, outcome.rejected, outcome.stage) == ([ETNA, FUJI], (), Stage.EXTRACTED)
 
     @pytest.mark.parametrize("size", [1, 5, 1_000])
-    def test_none_is_published_before(self, text: str, size: int) -> None:
+    def test_objects_in_another_shape_are_given_only_at_the_end(self, text: str, size: int) -> None:
         assert stream(text, PEAKS, size) == ([], read(text, PEAKS))
 
-    def test_a_json_list_is_found_too(self, text: str) -> None:
+    def test_json_list_in_another_shape_is_found(self, text: str) -> None:
         if text.count("<tool_call>") < 2:
             outcome = read(text, Contract.from_schema(SCHEMA, many=True))
             assert (outcome.value, outcome.stage) == ([ETNA, FUJI], Stage.EXTRACTED)
 
-    def test_with_strict_fences_no_json_list_is_found(self, text: str) -> None:
+    def test_json_list_in_another_shape_is_not_found_with_strict_fences(self, text: str) -> None:
         assert not read(text, Contract.from_schema(SCHEMA, many=True, fences="strict")).ok
 
-    def test_a_draft_in_thinking_is_dropped(self, text: str) -> None:
+    def test_draft_in_another_shape_is_dropped(self, text: str) -> None:
         for draft in (f"Hm.\n{text}</think>", f"so <think>{text}</think>"):
             outcome = read(f"{draft}\n{json.dumps(FUJI)}", PEAKS)
             assert (outcome.value, outcome.retracted) == ([FUJI], ())
 
 
-def test_a_list_in_wrappers_without_anything_before_it_is_published_as_it_comes() -> None:
+def test_list_in_wrappers_with_nothing_before_it_is_given_as_it_comes() -> None:
     text = f'{{"result": {{"peaks": {BOTH}, "more": 1}}, "status": "ok"}}'
     given, outcome = stream(text, PEAKS)
     assert given == outcome.value == [ETNA, FUJI]
@@ -85,7 +85,7 @@ def test_a_list_in_wrappers_without_anything_before_it_is_published_as_it_comes(
         '{"result": {"a": 1, "peaks": [',
     ],
 )
-def test_of_a_truncated_answer_the_complete_objects_count(before: str) -> None:
+def test_complete_objects_of_a_truncated_answer_are_found(before: str) -> None:
     text = f"{before}{json.dumps(ETNA)}, {json.dumps(FUJI)}, {{"
     first, second = text.index('}, {"name') + 1, len(text) - 3
     for cut in range(len(before), len(text)):
@@ -108,13 +108,13 @@ def test_of_a_truncated_answer_the_complete_objects_count(before: str) -> None:
         '{"name": "save", "arguments": {"name": "Etna", "height": 3}, "id": 1}',
     ],
 )
-def test_what_is_no_other_shape_stays_rejected_as_a_whole(text: str) -> None:
+def test_object_in_no_known_shape_is_rejected_as_a_whole(text: str) -> None:
     outcome = read(text, PEAKS)
     assert (outcome.value, [rejected.raw for rejected in outcome.rejected]) == ([], [text])
     assert stream(text, PEAKS) == ([], outcome)
 
 
-def test_a_name_that_could_go_into_two_keys_goes_into_none() -> None:
+def test_name_that_fits_two_keys_is_filled_into_neither() -> None:
     people = {
         "properties": {"first": {"type": "string"}, "last": {"type": "string"}},
         "required": ["first", "last"],
@@ -129,23 +129,23 @@ def test_a_name_that_could_go_into_two_keys_goes_into_none() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"Etna": {"height": 3403}}', json.dumps({"name": "f", "arguments": ETNA})])
-def test_a_json_value_is_found_under_its_name_or_in_a_call(text: str) -> None:
+def test_json_value_is_found_under_its_name_or_in_a_call(text: str) -> None:
     assert read(f"Here: {text}", Contract.from_schema(SCHEMA)).value == ETNA
     assert not read(f"Here: {text} {text.replace('3403', '1')}", Contract.from_schema(SCHEMA)).ok
 
 
-def test_a_value_in_the_asked_shape_comes_before_one_in_another() -> None:
+def test_value_in_the_requested_shape_goes_before_another_shape() -> None:
     text = f'Not {{"Etna": {{"height": 1}}}} but {json.dumps(ETNA)}'
     assert read(text, Contract.from_schema(SCHEMA)).value == ETNA
 
 
-def test_an_object_that_the_contract_accepts_is_no_wrapper() -> None:
+def test_object_that_the_contract_accepts_is_no_wrapper() -> None:
     text = f'{{"status": "ok", "peaks": {BOTH}}}'
     assert read(text, "jsonl").value == [json.loads(text)]
     assert read(text[:-1], "jsonl").value == []
 
 
-def test_a_rejected_object_of_a_held_list_has_its_place() -> None:
+def test_rejected_object_of_a_held_back_list_has_its_place() -> None:
     text = f'{{"status": "ok", "peaks": [{json.dumps(ETNA)}, {{"name": "Fuji"}}]}}'
     outcome = read(text, PEAKS)
     [rejected] = outcome.rejected
@@ -157,7 +157,7 @@ def test_a_rejected_object_of_a_held_list_has_its_place() -> None:
     assert rejected.issues[0].reason is Reason.SCHEMA_MISSING_FIELD
 
 
-def test_what_is_held_of_a_wrapper_that_is_an_object_is_dropped() -> None:
+def test_objects_held_back_are_dropped_where_the_wrapper_is_accepted() -> None:
     lax = Contract.from_schema(
         {"type": "object", "anyOf": [{**SCHEMA, "additionalProperties": False}, {"required": ["total"]}]},
         format="jsonl",
@@ -166,24 +166,24 @@ def test_what_is_held_of_a_wrapper_that_is_an_object_is_dropped() -> None:
     assert read(text, lax).value == [json.loads(text)]
 
 
-def test_held_objects_count_towards_the_limit() -> None:
+def test_objects_held_back_count_towards_the_limit() -> None:
     contract = Contract.from_schema(SCHEMA, format="jsonl", limits=Limits(objects=3))
     outcome = read(f'{BOTH}\n{{"status": "ok", "peaks": {BOTH}}}', contract)
     assert (len(outcome.value), outcome.truncated) == (3, True)
 
 
-def test_what_is_held_is_kept_where_too_many_others_are_refused() -> None:
+def test_objects_held_back_are_kept_where_too_many_others_are_refused() -> None:
     outcome = read(f'{{"status": "ok", "peaks": {BOTH}}}' + '{"name": "Etna"}' * 1_001, PEAKS)
     assert (outcome.value, len(outcome.rejected), outcome.truncated) == ([ETNA, FUJI], 1_000, True)
 
 
-def test_of_very_many_other_shapes_the_first_thousand_count() -> None:
+def test_first_thousand_objects_in_other_shapes_count() -> None:
     outcome = read(json.dumps({"name": "save", "arguments": ETNA}) * 2_001, PEAKS)
     assert (outcome.value, len(outcome.rejected)) == ([ETNA] * 1_000, 1_000)
     assert outcome.truncated
 
 
-def test_a_broken_list_gives_its_complete_objects_and_is_reported() -> None:
+def test_broken_list_gives_its_complete_objects_and_is_rejected() -> None:
     broken = f'{{"status": "ok", "peaks": [{json.dumps(ETNA)}, {{"name": oops}}, {json.dumps(ETNA)}]}}'
     outcome = read(f"{broken}\n{json.dumps(FUJI)}", PEAKS)
     assert (outcome.value, [rejected.raw for rejected in outcome.rejected]) == ([FUJI, ETNA], [broken])
@@ -198,7 +198,7 @@ def test_a_broken_list_gives_its_complete_objects_and_is_reported() -> None:
         '{"success": true, "error": null, "data": []}',
     ],
 )
-def test_a_status_beside_an_empty_list_says_that_there_is_nothing(text: str) -> None:
+def test_status_beside_an_empty_list_means_that_there_is_nothing(text: str) -> None:
     for contract in (PEAKS, Contract.from_schema(SCHEMA, many=True)):
         outcome = read(text, contract)
         assert (outcome.value, outcome.reason, outcome.rejected) == ([], Reason.SUCCESS, ())
@@ -216,7 +216,7 @@ def test_a_status_beside_an_empty_list_says_that_there_is_nothing(text: str) -> 
         '{"status": "ok", "message": "I cannot read this", "peaks": []}',
     ],
 )
-def test_an_empty_list_beside_anything_else_says_nothing(text: str) -> None:
+def test_empty_list_beside_anything_else_is_no_answer(text: str) -> None:
     for contract in (PEAKS, Contract.from_schema(SCHEMA, many=True)):
         assert not read(text, contract).ok
 

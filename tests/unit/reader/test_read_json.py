@@ -26,13 +26,13 @@ VALUE = {"answer": "yes", "shown": 1}
 @pytest.mark.parametrize(
     ("text", "value"), [("false", False), (" 42\n", 42), ('"a"', "a"), ("[]", []), ("null", None)]
 )
-def test_any_json_value_is_a_json_answer(text: str, value: Any) -> None:
+def test_any_json_value_is_an_answer(text: str, value: Any) -> None:
     outcome = read(text, "json")
     assert outcome.ok
     assert (outcome.value, outcome.stage) == (value, Stage.DIRECT)
 
 
-def test_a_clean_value_is_read_directly() -> None:
+def test_value_alone_is_read_directly() -> None:
     outcome = read(RIGHT, ANSWER, finish_reason="stop")
     assert (outcome.value, outcome.stage, outcome.truncated) == (VALUE, Stage.DIRECT, False)
 
@@ -66,16 +66,16 @@ def test_a_clean_value_is_read_directly() -> None:
         f'[0]</think> hm, <think>{{"answer": "draft", "shown": 9}}</think> {RIGHT}',
     ],
 )
-def test_the_value_that_was_meant_is_found(text: str) -> None:
+def test_value_within_other_text_is_found(text: str) -> None:
     outcome = read(text, ANSWER)
     assert (outcome.value, outcome.reason, outcome.stage) == (VALUE, Reason.SUCCESS, Stage.EXTRACTED)
 
 
-def test_a_fenced_value_wins_over_one_in_prose() -> None:
+def test_fenced_value_wins_over_one_in_prose() -> None:
     assert read('Not {"a": 1} but\n```\n{"a": 2}\n```', "json").value == {"a": 2}
 
 
-def test_a_fenced_scalar_is_a_value() -> None:
+def test_fenced_scalar_is_a_value() -> None:
     assert read("<think>hm</think>\n```json\n42\n```", "json").value == 42
 
 
@@ -91,7 +91,7 @@ def test_a_fenced_scalar_is_a_value() -> None:
     ],
 )
 @pytest.mark.parametrize("value", ['"a <b>c</b> ``` d"', '"see ' + "[1] {2} " * 150 + '"', "-4.5e1", "false"])
-def test_a_scalar_is_read_as_it_stands(text: str, value: str) -> None:
+def test_scalar_is_read_as_it_stands(text: str, value: str) -> None:
     outcome = read(text.format(value), "json")
     stage = Stage.DIRECT if text == "{}" else Stage.EXTRACTED
     assert (outcome.reason, outcome.value, outcome.stage) == (Reason.SUCCESS, json.loads(value), stage)
@@ -100,12 +100,12 @@ def test_a_scalar_is_read_as_it_stands(text: str, value: str) -> None:
 @pytest.mark.parametrize(
     "text", ['"the quick', '"see [1] and', '```json\n"the quick \\', '<think>hm</think>"the']
 )
-def test_a_cut_string_is_truncated(text: str) -> None:
+def test_cut_string_is_truncated(text: str) -> None:
     outcome = read(text, "json")
     assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
 
 
-def test_a_broken_array_in_a_fence_or_on_a_line_of_its_own_was_meant() -> None:
+def test_broken_array_in_a_fence_or_on_its_own_line_is_invalid_json() -> None:
     for text in (
         "```\n[1, oops]\n```",
         "Here:\n[1, oops]",
@@ -152,7 +152,7 @@ def test_the_same_value_in_two_fences_is_one_value(again: str) -> None:
         ((YES, NO) * 500, "number 5 would do; and 995 more"),
     ],
 )
-def test_of_several_values_in_fences_it_is_said_what_is_wrong_with_each(
+def test_each_of_several_fenced_values_is_described_where_they_are_ambiguous(
     texts: tuple[str, ...], says: str
 ) -> None:
     outcome = read(in_fences(*texts), ONE_BLOCK)
@@ -165,7 +165,7 @@ def test_true_and_one_are_different_values() -> None:
     assert read("[true] or [1]", "json").reason is Reason.AMBIGUOUS
 
 
-def test_a_value_that_is_refused_says_why() -> None:
+def test_refused_value_has_its_reason_and_path() -> None:
     outcome = read('{"answer": "yes", "shown": "one"}', ANSWER)
     assert (outcome.value, outcome.reason) == (None, Reason.SCHEMA_TYPE_ERROR)
     assert [i.path for i in outcome.issues] == ["/shown"]
@@ -186,7 +186,7 @@ REFUSED = '{"answer": "yes", "shown": "one"}'
         ('{"note": 1} or\n```\n', "\n```"),
     ],
 )
-def test_a_value_that_is_refused_says_where_it_stands(before: str, after: str) -> None:
+def test_refused_value_has_its_place_in_the_text(before: str, after: str) -> None:
     for raw in (REFUSED, '{"answer": yes}' if after != "\n```" else REFUSED):
         outcome = read(before + raw + after, ANSWER)
         [rejected] = outcome.rejected
@@ -195,14 +195,14 @@ def test_a_value_that_is_refused_says_where_it_stands(before: str, after: str) -
         assert outcome.errors() == [(rejected, issue) for issue in outcome.issues]
 
 
-def test_a_scalar_that_is_refused_says_where_it_stands() -> None:
+def test_refused_scalar_has_its_place_in_the_text() -> None:
     for before, after in (("", ""), ("```\n", "\n```")):
         [rejected] = read(f'{before}"no idea"{after}', ANSWER).rejected
         assert (rejected.raw, rejected.start) == ('"no idea"', len(before))
 
 
 @pytest.mark.parametrize("text", ["no idea", '{"answer": "ye', f'{RIGHT} {{"answer": "no", "shown": 2}}', ""])
-def test_where_no_one_value_was_meant_none_is_refused(text: str) -> None:
+def test_no_value_is_listed_as_rejected_where_none_was_meant(text: str) -> None:
     outcome = read(text, ANSWER)
     assert (outcome.ok, outcome.rejected, len(outcome.issues)) == (False, (), 1)
 
@@ -211,13 +211,13 @@ def test_where_no_one_value_was_meant_none_is_refused(text: str) -> None:
     "text",
     ['{"answer": "ye', '{"answer": "yes",', '```json\n{"answer": "yes"', "[1, 2", f'{RIGHT} {{"answer"'],
 )
-def test_a_cut_value_is_truncated_and_never_closed_up(text: str) -> None:
+def test_cut_value_is_truncated_and_never_closed_up(text: str) -> None:
     outcome = read(text, "json", finish_reason="stop")
     assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
 
 
 @pytest.mark.parametrize("cut", ['{"id": 12', '{"id": 1,', '{"a": "b" '])
-def test_a_cut_value_is_not_closed_up_after_long_ones(cut: str) -> None:
+def test_cut_value_after_long_ones_is_not_closed_up(cut: str) -> None:
     long = json.dumps({"text": "x" * 5_000})
     outcome = read("\n".join(["See:", *[long] * 4, cut]), "json")
     assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
@@ -242,7 +242,7 @@ def test_a_cut_value_is_not_closed_up_after_long_ones(cut: str) -> None:
         ("5", True),
     ],
 )
-def test_a_value_that_has_ended_is_not_cut(
+def test_value_that_has_ended_is_not_truncated(
     text: str, truncated: bool, repair: bool, finish_reason: str
 ) -> None:
     contract = Contract.from_schema(ANSWER.schema, repair=repair)
@@ -252,20 +252,20 @@ def test_a_value_that_has_ended_is_not_cut(
 @pytest.mark.parametrize(
     "text", ["{'answer': 'yes'}", '{"answer": "yes", "shown": 1,}', '{"a": NaN}', '{"a": 1e400}']
 )
-def test_bad_json_is_refused(text: str) -> None:
+def test_broken_json_is_refused(text: str) -> None:
     outcome = read(text, "json")
     assert (outcome.value, outcome.reason) == (None, Reason.INVALID_JSON)
 
 
-def test_no_json_at_all_is_a_failed_extraction() -> None:
+def test_text_without_json_is_a_failed_extraction() -> None:
     assert read("I cannot say.", ANSWER).reason is Reason.EXTRACTION_FAILED
 
 
-def test_a_blank_answer_is_empty() -> None:
+def test_blank_answer_is_empty() -> None:
     assert read(" \n", ANSWER).reason is Reason.EMPTY
 
 
-def test_many_values_come_as_a_list_or_wrapped_in_one_key() -> None:
+def test_many_values_are_a_list_or_wrapped_in_one_key() -> None:
     many = Contract.from_schema(ANSWER.schema, many=True)
     assert read(f"[{RIGHT}, {RIGHT}]", many).value == [VALUE, VALUE]
     wrapped = read(f'{{"items": [{RIGHT}]}}', many)
@@ -279,13 +279,13 @@ def test_big_integers_are_exact() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  as\nit is {", '{"a": 1}'])
-def test_a_text_is_taken_as_it_is(text: str) -> None:
+def test_text_answer_is_taken_unchanged(text: str) -> None:
     outcome = read(text, "text", finish_reason="stop")
     assert (outcome.value, outcome.reason, outcome.truncated) == (text, Reason.SUCCESS, False)
 
 
 @pytest.mark.parametrize("format", ["json", "text"])
-def test_a_value_or_text_stands_when_all_of_it_is_there(format: Format) -> None:
+def test_value_or_text_is_given_only_when_it_is_complete(format: Format) -> None:
     reader = StreamReader(format)
     assert reader.feed('{"a": ') == reader.feed("1}") == []
     assert reader.close("stop") == read('{"a": 1}', format, finish_reason="stop")
@@ -337,7 +337,7 @@ def _cut_everywhere(before: str, said: str, behind: str, contract: Contract | Fo
 
 @pytest.mark.parametrize("around", AROUND_OBJECTS.values(), ids=AROUND_OBJECTS.keys())
 @pytest.mark.parametrize("indent", [None, 2])
-def test_an_object_cut_anywhere_is_read_once_it_is_complete_and_else_truncated(
+def test_object_cut_anywhere_is_truncated_unless_it_is_complete(
     around: tuple[str, str], indent: int | None
 ) -> None:
     before, behind = around
@@ -367,7 +367,7 @@ def test_an_object_cut_anywhere_is_read_once_it_is_complete_and_else_truncated(
     ],
     ids=repr,
 )
-def test_any_value_cut_anywhere_is_read_once_it_is_complete_and_else_truncated(
+def test_any_value_cut_anywhere_is_truncated_unless_it_is_complete(
     around: tuple[str, str], value: Any
 ) -> None:
     before, behind = around
@@ -380,7 +380,7 @@ def test_any_value_cut_anywhere_is_read_once_it_is_complete_and_else_truncated(
 
 @pytest.mark.parametrize("around", AROUND.values(), ids=AROUND.keys())
 @pytest.mark.parametrize("scalar", ["-12.5", "0", "true", "null", "12345678901234567890123"])
-def test_a_complete_scalar_is_read_in_any_surroundings(around: tuple[str, str], scalar: str) -> None:
+def test_complete_scalar_is_read_in_any_surroundings(around: tuple[str, str], scalar: str) -> None:
     before, behind = around
     for _, complete, outcome in _cut_everywhere(before, scalar, behind, "json"):
         if complete:
@@ -390,11 +390,11 @@ def test_a_complete_scalar_is_read_in_any_surroundings(around: tuple[str, str], 
 
 
 @pytest.mark.parametrize("text", ["%s", "```json\n%s\n```", "<answer>%s</answer>"])
-def test_a_string_may_speak_of_the_end_of_thinking(text: str) -> None:
+def test_string_may_contain_the_mark_that_ends_thinking(text: str) -> None:
     assert read(text % '"a </think> [1]"', "json").value == "a </think> [1]"
 
 
-def test_what_was_thought_is_no_value_though_nothing_follows() -> None:
+def test_value_in_thinking_is_no_answer_though_nothing_follows() -> None:
     assert read("<think>42</think>", "json").value is None
 
 
@@ -411,7 +411,7 @@ def test_what_was_thought_is_no_value_though_nothing_follows() -> None:
         ("```\n{2}\n```</think>\n{1}", "b"),
     ],
 )
-def test_of_several_values_the_one_that_the_contract_accepts_is_meant(text: str, value: str | None) -> None:
+def test_value_that_the_contract_accepts_is_taken_of_several(text: str, value: str | None) -> None:
     said = ('{"answer": 5, "shown": 1}', '{"answer": "b", "shown": 1}', '{"answer": "c", "shown": 1}')
     outcome = read(text.format(*said), ANSWER)
     if value is None:
@@ -420,7 +420,7 @@ def test_of_several_values_the_one_that_the_contract_accepts_is_meant(text: str,
         assert outcome.unwrap() == {"answer": value, "shown": 1}
 
 
-def test_what_is_wrong_with_an_element_of_a_wrapped_list_is_said_of_the_element() -> None:
+def test_issue_of_an_element_of_a_wrapped_list_has_its_path() -> None:
     contract = Contract.from_schema({"required": ["a"]}, many=True)
     outcome = read('{"items": [{"a": 1}, {"b": 1}]}', contract)
     assert [(issue.path, issue.reason) for issue in outcome.issues] == [

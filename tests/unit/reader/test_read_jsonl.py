@@ -39,7 +39,7 @@ def test_clean_lines_are_read_directly() -> None:
     assert (outcome.rejected, outcome.issues, outcome.retracted) == ((), (), ())
 
 
-def test_the_text_is_kept_byte_for_byte() -> None:
+def test_text_of_the_call_is_kept_byte_for_byte() -> None:
     text = f"\ufeff Here:\r\n{ONE}\r\n"
     [call] = read(text, DEFINITIONS, finish_reason="stop").calls
     assert (call.why, call.text, call.finish_reason) == ("first", text, "stop")
@@ -55,7 +55,7 @@ def test_the_text_is_kept_byte_for_byte() -> None:
     ],
     ids=["lines", "blank lines", "crlf", "spaces"],
 )
-def test_lines_are_direct(text: str) -> None:
+def test_lines_are_read_directly(text: str) -> None:
     outcome = read(text, DEFINITIONS)
     assert (outcome.value, outcome.stage) == (BOTH, Stage.DIRECT)
 
@@ -119,7 +119,7 @@ def test_objects_are_found_in_any_layout(text: str) -> None:
     assert (outcome.rejected, outcome.retracted, outcome.truncated) == ((), (), None)
 
 
-def test_a_broken_line_is_refused_and_costs_its_neighbours_nothing() -> None:
+def test_broken_line_is_refused_and_does_not_affect_its_neighbours() -> None:
     outcome = read(f'{ONE}\n{{"entity": "x" y", "definition": {{"a": 1}}}}\n{TWO}', DEFINITIONS)
     assert outcome.value == BOTH
     [rejected] = outcome.rejected
@@ -163,7 +163,7 @@ def test_no_kind_of_damage_reaches_the_next_object(broken: str) -> None:
     ],
 )
 @pytest.mark.parametrize("then", [f"\n{TWO}", f"\nand\n{TWO}", f"\n\n{TWO}\n]"])
-def test_an_object_that_was_cut_off_before_its_value_costs_no_line_behind_it(broken: str, then: str) -> None:
+def test_object_cut_before_its_value_does_not_affect_the_lines_behind_it(broken: str, then: str) -> None:
     if "oops" in broken and "and" in then:
         then = f"\n{TWO}"
     outcome = read(f"{ONE}\n{broken}\n{ONE}{then}", DEFINITIONS)
@@ -181,13 +181,13 @@ def test_an_object_that_was_cut_off_before_its_value_costs_no_line_behind_it(bro
         f'{{"entity": "x", "props":\n  {ONE}\n oops}}',
     ],
 )
-def test_what_is_a_part_of_a_broken_object_is_no_object(broken: str) -> None:
+def test_objects_within_a_broken_object_are_not_read(broken: str) -> None:
     outcome = read(f"{ONE}\n{broken}\n{TWO}", DEFINITIONS)
     assert outcome.value == BOTH
     assert [rejected.raw for rejected in outcome.rejected] == [broken]
 
 
-def test_a_broken_element_costs_its_neighbours_nothing() -> None:
+def test_broken_element_does_not_affect_its_neighbours() -> None:
     for text in (f'[{ONE}, {{"entity": oops}}, {TWO}]', f'{{"items": [{ONE}, {{"entity": oops}}, {TWO}]}}'):
         outcome = read(text, DEFINITIONS)
         assert outcome.value == BOTH
@@ -199,7 +199,7 @@ def test_prose_and_scalars_are_no_objects() -> None:
     assert (outcome.value, outcome.rejected) == (BOTH[:1], ())
 
 
-def test_an_object_that_does_not_meet_the_schema_is_refused_alone() -> None:
+def test_object_that_does_not_meet_the_schema_is_refused_alone() -> None:
     outcome = read(f'{ONE}\n{{"entity": "x"}}\n{{"entity": 5, "definition": "d"}}\n{TWO}', DEFINITIONS)
     assert outcome.value == BOTH
     assert [(r.index, r.issues[0].reason) for r in outcome.rejected] == [
@@ -212,7 +212,7 @@ def test_an_object_that_does_not_meet_the_schema_is_refused_alone() -> None:
     )
 
 
-def test_when_all_are_refused_the_first_reason_stands() -> None:
+def test_reason_is_the_first_one_where_all_objects_are_refused() -> None:
     outcome = read('{"entity": 1, "definition": "d"}\n{"entity": "x"}', DEFINITIONS)
     assert (outcome.value, outcome.reason) == ([], Reason.SCHEMA_TYPE_ERROR)
     with pytest.raises(StructuredOutputInvalid, match="expected string") as caught:
@@ -221,18 +221,18 @@ def test_when_all_are_refused_the_first_reason_stands() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n\n", "  \t\r\n", "\ufeff"])
-def test_a_blank_answer_is_empty(text: str) -> None:
+def test_blank_answer_is_empty(text: str) -> None:
     outcome = read(text, DEFINITIONS)
     assert (outcome.value, outcome.reason) == ([], Reason.EMPTY)
 
 
 @pytest.mark.parametrize("text", ["[]", "```json\n[]\n```", " [ ] ", '{"items": []}', '{"results": []}'])
-def test_an_answer_that_says_there_is_none_succeeds(text: str) -> None:
+def test_answer_that_says_there_is_none_succeeds(text: str) -> None:
     outcome = read(text, DEFINITIONS)
     assert (outcome.value, outcome.reason, outcome.truncated) == ([], Reason.SUCCESS, None)
 
 
-def test_a_text_without_objects_is_a_failed_extraction() -> None:
+def test_text_without_objects_is_a_failed_extraction() -> None:
     outcome = read(r"The density is \frac{\text{Population}}{\text{Area}}.", DEFINITIONS)
     assert (outcome.value, outcome.reason, outcome.rejected) == ([], Reason.EXTRACTION_FAILED, ())
 
@@ -262,7 +262,7 @@ def test_a_text_without_objects_is_a_failed_extraction() -> None:
         (f'{ONE}\nI read ["DNA" and more.', None, None),
     ],
 )
-def test_truncated_says_yes_no_or_cannot_tell(
+def test_truncated_is_true_false_or_unknown(
     text: str, finish_reason: str | None, truncated: bool | None
 ) -> None:
     outcome = read(text, DEFINITIONS, finish_reason=finish_reason)
@@ -271,23 +271,23 @@ def test_truncated_says_yes_no_or_cannot_tell(
     assert outcome.rejected == ()
 
 
-def test_an_object_under_the_cut_is_never_closed_up() -> None:
+def test_object_at_the_cut_is_never_closed_up() -> None:
     outcome = read(f'{ONE}\n{{"entity": "RNA", "definition": "carries', DEFINITIONS)
     assert (outcome.value, outcome.rejected, outcome.truncated) == (BOTH[:1], (), True)
 
 
-def test_a_cut_before_the_first_object_is_truncated_not_failed() -> None:
+def test_answer_cut_before_its_first_object_is_truncated() -> None:
     outcome = read('```json\n{"entity": "D', DEFINITIONS)
     assert (outcome.value, outcome.reason, outcome.truncated) == ([], Reason.TRUNCATED, True)
 
 
-def test_a_draft_whose_opening_tag_was_in_the_prompt_is_retracted() -> None:
+def test_draft_whose_opening_tag_was_in_the_prompt_is_retracted() -> None:
     outcome = read(f"Perhaps {ONE}?\n</think>\n{TWO}", DEFINITIONS)
     assert (outcome.value, outcome.retracted) == (BOTH[1:], tuple(BOTH[:1]))
 
 
 @pytest.mark.parametrize("behind", [TWO, f"Done: {TWO}", f"[{TWO}]", f'{{"items": [{TWO}]}}'])
-def test_of_two_ends_of_thinking_the_last_counts(behind: str) -> None:
+def test_last_of_two_ends_of_thinking_counts(behind: str) -> None:
     outcome = read(f"{ONE}</think>{ONE}</think>{behind}", DEFINITIONS)
     assert (outcome.value, outcome.retracted) == (BOTH[1:], (BOTH[0], BOTH[0]))
 
@@ -295,30 +295,30 @@ def test_of_two_ends_of_thinking_the_last_counts(behind: str) -> None:
 @pytest.mark.parametrize(
     "behind", ['{"entity": "D', '{"entity": oops}', "[]", '{"items": []}', "\n```\n[]\n```"]
 )
-def test_a_draft_is_no_answer_though_what_follows_it_is_no_object(behind: str) -> None:
+def test_draft_is_retracted_though_no_object_follows_it(behind: str) -> None:
     outcome = read(f"Perhaps {ONE}?\n</think>\n{behind}", DEFINITIONS)
     assert (outcome.value, outcome.retracted) == ([], tuple(BOTH[:1]))
 
 
 @pytest.mark.parametrize("behind", ["", "\nDone", "\nSee [1].", "</answer>"])
-def test_a_stray_end_of_thinking_takes_nothing_back(behind: str) -> None:
+def test_stray_end_of_thinking_retracts_nothing(behind: str) -> None:
     outcome = read(f"{ONE}\n{TWO}\n</reasoning>{behind}", DEFINITIONS, finish_reason="stop")
     assert (outcome.value, outcome.retracted, outcome.truncated) == (BOTH, (), False)
 
 
-def test_a_tag_that_is_only_spoken_of_begins_no_thinking() -> None:
+def test_tag_in_prose_begins_no_thinking() -> None:
     outcome = read(f"Wrap thoughts in <reflection> tags.\n{ONE}\n{TWO}", DEFINITIONS, finish_reason="stop")
     assert (outcome.value, outcome.retracted, outcome.truncated) == (BOTH, (), False)
 
 
-def test_thinking_within_a_line_takes_back_only_its_own() -> None:
+def test_thinking_within_a_line_retracts_only_its_own_objects() -> None:
     outcome = read(f"{ONE}\nHmm, <think>or {ONE}?</think> {TWO}", DEFINITIONS)
     assert (outcome.value, outcome.retracted) == (BOTH, tuple(BOTH[:1]))
     outcome = read(f"{ONE}\nHmm, <think>or {ONE}?</think> No.", DEFINITIONS)
     assert (outcome.value, outcome.retracted) == (BOTH[:1], tuple(BOTH[:1]))
 
 
-def test_a_draft_and_thinking_within_a_line_are_both_taken_back() -> None:
+def test_draft_and_thinking_within_a_line_are_both_retracted() -> None:
     outcome = read(f"{ONE}{ONE}</think> Hm, <think>{ONE}</think> {TWO}", DEFINITIONS)
     assert (outcome.value, outcome.retracted) == (BOTH[1:], (BOTH[0],) * 3)
 
@@ -326,7 +326,9 @@ def test_a_draft_and_thinking_within_a_line_are_both_taken_back() -> None:
 @pytest.mark.parametrize(("opens", "closes"), NOTATIONS.values(), ids=NOTATIONS.keys())
 class TestThinkingOfOtherModels:
     @pytest.mark.parametrize("before", ["", "<s>", "<|start|>assistant", "\n\n"])
-    def test_a_draft_is_never_an_object(self, opens: str, closes: str, before: str) -> None:
+    def test_draft_in_any_notation_of_thinking_is_never_an_object(
+        self, opens: str, closes: str, before: str
+    ) -> None:
         if opens.endswith("think>"):
             before += "\n"  # within a line a tag may be a mere mention
         text = f"{before}{opens}Maybe {ONE}? Or {{{closes}{TWO}"
@@ -338,16 +340,16 @@ class TestThinkingOfOtherModels:
     @pytest.mark.parametrize(
         "draft", [f"Maybe {ONE}?", f'{ONE} or {{"entity": "x", ', f"{ONE} or {{'entity': [[x"]
     )
-    def test_without_its_beginning_it_is_taken_back(self, opens: str, closes: str, draft: str) -> None:
+    def test_draft_without_its_opening_mark_is_retracted(self, opens: str, closes: str, draft: str) -> None:
         outcome = read(f"{draft}{closes}{TWO}", DEFINITIONS)
         assert (outcome.value, outcome.retracted, outcome.rejected) == (BOTH[1:], (BOTH[0],), ())
 
-    def test_without_its_end_there_is_no_object(self, opens: str, closes: str) -> None:
+    def test_thinking_without_its_closing_mark_has_no_object(self, opens: str, closes: str) -> None:
         outcome = read(f"{opens}Maybe {ONE}", DEFINITIONS)
         assert (outcome.value, outcome.truncated) == ([], True)
         assert outcome.explain() == "the answer ends within thinking"
 
-    def test_in_a_string_it_is_text(self, opens: str, closes: str) -> None:
+    def test_mark_of_thinking_in_a_string_is_text(self, opens: str, closes: str) -> None:
         mark = json.dumps(opens + closes)
         objects = [{"entity": opens + closes, "definition": "a mark"}, BOTH[0]]
         text = f'{{"entity": {mark}, "definition": "a mark"}}\n{ONE}'
@@ -358,13 +360,13 @@ class TestThinkingOfOtherModels:
             ] == objects
             assert reader.close().retracted == ()
 
-    def test_a_json_value_is_read_after_it(self, opens: str, closes: str) -> None:
+    def test_json_value_after_thinking_is_read(self, opens: str, closes: str) -> None:
         contract = Contract.from_schema({"type": "object", "required": ["entity"]})
         assert read(f"{opens}{ONE}{closes}{TWO}", contract).value == BOTH[1]
         assert read(f"{ONE}{closes}{TWO}", contract).value == BOTH[1]
 
 
-def test_thinking_of_ones_own_notation_is_skipped_where_it_is_given() -> None:
+def test_thinking_in_a_notation_handed_in_is_skipped() -> None:
     text = f"Hm. [[MUSE {ONE} MUSE]] {TWO}"
     assert read(text, DEFINITIONS).value == BOTH
     assert read(text, DEFINITIONS, thinking=("[[MUSE", "MUSE]]")).value == BOTH[1:]
@@ -373,16 +375,16 @@ def test_thinking_of_ones_own_notation_is_skipped_where_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("marks", [("", ""), ("{", "}"), ("a b", "c d"), ("```thinking", "```")])
-def test_marks_that_values_could_begin_with_are_refused(marks: tuple[str, str]) -> None:
+def test_marks_of_thinking_that_values_could_begin_with_are_refused(marks: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match="cannot mark thinking"):
         read(ONE, DEFINITIONS, thinking=marks)
 
 
-def test_a_letter_that_merely_folds_to_one_of_a_mark_makes_none() -> None:
+def test_letter_that_folds_to_one_of_a_mark_makes_no_mark() -> None:
     assert read(f"{ONE} <rea\u017foning> {TWO}", DEFINITIONS).value == BOTH
 
 
-def test_a_mark_with_a_bracket_ends_a_broken_value_wherever_the_text_is_divided() -> None:
+def test_mark_with_a_bracket_ends_a_broken_value_in_any_chunks() -> None:
     text = f'{{"entity": x {{}} y [THINK]{ONE}[/THINK] {TWO}'
     outcome = read(text, DEFINITIONS)
     assert outcome.value == BOTH[1:]
@@ -393,30 +395,30 @@ def test_a_mark_with_a_bracket_ends_a_broken_value_wherever_the_text_is_divided(
         assert reader.close().rejected == outcome.rejected
 
 
-def test_an_object_with_a_list_of_objects_is_no_wrapper_where_the_schema_knows_it() -> None:
+def test_object_with_a_declared_list_of_objects_is_no_wrapper() -> None:
     contract = Contract.from_schema(
         {"type": "object", "properties": {"items": {"type": "array"}}}, format="jsonl"
     )
     assert read('{"items": [{"a": 1}]}', contract).value == [{"items": [{"a": 1}]}]
 
 
-def test_an_object_that_begins_like_a_wrapper_and_has_more_members_is_taken_as_it_is() -> None:
+def test_object_like_a_wrapper_with_more_members_is_taken_as_it_is() -> None:
     outcome = read('{"items": [{"a": 1}], "total": 3}\n{"items": [{"a": 2}], "total": 4}', "jsonl")
     assert outcome.value == [{"items": [{"a": 1}], "total": 3}, {"items": [{"a": 2}], "total": 4}]
     assert outcome.retracted == ({"a": 1}, {"a": 2})
 
 
-def test_a_wrapper_with_a_count_beside_it_still_wraps() -> None:
+def test_wrapper_with_a_count_beside_its_list_is_unwrapped() -> None:
     outcome = read(f'{{"items": [{ONE}, {TWO}], "count": 2}}', DEFINITIONS)
     assert (outcome.value, outcome.rejected, outcome.retracted) == (BOTH, (), ())
 
 
-def test_a_wrapper_may_sort_its_objects_into_several_lists() -> None:
+def test_wrapper_may_have_several_lists() -> None:
     outcome = read(f'{{"items": [{ONE}], "meta": {{"more": {{"n": 1}}}}, "others": [{TWO}]}}', DEFINITIONS)
     assert (outcome.value, outcome.rejected) == (BOTH, ())
 
 
-def test_a_wrapper_whose_other_members_are_no_json_still_wraps() -> None:
+def test_wrapper_whose_other_members_are_no_json_is_unwrapped() -> None:
     assert read('{"items": [{"a": 1}], "n": 1e400}', "jsonl").value == [{"a": 1}]
 
 
@@ -442,7 +444,7 @@ def test_only_a_newline_ends_a_line(separator: str) -> None:
         ('["\u2028"]', "\u2028"),
     ],
 )
-def test_numbers_and_strings_survive(text: str, value: Any) -> None:
+def test_large_numbers_and_unusual_strings_are_kept(text: str, value: Any) -> None:
     for answer in (f'{{"v": {text}}}', f'Here: {{"v": {text}}} done'):
         assert read(answer, "jsonl").value == [{"v": [value]}]
 
@@ -457,13 +459,13 @@ def test_numbers_and_strings_survive(text: str, value: Any) -> None:
         ('{"v": 01}', "no JSON"),
     ],
 )
-def test_numbers_that_are_none_are_refused(text: str, says: str) -> None:
+def test_nan_and_infinity_are_refused(text: str, says: str) -> None:
     outcome = read(text, "jsonl")
     assert (outcome.value, outcome.reason) == ([], Reason.INVALID_JSON)
     assert says in outcome.explain()
 
 
-def test_the_last_of_duplicate_keys_wins() -> None:
+def test_last_of_duplicate_keys_wins() -> None:
     assert read('{"a": 1, "a": 2}', "jsonl").value == [{"a": 2}]
 
 
@@ -489,7 +491,7 @@ def test_outcomes_of_equal_texts_are_equal() -> None:
     ],
     ids=str,
 )
-def test_objects_that_look_like_several_are_read_as_they_are(gap: str, odd: dict[str, object]) -> None:
+def test_objects_that_look_like_several_are_read_unchanged(gap: str, odd: dict[str, object]) -> None:
     objects = [{"n": 1}] * 4 + [odd, {"n": 2}, odd] + [{"n": 3}] * 4
     assert read(gap.join(map(json.dumps, objects)), "jsonl").value == objects
     pretty = gap.join(json.dumps(value, indent=2) for value in objects)
@@ -497,7 +499,7 @@ def test_objects_that_look_like_several_are_read_as_they_are(gap: str, odd: dict
 
 
 @pytest.mark.parametrize("broken", ['{"a": 1\0"b": 2}', '{"a": 1} x}', '{"a": }', '{"a": 1}} , {"a": 1}'])
-def test_only_what_is_broken_among_many_objects_is_lost(broken: str) -> None:
+def test_only_the_broken_one_among_many_objects_is_lost(broken: str) -> None:
     good = ['{"n": 1}'] * 5
     outcome = read("\n".join([*good, broken, *good, broken, *good]), "jsonl")
     assert [value for value in outcome.value if value == {"n": 1}] == [{"n": 1}] * 15

@@ -24,14 +24,14 @@ VALUE = '{"answer": "é"}'
         ('So: {"answer": "no end', '{"answer": "no end'),
     ],
 )
-def test_the_span_is_the_value_as_it_is_written(text: str, value: str) -> None:
+def test_span_is_the_value_as_it_is_written(text: str, value: str) -> None:
     outcome = read(text, ANSWER)
 
     assert outcome.span is not None
     assert text[slice(*outcome.span)] == value
 
 
-def test_of_a_list_that_was_wrapped_it_is_the_wrapper() -> None:
+def test_span_of_a_wrapped_list_is_the_wrapper() -> None:
     outcome = read(f'{{"answers": [{VALUE}]}}', MANY)
 
     assert outcome.span == (0, len(f'{{"answers": [{VALUE}]}}'))
@@ -41,5 +41,5 @@ def test_of_a_list_that_was_wrapped_it_is_the_wrapper() -> None:
     ("text", "format"),
     [("no value", "json"), ('{"n": 1}', "jsonl"), ("a text", "text"), ("{} or []", "json")],
 )
-def test_without_one_value_there_is_none(text: str, format: str) -> None:
+def test_span_is_none_without_exactly_one_value(text: str, format: str) -> None:
     assert read(text, Contract.from_schema(None, format=format)).span is None  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ def pieces(text: str, size: int) -> list[str]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_cut_anywhere_keeps_exactly_the_complete_objects(layout: str) -> None:
+def test_answer_cut_anywhere_keeps_exactly_the_complete_objects(layout: str) -> None:
     said = nested(layout)
     for cut in range(len(said.text) + 1):
         # Where repair is allowed nothing else comes of it: an object under the cut is not closed up.
@@ -81,7 +81,7 @@ def test_a_cut_anywhere_keeps_exactly_the_complete_objects(layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_whole_answer_is_not_taken_for_a_cut_one(layout: str) -> None:
+def test_whole_answer_is_not_truncated(layout: str) -> None:
     said = nested(layout)
     unclosed = "unclosed" in layout
     assert read(said.text, NUMBERED).truncated is (True if unclosed else None)
@@ -91,7 +91,7 @@ def test_a_whole_answer_is_not_taken_for_a_cut_one(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 100])
-def test_chunks_of_any_size_come_to_the_same(layout: str, size: int) -> None:
+def test_chunks_of_any_size_give_the_same_outcome(layout: str, size: int) -> None:
     said = nested(layout)
     given, outcome = stream(pieces(said.text, size), NUMBERED)
     assert outcome == read(said.text, NUMBERED)
@@ -99,7 +99,7 @@ def test_chunks_of_any_size_come_to_the_same(layout: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_two_chunks_that_meet_anywhere_come_to_the_same(layout: str) -> None:
+def test_two_chunks_that_meet_anywhere_give_the_same_outcome(layout: str) -> None:
     text = answer(layout, SMALL).text
     whole = read(text, NUMBERED)
     for seam in range(len(text) + 1):
@@ -109,7 +109,7 @@ def test_two_chunks_that_meet_anywhere_come_to_the_same(layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_object_is_given_by_the_character_that_completes_it(layout: str) -> None:
+def test_object_is_given_by_the_character_that_completes_it(layout: str) -> None:
     said = nested(layout)
     reader = StreamReader(NUMBERED)
     ends = [position for position, character in enumerate(said.text, 1) if reader.feed(character)]
@@ -117,7 +117,7 @@ def test_an_object_is_given_by_the_character_that_completes_it(layout: str) -> N
 
 
 @given(objects=objects, layout=st.sampled_from(sorted(LAYOUTS)), data=st.data())
-def test_any_objects_in_any_layout_cut_and_chunked(
+def test_any_objects_in_any_layout_are_read_alike_cut_and_in_chunks(
     objects: list[Any], layout: str, data: st.DataObject
 ) -> None:
     said = answer(layout, objects)
@@ -132,7 +132,7 @@ def test_any_objects_in_any_layout_cut_and_chunked(
 
 
 @pytest.mark.parametrize("layout", ["lines", "array", "pretty", "fence", "wrapper items", "joined", "commas"])
-def test_empty_objects_and_nested_ones_are_objects(layout: str) -> None:
+def test_empty_and_nested_objects_are_objects(layout: str) -> None:
     said = answer(layout, [{}, {"a": [{}]}, {"": ""}, {"a": {"a": {"a": [[{}]]}}}, {}])
     contract = Contract.from_schema(None, format="jsonl")
     for cut in range(len(said.text) + 1):
@@ -148,7 +148,7 @@ def test_many_objects_on_one_line_are_all_read(layout: str) -> None:
     assert outcome == read(said.text, NUMBERED)
 
 
-def test_a_long_object_is_read_in_any_chunks() -> None:
+def test_long_object_is_read_alike_in_any_chunks() -> None:
     value = {"id": 1, "text": 'He said: "{}", \\ and\n' * 2_000, "list": [{"n": n} for n in range(500)]}
     said = answer("prose", [value, value])
     for size in (100, 999, 10_000):
@@ -180,7 +180,7 @@ def test_long_integers_after_a_broken_object_keep_their_digits_in_any_chunks(siz
         "{'id': 1, 'x': ' " + "}" * 2_000 + "'}",
     ],
 )
-def test_broken_text_in_any_chunks_comes_to_the_same(text: str) -> None:
+def test_broken_text_in_any_chunks_gives_the_same_outcome(text: str) -> None:
     for contract in (NUMBERED, MENDED, Contract.from_schema(None, format="jsonl")):
         whole = read(text, contract)
         for size in (1, 2, 3, 10):
@@ -204,6 +204,6 @@ def test_broken_text_in_any_chunks_comes_to_the_same(text: str) -> None:
         "{}\n{}",
     ],
 )
-def test_the_short_way_of_clean_lines_comes_to_the_same_as_the_long_one(text: str) -> None:
+def test_fast_path_of_clean_lines_gives_the_same_outcome(text: str) -> None:
     for contract in (NUMBERED, Contract.from_schema(None, format="jsonl")):
         assert stream(text, contract)[1] == read(text, contract)

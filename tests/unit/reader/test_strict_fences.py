@@ -48,7 +48,7 @@ def fence(content: str, says: str = "json") -> str:
         f"{fence(ETNA)}</think>",
     ],
 )
-def test_a_block_of_json_is_the_answer(text: str) -> None:
+def test_json_block_is_the_answer(text: str) -> None:
     assert read(text, ONE).value == {"name": "Etna"}
 
 
@@ -67,14 +67,12 @@ def test_a_block_of_json_is_the_answer(text: str) -> None:
         (fence(ETNA) + fence(FUJI), Reason.AMBIGUOUS),
     ],
 )
-def test_a_block_of_json_that_is_no_answer_is_refused_whatever_else_there_is(
-    text: str, reason: Reason
-) -> None:
+def test_invalid_json_block_is_refused_whatever_else_there_is(text: str, reason: Reason) -> None:
     outcome = read(text, ONE)
     assert (outcome.reason, outcome.value) == (reason, None)
 
 
-def test_what_a_block_breaks_at_is_told_with_its_place() -> None:
+def test_broken_json_block_names_the_place() -> None:
     outcome = read(f"So:\n{fence('  {]')}{ETNA}", ONE)
     assert outcome.explain().endswith("at line 3 column 4")
     [rejected] = outcome.rejected
@@ -99,7 +97,7 @@ def test_what_a_block_breaks_at_is_told_with_its_place() -> None:
         f"```json title=x\n{ETNA}\n```",
     ],
 )
-def test_without_a_block_of_json_it_is_the_first_that_is_valid_a_fenced_one_before_prose(text: str) -> None:
+def test_first_valid_value_is_taken_without_a_json_block(text: str) -> None:
     assert read(text, ONE).value == {"name": "Etna"}
 
 
@@ -107,17 +105,17 @@ def test_without_a_block_of_json_it_is_the_first_that_is_valid_a_fenced_one_befo
     ("text", "stage"),
     [(ETNA, Stage.DIRECT), (fence(ETNA), Stage.EXTRACTED), (f"So: {ETNA}", Stage.EXTRACTED)],
 )
-def test_it_says_what_it_took(text: str, stage: Stage) -> None:
+def test_stage_says_where_the_value_was_found(text: str, stage: Stage) -> None:
     assert read(text, ONE).stage is stage
 
 
-def test_a_closed_block_is_whole_whatever_the_finish_reason_says() -> None:
+def test_value_in_a_closed_block_is_not_truncated_whatever_the_finish_reason() -> None:
     assert read(fence(ETNA) + "And it is hi", ONE, finish_reason="length").truncated is False
     assert read(f"```json\n{ETNA[:-4]}", ONE, finish_reason="length").truncated is True
 
 
 @pytest.mark.parametrize("step", [1, 7, 1_000])
-def test_a_stream_ends_with_the_same(step: int) -> None:
+def test_stream_gives_the_same_outcome(step: int) -> None:
     for text in (
         fence(LAKE) + fence(ETNA),
         fence("{]") + ETNA,
@@ -135,7 +133,7 @@ class TestList:
     BOTH: Any = [{"name": "Etna"}, {"name": "Fuji"}]  # noqa: RUF012
 
     @pytest.mark.parametrize("text", ["{0}", '{{"items": {0}}}', "```json\n{0}\n```", "As [1] says: {0}."])
-    def test_may_be_wrapped_as_items(self, text: str) -> None:
+    def test_list_may_be_wrapped_as_items(self, text: str) -> None:
         assert read(text.format(self.LIST), MANY).value == self.BOTH
 
     @pytest.mark.parametrize(
@@ -149,10 +147,10 @@ class TestList:
             ETNA.replace("{", "{{").replace("}", "}}"),
         ],
     )
-    def test_has_no_other_wrapper(self, text: str) -> None:
+    def test_list_in_any_other_wrapper_is_refused(self, text: str) -> None:
         assert not read(text.format(self.LIST), MANY).ok
 
-    def test_may_be_wrapped_with_other_keys_where_these_are_ignored(self) -> None:
+    def test_list_may_be_wrapped_with_other_keys_where_these_are_ignored(self) -> None:
         text = f'{{"total": 2, "items": {self.LIST}}}'
         for fences in ("any", "strict"):
             ignoring = Contract.from_schema(VOLCANO, many=True, fences=fences, extra="ignore")
@@ -160,7 +158,7 @@ class TestList:
             forbidding = Contract.from_schema(VOLCANO, many=True, fences=fences, extra="forbid")
             assert not read(text, forbidding).ok
 
-    def test_tells_the_place_of_what_is_wrong_in_its_wrapper(self) -> None:
+    def test_issue_of_a_wrapped_list_has_its_path_in_the_wrapper(self) -> None:
         ignoring = Contract.from_schema(VOLCANO, many=True, fences="strict", extra="ignore")
         outcome = read(f'{{"items": [{ETNA}, 5], "total": 2}}', ignoring)
         assert [issue.path for issue in outcome.issues] == ["/items/1"]

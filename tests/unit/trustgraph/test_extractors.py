@@ -100,7 +100,7 @@ def test_rows_are_those_of_the_tables_of_the_workspace() -> None:
         extractor("kg-extract-rows").flow("w", "f", definition(), wrong)
 
 
-def test_ontologies_of_a_workspace_are_merged_and_unchanged_ones_give_an_equal_flow() -> None:
+def test_ontologies_of_a_workspace_are_merged_into_one_flow() -> None:
     ontology = extractor("kg-extract-ontology")
 
     def made(**values: str) -> Flow:

@@ -298,7 +298,7 @@ def said(known: Situation) -> str:
 
 
 @pytest.mark.parametrize(("result", "facts", "expected"), SITUATIONS)
-def test_what_becomes_of_a_message(result: Result | None, facts: dict[str, Any], expected: str) -> None:
+def test_disposition_of_each_situation(result: Result | None, facts: dict[str, Any], expected: str) -> None:
     assert said(known(result, **facts)) == expected
 
 
@@ -347,7 +347,7 @@ def test_every_situation_has_a_rule_and_every_rule_a_situation() -> None:
     assert used == set(range(len(RULES)))
 
 
-def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
+def test_no_message_is_lost_or_worked_on_without_end() -> None:
     for situation in filter(possible, every_situation()):
         disposition = decide(situation)
         if isinstance(disposition, Acknowledge):
@@ -377,7 +377,7 @@ def test_pauses_have_jitter() -> None:
     assert said(known(AWAY, jitter=0.5)) == "wait 0.5"
 
 
-def test_the_log_is_told_nothing_of_the_content() -> None:
+def test_reason_for_the_log_has_nothing_of_the_content() -> None:
     error = ProviderAuthentication("Jane's key is wrong", loggable="HTTP 401")
     for result in (failed(error), read('{"a": "Jane"}', Contract.from_schema({"required": ["b"]}))):
         disposition = decide(known(result, sent=True, answer_sent=AnswerSent.ALL))
@@ -413,18 +413,18 @@ def row(rule: Rule) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def test_the_page_shows_the_table() -> None:
+def test_page_of_dispositions_shows_the_table() -> None:
     assert table() in PAGE.read_text(), f"docs/reference/dispositions.md must have this table:\n\n{table()}"
 
 
-def test_a_worker_without_a_descriptor_had_a_defect() -> None:
+def test_error_says_that_file_descriptors_ran_out() -> None:
     disposition = decide(known(FULL, answer_sent=AnswerSent.SOME))
     assert isinstance(disposition, GiveUp)
     assert "out of file descriptors" in disposition.why
     assert "out of file descriptors" in disposition.error.message
 
 
-def test_why_a_model_is_outage_is_told_once() -> None:
+def test_reason_of_an_outage_is_named_once() -> None:
     async def main() -> None:
         circuit = Circuit()
         circuit.open(ProviderAuthentication("no", loggable="HTTP 401"))

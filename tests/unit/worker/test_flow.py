@@ -43,12 +43,12 @@ def index(text: str) -> OntologyIndex:
     return OntologyIndex(read_ontology("o", text))
 
 
-def test_a_prompt_that_is_not_there() -> None:
+def test_flow_whose_prompt_is_missing_says_so() -> None:
     assert lacks(TRIPLES, "q") == "there is no prompt `q`; its messages wait until it is pushed"
     assert lacks(TRIPLES, "q", "non-persistent://tg/flow/c") == "there is no prompt `q`"
 
 
-def test_terms_that_the_prompt_needs_and_the_flow_does_not_give() -> None:
+def test_flow_that_lacks_terms_of_its_prompt_names_them() -> None:
     without = ", which the flow gives under none of `ontology`, `tables` and `terms`"
     terms = "classes, datatype_properties, object_properties"
     assert lacks(Outputs(), "o") == f"prompt `o` needs {terms}{without}"
@@ -61,7 +61,7 @@ def test_terms_that_the_prompt_needs_and_the_flow_does_not_give() -> None:
     assert lacks(Outputs(), "rows", terms={"schema": {"name": "t"}}) == ""
 
 
-def test_an_ontology_that_the_prompt_does_not_mention() -> None:
+def test_flow_whose_prompt_does_not_use_the_ontology_says_so() -> None:
     terms = "classes, datatype_properties, object_properties"
     said = f"prompt `p` uses nothing of the ontology: it names none of the terms {terms}"
     assert lacks(TRIPLES, "p", ontology=index('{"classes": {"A": {}}}')) == said
@@ -78,7 +78,9 @@ def test_an_ontology_that_the_prompt_does_not_mention() -> None:
         (Outputs(rows="persistent://tg/flow/r"), {}, "there are no tables"),
     ],
 )
-def test_what_is_needed_for_a_graph_or_for_rows(outputs: Outputs, more: dict[str, Any], says: str) -> None:
+def test_flow_that_lacks_what_a_graph_or_rows_need_says_so(
+    outputs: Outputs, more: dict[str, Any], says: str
+) -> None:
     found = lacks(outputs, **more)
 
     assert says in found

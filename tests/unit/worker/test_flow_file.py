@@ -30,14 +30,14 @@ def written(tmp_path: Path, text: str, name: str = "f.yaml") -> Path:
     return path
 
 
-def test_the_flows_that_come_with_the_package_load() -> None:
+def test_bundled_flow_files_can_be_loaded() -> None:
     names = {flow.name: flow for flow in flow_file.load(package_data.flows())}
 
     assert {"requests", "chunks", "knowledge-graph"} <= names.keys()
     assert names["chunks"].prompt == "agent-kg-extract"
 
 
-def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
+def test_keys_that_are_not_given_have_defaults(tmp_path: Path) -> None:
     [flow] = flow_file.load(written(tmp_path, MINIMAL), processor="prompt-2")
 
     assert flow.input.topic == "persistent://tg/flow/in"
@@ -51,7 +51,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert flow.keep_answers is None
 
 
-def test_what_becomes_of_answers_without_use_is_a_flows_choice(tmp_path: Path) -> None:
+def test_flow_chooses_what_happens_to_unusable_answers(tmp_path: Path) -> None:
     [flow] = flow_file.load(written(tmp_path, MINIMAL + "unusable: answer\n"))
 
     assert flow.unusable == "answer"
@@ -65,7 +65,7 @@ def test_answer_records_are_kept_for_hours_or_days(tmp_path: Path, said: str, se
 
 
 @pytest.mark.parametrize("said", ["0d", "90", "90 days", "1.5d", "-1d"])
-def test_a_time_to_keep_answers_without_its_unit_is_refused(tmp_path: Path, said: str) -> None:
+def test_time_to_keep_answers_without_a_unit_is_refused(tmp_path: Path, said: str) -> None:
     with pytest.raises(FlowError, match="/keep-answers"):
         flow_file.load(written(tmp_path, f"{MINIMAL}keep-answers: {said}\n"))
 
@@ -78,7 +78,9 @@ def test_a_time_to_keep_answers_without_its_unit_is_refused(tmp_path: Path, said
         ("request:acme:in", "persistent://acme/request/f-answers"),
     ],
 )
-def test_answers_of_a_flow_in_another_tenant_stood_in_tg(tmp_path: Path, source: str, answers: str) -> None:
+def test_default_answers_topic_is_in_the_tenant_of_the_flow(
+    tmp_path: Path, source: str, answers: str
+) -> None:
     text = f"name: f\ninput: {{topic: '{source}'}}\noutputs: {{response: 'persistent://acme/prod/out'}}\n"
     [flow] = flow_file.load(written(tmp_path, text))
 
@@ -94,7 +96,7 @@ prompt: p
 """
 
 
-def test_a_flow_of_chunks_has_topics_for_its_graph(tmp_path: Path) -> None:
+def test_flow_of_chunks_may_have_topics_for_its_graph(tmp_path: Path) -> None:
     text = CHUNKS + "outputs: {triples: flow:tg:t, entity-contexts: flow:tg:c}\n"
     [flow] = flow_file.load(written(tmp_path, text + "graph: {base: 'urn:e:', triple-terms: false}\n"))
 
@@ -133,7 +135,7 @@ def test_a_flow_of_chunks_has_topics_for_its_graph(tmp_path: Path) -> None:
         (CHUNKS + "outputs: {}\ngraph: {base: 'urn:<e>'}\n", "/graph/base"),
     ],
 )
-def test_a_wrong_graph_is_refused(tmp_path: Path, text: str, says: str) -> None:
+def test_invalid_graph_is_refused(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(FlowError, match=says):
         flow_file.load(written(tmp_path, text))
 
@@ -159,7 +161,7 @@ def test_types_that_differ_by_a_space_keep_their_topics() -> None:
 
 
 @pytest.mark.parametrize(("said", "characters"), [("", 1_000_000), ("budget: {characters: 5000}\n", 5_000)])
-def test_how_long_an_answer_may_be_is_said_in_the_budget(tmp_path: Path, said: str, characters: int) -> None:
+def test_budget_limits_the_characters_of_an_answer(tmp_path: Path, said: str, characters: int) -> None:
     [flow] = flow_file.load(written(tmp_path, MINIMAL + said))
 
     assert flow.budget.characters == characters
@@ -175,7 +177,7 @@ tables:
 """
 
 
-def test_tables_and_the_topic_of_their_rows(tmp_path: Path) -> None:
+def test_flow_may_have_tables_and_a_topic_for_their_rows(tmp_path: Path) -> None:
     [flow] = flow_file.load(written(tmp_path, CHUNKS + "outputs: {rows: 'flow:tg:rows'}\n" + TABLES))
 
     assert flow.outputs.rows == "persistent://tg/flow/rows"
@@ -188,7 +190,7 @@ def test_tables_and_the_topic_of_their_rows(tmp_path: Path) -> None:
     assert flow.outputs.rows in {topic.name for topic in required_topics([flow], "flow:tg:c").topics}
 
 
-def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
+def test_flow_may_have_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
     text = MINIMAL + "budget: {attempts: 2, tokens: 9000, seconds: 1.5, money: 0.25}\n"
     text += "price: {prompt: 0.4, completion: 1.6, cached: 0.1}\n"
     text += "provider: {base-url: 'http://localhost:1/v1', model: small}\n"
@@ -225,7 +227,7 @@ def test_parameters_are_texts_as_in_trustgraph(
     assert (flow.model, flow.temperature) == ("small", temperature)
 
 
-def test_a_provider_may_say_what_its_model_takes(tmp_path: Path) -> None:
+def test_provider_may_say_what_its_model_supports(tmp_path: Path) -> None:
     takes = "prefill: vllm, native-schema: true, images: false, thinking: ['<muse>', '</muse>']"
     text = MINIMAL + f"provider: {{base-url: 'http://localhost:1/v1', model: small, {takes}}}\n"
 
@@ -241,7 +243,7 @@ def test_a_provider_may_say_what_its_model_takes(tmp_path: Path) -> None:
     )
 
 
-def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
+def test_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
     over = "{request: 'request:tg:tc:w:f', response: 'response:tg:tc:w:f'}"
 
     [flow] = flow_file.load(written(tmp_path, MINIMAL + f"provider: {over}\n"))
@@ -370,7 +372,7 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
         ("[" * 1_000, ["not YAML"]),
     ],
 )
-def test_a_wrong_file_is_refused_saying_file_key_found_and_expected(
+def test_invalid_file_is_refused_with_key_found_and_expected(
     tmp_path: Path, text: str, says: list[str]
 ) -> None:
     path = written(tmp_path, text)
@@ -383,7 +385,7 @@ def test_a_wrong_file_is_refused_saying_file_key_found_and_expected(
     assert "does not match" not in str(caught.value), "nobody wants to read a regular expression"
 
 
-def test_flow_gives_parameters_and_says_which_prompts_may_set(tmp_path: Path) -> None:
+def test_flow_sets_parameters_and_names_those_that_prompts_may_set(tmp_path: Path) -> None:
     text = MINIMAL + "extras: {reasoning_effort: low}\nallow-parameters: [top_k, min_p]\n"
 
     [flow] = flow_file.load(written(tmp_path, text))
@@ -424,12 +426,12 @@ def test_two_flows_on_one_subscription_are_refused(tmp_path: Path) -> None:
         flow_file.load(tmp_path)
 
 
-def test_a_folder_without_flows_is_refused(tmp_path: Path) -> None:
+def test_folder_without_flows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FlowError, match="no flow files"):
         flow_file.load(tmp_path)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FlowError, match="No such file"):
         flow_file.load(tmp_path / "none.yaml")
 
@@ -442,7 +444,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         flow_file.load(path)
 
 
-def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
+def test_flows_in_the_guide_to_completions_can_be_loaded(tmp_path: Path) -> None:
     guide = guide_page("completion-worker.md").read_text("utf-8")
     flow, provider = re.findall(r"^```yaml\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
 
@@ -455,7 +457,7 @@ def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
     assert asking.provider.timeout == 120
 
 
-def test_the_flow_in_the_reference_loads(tmp_path: Path) -> None:
+def test_flow_in_the_reference_can_be_loaded(tmp_path: Path) -> None:
     [flow] = re.findall(
         r"^```yaml\n(.*?)^```$", guide_page("flows.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
@@ -465,7 +467,7 @@ def test_the_flow_in_the_reference_loads(tmp_path: Path) -> None:
     assert (loaded.name, loaded.prompt) == ("chunks", "agent-kg-extract")
 
 
-def test_an_ontology_without_a_class_is_refused(tmp_path: Path) -> None:
+def test_ontology_without_a_class_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plants.json").write_text("{}")
     with pytest.raises(FlowError, match="/classes: the ontology has no class"):
         flow_file.load(written(tmp_path, CHUNKS + "outputs: {}\nontology: plants.json\n"))
@@ -480,7 +482,7 @@ def test_flows_with_equal_ontologies_are_equal(tmp_path: Path) -> None:
     assert flow_file.load(path) != before
 
 
-def test_an_ontology_is_read_from_beside_the_flow_file(tmp_path: Path) -> None:
+def test_ontology_is_read_from_beside_the_flow_file(tmp_path: Path) -> None:
     (tmp_path / "plants.json").write_text('{"classes": {"Herb": {}}}')
     [flow] = flow_file.load(written(tmp_path, CHUNKS + "outputs: {}\nontology: plants.json\n"))
 
@@ -488,11 +490,11 @@ def test_an_ontology_is_read_from_beside_the_flow_file(tmp_path: Path) -> None:
     assert (flow.ontology.ontology.id, *flow.ontology.ontology.classes) == ("plants", "Herb")
 
 
-def test_an_ontology_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_ontology_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"plants\.ttl: No such file"):
         flow_file.load(written(tmp_path, CHUNKS + "outputs: {}\nontology: plants.ttl\n"))
 
 
-def test_only_flows_of_chunks_have_an_ontology(tmp_path: Path) -> None:
+def test_ontology_is_refused_for_other_messages_than_chunks(tmp_path: Path) -> None:
     with pytest.raises(FlowError, match="/ontology: does not apply to messages of the kind prompt-request"):
         flow_file.load(written(tmp_path, MINIMAL + "ontology: plants.ttl\n"))

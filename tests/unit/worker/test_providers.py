@@ -44,7 +44,7 @@ def innermost(provider: Provider) -> Provider:
     return provider
 
 
-async def test_flows_that_want_the_same_share_a_provider_until_the_last_has_ended() -> None:
+async def test_equal_flows_share_a_provider_until_the_last_has_ended() -> None:
     made: list[Closing] = []
 
     def default(model: str | None) -> Provider:
@@ -65,7 +65,7 @@ async def test_flows_that_want_the_same_share_a_provider_until_the_last_has_ende
     assert not made[1].closed
 
 
-async def test_what_is_wrong_with_a_flow_is_said_before_it_begins() -> None:
+async def test_error_of_a_flows_provider_is_raised_before_the_flow_begins() -> None:
     def default(model: str | None) -> Provider:
         raise ConfigError("who answers?")
 

@@ -33,7 +33,7 @@ async def no_time(seconds: float) -> None: ...
 
 
 class TestUntilStopped:
-    async def test_says_why_not_yet_until_it_succeeds(self) -> None:
+    async def test_retry_says_why_it_waits_until_it_succeeds(self) -> None:
         said: dict[str, str] = {}
         heard: list[str] = []
 
@@ -47,7 +47,7 @@ class TestUntilStopped:
         assert [why.split(" (since")[0] for why in heard] == ["starting", "away", "not allowed"]
         assert said == {}
 
-    async def test_ends_at_once_when_it_is_stopped_while_it_waits(self) -> None:
+    async def test_retry_ends_at_once_when_it_is_stopped_while_it_waits(self) -> None:
         said: dict[str, str] = {}
         stopping = asyncio.Event()
         attempt = retry_until_stopped("x", failing(BrokerError("no")), said, stopping, 3600)
@@ -60,12 +60,12 @@ class TestUntilStopped:
         assert await waiting is None
         assert said == {}
 
-    async def test_does_not_begin_once_it_is_stopped(self) -> None:
+    async def test_retry_does_not_begin_once_it_is_stopped(self) -> None:
         stopping = asyncio.Event()
         stopping.set()
         assert await retry_until_stopped("x", failing(ZeroDivisionError()), {}, stopping) is None
 
-    async def test_a_defect_is_raised_and_what_is_missing_stays_said(self) -> None:
+    async def test_defect_is_raised_and_the_reason_to_wait_stays(self) -> None:
         said: dict[str, str] = {}
         with pytest.raises(ZeroDivisionError):
             await retry_until_stopped("flow f", failing(ZeroDivisionError()), said, asyncio.Event())
@@ -73,7 +73,7 @@ class TestUntilStopped:
 
 
 class TestCancelledWhenStopped:
-    async def test_result_of_an_action_that_ends_first_is_returned(self) -> None:
+    async def test_result_of_an_action_that_ends_before_the_stop_is_returned(self) -> None:
         stopping = asyncio.Event()
 
         async def action() -> str:
@@ -83,7 +83,7 @@ class TestCancelledWhenStopped:
         assert await cancel_when_stopped(action(), stopping) == "done"
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    async def test_action_that_does_not_end_is_cancelled_before_it_returns(self) -> None:
+    async def test_action_that_does_not_end_is_cancelled_when_stopped(self) -> None:
         stopping, ended = asyncio.Event(), asyncio.Event()
 
         async def action() -> bool:
@@ -103,7 +103,7 @@ class TestCancelledWhenStopped:
 
 
 class TestThroughOutages:
-    async def test_waits_longer_each_time_up_to_half_a_minute(self) -> None:
+    async def test_waits_through_an_outage_grow_up_to_half_a_minute(self) -> None:
         slept: list[list[float]] = []
 
         async def sleep(seconds: float) -> None:
@@ -118,6 +118,6 @@ class TestThroughOutages:
             assert limit / 2 < max(pauses) <= limit
 
     @pytest.mark.parametrize("error", [BrokerError("not allowed"), BrokerClosed("gone"), ValueError("odd")])
-    async def test_raises_whatever_is_no_outage(self, error: Exception) -> None:
+    async def test_error_that_is_no_outage_is_raised(self, error: Exception) -> None:
         with pytest.raises(type(error)):
             await retry_outages(failing(BrokerUnavailable("away"), error), sleep=no_time)

@@ -55,7 +55,7 @@ async def refused(
 
 class TestWithoutASchema:
     @pytest.mark.parametrize("text", ['{"n": 1}', "", " żółć 🦉\r\n\u2028 "])
-    async def test_the_content_is_what_the_model_wrote_and_nothing_is_parsed(self, text: str) -> None:
+    async def test_content_is_returned_unparsed_without_a_schema(self, text: str) -> None:
         response = await saying(text).complete(ASKED)
 
         assert response.message == Message("assistant", text)
@@ -64,12 +64,12 @@ class TestWithoutASchema:
         assert response.finish_reason == "stop"
 
     @pytest.mark.parametrize("finish_reason", ["length", "content_filter", "error", None])
-    async def test_however_it_ended_there_is_a_response(self, finish_reason: Any) -> None:
+    async def test_response_is_returned_whatever_the_finish_reason(self, finish_reason: Any) -> None:
         response = await saying("I ra", finish_reason=finish_reason).complete(ASKED)
 
         assert (response.message.content, response.finish_reason) == ("I ra", finish_reason)
 
-    async def test_everything_that_the_provider_told_is_there(self) -> None:
+    async def test_response_has_all_that_the_deltas_had(self) -> None:
         response = await giving(
             Delta(thinking="H"),
             Delta("Se", model="small", thinking="m."),
@@ -84,12 +84,12 @@ class TestWithoutASchema:
         [call] = response.calls
         assert (call.why, call.text, call.usage, call.error) == ("first", "Sea.", Usage(3, 4, 7), None)
 
-    async def test_what_nobody_reported_is_not_made_up(self) -> None:
+    async def test_usage_and_finish_reason_stay_unknown_where_nobody_reported_them(self) -> None:
         response = await giving(Delta("Sea.")).complete(ASKED)
 
         assert (response.usage, response.raw, response.finish_reason) == (Usage(), {}, None)
 
-    async def test_a_response_cannot_be_changed(self) -> None:
+    async def test_response_cannot_be_changed(self) -> None:
         response = await saying("Sea.").complete(ASKED)
 
         with pytest.raises(FrozenInstanceError):
@@ -98,7 +98,7 @@ class TestWithoutASchema:
 
 class TestWithASchema:
     @pytest.mark.parametrize("text", ['{"n": 1}', ' \r\n{ "n" : 1 }\n\n', '{"n": 2, "n": 1}'])
-    async def test_the_value_of_the_whole_content_is_parsed(self, text: str) -> None:
+    async def test_whole_content_is_parsed_with_a_schema(self, text: str) -> None:
         response = await saying(text).complete(ASKED, response_schema=SCHEMA)
 
         assert response.parsed == {"n": 1}
@@ -113,7 +113,7 @@ class TestWithASchema:
         assert response.parsed == {"n": 123456789012345678901234567890}
 
     @pytest.mark.parametrize("path", ["strict", "native"])
-    async def test_a_value_that_the_provider_held_to_the_schema_is_native(self, path: Any) -> None:
+    async def test_stage_is_native_where_the_provider_held_the_value_to_the_schema(self, path: Any) -> None:
         response = await giving(Delta('{"n": 1}', schema_path=path)).complete(ASKED, response_schema=SCHEMA)
 
         assert response.stage is Stage.NATIVE
@@ -139,7 +139,9 @@ class TestWithASchema:
             ('{"n": "1"}', '/n: expected integer, found string "1"'),
         ],
     )
-    async def test_other_content_is_invalid(self, text: str, complaint: str) -> None:
+    async def test_content_with_anything_but_one_valid_value_is_invalid(
+        self, text: str, complaint: str
+    ) -> None:
         error = await refused(saying(text, usage=Usage(3, 4, 7)))
 
         assert complaint in error.error_message
@@ -151,7 +153,7 @@ class TestWithASchema:
         assert not error.outcome.ok
         assert error.outcome.calls == error.calls
 
-    async def test_an_issue_has_the_place_of_what_is_wrong(self) -> None:
+    async def test_issue_of_invalid_content_has_its_path(self) -> None:
         schema = {"type": "object", "properties": {"a/b": {"type": "array", "items": SCHEMA}}}
         error = await refused(saying('{"a/b": [{"n": 1}, {"n": null}]}'), schema)
 
@@ -159,19 +161,19 @@ class TestWithASchema:
         assert error.error_message.startswith("/a~1b/1/n: ")
 
     @pytest.mark.parametrize("text", ['{"n": 1', "", '{"n": 1}'])
-    async def test_a_cut_answer_is_invalid(self, text: str) -> None:
+    async def test_truncated_content_is_invalid(self, text: str) -> None:
         error = await refused(saying(text, finish_reason="length"))
 
         assert (error.finish_reason, error.output_content) == ("length", text)
         assert error.issues[0].reason is Reason.TRUNCATED
 
-    async def test_a_refusal_is_invalid(self) -> None:
+    async def test_refusal_of_the_model_is_invalid(self) -> None:
         error = await refused(saying("I would rather not.", finish_reason="content_filter"))
 
         assert (error.finish_reason, error.output_content) == ("content_filter", "I would rather not.")
         assert error.issues[0].reason is Reason.REFUSED
 
-    async def test_an_answer_that_the_provider_broke_off_may_be_there_next_time(self) -> None:
+    async def test_content_broken_off_by_the_provider_is_caused_by_provider_unavailable(self) -> None:
         error = await refused(saying('{"n": ', finish_reason="error"))
 
         assert isinstance(error.__cause__, ProviderUnavailable)
@@ -181,33 +183,33 @@ class TestByAContract:
     """A contract says itself what may be around the value, and what may be mended."""
 
     @pytest.mark.parametrize("text", ['```json\n{"n": 1}\n```', 'Here it is: {"n": 1}'])
-    async def test_the_reader_finds_the_value(self, text: str) -> None:
+    async def test_value_is_found_in_other_text_with_a_contract(self, text: str) -> None:
         response = await saying(text).complete(ASKED, response_schema=Contract.from_schema(SCHEMA))
 
         assert (response.parsed, response.stage) == ({"n": 1}, Stage.EXTRACTED)
         assert response.message.content == text
 
-    async def test_what_the_contract_allows_is_mended(self) -> None:
+    async def test_content_is_repaired_as_the_contract_allows(self) -> None:
         contract = Contract.from_schema(SCHEMA, repair=True, coerce=True, extra="ignore")
         response = await saying("{n: '1', m: 2,}").complete(ASKED, response_schema=contract)
 
         assert (response.parsed, response.stage) == ({"n": 1}, Stage.REPAIRED)
 
-    async def test_a_cut_value_is_closed_up_only_where_the_contract_allows_it(self) -> None:
+    async def test_truncated_value_is_closed_up_only_where_the_contract_allows_it(self) -> None:
         cut = saying('{"n": 1, "m": [2, ', finish_reason="length")
         response = await cut.complete(ASKED, response_schema=Contract.from_schema(SCHEMA, repair=True))
 
         assert (response.parsed, response.stage) == ({"n": 1, "m": [2]}, Stage.SALVAGED)
         assert (await refused(cut, Contract.from_schema(SCHEMA))).finish_reason == "length"
 
-    async def test_its_rules_hold(self) -> None:
+    async def test_invariants_of_the_contract_hold(self) -> None:
         contract = Contract.from_schema(SCHEMA, invariants=["n > 1"])
 
         assert "n > 1" in (await refused(saying('{"n": 1}'), contract)).error_message
 
 
 class TestTools:
-    async def test_tools_that_the_model_wants_called_leave_nothing_to_parse(self) -> None:
+    async def test_content_is_not_parsed_where_the_model_calls_tools(self) -> None:
         call = ToolCall("call_1", "look", {"at": "sea"})
         provider = giving(Delta('{"n": 1}'), Delta(tool_calls=(call,)), Delta(finish_reason="tool_calls"))
         response = await provider.complete(ASKED, [LOOK], None, SCHEMA)
@@ -217,7 +219,7 @@ class TestTools:
         assert response.finish_reason == "tool_calls"
 
     @pytest.mark.parametrize("finish_reason", ["stop", None])
-    async def test_a_forced_call_is_one_whatever_the_server_calls_it(self, finish_reason: Any) -> None:
+    async def test_forced_tool_call_has_the_finish_reason_tool_calls(self, finish_reason: Any) -> None:
         call = ToolCall("call_1", "look", {})
         forced = {"type": "tool", "name": "look"}
         provider = giving(Delta(tool_calls=(call,), finish_reason=finish_reason))
@@ -225,7 +227,7 @@ class TestTools:
 
         assert (response.parsed, response.finish_reason) == (None, "tool_calls")
 
-    async def test_the_model_may_answer_instead(self) -> None:
+    async def test_content_is_parsed_where_the_model_calls_no_tool(self) -> None:
         response = await saying('{"n": 1}').complete(ASKED, [LOOK], None, SCHEMA)
 
         assert response.parsed == {"n": 1}
@@ -239,24 +241,26 @@ class TestTools:
             (ToolCall("", "look", {}), "a call of tool 'look' has no id"),
         ],
     )
-    async def test_a_call_that_no_tool_takes_is_no_response(self, call: ToolCall, complaint: str) -> None:
+    async def test_tool_call_with_unknown_name_or_arguments_is_an_invalid_response(
+        self, call: ToolCall, complaint: str
+    ) -> None:
         with pytest.raises(ProviderInvalidResponse, match=complaint) as caught:
             await giving(Delta(tool_calls=(call,), usage=Usage(3, 4, 7))).complete(ASKED, [LOOK])
 
         assert caught.value.usage == Usage(3, 4, 7)
         assert caught.value.calls[0].error is not None
 
-    async def test_two_calls_of_one_id_cannot_be_answered_and_are_no_response(self) -> None:
+    async def test_two_tool_calls_with_one_id_are_an_invalid_response(self) -> None:
         call = ToolCall("1", "look", {})
         with pytest.raises(ProviderInvalidResponse, match="two tool calls have the same id '1'"):
             await giving(Delta(tool_calls=(call, call))).complete(ASKED, [LOOK])
 
-    async def test_arguments_that_were_cut_say_so(self) -> None:
+    async def test_error_about_truncated_arguments_says_that_they_were_truncated(self) -> None:
         call = ToolCall("1", "look", None, '{"at": "se')
         with pytest.raises(ProviderInvalidResponse, match=r"not a JSON object \(the answer was truncated"):
             await giving(Delta(tool_calls=(call,), finish_reason="length")).complete(ASKED, [LOOK])
 
-    async def test_tools_are_said_to_be_called_and_none_is_so_nothing_is_parsed(self) -> None:
+    async def test_content_is_not_parsed_after_finish_reason_tool_calls_without_a_call(self) -> None:
         provider = giving(Delta('{"n": 1}'), Delta(finish_reason="tool_calls"))
         response = await provider.complete(ASKED, [LOOK], None, SCHEMA)
 
@@ -264,7 +268,7 @@ class TestTools:
         assert response.finish_reason == "tool_calls"
 
     @pytest.mark.parametrize("arguments", ['{"at": "\\ud83d"}', '{"at": "sea", "n": 123456789012345678901}'])
-    async def test_a_call_can_be_said_again_as_it_was_written(self, arguments: str) -> None:
+    async def test_tool_call_is_sent_back_as_it_was_written(self, arguments: str) -> None:
         call = ToolCall("1", "look", decode(arguments), arguments)
         first = await giving(Delta(tool_calls=(call,))).complete(ASKED, [LOOK])
         result = {"role": "tool", "tool_call_id": "1", "content": "water"}
@@ -274,7 +278,7 @@ class TestTools:
 
         assert calls[0].messages[1].tool_calls[0].arguments_text == arguments
 
-    async def test_of_a_provider_that_broke_off_such_a_call_is_shown_as_it_is(self) -> None:
+    async def test_invalid_tool_call_is_returned_where_the_provider_broke_off(self) -> None:
         calls = (ToolCall("1", "jump", None), ToolCall("1", "look", {"at": 7}))
         response = await giving(Delta(tool_calls=calls, finish_reason="error")).complete(ASKED, [LOOK])
 
@@ -294,7 +298,7 @@ class TestEndsThatBreak:
 
         return ScriptedProvider(answer), calls
 
-    async def test_after_a_finish_reason_the_answer_stands_and_is_paid_once(self) -> None:
+    async def test_response_stands_where_the_connection_breaks_after_a_finish_reason(self) -> None:
         provider, calls = self.breaking(Delta('{"n": 1}'), Delta(finish_reason="stop", usage=Usage(3, 4, 7)))
         response = await provider.complete(ASKED, response_schema=SCHEMA, retry=RetryPolicy())
 
@@ -302,14 +306,16 @@ class TestEndsThatBreak:
         assert len(calls) == 1
         assert response.calls[0].error == "provider_unavailable: the connection broke"
 
-    async def test_tool_calls_that_have_come_stand(self) -> None:
+    async def test_tool_calls_stand_where_the_connection_breaks_after_them(self) -> None:
         call = ToolCall("1", "look", {})
         provider, _ = self.breaking(Delta(tool_calls=(call,), finish_reason="tool_calls"))
 
         assert (await provider.complete(ASKED, [LOOK])).message.tool_calls == (call,)
 
     @pytest.mark.parametrize("finish_reason", [None, "tool_calls"])
-    async def test_what_had_not_ended_or_lacks_its_tool_calls_is_a_failure(self, finish_reason: Any) -> None:
+    async def test_response_without_finish_reason_or_tool_calls_fails_with_the_connection(
+        self, finish_reason: Any
+    ) -> None:
         provider, _ = self.breaking(Delta("Let me see."), Delta(finish_reason=finish_reason))
 
         with pytest.raises(ProviderUnavailable, match="the connection broke"):
@@ -330,14 +336,14 @@ class TestListening:
         assert response.message.content == "ab"
 
     @pytest.mark.parametrize("stream", [True, False])
-    async def test_the_wire_is_told_whether_to_stream(self, stream: bool) -> None:
+    async def test_provider_is_asked_to_stream_or_not(self, stream: bool) -> None:
         streamed: list[bool] = []
         provider = ScriptedProvider(lambda call: streamed.append(call.stream) or "Sea.")  # type: ignore[func-returns-value]
         await provider.complete(ASKED, stream=stream)
 
         assert streamed == [stream]
 
-    async def test_what_the_listener_raises_ends_the_call_and_is_not_tried_again(self) -> None:
+    async def test_error_of_the_listener_ends_the_call_and_is_not_tried_again(self) -> None:
         calls = []
 
         def answer(call: Any) -> Iterable[Delta]:
@@ -354,13 +360,13 @@ class TestListening:
         assert len(calls) == 1
 
 
-async def test_a_provider_around_a_provider_completes_through_itself() -> None:
+async def test_wrapper_around_a_provider_can_complete() -> None:
     response = await ProviderWrapper(saying('{"n": 1}')).complete(ASKED, response_schema=SCHEMA)
 
     assert response.parsed == {"n": 1}
 
 
-async def test_a_provider_around_a_provider_is_closed_with_it() -> None:
+async def test_wrapper_closes_the_provider_within() -> None:
     closed = []
 
     class Closing(ScriptedProvider):

@@ -91,7 +91,7 @@ def completed(provider: ScriptedProvider, *arguments: Any, **options: Any) -> An
 
 
 @given(conversations, tools, configs, schemas, choices)
-def test_what_cannot_be_sent_is_a_provider_error_and_stays_as_it_is(
+def test_any_unsendable_input_is_a_provider_error_and_is_left_unchanged(
     messages: Any, tools: Any, config: Any, schema: Any, choice: Any
 ) -> None:
     passed = (messages, tools, config, schema, choice)
@@ -110,7 +110,7 @@ def test_what_cannot_be_sent_is_a_provider_error_and_stays_as_it_is(
 
 
 @given(st.text(max_size=60) | st.text('{}[]":,n1 \\`\n', max_size=60))
-def test_content_is_parsed_only_where_it_is_the_value_to_any_decoder(text: str) -> None:
+def test_any_content_is_parsed_only_if_all_of_it_is_json(text: str) -> None:
     provider = ScriptedProvider(lambda call: [Delta(text[:7]), Delta(text[7:])])
     try:
         response = completed(provider, ASKED, None, None, SCHEMA)
@@ -121,7 +121,7 @@ def test_content_is_parsed_only_where_it_is_the_value_to_any_decoder(text: str) 
         assert response.parsed == json.loads(text)
 
 
-def test_a_call_in_a_ring_is_refused() -> None:
+def test_input_that_contains_itself_is_refused() -> None:
     ring: dict[str, Any] = {}
     ring["again"] = ring
     listed: list[Any] = []
@@ -132,7 +132,7 @@ def test_a_call_in_a_ring_is_refused() -> None:
             completed(ScriptedProvider([]), *arguments)
 
 
-def test_a_long_conversation_takes_time_that_grows_with_its_length() -> None:
+def test_long_conversation_takes_linear_time() -> None:
     call = {"type": "function", "function": {"name": "look", "arguments": '{"at": "sea"}'}}
 
     def conversation(turns: int) -> list[Any]:
@@ -146,7 +146,7 @@ def test_a_long_conversation_takes_time_that_grows_with_its_length() -> None:
     assert is_linear(lambda turns: completed(ScriptedProvider(lambda call: "."), conversation(turns)), 100)
 
 
-def test_an_answer_in_many_pieces_takes_time_that_grows_with_its_length() -> None:
+def test_answer_in_many_pieces_takes_linear_time() -> None:
     def answer(pieces: int) -> None:
         deltas = [Delta("0123456789")] * pieces
         completed(ScriptedProvider(lambda call: deltas), ASKED)
@@ -154,7 +154,7 @@ def test_an_answer_in_many_pieces_takes_time_that_grows_with_its_length() -> Non
     assert is_linear(answer, 2_000)
 
 
-def test_nothing_that_was_passed_is_changed() -> None:
+def test_arguments_are_left_unchanged() -> None:
     schema = {"$ref": "#/$defs/N", "$defs": {"N": copy.deepcopy(SCHEMA)}}
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
     called = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}

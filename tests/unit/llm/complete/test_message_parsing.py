@@ -145,12 +145,12 @@ def answered(*messages: Any) -> list[Any]:
         ),
     ],
 )
-async def test_a_message_that_cannot_be_sent_is_named(messages: Any, complaint: str) -> None:
+async def test_message_that_cannot_be_sent_is_named(messages: Any, complaint: str) -> None:
     assert complaint in await refusal(messages)
 
 
 @pytest.mark.parametrize("arguments", ["{", "[1]", "NaN", "7", '{"a": 1} {"b": 2}', '{"a": ' * 100_000])
-async def test_arguments_are_an_object_in_json(arguments: str) -> None:
+async def test_arguments_that_are_no_json_object_are_refused(arguments: str) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": arguments}}
 
     assert "messages[1].tool_calls[0]" in await refusal(assistant(tool_calls=[call]))
@@ -164,7 +164,7 @@ async def test_arguments_are_an_object_in_json(arguments: str) -> None:
         {"type": "image_url", "image_url": f"data:application/pdf;base64,{PNG}"},
     ],
 )
-async def test_a_block_that_no_model_takes_has_a_category_of_its_own(block: Mapping[str, Any]) -> None:
+async def test_unsupported_content_block_has_an_error_of_its_own(block: Mapping[str, Any]) -> None:
     with pytest.raises(ProviderUnsupportedContentBlock, match=r"^messages\[0\]\.content\[0\]"):
         await ScriptedProvider([]).complete(user(block))
 
@@ -197,7 +197,7 @@ async def test_plain_messages_become_records() -> None:
     )
 
 
-async def test_arguments_go_out_as_they_were_written() -> None:
+async def test_arguments_are_sent_as_they_were_written() -> None:
     arguments = '{"n": 123456789012345678901234567890, "s": "\\ud83d"}'
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": arguments}}
     said = (await sent(assistant(tool_calls=[call]))).messages[1]
@@ -207,13 +207,13 @@ async def test_arguments_go_out_as_they_were_written() -> None:
     ]
 
 
-async def test_an_id_may_come_again_once_its_call_has_been_answered() -> None:
+async def test_id_of_an_answered_tool_call_may_be_used_again() -> None:
     turn = answered({"role": "tool", "content": "!", "tool_call_id": "1"})[1:]
 
     assert len((await sent([USER, *turn, *turn])).messages) == 5
 
 
-async def test_blocks_come_in_openai_s_shape_and_in_ours() -> None:
+async def test_content_blocks_are_accepted_in_our_shape_and_in_openais() -> None:
     call = await sent(
         user(
             {"type": "text", "text": "What is it?"},
@@ -235,7 +235,7 @@ async def test_blocks_come_in_openai_s_shape_and_in_ours() -> None:
     )
 
 
-async def test_one_block_of_text_is_that_text() -> None:
+async def test_single_text_block_becomes_plain_text() -> None:
     thoughts = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "It is dark."}]
 
     call = await sent(
@@ -269,7 +269,7 @@ class TestTools:
             ([{"name": "look", "strict": True}], 'tools[0]: unknown key "strict"'),
         ],
     )
-    async def test_a_tool_that_is_none_is_named(self, tools: Any, complaint: str) -> None:
+    async def test_malformed_tool_is_named(self, tools: Any, complaint: str) -> None:
         assert complaint in await refusal([USER], tools)
 
     async def test_plain_tools_become_records(self) -> None:
@@ -291,23 +291,23 @@ class TestTools:
             ({"type": "function", "function": "look"}, "tool_choice.function: expected an object"),
         ],
     )
-    async def test_a_choice_that_is_none_is_named(self, choice: Any, complaint: str) -> None:
+    async def test_malformed_tool_choice_is_named(self, choice: Any, complaint: str) -> None:
         assert complaint in await refusal([USER], tool_choice=choice)
 
-    async def test_a_choice_is_of_the_tools_there_are(self) -> None:
+    async def test_choice_of_an_unknown_tool_is_refused(self) -> None:
         assert 'found "look"' in await refusal(
             [USER], [{"name": "wait"}], tool_choice={"type": "tool", "name": "look"}
         )
 
     @pytest.mark.parametrize("choice", ["auto", "none"])
-    async def test_of_no_tools_there_is_no_choice(self, choice: str) -> None:
+    async def test_tool_choice_is_dropped_without_tools(self, choice: str) -> None:
         assert (await sent([USER], tool_choice=choice)).tool_choice is None
         assert (await sent([USER], [{"name": "look"}], tool_choice=choice)).tool_choice == choice
 
     @pytest.mark.parametrize(
         "choice", [{"type": "tool", "name": "look"}, {"type": "function", "function": {"name": "look"}}]
     )
-    async def test_a_forced_tool_is_named_in_either_shape(self, choice: Mapping[str, Any]) -> None:
+    async def test_forced_tool_may_be_named_in_either_shape(self, choice: Mapping[str, Any]) -> None:
         call = await sent([USER], [{"name": "look"}], tool_choice=choice)
 
         assert call.tool_choice == {"type": "tool", "name": "look"}
@@ -331,10 +331,10 @@ class TestConfig:
             (RuntimeConfig(extras=[]), "config.extras: expected an object"),  # type: ignore[arg-type]
         ],
     )
-    async def test_a_setting_that_is_none_is_named(self, config: Any, complaint: str) -> None:
+    async def test_malformed_setting_is_named(self, config: Any, complaint: str) -> None:
         assert complaint in await refusal([USER], config=config)
 
-    async def test_settings_go_out_as_they_are(self) -> None:
+    async def test_settings_are_sent_unchanged(self) -> None:
         config = RuntimeConfig(0.5, 7, 0.9, 1, 0, -1, ("END",), {"top_k": 3})
 
         assert (await sent([USER], config=config)).config == config
@@ -384,10 +384,10 @@ class TestSchema:
             (Contract.of(list[Point]), "response_schema: expected a contract of one json object"),
         ],
     )
-    async def test_a_schema_of_no_object_is_refused(self, schema: Any, complaint: str) -> None:
+    async def test_schema_that_is_no_object_is_refused(self, schema: Any, complaint: str) -> None:
         assert complaint in await refusal([USER], response_schema=schema)
 
-    async def test_a_schema_goes_out_verbatim(self) -> None:
+    async def test_schema_is_sent_unchanged(self) -> None:
         properties = {"z": {"type": "integer"}, "a": {"type": "string", "description": "żółć"}}
         schema = {"type": "object", "title": "Both", "properties": properties, "x-own": [1.5, None]}
 
@@ -396,7 +396,7 @@ class TestSchema:
         assert call.response_schema == schema
         assert list(call.response_schema["properties"]) == ["z", "a"]
 
-    async def test_a_root_that_refers_to_an_object_becomes_that_object(self) -> None:
+    async def test_root_that_refers_to_an_object_is_replaced_by_that_object(self) -> None:
         node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
         schema = {"$defs": {"Node": node}, "$ref": "#/$defs/Node"}
 
@@ -405,7 +405,7 @@ class TestSchema:
         assert call.response_schema == {**node, "$defs": {"Node": node}}
         assert schema == {"$defs": {"Node": node}, "$ref": "#/$defs/Node"}
 
-    async def test_a_recursive_model_has_an_object_at_its_root(self) -> None:
+    async def test_recursive_model_has_an_object_at_its_root(self) -> None:
         text = '{"name": "a", "children": [{"name": "b"}]}'
 
         response = await ScriptedProvider(lambda call: text).complete([USER], response_schema=Tree)

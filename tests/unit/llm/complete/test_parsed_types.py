@@ -53,14 +53,14 @@ def saying(*texts: str) -> ScriptedProvider:
     return ScriptedProvider(lambda call: next(script))
 
 
-async def test_no_schema_is_nothing() -> None:
+async def test_parsed_is_none_without_a_schema() -> None:
     response = await saying(NEMO).complete(ASKED)
 
     assert_type(response, Response[None])
     assert_type(response.parsed, None)
 
 
-async def test_a_json_schema_is_a_dict() -> None:
+async def test_parsed_is_a_dict_with_a_json_schema() -> None:
     response = await saying(NEMO).complete(ASKED, None, None, {"type": "object"}, stream=True)
 
     assert_type(response, Response[dict[str, Any]])
@@ -69,7 +69,7 @@ async def test_a_json_schema_is_a_dict() -> None:
     assert response.parsed["name"] == "Nemo"
 
 
-async def test_a_dataclass_is_an_instance_of_it() -> None:
+async def test_parsed_is_an_instance_of_a_dataclass() -> None:
     response = await saying(NEMO).complete(ASKED, response_schema=Sailor)
 
     assert_type(response, Response[Sailor])
@@ -77,14 +77,14 @@ async def test_a_dataclass_is_an_instance_of_it() -> None:
     assert response.parsed == Sailor("Nemo", Rank.CAPTAIN, [Ship("Nautilus")])
 
 
-async def test_a_pydantic_model_is_an_instance_of_it() -> None:
+async def test_parsed_is_an_instance_of_a_pydantic_model() -> None:
     response = await saying(NEMO.replace("Nemo", "Aronnax")).complete(ASKED, response_schema=Passenger)
 
     assert_type(response, Response[Passenger])
     assert response.parsed == Passenger(name="Aronnax", rank=Rank.CAPTAIN, ships=[{"name": "Nautilus"}])
 
 
-async def test_a_contract_of_a_type_is_an_instance_found_wherever_it_stands() -> None:
+async def test_parsed_is_found_in_other_text_with_a_contract_of_a_type() -> None:
     response = await saying(f"Surely:\n```json\n{NEMO}\n```").complete(
         ASKED, response_schema=Contract.of(Sailor)
     )
@@ -93,7 +93,7 @@ async def test_a_contract_of_a_type_is_an_instance_found_wherever_it_stands() ->
     assert isinstance(response.parsed, Sailor)
 
 
-async def test_whoever_is_a_provider_completes() -> None:
+async def test_any_provider_or_wrapper_can_complete() -> None:
     provider: Provider = Limiter(saying(NEMO), Limits(in_flight=1))
     async with provider:
         response = await provider.complete(ASKED, response_schema=Sailor)
@@ -102,7 +102,7 @@ async def test_whoever_is_a_provider_completes() -> None:
     assert response.parsed == Sailor("Nemo", Rank.CAPTAIN, [Ship("Nautilus")])
 
 
-async def test_the_schema_of_a_type_goes_to_the_provider() -> None:
+async def test_schema_of_a_type_is_sent_to_the_provider() -> None:
     calls = []
     provider = ScriptedProvider(lambda call: calls.append(call) or NEMO)  # type: ignore[func-returns-value]
     await provider.complete(ASKED, response_schema=Sailor)
@@ -111,12 +111,12 @@ async def test_the_schema_of_a_type_goes_to_the_provider() -> None:
     assert call.response_schema == Contract.of(Sailor).schema
 
 
-async def test_what_the_schema_refuses_is_invalid() -> None:
+async def test_value_refused_by_the_schema_is_invalid() -> None:
     with pytest.raises(StructuredOutputInvalid, match=r"/rank: expected .*captain.* found .*cook"):
         await saying(NEMO.replace("captain", "cook")).complete(ASKED, response_schema=Sailor)
 
 
-async def test_what_the_class_alone_refuses_is_invalid_too() -> None:
+async def test_value_refused_by_the_class_alone_is_invalid() -> None:
     with pytest.raises(StructuredOutputInvalid, match="/name: that is nobody") as caught:
         await saying(NEMO).complete(ASKED, response_schema=Passenger)
 
@@ -131,7 +131,7 @@ async def test_what_the_class_alone_refuses_is_invalid_too() -> None:
     assert not holds_frames(error.__cause__)
 
 
-async def test_what_the_class_refuses_can_be_asked_for_again() -> None:
+async def test_value_refused_by_the_class_can_be_asked_for_again() -> None:
     policy = RetryPolicy(reask=lambda error: error.error_message)
     provider = saying(NEMO, NEMO.replace("Nemo", "Conseil"))
     response = await provider.complete(ASKED, response_schema=Passenger, retry=policy)

@@ -17,12 +17,12 @@ KEY = "sk-live-AbCdEfGh-0123456789"
     ],
 )
 @pytest.mark.parametrize("text", ["the key {} is wrong", "{}", "({})", '"{}": no'])
-def test_the_beginning_of_a_key_got_through_when_a_server_quoted_it(quoted: str, text: str) -> None:
+def test_quoted_part_of_a_key_is_redacted(quoted: str, text: str) -> None:
     told = Secrets([KEY]).redacted(text.format(quoted))
     assert "[secret]" in told
     assert not any(KEY[at : at + 5] in told for at in range(len(KEY) - 4))
 
 
-def test_other_words_stay() -> None:
+def test_text_without_the_key_is_left_unchanged() -> None:
     text = "a live AbCdE sk-key of 2345 is not the key"
     assert Secrets([KEY]).redacted(text) == text

@@ -52,7 +52,7 @@ def test_events_are_given_as_soon_as_they_end() -> None:
         (b"data\n" * 25, b"data\n"),
     ],
 )
-def test_an_event_that_never_ends_is_too_large(begun: bytes, more: bytes) -> None:
+def test_event_that_never_ends_is_too_large(begun: bytes, more: bytes) -> None:
     stream = EventStream(max_event_bytes=100)
     stream.feed(begun)
 
@@ -60,7 +60,7 @@ def test_an_event_that_never_ends_is_too_large(begun: bytes, more: bytes) -> Non
         stream.feed(more)
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_event() -> None:
+def test_byte_order_mark_is_no_part_of_the_first_event() -> None:
     stream = b"\xef\xbb\xbfdata: one\n\ndata: two\n\n"
 
     assert events([stream]) == events([bytes([byte]) for byte in stream]) == [b"one", b"two"]

@@ -50,7 +50,7 @@ TEXT = {"type": "string"}
         nested(10),
     ],
 )
-def test_what_is_closed_and_known_is_strict(schema: dict[str, Any]) -> None:
+def test_closed_schema_of_known_keywords_is_strict(schema: dict[str, Any]) -> None:
     assert is_strict(schema)
 
 
@@ -111,11 +111,11 @@ def test_what_is_closed_and_known_is_strict(schema: dict[str, Any]) -> None:
         nested(500),
     ],
 )
-def test_what_is_open_or_not_known_is_not(schema: dict[str, Any]) -> None:
+def test_open_schema_or_unknown_keyword_is_not_strict(schema: dict[str, Any]) -> None:
     assert not is_strict(schema)
 
 
-def test_a_schema_that_holds_itself_has_an_end() -> None:
+def test_schema_that_contains_itself_is_not_strict() -> None:
     branches: list[Any] = [TEXT]
     endless = {"anyOf": branches}
     branches += [endless, endless]

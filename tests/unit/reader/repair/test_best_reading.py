@@ -51,14 +51,16 @@ def an_object(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
         ("yes", STRING, "yes"),
     ],
 )
-def test_the_schema_decides_what_a_word_stands_for(text: str, schema: dict[str, Any], value: Any) -> None:
+def test_broken_word_is_read_as_the_type_that_the_schema_has(
+    text: str, schema: dict[str, Any], value: Any
+) -> None:
     contract = Contract.from_schema(an_object({"a": schema}), repair=True)
     outcome = read(f'{{"a": {text}}}', contract)
     assert json.dumps(outcome.value) == json.dumps({"a": value})
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1.1.1", "None", "yes"])
-def test_what_no_reading_makes_a_number_is_refused(text: str) -> None:
+def test_broken_word_that_cannot_be_a_number_is_refused(text: str) -> None:
     contract = Contract.from_schema(an_object({"a": NUMBER}), repair=True)
     assert not read(f'{{"a": {text}}}', contract).ok
 
@@ -83,7 +85,7 @@ ONLY_TEXT = an_object({"text": STRING})
         ),
     ],
 )
-def test_the_names_of_the_schema_decide_where_a_member_begins(
+def test_keys_of_the_schema_decide_where_a_member_begins(
     text: str, schema: dict[str, Any], value: Any
 ) -> None:
     assert read(text, Contract.from_schema(schema, repair=True)).value == value
@@ -104,7 +106,9 @@ def test_the_names_of_the_schema_decide_where_a_member_begins(
         ('{"a": "x', an_object({"a": STRING, "b": STRING}), None),
     ],
 )
-def test_of_a_cut_value_the_schema_decides_what_stands(text: str, schema: dict[str, Any], value: Any) -> None:
+def test_members_of_a_cut_value_are_kept_as_the_schema_allows(
+    text: str, schema: dict[str, Any], value: Any
+) -> None:
     outcome = read(text, Contract.from_schema(schema, repair=True))
     assert (outcome.value, outcome.truncated) == (value, True)
 
@@ -117,7 +121,7 @@ UNION = {
 }
 
 
-def test_the_discriminator_of_a_union_decides() -> None:
+def test_broken_member_of_a_union_is_read_as_its_discriminator_says() -> None:
     contract = Contract.from_schema(UNION, format="jsonl", repair=True)
     text = '{"type": code, "value": 007}\n{"type": "count", "value": 007}\n{"type": "other", "value": 007}'
     outcome = read(text, contract)
@@ -149,7 +153,7 @@ def streamed(text: str, size: int) -> Outcome:
 
 
 @given(st.lists(objects, min_size=2, max_size=5), st.integers(0, 4), breaks, st.integers(1, 9))
-def test_a_broken_line_costs_no_other(
+def test_broken_line_does_not_affect_the_others(
     values: list[dict[str, Any]], which: int, changes: list[tuple[int, int, str]], size: int
 ) -> None:
     values = [{"id": index, **value} for index, value in enumerate(values)]

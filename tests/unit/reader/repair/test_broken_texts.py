@@ -650,14 +650,14 @@ def same(value: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize(("text", "value"), cases(ONE))
-def test_one_broken_value_is_read_as_what_was_meant(text: str, value: Any) -> None:
+def test_broken_value_is_read_as_what_was_meant(text: str, value: Any) -> None:
     outcome = read(text, ONE_VALUE)
     assert outcome.ok is (value is not NOTHING)
     assert value is NOTHING or same(outcome.value, value)
 
 
 @pytest.mark.parametrize(("text", "values"), CUT.items(), ids=CUT)
-def test_of_a_cut_value_all_that_is_complete_is_kept(text: str, values: list[Any]) -> None:
+def test_complete_part_of_a_cut_value_is_kept(text: str, values: list[Any]) -> None:
     outcome = read(text, ONE_VALUE)
     assert any(same(outcome.value, value) for value in values)
 

@@ -85,7 +85,7 @@ TOKENS = [
 
 @pytest.mark.parametrize("token", TOKENS)
 @pytest.mark.parametrize("format", ["json", "jsonl"])
-def test_what_cannot_be_repaired_is_given_up_in_linear_time(token: str, format: Format) -> None:
+def test_unrepairable_text_is_given_up_in_linear_time(token: str, format: Format) -> None:
     def read_long(size: int) -> None:
         for start in STARTS:
             text = (start + token * size)[:size]

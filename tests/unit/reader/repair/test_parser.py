@@ -239,14 +239,14 @@ def test_broken_json_is_read_as_what_was_meant(text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), CUT.items(), ids=CUT)
-def test_cut_text_keeps_what_it_says(text: str, value: Any) -> None:
+def test_cut_text_is_read_as_far_as_it_goes(text: str, value: Any) -> None:
     repaired = repair(text)
     assert repaired is not None
     assert (repaired.value, repaired.end, repaired.truncated) == (value, len(text), True)
 
 
 @pytest.mark.parametrize("text", NOT_MEANT)
-def test_prose_is_no_value(text: str) -> None:
+def test_prose_has_no_reading(text: str) -> None:
     start = min(text.find(bracket) for bracket in "{[" if bracket in text)
     assert repair(text, start) is None
 
@@ -265,20 +265,20 @@ def test_prose_is_no_value(text: str) -> None:
         (r"{\"a\": \"b\"} and more", {"a": "b"}, " and more"),
     ],
 )
-def test_a_value_ends_at_its_border(text: str, value: Any, rest: str) -> None:
+def test_value_ends_before_the_text_behind_it(text: str, value: Any, rest: str) -> None:
     repaired = repair(text)
     assert repaired is not None
     assert (repaired.value, text[repaired.end :], repaired.truncated) == (value, rest, False)
 
 
-def test_a_value_may_begin_anywhere_in_the_text() -> None:
+def test_value_may_begin_anywhere_in_the_text() -> None:
     text = "The result [1] is {a: 1}."
     assert repair(text, text.index("{")) == RepairedValue(
         {"a": 1}, len(text) - 1, (Edit(text.index("a: 1"), "a key without quotes"),)
     )
 
 
-def test_edits_say_where() -> None:
+def test_edits_have_their_places() -> None:
     repaired = repair("""{"a": 'x' "b": 01, c: 1,}""")
     assert repaired is not None
     assert [(edit.offset, edit.what) for edit in repaired.edits] == [
@@ -313,7 +313,7 @@ def test_names_decide_what_is_a_key() -> None:
         ("{name}", []),
     ],
 )
-def test_the_other_readings_follow_the_likeliest(text: str, values: list[Any]) -> None:
+def test_other_readings_follow_the_likeliest(text: str, values: list[Any]) -> None:
     assert [reading.value for reading in readings(text)] == values
 
 
@@ -334,6 +334,6 @@ def test_deep_nesting_is_refused(bracket: str) -> None:
         repair("[[[1,],],]", max_depth=2)
 
 
-def test_what_is_broken_everywhere_is_refused() -> None:
+def test_text_broken_everywhere_is_refused() -> None:
     with pytest.raises(Unrepairable, match="steps to repair"):
         repair("[" + '"x"y' * 100_000)

@@ -97,7 +97,9 @@ def is_part(value: Any, whole: Any) -> bool:
     layouts,
     st.data(),
 )
-def test_cut_json_is_a_part_of_the_whole(whole: Any, layout: dict[str, Any], data: st.DataObject) -> None:
+def test_cut_json_is_read_as_a_part_of_the_whole(
+    whole: Any, layout: dict[str, Any], data: st.DataObject
+) -> None:
     text = json.dumps(whole, **layout)
     repaired = repair(text[: data.draw(st.integers(1, len(text) - 1))])
     assert repaired is not None
@@ -110,9 +112,7 @@ def test_cut_json_is_a_part_of_the_whole(whole: Any, layout: dict[str, Any], dat
     documents,
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 3), st.sampled_from(["", *MARKS])), max_size=4),
 )
-def test_whatever_is_changed_in_json_something_is_read(
-    value: Any, changes: list[tuple[int, int, str]]
-) -> None:
+def test_changed_json_has_readings_within_the_text(value: Any, changes: list[tuple[int, int, str]]) -> None:
     text = json.dumps(value)
     for place, removed, mark in changes:
         place = 1 + place % len(text)
@@ -123,7 +123,7 @@ def test_whatever_is_changed_in_json_something_is_read(
 
 
 @given(st.sampled_from("{["), st.lists(st.sampled_from(MARKS), max_size=40))
-def test_whatever_follows_a_bracket_nothing_else_is_raised(bracket: str, marks: list[str]) -> None:
+def test_any_marks_after_a_bracket_raise_nothing_but_unrepairable(bracket: str, marks: list[str]) -> None:
     text = bracket + "".join(marks)
     for reading in readings(text, limit=6):
         assert 0 < reading.end <= len(text)

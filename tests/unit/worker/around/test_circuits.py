@@ -61,7 +61,7 @@ def full(circuits: Circuits, *flows: Flow) -> list[bool]:
     return [circuits.is_blocked(flow) for flow in flows]
 
 
-async def test_flows_with_the_same_server_model_and_key_share_one() -> None:
+async def test_flows_with_the_same_server_model_and_key_share_one_circuit() -> None:
     circuits = Circuits()
     one, same, other_model, other_key = flow(), flow(), flow(), flow()
     for each, provider in (
@@ -85,7 +85,7 @@ async def test_flows_with_the_same_server_model_and_key_share_one() -> None:
     assert circuits.blocking("http://here", "small") is None
 
 
-async def test_a_flow_waits_as_a_whole_only_for_a_model_that_all_its_requests_need() -> None:
+async def test_flow_waits_as_a_whole_only_for_a_model_that_all_its_requests_need() -> None:
     circuits = Circuits()
     requests, chunks = flow(), flow(CHUNKS)
     asks, extracts = (circuits.breaker(each, Refuses(), Refuses()) for each in (requests, chunks))
@@ -102,7 +102,7 @@ async def test_a_flow_waits_as_a_whole_only_for_a_model_that_all_its_requests_ne
     circuits.close()
 
 
-async def test_who_names_a_model_hears_at_once_that_it_is_refused() -> None:
+async def test_request_that_names_a_refused_model_fails_at_once() -> None:
     circuits = Circuits()
     completions = flow(COMPLETIONS)
     breaker = circuits.breaker(completions, Refuses(), Refuses())
@@ -111,7 +111,7 @@ async def test_who_names_a_model_hears_at_once_that_it_is_refused() -> None:
     circuits.close()
 
 
-async def test_a_flow_gets_room_when_the_circuit_closes() -> None:
+async def test_waiting_flow_has_room_when_the_circuit_closes() -> None:
     circuits = Circuits()
     chunks = flow(CHUNKS)
     breaker = circuits.breaker(chunks, Refuses(), Refuses())
@@ -149,7 +149,7 @@ def test_outage_of_a_model_and_its_end_are_logged_once_each(caplog: pytest.LogCa
     ]
 
 
-async def test_a_model_is_shown_as_away_while_it_is_with_any_key_and_not_at_all_after_that() -> None:
+async def test_model_is_shown_as_away_while_it_is_with_any_key() -> None:
     metrics = Metrics()
 
     def shown() -> float | None:

@@ -49,7 +49,7 @@ def groups_of(ward: Ward, *messages: Coroutine[Any, Any, None]) -> list[set[str]
     return virtual_time.run(run())
 
 
-def test_suspects_run_in_one_group_after_what_runs_and_before_what_comes() -> None:
+def test_suspects_run_in_one_group_between_the_running_and_the_coming_messages() -> None:
     ward = Ward()
 
     async def late() -> None:
@@ -74,7 +74,7 @@ def test_suspects_run_in_one_group_after_what_runs_and_before_what_comes() -> No
         ([2, inf, inf, inf], [3, 1]),
     ],
 )
-def test_a_group_is_no_larger_than_each_of_its_suspects_may_be_among(
+def test_group_is_no_larger_than_any_of_its_suspects_allows(
     largest: Sequence[float], sizes: list[int]
 ) -> None:
     ward = Ward()
@@ -82,7 +82,7 @@ def test_a_group_is_no_larger_than_each_of_its_suspects_may_be_among(
     assert [len(group) for group in groups] == sizes
 
 
-def test_a_group_waits_for_a_message_that_may_be_a_suspect_and_others_run_meanwhile() -> None:
+def test_group_waits_for_a_message_that_may_be_a_suspect_while_others_run() -> None:
     ward = Ward()
 
     async def undecided() -> None:
@@ -97,7 +97,7 @@ def test_a_group_waits_for_a_message_that_may_be_a_suspect_and_others_run_meanwh
     assert groups_of(ward, undecided(), ward.other("o"), claimed_earlier()) == [{"o"}, {"s1", "s2"}]
 
 
-def test_a_suspect_that_is_cancelled_holds_up_nobody() -> None:
+def test_cancelled_suspect_holds_up_no_other_message() -> None:
     ward = Ward()
 
     async def cancelled() -> None:

@@ -26,7 +26,7 @@ def answer(text: str = "hi") -> Outcome:
     )
 
 
-async def test_what_was_paid_for_is_known_when_it_comes_again() -> None:
+async def test_result_of_a_request_is_known_when_it_is_delivered_again() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
@@ -38,7 +38,7 @@ async def test_what_was_paid_for_is_known_when_it_comes_again() -> None:
         assert entry.result[1].value == "hi"
 
 
-async def test_another_flow_or_id_or_content_is_another_entry() -> None:
+async def test_another_flow_id_or_content_has_an_entry_of_its_own() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
@@ -49,7 +49,7 @@ async def test_another_flow_or_id_or_content_is_another_entry() -> None:
             assert entry.result is None
 
 
-async def test_a_redelivery_waits_for_the_run_that_is_under_way() -> None:
+async def test_redelivered_request_waits_for_the_run_under_way() -> None:
     known = Journal()
     order: list[str] = []
 
@@ -70,7 +70,7 @@ async def test_a_redelivery_waits_for_the_run_that_is_under_way() -> None:
     assert order == ["one first", "two again"]
 
 
-async def test_what_was_not_paid_for_or_is_forgotten_is_asked_anew() -> None:
+async def test_request_without_a_result_or_forgotten_is_asked_anew() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x"):
@@ -90,7 +90,7 @@ def hit(text: str = "hi") -> Outcome:
 
 
 @pytest.mark.parametrize("answered", [answer, hit])
-async def test_it_keeps_no_more_text_than_it_may(answered: Callable[[str], Outcome]) -> None:
+async def test_journal_keeps_no_more_text_than_it_may(answered: Callable[[str], Outcome]) -> None:
     known = Journal()
     long = "x" * (journal.MAX_WEIGHT // journal.PARSED // 4)
 
@@ -106,7 +106,7 @@ async def test_it_keeps_no_more_text_than_it_may(answered: Callable[[str], Outco
     assert 1 <= kept < 4
 
 
-async def test_an_answer_that_was_sent_is_known_by_time_and_properties_of_its_message() -> None:
+async def test_sent_answer_is_known_by_time_and_properties_of_its_message() -> None:
     known = Journal()
     message = Message(b"x", "t", "1", {"id": "r", "traceparent": "\udc80"}, published=1.5)
 
@@ -124,7 +124,7 @@ async def test_an_answer_that_was_sent_is_known_by_time_and_properties_of_its_me
         assert not entry.has_answered(message)
 
 
-async def test_an_answer_too_long_to_keep_is_let_go() -> None:
+async def test_answer_too_long_to_keep_is_dropped() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
@@ -134,7 +134,7 @@ async def test_an_answer_too_long_to_keep_is_let_go() -> None:
         assert entry.result is None
 
 
-async def test_the_parts_of_an_answer_are_kept_until_the_request_is_forgotten() -> None:
+async def test_parts_of_an_answer_are_kept_until_the_request_is_forgotten() -> None:
     known = Journal()
 
     async with known.entry("f", "r", b"x") as entry:
@@ -152,7 +152,7 @@ async def test_the_parts_of_an_answer_are_kept_until_the_request_is_forgotten() 
         assert entry.parts == {}
 
 
-def test_the_parts_of_a_whole_answer_are_not_weighed_twice() -> None:
+def test_parts_of_a_whole_answer_are_not_weighed_twice() -> None:
     parts: dict[Hashable, Entry] = {name: Entry(AskResult(PROMPT, answer("x" * 1000))) for name in "ab"}
     unfinished, entry = Entry(parts=parts), Entry(parts=parts)
     calls = [call for part in parts.values() if part.result for call in part.result.outcome.calls]

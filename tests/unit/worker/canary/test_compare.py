@@ -43,23 +43,23 @@ def last_look(found: Iterator[Observed]) -> Look:
     return [*looks(found, "c", RULES, 50, 500)][-1]
 
 
-def test_an_equal_version_is_promoted_in_nineteen_of_twenty_seeds() -> None:
+def test_equal_version_is_promoted_in_nineteen_of_twenty_seeds() -> None:
     ends = [last_look(answers(seed, old=0.2, new=0.2)) for seed in SEEDS]
     assert sum(end.fired is None and end.answers == 500 for end in ends) >= 19
 
 
-def test_a_version_with_twice_as_many_refused_objects_is_aborted_within_200_answers() -> None:
+def test_version_with_twice_as_many_refused_objects_is_aborted_in_200_answers() -> None:
     ends = [last_look(answers(seed, old=0.2, new=0.4)) for seed in SEEDS]
     assert all(end.fired and end.answers <= 200 for end in ends)
 
 
-def test_many_looks_at_two_equal_versions_rarely_mislead_a_rule_without_a_margin() -> None:
+def test_many_looks_at_equal_versions_rarely_fire_a_rule_without_a_margin() -> None:
     rule = Rule.parse("refused > 1x", "--abort-if")
     found = (looks(answers(seed, old=0.2, new=0.2), "c", [rule], 50, 500) for seed in range(60))
     assert sum([*seen][-1].fired is not None for seen in found) <= 3
 
 
-def test_the_interval_covers_the_true_ratio_in_ninety_of_a_hundred_seeds() -> None:
+def test_interval_covers_the_true_ratio_in_ninety_of_a_hundred_seeds() -> None:
     covered = 0
     for seed in range(100):
         found = [*answers(seed, old=0.2, new=0.3, count=600, correlation=0.2)]
@@ -71,7 +71,7 @@ def test_the_interval_covers_the_true_ratio_in_ninety_of_a_hundred_seeds() -> No
     assert covered >= 90
 
 
-def test_what_a_watcher_says_does_not_depend_on_when_it_was_started() -> None:
+def test_looks_do_not_depend_on_when_the_watcher_was_started() -> None:
     found = [*answers(7, old=0.2, new=0.25)]
     whole = [*looks(found, "c", RULES, 50, 500)]
     for count in range(0, len(found), 300):
@@ -79,12 +79,12 @@ def test_what_a_watcher_says_does_not_depend_on_when_it_was_started() -> None:
         assert seen == whole[: len(seen)]
 
 
-def test_the_rules_look_at_few_fixed_counts() -> None:
+def test_rules_look_at_few_fixed_counts() -> None:
     assert look_counts(50, 500) == [50, 100, 200, 400, 500]
     assert look_counts(50, 50) == [50]
 
 
-def test_no_rule_looks_before_both_versions_have_answered_often_enough() -> None:
+def test_no_rule_looks_before_both_versions_have_enough_answers() -> None:
     assert [*looks([CANARY] * 400 + [SERVED] * 49, "c", RULES, 50, 500)] == []
     assert [*looks([CANARY] * 49 + [SERVED] * 400, "c", RULES, 50, 500)] == []
     assert [
@@ -105,7 +105,7 @@ def test_no_rule_looks_before_both_versions_have_answered_often_enough() -> None
         ("seconds", {"seconds": 6.0}, ">"),
     ],
 )
-def test_every_quantity_has_a_rule_that_fires_only_for_the_worse_version(
+def test_rule_of_each_quantity_fires_only_for_the_worse_version(
     quantity: str, change: dict[str, Any], sign: str
 ) -> None:
     rule = Rule.parse(f"{quantity}{sign}{'0.7' if sign == '<' else '1.5'} x", "--abort-if")
@@ -115,7 +115,7 @@ def test_every_quantity_has_a_rule_that_fires_only_for_the_worse_version(
     assert (bad.fired, good.fired) == (rule, None)
 
 
-def test_one_event_more_than_none_is_no_reason() -> None:
+def test_two_events_against_none_fire_no_rule() -> None:
     served, cut = [SERVED] * 50, [replace(CANARY, truncated=True)] * 2 + [CANARY] * 48
     compared = ratio("truncated", served, cut)
     assert compared is not None
@@ -123,14 +123,14 @@ def test_one_event_more_than_none_is_no_reason() -> None:
     assert ratio("truncated", served, [CANARY] * 50) is None
 
 
-def test_answers_of_the_cache_cost_nothing_and_are_not_counted_as_cheap() -> None:
+def test_cached_answers_are_not_compared_by_their_cost() -> None:
     cached = [replace(CANARY, cached=True, attempts=0, tokens=0, cost=0.0, seconds=0.0)] * 40
     compared = ratio("tokens", [SERVED] * 50, [CANARY] * 50 + cached)
     assert compared is not None
     assert compared.value == pytest.approx(1.0)
 
 
-def test_without_a_price_or_with_too_few_answers_nothing_is_compared() -> None:
+def test_quantity_without_a_price_or_enough_answers_is_not_compared() -> None:
     free = replace(SERVED, cost=None)
     assert ratio("cost", [free] * 50, [free] * 50) is None
     assert ratio("objects", [SERVED] * 19, [CANARY] * 50) is None
@@ -146,6 +146,6 @@ def test_refused_objects_that_a_record_does_not_list_are_counted() -> None:
     "text",
     ["", "refused", "refused > 1.5", "refusals > 1.5x", "refused >= 1.5x", "objects < -1x", "objects < 1e9x"],
 )
-def test_a_rule_that_is_none_is_refused(text: str) -> None:
+def test_malformed_rule_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="refused, failed"):
         Rule.parse(text, "--abort-if")

@@ -23,25 +23,27 @@ PROMPTS = PromptSet.build(ENTRIES).prompts
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.9])
-def test_a_canary_answers_its_share_of_the_requests(share: float) -> None:
+def test_canary_answers_its_share_of_the_requests(share: float) -> None:
     answered = sum(Canary("c", "{}", share).answers(f"request-{n}") for n in range(20_000))
     assert abs(answered / 20_000 - share) < 0.01
 
 
 @given(st.text(), st.text(), SHARES)
-def test_what_a_smaller_share_answers_a_larger_one_answers_too(id: str, request: str, share: float) -> None:
+def test_requests_of_a_smaller_share_are_among_those_of_a_larger_one(
+    id: str, request: str, share: float
+) -> None:
     small, large = Canary(id, "{}", share / 2), Canary(id, "{}", share)
     assert large.answers(request) or not small.answers(request)
 
 
 @given(st.text(), SHARES, st.text(), st.text())
-def test_the_side_depends_on_nothing_but_request_id_and_share(
+def test_side_of_a_request_depends_only_on_request_id_and_share(
     request: str, share: float, entry: str, by: str
 ) -> None:
     assert Canary("c", entry, share, by).answers(request) == Canary("c", "{}", share).answers(request)
 
 
-def test_another_process_sees_the_same_sides() -> None:
+def test_side_of_a_request_is_the_same_in_another_process() -> None:
     program = (
         "from trustgraph_prompt.worker.canary.record import Canary\n"
         "print([Canary('c', '{}', 0.3).answers(f'r{n}') for n in range(50)])"
@@ -56,7 +58,7 @@ def test_two_canaries_select_different_requests() -> None:
 
 
 @given(st.text(min_size=1), st.text(min_size=1), SHARES, st.text())
-def test_a_record_is_read_as_it_was_written(id: str, entry: str, share: float, by: str) -> None:
+def test_record_is_read_as_it_was_written(id: str, entry: str, share: float, by: str) -> None:
     canary = Canary(id, entry, share, by)
     assert Canary.decode(canary.encode()) == canary
 
@@ -86,7 +88,7 @@ def test_a_hostile_record_is_refused(data: bytes) -> None:
         Canary.decode(data)
 
 
-def test_a_flow_without_answers_and_another_workspace_have_no_canary() -> None:
+def test_flow_without_answers_or_of_another_workspace_has_no_canary() -> None:
     served = PROMPTS["say"]
     changed = replace(served, attempts=2, canary="c")
     canaries = Canaries({("default", "say"): (Canary("c", "{}", 1 - 1e-12), changed)})
@@ -96,7 +98,7 @@ def test_a_flow_without_answers_and_another_workspace_have_no_canary() -> None:
     assert canaries.choose(replace(FLOW, outputs=Outputs()), served, "r") is served
 
 
-def test_a_flow_may_ask_its_own_prompt_or_whatever_its_requests_name() -> None:
+def test_flow_asks_its_own_prompt_or_the_one_that_a_request_names() -> None:
     prompts = {"default": PromptSet.build(ENTRIES)}
     chunks = replace(FLOW, input=replace(FLOW.input, kind="chunk"), prompt="define")
     completions = replace(FLOW, input=replace(FLOW.input, kind="text-completion"))

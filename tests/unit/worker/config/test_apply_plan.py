@@ -81,7 +81,7 @@ def applied_after(plan: Proposal, before: Applied) -> Applied:
 
 
 @pytest.mark.parametrize(("given", "published", "left", "applied"), TABLE.values(), ids=TABLE)
-def test_an_entry(
+def test_each_state_of_an_entry_has_its_action(
     given: tuple[str, Applied, str],
     published: str,
     left: str,
@@ -94,7 +94,7 @@ def test_an_entry(
 
 
 @pytest.mark.parametrize("given", [given for given, *_ in TABLE.values()], ids=list(TABLE))
-def test_force_leaves_nothing(given: tuple[str, Applied, str]) -> None:
+def test_forced_apply_leaves_no_entry_alone(given: tuple[str, Applied, str]) -> None:
     present, applied, wanted = given
     planned = plan_of(*given, force=True)
     assert planned.left == {}
@@ -117,7 +117,7 @@ TWO_OWNERS: dict[str, tuple[tuple[str, Applied, str, tuple[str, ...]], str, str,
 
 
 @pytest.mark.parametrize(("given", "published", "left", "applied"), TWO_OWNERS.values(), ids=TWO_OWNERS)
-def test_an_entry_with_two_owners(
+def test_entry_with_two_owners_has_its_action(
     given: tuple[str, Applied, str, tuple[str, ...]],
     published: str,
     left: str,
@@ -147,7 +147,7 @@ def stopped_after(steps: int, planned: Proposal, record: Record) -> tuple[dict[s
     return {key: data for key, data in there.items() if data}, record
 
 
-def test_whatever_an_apply_was_killed_at_the_next_one_finishes() -> None:
+def test_next_apply_finishes_wherever_the_last_one_was_killed() -> None:
     before = {"stays": A, "changes": A, "goes": A}
     wanted = {"stays": A, "changes": B, "comes": A}
     record = {key: states(data) for key, data in before.items()}
@@ -167,20 +167,20 @@ def test_whatever_an_apply_was_killed_at_the_next_one_finishes() -> None:
         assert left == {key: states(data) for key, data in third.items()}
 
 
-def test_a_kill_during_force_gives_no_right_to_what_was_not_overwritten() -> None:
+def test_killed_forced_apply_owns_only_what_it_overwrote() -> None:
     forced = plan_of(C, (A,), B, force=True)
     present, record = stopped_after(1, forced, {"k": states(A)})
     assert present == {"k": C.encode()}
     assert plan("ours", {"k": B}, present, {"ours": record}).left == {"k": CHANGED}
 
 
-def test_an_apply_that_changes_nothing_publishes_nothing() -> None:
+def test_apply_that_changes_nothing_publishes_nothing() -> None:
     planned = plan_of(A, (A,), A)
     assert (planned.before, planned.changes, planned.after) == (None, {}, None)
     assert plan("ours", {}, {}, {}).after is None
 
 
-def test_an_owner_without_entries_has_no_record() -> None:
+def test_owner_without_entries_has_no_record() -> None:
     assert plan_of(A, (A,), "").after == {}
     assert apply_plan.encode({}) == b""
 
@@ -196,7 +196,7 @@ def test_an_owner_without_entries_has_no_record() -> None:
         ("[" * 5000, "[" * 5001, False),
     ],
 )
-def test_the_state_is_that_of_the_json(one: str, other: str, same: bool) -> None:
+def test_recorded_state_is_that_of_the_parsed_json(one: str, other: str, same: bool) -> None:
     assert (apply_plan.state(one) == apply_plan.state(other.encode())) is same
     assert apply_plan.state(one) == apply_plan.state(one.encode()) != ABSENT
 
@@ -215,6 +215,6 @@ def test_the_state_is_that_of_the_json(one: str, other: str, same: bool) -> None
         b'{"entries": {"system": [1]}}',
     ],
 )
-def test_a_record_that_is_none_is_refused(data: bytes) -> None:
+def test_malformed_record_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         apply_plan.decode(data)

@@ -93,13 +93,13 @@ def changed(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(document=changed(FLOW) | anything)
-def test_a_flow_is_taken_or_refused(document: Any) -> None:
+def test_any_flow_definition_is_taken_or_refused(document: Any) -> None:
     with suppress(FlowError):
         assert flow_file.parse(document, "f.yaml").name
 
 
 @given(document=changed(ENTRY) | anything)
-def test_an_entry_is_taken_or_refused_and_its_neighbour_stands(document: Any) -> None:
+def test_any_entry_is_taken_or_refused_without_affecting_its_neighbour(document: Any) -> None:
     entries = {"template.odd": json.dumps(document), "template.say": json.dumps({"prompt": "Say"})}
     prompts = PromptSet.build(entries)
     assert "say" in prompts.prompts

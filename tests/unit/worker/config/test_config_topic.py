@@ -42,7 +42,7 @@ async def started(broker: Broker, producers: ProducerPool) -> tuple[Prompts, Con
 
 
 @pytest.mark.parametrize("served_while_others_came", [True, False])
-async def test_a_prompt_that_was_served_was_refused_after_a_restart(served_while_others_came: bool) -> None:
+async def test_prompt_that_was_served_is_served_after_a_restart(served_while_others_came: bool) -> None:
     others = {f"template.p{number:04}": entry("same") for number in range(1_005)}
     async with await EmbeddedBroker.connect() as broker:
         producers = ProducerPool(broker)

@@ -19,7 +19,7 @@ def prompts(*ids: str) -> dict[str, PromptSet]:
     return {"w": PromptSet.build({f"template.{id}": SAY for id in ids})}
 
 
-def test_a_topic_that_is_read_again_changes_nothing() -> None:
+def test_topic_that_is_read_again_changes_nothing() -> None:
     changes = RecentChanges()
     for _ in range(2):
         for number in range(3):
@@ -41,7 +41,7 @@ def test_the_newest_changes_of_served_workspaces_are_kept() -> None:
     assert [change.entry for change in changes.newest] == [f"template.{id}" for id in ids[::-1][:CHANGES]]
 
 
-def test_what_is_deleted_or_rejected_has_no_version() -> None:
+def test_deleted_or_rejected_entry_has_no_version() -> None:
     changes = RecentChanges(clock=lambda: 5.0)
     changes.applied({"w/template.a": b"", "w/template.b": b"{"}, {"w/template.b"}, prompts("b"))
     assert {change.action for change in changes.newest} == {"delete", "rejected"}
@@ -49,7 +49,7 @@ def test_what_is_deleted_or_rejected_has_no_version() -> None:
     assert {change.at for change in changes.newest} == {5.0}
 
 
-def test_two_snapshots_are_compared_where_entries_have_no_messages() -> None:
+def test_snapshots_are_compared_where_entries_have_no_messages() -> None:
     changes, now = RecentChanges(clock=lambda: 5.0), prompts("a", "b")["w"]
     changes.replaced("w", None, now)
     assert {(change.entry, change.action) for change in changes.newest} == {

@@ -35,13 +35,13 @@ def history(*records: tuple[Change, float], **present: tuple[str, float]) -> Ent
     return EntryVersions.of(kept, now, {})
 
 
-def test_changes_are_in_the_order_of_the_topic_whatever_the_clocks_of_their_authors_say() -> None:
+def test_changes_are_in_the_order_of_the_topic_whatever_their_clocks_say() -> None:
     found = history((change("1", A), 100), (change("2", B), 40), (change("3", C), 90), say=(C, 90))
     assert [each.entry for each in found.changes] == [A, B, C]
     assert found.previous(KEY).entry == B
 
 
-def test_what_was_found_stands_at_its_time_with_the_version_of_that_time() -> None:
+def test_entry_found_without_a_record_has_the_version_of_its_time() -> None:
     stern = Change(SYSTEM, "2", PUSH, BRIEF, "s", versions={"say": version_of(KEY, A, BRIEF) or ""})
     found = history((change("1", B, OTHER), 10), (stern, 30), say=(A, 20), other=(B, 10), system=(BRIEF, 30))
 
@@ -55,7 +55,7 @@ def test_what_was_found_stands_at_its_time_with_the_version_of_that_time() -> No
     assert (found.text(KEY).system, found.previous(KEY).system) == (BRIEF, DEFAULT_SYSTEM)
 
 
-def test_a_new_prompt_replaces_nothing_where_workers_have_files_of_their_own() -> None:
+def test_new_prompt_has_no_previous_version_where_workers_have_files() -> None:
     present = {KEY: message(A.encode(), 1), OTHER: message(B.encode(), 2)}
     new = change("1", B, OTHER)
     found, pushed = EntryVersions.of(
@@ -65,7 +65,7 @@ def test_a_new_prompt_replaces_nothing_where_workers_have_files_of_their_own() -
     assert (pushed.version, pushed.replaced) == (version_of(OTHER, B, BRIEF), None)
 
 
-def test_a_second_rollback_goes_further_back_and_never_to_what_was_rolled_back() -> None:
+def test_second_rollback_goes_further_back_and_skips_what_was_rolled_back() -> None:
     pushes = [(change("1", A), 1.0), (change("2", B), 2.0), (change("3", C), 3.0)]
     once = history(*pushes, (change("4", B, action=ROLLBACK), 4), say=(B, 4))
     assert once.previous(KEY).entry == A
@@ -81,7 +81,7 @@ def test_a_second_rollback_goes_further_back_and_never_to_what_was_rolled_back()
     assert pushed.previous(KEY).entry == A
 
 
-def test_a_push_that_died_before_it_was_published_is_no_version_to_return_to() -> None:
+def test_push_that_was_never_published_is_no_version_to_return_to() -> None:
     first = change("1", A)
     later = replace(change("3", C), replaced=first.version)
     found = history((first, 1), (change("2", B), 2), (later, 3), say=(C, 3))
@@ -91,7 +91,7 @@ def test_a_push_that_died_before_it_was_published_is_no_version_to_return_to() -
     assert history((first, 1), (change("2", B), 2), (deleted, 3)).previous(KEY).entry == A
 
 
-def test_a_system_message_gives_versions_to_what_was_published_and_not_to_a_push_that_died() -> None:
+def test_system_message_gives_versions_to_published_entries_only() -> None:
     version = version_of(KEY, A, BRIEF) or ""
     brief = Change(SYSTEM, "3", PUSH, BRIEF, "s", versions={"say": version})
     dead_push, dead_deletion = change("2", B), Change(KEY, "2", DELETE, "", None)
@@ -102,7 +102,7 @@ def test_a_system_message_gives_versions_to_what_was_published_and_not_to_a_push
         assert found.find(KEY, version).entry == found.previous(KEY).entry == A
 
 
-def test_the_text_of_a_canary_is_found_and_never_taken_for_a_change_of_the_prompt() -> None:
+def test_text_of_a_canary_is_found_and_is_no_change_of_the_prompt() -> None:
     canary = change("c", B, action=CANARY)
     found = history((change("1", A), 1), (canary, 2), (change("2", C), 3), say=(C, 3))
 
@@ -118,17 +118,17 @@ def test_the_text_of_a_canary_is_found_and_never_taken_for_a_change_of_the_promp
         standing.previous(KEY)
 
 
-def test_a_promoted_canary_is_a_change_and_the_version_before_is_the_old_one() -> None:
+def test_promoted_canary_is_a_change_whose_previous_version_is_the_old_one() -> None:
     found = history((change("1", A), 1), (change("c", B, action=CANARY), 2), (change("2", B), 3), say=(B, 3))
     assert (found.on_topic[KEY].push, found.previous(KEY).entry) == ("2", A)
 
 
-def test_a_canary_that_somebody_publishes_without_a_record_is_found() -> None:
+def test_canary_published_without_a_record_is_found() -> None:
     found = history((change("1", A), 1), (change("c", B, action=CANARY), 2), say=(B, 3))
     assert [each.action for each in found.changes] == [PUSH, CANARY, FOUND]
 
 
-def test_the_version_of_a_canary_under_another_system_message_leads_to_its_text() -> None:
+def test_version_of_a_canary_under_another_system_message_leads_to_its_text() -> None:
     found = history((change("1", A), 1), (change("c", B, action=CANARY), 2), say=(A, 1), system=(BRIEF, 3))
     later = version_of(KEY, B, BRIEF)
     assert later is not None

@@ -55,7 +55,7 @@ RESULTS = [
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
-def test_what_a_request_may_die_of_can_be_asked_for(result: Outcome | Exception) -> None:
+def test_every_error_of_a_dead_letter_can_be_filtered_by(result: Outcome | Exception) -> None:
     sent = isinstance(result, Outcome)
     heard = AnswerSent.NOTHING if sent else AnswerSent.SOME  # so that even an outage is no reason to wait
 

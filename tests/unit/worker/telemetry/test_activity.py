@@ -68,7 +68,7 @@ def test_rates_are_those_of_whole_seconds() -> None:
     assert rates() == (0.0, 0.0)
 
 
-def test_an_hour_is_seen_minute_by_minute() -> None:
+def test_last_hour_is_shown_minute_by_minute() -> None:
     observed = Observed()
     for minute in range(70):
         observed.ask(minute)
@@ -80,7 +80,7 @@ def test_an_hour_is_seen_minute_by_minute() -> None:
     assert flow.per_minute(observed.now) == [0] * 60
 
 
-def test_the_spend_of_an_hour_follows_from_ten_minutes_or_from_the_age_of_the_flow() -> None:
+def test_spend_of_an_hour_follows_from_ten_minutes_or_the_age_of_the_flow() -> None:
     observed = Observed()
     observed.ask(cost=1.0)
     flow = observed.activity.flows["f"]
@@ -94,7 +94,7 @@ def test_the_spend_of_an_hour_follows_from_ten_minutes_or_from_the_age_of_the_fl
     assert flow.cost_per_hour(observed.now) == 0.0
 
 
-def test_only_the_last_outcomes_are_kept_and_their_ids_are_cut() -> None:
+def test_only_the_last_outcomes_are_kept_with_shortened_ids() -> None:
     observed = Observed()
     observed.ask(OUTCOMES + 1, cost=0.5)
     assert len(observed.activity.outcomes) == OUTCOMES
@@ -105,7 +105,7 @@ def test_only_the_last_outcomes_are_kept_and_their_ids_are_cut() -> None:
     assert len(last["request"]) == 200
 
 
-def test_content_is_kept_only_on_request_and_only_of_what_went_wrong() -> None:
+def test_content_is_kept_only_on_request_and_only_of_failures() -> None:
     broken = "\n".join('{"name": "' + "x" * 2_000 + '"}' for _ in range(20))
     without = Observed()
     without.ask(answer=broken)
@@ -121,13 +121,13 @@ def test_content_is_kept_only_on_request_and_only_of_what_went_wrong() -> None:
     assert {len(rejected["text"]) for rejected in content["rejected"]} == {MAX_TEXT}
 
 
-def test_the_question_is_shown_where_there_are_no_terms() -> None:
+def test_question_is_shown_where_there_are_no_terms() -> None:
     observed = Observed(shows_content=True)
     observed.activity.asked("r", "f", PROMPT, Question("system", "Say it."), read("no", LIST), 1.0)
     assert observed.activity.outcomes[-1]["content"]()["question"] == "Say it."
 
 
-def test_a_flow_that_is_forgotten_begins_anew() -> None:
+def test_forgotten_flow_begins_anew() -> None:
     observed = Observed()
     observed.ask()
     observed.activity.forget_flow("f")
@@ -137,7 +137,7 @@ def test_a_flow_that_is_forgotten_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 999, 5_000])
-def test_durations_are_those_of_the_last_thousand(count: int) -> None:
+def test_durations_are_those_of_the_last_thousand_requests(count: int) -> None:
     observed = Observed()
     observed.ask(count)
     assert len(observed.activity.flows["f"].durations) == min(count, 1_000)

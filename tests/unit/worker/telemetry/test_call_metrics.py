@@ -32,7 +32,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"trustgraph_prompt_{name}", labels)
 
 
-def test_a_call_is_timed_from_its_start_to_its_first_piece_and_to_its_end() -> None:
+def test_call_is_timed_to_its_first_piece_and_to_its_end() -> None:
     metrics = Metrics()
 
     run(hear(metered(metrics, ScriptedAnswer("x" * 100, delay=3))))  # in three pieces, a second for each
@@ -42,7 +42,7 @@ def test_a_call_is_timed_from_its_start_to_its_first_piece_and_to_its_end() -> N
     assert value(metrics, "call_seconds_count", model="scripted") == 1
 
 
-def test_a_call_is_in_flight_until_it_has_ended() -> None:
+def test_call_is_in_flight_until_it_has_ended() -> None:
     async def main() -> None:
         metrics = Metrics()
         provider = metered(metrics, ScriptedAnswer("x"))
@@ -55,7 +55,7 @@ def test_a_call_is_in_flight_until_it_has_ended() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "The sea"])
-def test_a_call_that_fails_is_counted_by_why(text: str) -> None:
+def test_failed_call_is_counted_by_its_category(text: str) -> None:
     metrics = Metrics()
 
     run(hear(metered(metrics, ScriptedAnswer(text, error=ProviderUnavailable("down")))))
@@ -65,7 +65,7 @@ def test_a_call_that_fails_is_counted_by_why(text: str) -> None:
     assert value(metrics, "call_first_delta_seconds_count", model="scripted") == (1 if text else 0)
 
 
-def test_it_is_seen_who_waits_and_how_long_nobody_may_call() -> None:
+def test_waiting_calls_and_the_pause_of_a_rate_limit_are_shown() -> None:
     async def main() -> None:
         metrics, limits = Metrics(), Limits(in_flight=1, clock=now)
         metrics.calls.watch(limits)

@@ -41,7 +41,7 @@ class Observed:
         return f'prompt="{prompt}"' in self.metrics.text().decode()
 
 
-def test_metrics_of_prompts_that_are_gone_stayed_for_ever() -> None:
+def test_metrics_of_deleted_prompts_end() -> None:
     observed = Observed()
     observed.metrics.configured("w", flow_set("stays", "goes"))
     observed.ask("stays", "goes")
@@ -56,7 +56,7 @@ def test_metrics_of_prompts_that_are_gone_stayed_for_ever() -> None:
     assert len(observed.metrics.text()) - empty < 0.7 * both
 
 
-def test_a_prompt_that_is_forgotten_can_be_asked_again() -> None:
+def test_forgotten_prompt_can_be_counted_again() -> None:
     observed = Observed()
     observed.metrics.configured("w", flow_set("p"))
     observed.ask("p")
@@ -69,7 +69,7 @@ def test_a_prompt_that_is_forgotten_can_be_asked_again() -> None:
     assert observed.shown("p")
 
 
-def test_a_prompt_that_came_back_is_not_forgotten() -> None:
+def test_prompt_that_came_back_is_not_forgotten() -> None:
     observed = Observed()
     observed.metrics.configured("w", flow_set("p"))
     observed.ask("p")
@@ -80,7 +80,7 @@ def test_a_prompt_that_came_back_is_not_forgotten() -> None:
     assert observed.shown("p")
 
 
-def test_a_prompt_stays_while_any_workspace_has_it() -> None:
+def test_prompt_is_kept_while_any_workspace_has_it() -> None:
     observed = Observed()
     for workspace in ("w", "v"):
         observed.metrics.configured(workspace, flow_set("p"))
@@ -105,7 +105,7 @@ class Slow:
         yield GaugeMetricFamily("in_time", "", value=self.may_end.wait(60))
 
 
-async def test_rendering_metrics_held_up_the_loop() -> None:
+async def test_rendering_metrics_does_not_hold_up_the_loop() -> None:
     metrics, slow = Metrics(), Slow()
     slow.may_end.set()
     metrics.registry.register(slow)
@@ -121,7 +121,7 @@ async def test_rendering_metrics_held_up_the_loop() -> None:
     assert slow.times == 2
 
 
-async def test_metrics_waited_for_threads_that_wait_for_something_else() -> None:
+async def test_rendering_metrics_does_not_wait_for_busy_threads() -> None:
     may_end = threading.Event()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(1))
@@ -135,7 +135,7 @@ async def test_metrics_waited_for_threads_that_wait_for_something_else() -> None
     await waiting
 
 
-async def test_what_is_shown_of_the_worker_is_read_in_its_loop() -> None:
+async def test_health_is_read_in_the_event_loop() -> None:
     metrics, threads = Metrics(), set()
 
     class Seen(Health):
@@ -153,7 +153,7 @@ async def test_what_is_shown_of_the_worker_is_read_in_its_loop() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the process is shown on Linux only")
-def test_the_process_shows_its_start_so_that_restarts_can_be_counted() -> None:
+def test_process_exports_its_start_time() -> None:
     process = "trustgraph_prompt_process_"
     shown = {
         sample.name: sample.value

@@ -61,7 +61,7 @@ def read(outcome: Outcome) -> dict[tuple[str, ...], float]:
         ("", "failed", "empty"),
     ],
 )
-async def test_an_answer_is_counted_with_what_it_took(
+async def test_answer_is_counted_by_stage_and_reason(
     asked: Asked, text: str, stage: str, reason: str
 ) -> None:
     outcome = await outcome_of(asked, (text, "stop"), format="json", repair=True)
@@ -69,7 +69,7 @@ async def test_an_answer_is_counted_with_what_it_took(
     assert read(outcome) == {(stage, reason): 1}
 
 
-async def test_each_attempt_is_an_answer(asked: Asked) -> None:
+async def test_each_attempt_is_counted_as_an_answer(asked: Asked) -> None:
     outcome = await outcome_of(
         asked, ("nothing", "stop"), ('{"n": "one"}', "stop"), ('{"n": 1}', "stop"), format="json", attempts=3
     )
@@ -81,7 +81,7 @@ async def test_each_attempt_is_an_answer(asked: Asked) -> None:
     }
 
 
-async def test_an_answer_that_was_cut_and_gone_on_with_is_one_answer(asked: Asked) -> None:
+async def test_answer_continued_after_a_cut_is_counted_once(asked: Asked) -> None:
     value = await outcome_of(asked, ('{"m": "a', CUT), ('b", "n": 1}', "stop"), format="json", prefill=True)
     objects = await outcome_of(asked, ('{"n": 1}\n{"n"', CUT), ('{"n": 2}', "stop"))
 
@@ -89,7 +89,7 @@ async def test_an_answer_that_was_cut_and_gone_on_with_is_one_answer(asked: Aske
     assert read(value) == read(objects) == {("direct", "success"): 1}
 
 
-async def test_an_answer_whose_rest_cannot_be_had_is_counted_as_far_as_it_was_read(asked: Asked) -> None:
+async def test_answer_whose_rest_is_missing_is_counted_as_far_as_it_was_read(asked: Asked) -> None:
     gone = ScriptedAnswer("", error=ProviderUnavailable("gone"))
     cut = ScriptedAnswer('{"n": 1}\n{"n"', finish_reason=CUT)
 
@@ -103,11 +103,11 @@ async def test_an_answer_whose_rest_cannot_be_had_is_counted_as_far_as_it_was_re
     assert read(rest_came_late) == {("direct", "success"): 1}
 
 
-async def test_of_a_text_nothing_is_read(asked: Asked) -> None:
+async def test_text_answer_is_not_counted(asked: Asked) -> None:
     assert read(await outcome_of(asked, ("a text", "stop"), format="text")) == {}
 
 
-async def test_what_was_mended_is_counted_once_for_each_object_and_kind(asked: Asked) -> None:
+async def test_repairs_are_counted_once_for_each_object_and_kind(asked: Asked) -> None:
     outcome = await outcome_of(
         asked,
         ("{'n': 1, 'm': 'a'}\n{'n': 2, \"m\": 3,}\n{\"n\": 4}", "stop"),
@@ -130,7 +130,7 @@ async def test_seconds_are_those_of_reading_not_of_waiting(asked: Asked) -> None
     assert counted(outcome, "reading_seconds_sum", "stage") == {("direct",): call.read.seconds}
 
 
-def test_what_was_wrong_is_one_of_a_few_kinds_whatever_the_answer_says() -> None:
+def test_repairs_are_of_a_few_kinds_whatever_the_answer() -> None:
     kinds: set[str] = set()
     chance = random.Random(3)
     for _ in range(3000):

@@ -44,7 +44,7 @@ def test_prompts_above_the_limit_count_as_other() -> None:
     assert len(counted.series) == MAX_SERIES + 1
 
 
-def test_other_is_shown_with_0_before_it_counts() -> None:
+def test_series_other_is_shown_with_0_before_it_counts() -> None:
     counted = Counted()
     counted.ask(FULL[1:])
     assert counted.value("other") is None
@@ -54,7 +54,7 @@ def test_other_is_shown_with_0_before_it_counts() -> None:
     assert counted.value("other") == 0
 
 
-def test_other_takes_over_no_count_of_a_series_that_ends() -> None:
+def test_series_other_takes_over_no_count_of_a_series_that_ends() -> None:
     counted = Counted()
     counted.ask([*FULL, "late"])
 
@@ -94,7 +94,7 @@ def test_failure_of_a_prompt_counts_beside_its_successes() -> None:
     assert counted.value("other", reason="truncated") == 1
 
 
-def test_other_keeps_its_flow() -> None:
+def test_series_other_is_apart_for_each_flow() -> None:
     counted = Counted()
     counted.ask(FULL)
 
@@ -116,7 +116,7 @@ def test_flows_above_the_limit_count_as_other() -> None:
     assert len(counted.series) == MAX_SERIES + 1
 
 
-def test_other_prompts_of_other_flows_are_one_series() -> None:
+def test_other_prompts_of_other_flows_share_one_series() -> None:
     counted = Counted()
     for n in range(3 * MAX_SERIES):
         counted.ask([f"p{n}"], flow=f"f{n}")

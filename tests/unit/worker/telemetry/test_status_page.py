@@ -41,7 +41,7 @@ def filled(schema: dict[str, Any], text: str) -> Any:
     return 7
 
 
-def test_everything_that_the_schema_has_may_be_hostile() -> None:
+def test_page_escapes_hostile_values_in_every_field_of_the_schema() -> None:
     document = filled(SCHEMA, HOSTILE)
     page = _Rendered(document).page
     harmless = page.replace(status_page._script(), "")
@@ -63,7 +63,7 @@ def test_everything_that_the_schema_has_may_be_hostile() -> None:
     assert all(page.count(f'id="{name}"') == 1 for name in sections)
 
 
-def test_the_policy_allows_the_style_and_the_script_of_the_page_and_nothing_else() -> None:
+def test_policy_allows_only_the_style_and_the_script_of_the_page() -> None:
     page = _Rendered(filled(SCHEMA, "a")).page
     policy = dict(part.split(" ", 1) for part in status_page.headers()["Content-Security-Policy"].split("; "))
     for name, element in (("style-src", "style"), ("script-src", "script")):
@@ -88,7 +88,7 @@ def test_the_policy_allows_the_style_and_the_script_of_the_page_and_nothing_else
         ([0, 5, 10], "M0,16 L0,15.0 L1,8.0 L2,1.0 L2,16 Z"),
     ],
 )
-def test_a_sparkline_is_as_high_as_its_highest_minute(counts: list[int], path: str) -> None:
+def test_sparkline_is_as_high_as_its_highest_minute(counts: list[int], path: str) -> None:
     assert status_page._sparkline(counts) == path
 
 

@@ -49,7 +49,9 @@ class TestTheEnvironmentDecides:
             {"OTEL_SERVICE_NAME": "worker", "OTEL_METRICS_EXPORTER": "otlp"},
         ],
     )
-    async def test_no_traces(self, environment: dict[str, str]) -> None:
+    async def test_environment_without_exporter_or_endpoint_gives_no_traces(
+        self, environment: dict[str, str]
+    ) -> None:
         assert type(from_environment(environment)) is Tracing
 
     @pytest.mark.parametrize(
@@ -62,7 +64,9 @@ class TestTheEnvironmentDecides:
             {ENDPOINT: "http://localhost:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
         ],
     )
-    async def test_traces(self, environment: dict[str, str]) -> None:
+    async def test_environment_with_exporter_or_endpoint_gives_traces(
+        self, environment: dict[str, str]
+    ) -> None:
         tracing = from_environment(environment)
 
         assert isinstance(tracing, Spans)
@@ -77,11 +81,11 @@ class TestTheEnvironmentDecides:
             ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
         ],
     )
-    def test_what_nobody_understands_is_refused_by_name(self, name: str, value: str) -> None:
+    def test_unsupported_variable_is_refused_by_name(self, name: str, value: str) -> None:
         with pytest.raises(ConfigError, match=f"{name}.*{value}"):
             from_environment({"OTEL_TRACES_EXPORTER": "otlp", name: value})
 
-    def test_what_opentelemetry_does_not_understand_is_our_error(
+    def test_variable_refused_by_opentelemetry_is_a_config_error(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many")
@@ -96,7 +100,7 @@ class TestTheEnvironmentDecides:
             ("otlp", "opentelemetry.exporter.otlp.proto.http.trace_exporter"),
         ],
     )
-    def test_where_the_extra_is_missing_it_says_so(
+    def test_missing_extra_is_named(
         self, exporter: str, missing: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delitem(sys.modules, "trustgraph_prompt.worker.telemetry.spans")
@@ -106,7 +110,7 @@ class TestTheEnvironmentDecides:
         with pytest.raises(ConfigError, match=r"trustgraph-prompt\[tracing\]"):
             from_environment({"OTEL_TRACES_EXPORTER": exporter})
 
-    def test_without_them_nothing_of_an_extra_is_imported(self) -> None:
+    def test_extra_is_not_imported_without_traces(self) -> None:
         code = (
             "import sys, trustgraph_prompt.cli.run, trustgraph_prompt.worker, trustgraph_prompt.ask\n"
             "from trustgraph_prompt.worker.telemetry.tracing_setup import from_environment\n"
@@ -126,7 +130,7 @@ async def drain(provider: object, call: Call) -> None:
 
 
 class TestTheSpanOfACall:
-    async def test_it_says_what_was_asked_for_and_what_came(self) -> None:
+    async def test_span_has_the_settings_of_the_call_and_the_usage_of_the_answer(self) -> None:
         traces = Traces()
         answer = ScriptedAnswer("said", usage=Usage(12, 3, 15, 8, 4), model="small-2026")
         provider = traces.tracing.provider(ScriptedProvider([answer], name="demo"))
@@ -156,7 +160,7 @@ class TestTheSpanOfACall:
             "trustgraph_prompt.call.why": "transient",
         }
 
-    async def test_it_is_named_after_the_model_and_says_where_that_is_without_secrets(self) -> None:
+    async def test_span_names_model_and_server_without_secrets(self) -> None:
         traces = Traces()
         inner = OpenAIProvider("http://me:secret-word@127.0.0.1:9/v1?key=secret-key", "qwen3")
         provider = traces.tracing.provider(inner)
@@ -172,7 +176,7 @@ class TestTheSpanOfACall:
         assert (told["server.address"], told["server.port"]) == ("127.0.0.1", 9)
         assert "secret" not in span.to_json()
 
-    async def test_it_says_the_category_of_what_went_wrong_and_not_its_words(self) -> None:
+    async def test_span_of_a_failed_call_has_the_category_and_not_the_message(self) -> None:
         traces = Traces()
         failing = ScriptedAnswer("so far", error=ProviderRateLimit("you said: Say it."))
         provider = traces.tracing.provider(ScriptedProvider([failing]))
@@ -186,7 +190,7 @@ class TestTheSpanOfACall:
         assert attributes(span)["gen_ai.response.model"] == "scripted"
         assert "Say it" not in span.to_json()
 
-    async def test_one_that_is_left_ends_without_an_error(self) -> None:
+    async def test_span_of_an_abandoned_call_ends_without_an_error(self) -> None:
         traces = Traces()
         provider = traces.tracing.provider(ScriptedProvider([ScriptedAnswer("x" * 1000)]))
 
@@ -196,7 +200,7 @@ class TestTheSpanOfACall:
         [span] = traces.spans
         assert span.status.status_code is StatusCode.UNSET
 
-    async def test_one_that_is_cancelled_ends(self) -> None:
+    async def test_span_of_a_cancelled_call_ends(self) -> None:
         traces = Traces()
         provider = traces.tracing.provider(ScriptedProvider([ScriptedAnswer("x", delay=600)]))
         task = asyncio.create_task(drain(provider, Call(QUESTION)))
@@ -208,7 +212,7 @@ class TestTheSpanOfACall:
 
         assert len(traces.spans) == 1
 
-    async def test_what_the_provider_sends_belongs_to_it_and_what_the_listener_does_does_not(self) -> None:
+    async def test_span_is_current_in_the_provider_and_not_in_the_listener(self) -> None:
         traces = Traces()
         within: list[str] = []
 
@@ -229,7 +233,7 @@ class TestTheSpanOfACall:
 
         assert within == ["True", "True"]
 
-    async def test_contents_are_there_only_where_they_are_asked_for(self) -> None:
+    async def test_span_has_contents_only_where_they_are_asked_for(self) -> None:
         quiet, showing = Traces(), Traces(content=True)
         call = Call(
             [
@@ -257,7 +261,7 @@ class TestTheSpanOfACall:
             [{"type": "tool_call_response", "response": "a stone"}],
         ]
 
-    async def test_the_tools_that_an_answer_calls_are_part_of_it(self) -> None:
+    async def test_span_has_the_tools_that_an_answer_calls(self) -> None:
         traces = Traces(content=True)
         answer = [Delta(tool_calls=(ToolCall("1", "look", {"at": "it"}),)), Delta(finish_reason="stop")]
         await drain(traces.tracing.provider(ScriptedProvider(lambda _: answer)), Call(QUESTION))
@@ -272,7 +276,7 @@ class TestTheSpanOfACall:
         }
         assert told["gen_ai.response.finish_reasons"] == ("tool_calls",)
 
-    async def test_long_contents_are_cut_and_say_how_long_they_were(self) -> None:
+    async def test_long_contents_of_a_span_are_cut_and_say_their_length(self) -> None:
         traces = Traces(content=True)
         provider = traces.tracing.provider(ScriptedProvider(lambda _: "ok"))
 

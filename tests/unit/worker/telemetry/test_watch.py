@@ -52,7 +52,7 @@ def watched() -> Watched:
     return Watched()
 
 
-async def test_a_part_that_does_not_answer_twice_is_waited_for_until_it_does(watched: Watched) -> None:
+async def test_part_that_fails_twice_is_waited_for_until_it_answers(watched: Watched) -> None:
     part = Part()
     with watched.watch.over(PART, part.check, part.renew):
         part.trouble = BrokerUnavailable("no answer in 10 s")
@@ -66,7 +66,7 @@ async def test_a_part_that_does_not_answer_twice_is_waited_for_until_it_does(wat
         assert watched.healthy(PART)
 
 
-async def test_one_slow_answer_is_not_away(watched: Watched) -> None:
+async def test_part_that_fails_once_is_still_healthy(watched: Watched) -> None:
     part = Part()
     with watched.watch.over(PART, part.check, part.renew):
         for _ in range(3):
@@ -78,7 +78,7 @@ async def test_one_slow_answer_is_not_away(watched: Watched) -> None:
             await watched.look()
 
 
-async def test_since_when_is_told_from_the_first_failure_on(watched: Watched) -> None:
+async def test_outage_is_dated_from_the_first_failure(watched: Watched) -> None:
     part = Part()
     part.trouble = BrokerUnavailable("away")
     with watched.watch.over(PART, part.check):
@@ -88,7 +88,7 @@ async def test_since_when_is_told_from_the_first_failure_on(watched: Watched) ->
         assert "since 2023-11-14T22:13:20Z" in watched.health.waiting[PART]
 
 
-async def test_a_part_that_is_gone_is_begun_anew_at_once_and_once(watched: Watched) -> None:
+async def test_closed_part_is_renewed_once_and_at_once(watched: Watched) -> None:
     part = Part()
     with watched.watch.over(PART, part.check, part.renew):
         part.trouble = BrokerClosed("no such consumer any more")
@@ -99,7 +99,7 @@ async def test_a_part_that_is_gone_is_begun_anew_at_once_and_once(watched: Watch
     assert watched.health.ready
 
 
-async def test_a_part_that_alone_gets_no_answer_for_long_is_begun_anew(watched: Watched) -> None:
+async def test_part_that_alone_fails_for_long_is_renewed(watched: Watched) -> None:
     silent, other = Part(), Part()
     with (
         watched.watch.over(PART, silent.check, silent.renew),
@@ -113,7 +113,7 @@ async def test_a_part_that_alone_gets_no_answer_for_long_is_begun_anew(watched: 
     assert (silent.renewals, other.renewals) == (1, 0)
 
 
-async def test_a_clock_that_was_put_back_delayed_a_renewal_by_as_much(watched: Watched) -> None:
+async def test_clock_that_is_put_back_does_not_delay_a_renewal(watched: Watched) -> None:
     silent, other = Part(), Part()
     with (
         watched.watch.over(PART, silent.check, silent.renew),
@@ -128,7 +128,7 @@ async def test_a_clock_that_was_put_back_delayed_a_renewal_by_as_much(watched: W
     assert silent.renewals == 1
 
 
-async def test_a_broker_that_answers_nobody_is_waited_for_however_long_it_takes(watched: Watched) -> None:
+async def test_broker_that_answers_no_part_is_waited_for_however_long(watched: Watched) -> None:
     parts = [Part(), Part()]
     with (
         watched.watch.over(PART, parts[0].check, parts[0].renew),
@@ -144,7 +144,7 @@ async def test_a_broker_that_answers_nobody_is_waited_for_however_long_it_takes(
     assert not any(part.renewals for part in parts)
 
 
-async def test_where_there_are_notes_a_place_that_is_away_alone_is_only_noted() -> None:
+async def test_part_that_alone_is_away_is_only_noted_where_there_are_notes() -> None:
     notes: dict[str, str] = {}
     watched, one, other, publishing = Watched(notes), Part(), Part(), Part()
     with (
@@ -171,7 +171,7 @@ async def test_where_there_are_notes_a_place_that_is_away_alone_is_only_noted() 
     assert not notes
 
 
-async def test_a_check_that_breaks_stops_neither_the_watch_nor_the_worker(watched: Watched) -> None:
+async def test_check_with_a_defect_stops_neither_the_watch_nor_the_worker(watched: Watched) -> None:
     async def defect() -> None:
         raise ZeroDivisionError
 
@@ -204,7 +204,7 @@ async def test_outage_of_a_part_is_logged_once(watched: Watched, caplog: pytest.
     assert caplog.text.count(f"{PART} is unavailable: no answer in 10 s") == 1
 
 
-async def test_a_part_that_has_ended_is_forgotten(watched: Watched) -> None:
+async def test_part_that_has_ended_is_forgotten(watched: Watched) -> None:
     with watched.watch.over(PART, Part().check):
         await watched.look()
     watched.watch.forget(PART)
