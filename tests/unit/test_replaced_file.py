@@ -16,7 +16,7 @@ def fill_the_disk(file: Path) -> None:
         raise OSError(28, "No space left on device")
 
 
-def test_a_failed_write_keeps_the_previous_file_and_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_previous_file_and_leaves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "graph.html"
     file.write_text("before")
     with pytest.raises(StoreError, match=r"graph\.html: cannot be written: No space left"):

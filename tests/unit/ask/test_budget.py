@@ -52,7 +52,7 @@ class TestBudgets:
         assert len(outcome.calls) == 3
         assert outcome.issues[-1].reason is Reason.BUDGET_SPENT
 
-    async def test_a_call_is_not_given_more_tokens_than_are_left(self, asked: Asked) -> None:
+    async def test_call_is_not_given_more_tokens_than_are_left(self, asked: Asked) -> None:
         script = Script(cut(lines([1]), usage=Usage(50, 50, 100)), ScriptedAnswer(lines([2])))
         await asked(script, budget=Budget(tokens=250))
 
@@ -81,7 +81,7 @@ class TestBudgets:
         assert len(outcome.calls) == 1
         assert outcome.issues[-1].reason is Reason.BUDGET_SPENT
 
-    async def test_a_stream_that_breaks_while_it_thinks_is_paid_for(self, asked: Asked) -> None:
+    async def test_thinking_before_a_broken_stream_counts_towards_the_budget(self, asked: Asked) -> None:
         broken = ScriptedAnswer(thinking="hm, " * 6000, error=errors.ProviderUnavailable("gone"))
         outcome = await asked(Script(broken), budget=Budget(tokens=5_000))
 
@@ -95,7 +95,7 @@ class TestBudgets:
         assert len(outcome.calls) == 2
 
     @pytest.mark.parametrize("budget", [Budget(tokens=5), Budget(money=5 / 1_000_000)])
-    async def test_a_question_that_takes_all_of_the_budget_is_not_put(
+    async def test_question_that_takes_all_of_the_budget_is_not_sent(
         self, asked: Asked, budget: Budget
     ) -> None:
         script = Script(ScriptedAnswer(lines([1])))
@@ -104,7 +104,7 @@ class TestBudgets:
         assert outcome.reason is Reason.BUDGET_SPENT
         assert script.calls == []
 
-    async def test_a_continuation_without_room_for_its_answer_is_not_put(self, asked: Asked) -> None:
+    async def test_continuation_without_room_for_its_answer_is_not_sent(self, asked: Asked) -> None:
         script = Script(cut(lines([1]), usage=Usage(50, 50, 100)))
         outcome = await asked(script, budget=Budget(tokens=110))
 
@@ -157,7 +157,9 @@ class TestBudgets:
         assert (await asked(Script(ScriptedAnswer(lines([1]), usage=usage)), price=price)).cost == 0
 
     @pytest.mark.parametrize("retry", [RetryPolicy(deadline=1), RetryPolicy(tokens=9)])
-    async def test_the_limits_of_a_retry_are_refused(self, asked: Asked, retry: RetryPolicy) -> None:
+    async def test_deadline_and_tokens_of_a_retry_policy_are_refused(
+        self, asked: Asked, retry: RetryPolicy
+    ) -> None:
         with pytest.raises(ValueError, match="takes both from the budget"):
             await asked(Script(ScriptedAnswer(lines([1]))), retry=retry)
 

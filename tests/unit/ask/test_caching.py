@@ -116,7 +116,7 @@ class TestAHit:
         heard = [[value for piece in pieces for value in piece.objects] for pieces in (came, again)]
         assert heard[0] == heard[1]
 
-    async def test_a_long_text_is_heard_in_pieces_that_fit_into_messages(self) -> None:
+    async def test_long_text_is_heard_in_pieces_that_fit_into_messages(self) -> None:
         cache, prompt, again = MemoryCache(), definition("text"), list[Piece]()
         model = Model(lambda _: ScriptedAnswer("x" * 900_000, chunk=300_000))
 
@@ -540,7 +540,7 @@ class TestInFlight:
         assert (await first).ok
         assert model.calls == 1
 
-    async def test_a_waiter_keeps_to_its_own_seconds(self) -> None:
+    async def test_waiter_ends_with_the_seconds_of_its_own_budget(self) -> None:
         cache, model, clock = MemoryCache(), Model(JUST_ONE), Clock()
         model.go.clear()
         first = asyncio.create_task(keep(model, cache))

@@ -49,7 +49,7 @@ async def test_text_that_meets_the_condition_is_escalated_and_still_an_answer(as
     assert outcome.escalated is None
 
 
-async def test_an_escalated_answer_is_not_asked_for_again(asked: Asked) -> None:
+async def test_escalated_answer_is_not_asked_for_again(asked: Asked) -> None:
     script = Script(ScriptedAnswer("I cannot."), ScriptedAnswer('{"n": 1}'))
     outcome = await asked(
         script, format="json", attempts=3, entry={"escalate": {"op": "contains", "value": "cannot"}}
@@ -94,7 +94,7 @@ async def test_single_invalid_answer_is_escalated_only_with_an_escalate_clause(
     assert (await asked(script, format="json", entry=entry)).escalated == "attempts"
 
 
-async def test_a_refusal_is_escalated_though_attempts_are_left(asked: Asked) -> None:
+async def test_refusal_is_escalated_though_attempts_are_left(asked: Asked) -> None:
     script = Script(ScriptedAnswer("I will not.", finish_reason="content_filter"))
     outcome = await asked(script, format="json", attempts=3)
     assert (outcome.reason, outcome.escalated) == (Reason.REFUSED, "attempts")
@@ -125,7 +125,7 @@ async def test_attempts_limited_by_the_budget_are_escalated_when_spent(asked: As
     assert (why(outcome), outcome.escalated) == (["first"], "attempts")
 
 
-async def test_an_escalated_answer_is_given_to_nobody_else(asked: Asked) -> None:
+async def test_escalated_answer_is_not_cached(asked: Asked) -> None:
     script = Script(ScriptedAnswer("I cannot."))
     cache = MemoryCache()
     entry = {"cache": True, "escalate": {"op": "~", "value": "i cannot"}}
@@ -136,7 +136,7 @@ async def test_an_escalated_answer_is_given_to_nobody_else(asked: Asked) -> None
     assert len(script.calls) == 2
 
 
-async def test_a_prompt_that_names_its_model_asks_for_it(asked: Asked) -> None:
+async def test_prompt_that_names_its_model_asks_that_model(asked: Asked) -> None:
     script = Script(ScriptedAnswer("nothing"), ScriptedAnswer('{"n": 1}'))
     await asked(script, format="json", attempts=2, entry={"model": {"name": "gemma", "temperature": 0}})
     assert [call.config for call in script.calls] == [RuntimeConfig(model="gemma", temperature=0)] * 2

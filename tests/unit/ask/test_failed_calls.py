@@ -109,7 +109,7 @@ async def test_failed_correction_is_an_issue_beside_the_accepted_objects(asked: 
 
 
 @pytest.mark.parametrize("before", ["", "half an ans"])
-async def test_a_failure_is_kept_with_its_cause_and_without_frames(asked: Asked, before: str) -> None:
+async def test_failure_is_kept_with_its_cause_and_without_frames(asked: Asked, before: str) -> None:
     outcome = await asked(Lost(before), format="text")
 
     assert isinstance(outcome.cause, errors.ProviderInvalidRequest)

@@ -21,7 +21,7 @@ from trustgraph_prompt.prompts import PromptDefinition, Question
 
 
 class TestOneCall:
-    async def test_a_good_answer_takes_one_call(self, asked: Asked) -> None:
+    async def test_good_answer_takes_one_call(self, asked: Asked) -> None:
         outcome = await asked(Script(ScriptedAnswer(lines(range(3)), usage=Usage(9, 8, 17), model="small")))
 
         assert outcome.ok
@@ -69,13 +69,13 @@ class TestOneCall:
         assert outcome.value == "Once upon a time"
         assert [piece.text for piece in asked.pieces] == ["Once ", "upon ", "a tim", "e"]
 
-    async def test_a_json_value_is_given_once(self, asked: Asked) -> None:
+    async def test_json_value_is_given_once(self, asked: Asked) -> None:
         outcome = await asked(Script(ScriptedAnswer('Here: {"n": 7}', chunk=1)), format="json")
 
         assert outcome.value == {"n": 7}
         assert [piece.objects for piece in asked.pieces] == [({"n": 7},)]
 
-    async def test_a_filtered_answer_is_refused_and_not_asked_again(self, asked: Asked) -> None:
+    async def test_filtered_answer_is_refused_and_not_asked_again(self, asked: Asked) -> None:
         script = Script(ScriptedAnswer("I would rather not.", finish_reason="content_filter"))
         outcome = await asked(script, format="text", attempts=3)
 

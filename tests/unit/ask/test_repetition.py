@@ -295,7 +295,7 @@ async def test_text_is_passed_on_whatever_it_repeats(asked: Asked) -> None:
     assert len(outcome.value) == 200_000
 
 
-async def test_answer_that_ends_with_a_repetition_has_ended(asked: Asked) -> None:
+async def test_repetition_at_the_end_of_a_whole_answer_is_no_cut(asked: Asked) -> None:
     text = json.dumps("and on, " * 1_200)
     script = Script(ScriptedAnswer(text, chunk=10_000))
     outcome = await asked(script, format="json", contract={"schema": {"type": "string"}})

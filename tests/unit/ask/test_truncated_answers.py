@@ -173,13 +173,13 @@ class TestCutAnswers:
         assert outcome.value == numbers([1, 2])
         assert why(outcome) == ["first", "continue"]
 
-    async def test_a_cut_json_value_is_asked_for_again_within_the_attempts(self, asked: Asked) -> None:
+    async def test_cut_json_value_is_asked_for_again_within_the_attempts(self, asked: Asked) -> None:
         outcome = await asked(Script(cut('{"n": '), ScriptedAnswer('{"n": 1}')), format="json", attempts=2)
 
         assert outcome.value == {"n": 1}
         assert why(outcome) == ["first", "invalid"]
 
-    async def test_a_cut_text_is_kept_and_marked(self, asked: Asked) -> None:
+    async def test_cut_text_is_kept_and_marked_truncated(self, asked: Asked) -> None:
         outcome = await asked(Script(cut("Once upon")), format="text")
 
         assert (outcome.value, outcome.truncated) == ("Once upon", True)

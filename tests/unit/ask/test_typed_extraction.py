@@ -217,7 +217,7 @@ async def test_unmarked_fields_are_not_looked_up_in_the_text() -> None:
     assert outcome.grounding is None
 
 
-async def test_a_cut_answer_is_continued() -> None:
+async def test_cut_answer_is_continued() -> None:
     first = ScriptedAnswer(f"{RHINE}\n{DANUBE}", cut_after=len(RHINE) + 20)
     outcome = await aextract(TEXT, list[River], Scripted(first, DANUBE))
 

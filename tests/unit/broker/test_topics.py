@@ -21,7 +21,7 @@ def test_queue_names_and_topics_are_each_others_inverse(name: str, topic: str) -
 
 
 @pytest.mark.parametrize("topic", ["persistent://tg/config/prompt", "persistent://tg/request/kept"])
-def test_a_topic_that_is_no_queue_stays_a_uri(topic: str) -> None:
+def test_topic_that_is_no_queue_stays_a_uri(topic: str) -> None:
     assert topics.resolve(topic) == topic
     assert topics.queue_name(topic) == topic
 
@@ -79,12 +79,12 @@ def test_dead_letters_of_a_non_persistent_topic_are_kept() -> None:
     assert topics.dead_letter_topic("request:tg:x", "s") == "persistent://tg/request/x-s-DLQ"
 
 
-def test_a_non_persistent_topic_has_no_retry() -> None:
+def test_non_persistent_topic_has_no_retry() -> None:
     with pytest.raises(TopicInvalid, match="not persistent"):
         topics.retry_topic("request:tg:x", "s")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "a\n", "x" * 10_000])
-def test_a_subscription_needs_a_name_that_fits_into_a_topic(name: str) -> None:
+def test_subscription_needs_a_name_that_fits_into_a_topic(name: str) -> None:
     with pytest.raises(TopicInvalid):
         topics.check_subscription(name)

@@ -21,7 +21,7 @@ from trustgraph_prompt.errors import ConfigError
         ("embedded:/data/broker.db", "embedded:/data/broker.db"),
     ],
 )
-def test_an_address_says_which_broker_it_is_and_no_secrets(url: str, seen: str) -> None:
+def test_address_names_the_broker_without_secrets(url: str, seen: str) -> None:
     assert address(url) == seen
 
 

@@ -34,7 +34,7 @@ async def show(prompt: PromptDefinition, *answers: ScriptedAnswer, prefill: bool
     printer.finish(outcome)
 
 
-async def test_a_text_is_printed_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_text_is_printed_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
     printer = AnswerPrinter(prompt("text"), begin=lambda: None)
     await printer.listen(Piece(text="one "))
     assert capsys.readouterr().out == "one "
@@ -43,14 +43,14 @@ async def test_a_text_is_printed_as_it_comes(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(("said", "printed"), [("one two", "one two\n"), ("one\n", "one\n"), ("", "\n")])
-async def test_a_text_ends_with_one_end_of_line(
+async def test_text_ends_with_one_end_of_line(
     said: str, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await show(prompt("text"), ScriptedAnswer(said, chunk=2))
     assert capsys.readouterr() == (printed, "")
 
 
-async def test_an_escalated_answer_is_printed_and_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_escalated_answer_is_printed_and_called_escalated(capsys: pytest.CaptureFixture[str]) -> None:
     await show(prompt("text", escalate={"op": "~", "value": "I CANNOT"}), ScriptedAnswer("I cannot."))
     printed, noted = capsys.readouterr()
     assert printed == "I cannot.\n"
@@ -63,7 +63,7 @@ async def test_text_that_is_continued_is_printed_once(capsys: pytest.CaptureFixt
     assert capsys.readouterr() == ("one two three\n", "")
 
 
-async def test_an_object_is_printed_as_soon_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_object_is_printed_as_soon_as_it_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     printer = AnswerPrinter(prompt("jsonl"), begin=lambda: None)
     await printer.listen(Piece(objects=({"n": 1},)))
     assert capsys.readouterr().out == '{"n": 1}\n'
@@ -77,24 +77,24 @@ async def test_objects_of_an_answer_that_was_continued_are_printed_once(
     assert capsys.readouterr() == ('{"n": 1}\n{"n": 2}\n{"n": 3}\n', "")
 
 
-async def test_an_object_that_stands_twice_is_printed_twice(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_object_that_occurs_twice_is_printed_twice(capsys: pytest.CaptureFixture[str]) -> None:
     await show(prompt("jsonl"), ScriptedAnswer('{"n": 1}\n{"n": 1}\n{"n": 2}\n'))
     assert sorted(capsys.readouterr().out.splitlines()) == ['{"n": 1}', '{"n": 1}', '{"n": 2}']
 
 
-async def test_a_draft_that_stands_after_all_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_draft_that_the_answer_repeats_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     await show(prompt("jsonl"), ScriptedAnswer('{"n": 1}\n</think>{"n": 1}\n{"n": 2}\n'))
     assert capsys.readouterr() == ('{"n": 1}\n{"n": 2}\n', "")
 
 
-async def test_a_draft_that_is_printed_and_does_not_stand_is_named(
+async def test_printed_draft_that_is_retracted_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     await show(prompt("jsonl"), ScriptedAnswer('{"n": 1}\n</think>{"n": 2}\n'))
     assert capsys.readouterr() == ('{"n": 1}\n{"n": 2}\n', 'taken back: {"n": 1}\n')
 
 
-async def test_a_json_value_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_json_value_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     await show(prompt("json"), ScriptedAnswer('Here: {"n": 1}'))
     assert capsys.readouterr() == ('{\n  "n": 1\n}\n', "")
 
@@ -133,7 +133,7 @@ async def test_authentication_error_says_which_key_was_sent(
         (ProviderInvalidRequest("HTTP 404"), "set --base-url or TRUSTGRAPH_PROMPT_BASE_URL"),
     ],
 )
-async def test_an_unknown_model_or_address_names_the_setting(
+async def test_unknown_model_or_address_names_the_setting(
     error: ProviderError, setting: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await show(prompt("jsonl"), ScriptedAnswer("", error=error))

@@ -14,7 +14,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_colours_go_to_a_terminal_only_and_not_against_its_users_wish(
+def test_colours_are_written_to_terminals_only_and_not_with_no_color(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -72,7 +72,7 @@ FILTERED = "provider_invalid_request: HTTP 400: no; the provider's content filte
         ("http://a:1/v1/chat/completions", None),
     ],
 )
-def test_a_wrong_base_url_gets_one_version_of_the_api(url: str, suggested: str | None) -> None:
+def test_advice_on_a_wrong_base_url_is_the_url_with_v1(url: str, suggested: str | None) -> None:
     text = told(failed("provider_invalid_request: HTTP 404"), given=GIVEN._replace(base_url=url))
     assert re.findall(r"--base-url (http\S+)", text) == ([] if suggested is None else [suggested])
 
@@ -172,7 +172,7 @@ def test_prompts_that_find_nothing_are_named() -> None:
     assert "relate and link gave no objects: `trustgraph-prompt render` shows the question\n" in told
 
 
-def test_an_interrupted_run_and_a_reached_limit_say_how_to_go_on() -> None:
+def test_interrupted_run_and_reached_limit_say_how_to_go_on() -> None:
     assert f"for the rest:\n  {COMMAND}" in told(ExtractSummary([JOB]), FINISHED._replace(interrupted=True))
     counted = ExtractSummary([JOB], spending=SpendingLimit(ScriptedProvider([]), Price(1, 1), 1))
     assert counted.spending
@@ -180,7 +180,7 @@ def test_an_interrupted_run_and_a_reached_limit_say_how_to_go_on() -> None:
     assert "ended by --max-cost, with 1 question left" in told(counted)
 
 
-def test_a_run_without_trouble_gets_no_advice() -> None:
+def test_run_without_trouble_gets_no_advice() -> None:
     assert told(summary('{"n": 1}', "jsonl")) == ""
 
 
@@ -189,6 +189,6 @@ def test_recorded_provider_gets_no_advice_to_change_settings() -> None:
     assert told(cut('{"n": 1}\n{"n"', completion_tokens=100), given=recorded).count("\n") == 1
 
 
-def test_a_command_of_a_thousand_files_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_of_a_thousand_files_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["trustgraph-prompt", "extract", *(f"{n}.txt" for n in range(1000))])
     assert "\n  (the same command) --chunk-size 1000" in told(failed(TOO_LONG))

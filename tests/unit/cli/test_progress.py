@@ -11,7 +11,7 @@ from trustgraph_prompt.llm import ScriptedProvider
 from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
 
 
-def test_a_log_gets_a_line_soon_and_then_one_a_minute(
+def test_progress_in_a_log_is_a_line_soon_and_then_one_a_minute(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 0.0

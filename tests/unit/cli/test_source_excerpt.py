@@ -45,7 +45,7 @@ def test_place_of_several_lines_is_marked_in_the_first() -> None:
     assert underlined('{\n"a": 1\n}', 0, 10) == ("{", "^")
 
 
-def test_a_long_line_is_shown_around_the_place() -> None:
+def test_long_line_is_shown_around_the_place() -> None:
     text = "a" * 500 + "X" + "b" * 500
     shown, mark = underlined(text, 500, 501, width=40)
     assert shown == "…" + "a" * 20 + "X" + "b" * 19 + "…"

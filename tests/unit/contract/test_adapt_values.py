@@ -48,7 +48,7 @@ def same(one: Any, other: Any) -> bool:
         (["string", "integer"], 3.0, 3),
     ],
 )
-def test_a_scalar_is_converted_where_nothing_is_lost(types: Any, value: Any, made: Any) -> None:
+def test_scalar_is_converted_where_nothing_is_lost(types: Any, value: Any, made: Any) -> None:
     schema = {"type": types}
     assert same(coerced(schema, value), made)
     assert Contract.from_schema(schema, coerce=True).accepts(value)

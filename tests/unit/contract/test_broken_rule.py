@@ -62,7 +62,7 @@ def marked(rule: BrokenRule) -> tuple[str, str]:
         ({"entity": "rock rock"}, "/invariants/0", "entity != 'rock rock'"),
     ],
 )
-def test_the_rule_is_marked_in_its_part_of_the_schema(value: object, where: str, rule: str) -> None:
+def test_rule_is_marked_in_its_part_of_the_schema(value: object, where: str, rule: str) -> None:
     invariants = ["entity != 'rock rock'"]
     contract = Contract.from_schema(SCHEMA, format="jsonl", invariants=invariants)
     [found] = rules(contract.with_terms({"text": "a rock"}), value)
@@ -79,7 +79,7 @@ def test_broken_rule_of_a_union_is_in_the_matching_branch() -> None:
         assert rule.text[rule.start :].startswith('"oneOf": [')
 
 
-def test_a_list_breaks_the_rule_of_its_element() -> None:
+def test_list_breaks_the_rule_of_its_element() -> None:
     contract = Contract.from_schema({"type": "integer"}, many=True)
     assert marked(*rules(contract, [1, "x"])) == ("/schema", '"type": "integer"')
 
@@ -137,7 +137,7 @@ def test_keyword_that_is_not_in_the_contract_has_no_broken_rule() -> None:
     assert broken_rule("/invariants/0", contract) is None
 
 
-def test_the_line_of_a_schema_file_is_shown() -> None:
+def test_line_of_a_schema_file_is_shown() -> None:
     plain = {**SCHEMA, "properties": {"entity": {"type": "string", "minLength": 2}}}
     contract, source = Contract.from_schema(plain), SchemaFile("s.json", json.dumps(plain, indent=2))
     assert rules(contract, {"entity": "x"}, source) == [BrokenRule("s.json:6:20", '"minLength": 2', 13, 14)]
@@ -169,7 +169,7 @@ prompt choose expecting string as json:
         ({"entity": "rock", "kind": {"name": 1}}, "6:5", "name: string"),
     ],
 )
-def test_the_line_of_a_file_in_the_schema_language_is_shown(
+def test_line_of_a_file_in_the_schema_language_is_shown(
     tmp_path: Path, value: dict[str, object], where: str, line: str
 ) -> None:
     (tmp_path / "p.prompt").write_text(PROMPTS)

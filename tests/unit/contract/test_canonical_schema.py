@@ -208,7 +208,7 @@ A_OPEN, B_OPEN = ({"properties": {name: {}}} for name in "ab")
     ],
     ids=str,
 )
-def test_closed_object_differs_where_another_subschema_applies_to_it_too(
+def test_closed_object_differs_from_an_open_one_beside_other_subschemas(
     closed: Any, opened: Any, extra: Any
 ) -> None:
     assert Contract.from_schema(closed, extra=extra) != Contract.from_schema(opened, extra=extra)
@@ -504,7 +504,7 @@ def test_instructions_say_how_the_answer_is_laid_out(options: Any, words: str) -
     assert '"sources"' in told
 
 
-def test_a_text_answer_needs_no_instructions() -> None:
+def test_text_contract_has_no_instructions() -> None:
     assert Contract.from_schema(None, format="text").instructions() == ""
 
 

@@ -37,7 +37,7 @@ def issue(schema: Any, value: object) -> Issue:
     return issues[0]
 
 
-def test_a_contract_without_schema_accepts_anything() -> None:
+def test_contract_without_schema_accepts_anything() -> None:
     contract = Contract.from_schema(None)
     assert contract.accepts({"any": ["thing"]})
     assert contract.issues(None) == ()
@@ -112,7 +112,7 @@ def test_every_problem_of_an_object_is_named() -> None:
     assert [i.path for i in issues] == ["/entity", "/definition"]
 
 
-def test_a_message_stays_short_however_long_the_value() -> None:
+def test_message_stays_short_however_long_the_value() -> None:
     found = issue({"properties": {"a": {"type": "integer"}}}, {"a": "x" * 10_000})
     assert len(found.message) < 200
     found = issue({"properties": {"a": {"enum": ["y" * 1000] * 1}}}, {"a": 10**4000})
@@ -129,13 +129,13 @@ def test_only_the_matching_branch_of_a_union_is_reported() -> None:
     assert found == Issue(Reason.SCHEMA_MISSING_FIELD, '"object-entity" is missing')
 
 
-def test_a_discriminator_that_names_no_branch_is_the_issue() -> None:
+def test_discriminator_that_names_no_branch_is_the_issue() -> None:
     found = issue(UNION, {"type": "entity", "entity": "DNA"})
     message = 'expected "definition" or "relationship", found "entity"'
     assert found == Issue(Reason.SCHEMA_VALUE_ERROR, message, "/type")
 
 
-def test_a_missing_discriminator_is_the_issue() -> None:
+def test_missing_discriminator_is_the_issue() -> None:
     found = issue(UNION, {"entity": "DNA"})
     assert found.reason is Reason.SCHEMA_MISSING_FIELD
     assert found.message.startswith('"type" is missing')
@@ -180,9 +180,7 @@ def test_value_that_fits_two_branches_of_one_of_is_an_issue() -> None:
         (None, None),
     ],
 )
-def test_the_discriminator_is_the_property_that_picks_the_branch(
-    schema: Any, discriminator: str | None
-) -> None:
+def test_discriminator_is_the_property_that_picks_the_branch(schema: Any, discriminator: str | None) -> None:
     assert Contract.from_schema(schema, format="jsonl").discriminator == discriminator
 
 
@@ -271,7 +269,7 @@ def test_draft_named_by_the_schema_is_used(draft: str) -> None:
         Contract.from_schema({"$schema": draft, "required": "a"})
 
 
-def test_an_unknown_format_is_refused() -> None:
+def test_unknown_format_is_refused() -> None:
     with pytest.raises(ContractError, match="expected text, json or jsonl"):
         Contract.from_schema(None, format="xml")  # type: ignore[arg-type]
 

@@ -65,7 +65,7 @@ def test_value_in_no_term_is_refused_as_its_policy_says(answer: str, refused: li
 
 
 @pytest.mark.parametrize("blank", [" ", "\t", "\u00a0", "\u3000"])
-def test_a_blank_element_of_a_list_is_refused(blank: str) -> None:
+def test_blank_element_of_a_list_is_refused(blank: str) -> None:
     names = of({"properties": {"names": {"type": "array", "x-from": "text"}}}, format="jsonl")
     answer = json.dumps({"names": ["Rhine", blank]})
     assert reasons(answer, names) == [("/names/1", Reason.UNGROUNDED)]
@@ -170,7 +170,7 @@ def test_number_of_an_answer_is_found_as_the_text_writes_it(written: str) -> Non
 
 
 @pytest.mark.parametrize("written", ["50", "5", "40", "6", "-1500"])
-def test_another_number_of_an_answer_is_refused(written: str) -> None:
+def test_number_that_the_text_does_not_have_is_refused(written: str) -> None:
     assert reasons(f'{{"value": {written}}}', QUANTITY, QUANTITIES) == [("/value", Reason.UNGROUNDED)]
 
 

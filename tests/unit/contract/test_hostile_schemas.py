@@ -66,7 +66,7 @@ def test_schema_that_is_neither_object_nor_boolean_is_refused(schema: Any) -> No
         Contract.from_schema(schema)
 
 
-def test_a_cyclic_schema_is_refused() -> None:
+def test_cyclic_schema_is_refused() -> None:
     schema: dict[str, Any] = {}
     schema["items"] = schema
     with pytest.raises(ContractError, match="nested too deep"):
@@ -85,7 +85,7 @@ def test_pattern_that_would_fill_memory_is_refused() -> None:
         Contract.from_schema({"pattern": "(a{1,1000}){1,1000}"})
 
 
-def test_a_recursive_schema_judges_nested_values() -> None:
+def test_recursive_schema_judges_nested_values() -> None:
     schema = {"type": "object", "properties": {"child": {"$ref": "#"}}, "additionalProperties": False}
     contract = Contract.from_schema(schema)
     value: dict[str, Any] = {}
@@ -103,7 +103,7 @@ def test_a_recursive_schema_judges_nested_values() -> None:
         {"oneOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
     ],
 )
-def test_a_reference_that_leads_back_to_itself_is_refused(schema: Any) -> None:
+def test_reference_that_leads_back_to_itself_is_refused(schema: Any) -> None:
     with pytest.raises(ContractError, match="circular reference"):
         Contract.from_schema(schema)
 
@@ -205,7 +205,7 @@ def test_members_at_the_end_of_one_long_chain_are_judged_in_linear_time(schema: 
         {"$ref": "https://json-schema.org/draft/2020-12/schema"},
     ],
 )
-def test_a_reference_to_another_document_is_refused(schema: Any) -> None:
+def test_reference_to_another_document_is_refused(schema: Any) -> None:
     with pytest.raises(ContractError):
         Contract.from_schema(schema)
 
@@ -295,7 +295,7 @@ def test_names_that_are_objects_are_refused_in_linear_time() -> None:
     assert is_linear(refused, 1000)
 
 
-def test_a_large_legal_schema_compiles_in_linear_time() -> None:
+def test_large_legal_schema_compiles_in_linear_time() -> None:
     def compiled(size: int) -> None:
         Contract.from_schema({"properties": {f"p{number}": {"type": "string"} for number in range(size)}})
 
@@ -310,7 +310,7 @@ def test_a_large_legal_schema_compiles_in_linear_time() -> None:
     ],
     ids=["first error", "alternatives"],
 )
-def test_an_explanation_takes_no_more_memory_than_the_value(schema: Any) -> None:
+def test_explanation_takes_no_more_memory_than_the_value(schema: Any) -> None:
     contract = Contract.from_schema({"properties": {"a": schema}})
     before = _resident_peak()
     [issue] = contract.issues({"a": [1] * 300_000})

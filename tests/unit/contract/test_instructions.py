@@ -176,7 +176,7 @@ def test_schema_with_keywords_beside_a_reference_is_shown_as_json_schema(schema:
         ),
     ],
 )
-def test_kind_of_a_scalar_is_described_with_its_bounds(schema: Any, kind: str) -> None:
+def test_kind_of_value_is_described_with_its_bounds(schema: Any, kind: str) -> None:
     assert told(schema).startswith(f"Answer with one JSON {kind}.\n")
 
 

@@ -43,7 +43,7 @@ def test_invariant_compares_several_members(value: Any, accepted: bool) -> None:
         Invariant("a > 0", "a must be positive"),
     ],
 )
-def test_a_broken_invariant_gives_its_message(written: Any) -> None:
+def test_broken_invariant_gives_its_message(written: Any) -> None:
     contract = Contract.from_schema(None, invariants=[written])
     assert contract.issues({"a": 0}) == (Issue(Reason.INVARIANT_VIOLATION, "a must be positive"),)
     assert contract.invariants == (Invariant("a > 0", "a must be positive"),)
@@ -181,7 +181,7 @@ def test_rules_reach_data_only() -> None:
     )
 
 
-def test_the_largest_rule_takes_linear_time() -> None:
+def test_largest_rule_takes_linear_time() -> None:
     rule = " or ".join(["'zz' in a"] * 40)
     contract = Contract.from_schema(None, invariants=[rule])
     assert is_linear(lambda size: contract.issues({"a": "z" + "xz" * size}), 5_000)
@@ -234,7 +234,7 @@ def test_value_without_a_version_is_judged_by_the_plain_schema() -> None:
 @pytest.mark.parametrize(
     "version", ["3.0", "9.9", "0.9", 2, 1.0, True, [1], {}, "", "1", "1.0.0", "v1.0", "1.x", "１.0"]
 )
-def test_an_unknown_version_is_the_only_issue(version: Any) -> None:
+def test_unknown_version_is_the_only_issue(version: Any) -> None:
     value = {**ONE, "schema_version": version}
     [issue] = VERSIONED.issues(value)
     assert (issue.reason, issue.path) == (Reason.UNSUPPORTED_VERSION, "/schema_version")

@@ -46,7 +46,7 @@ def test_each_draft_knows_its_own_keywords(schema: Any, value: Any, known: str, 
     assert (contract.take_all([value, value], 100, 50) is not None) == contract.accepts(value)
 
 
-def test_the_newest_draft_is_the_default() -> None:
+def test_newest_draft_is_the_default() -> None:
     assert not Contract.from_schema({"prefixItems": [{"type": "null"}]}).accepts([1])
 
 

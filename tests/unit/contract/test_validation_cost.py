@@ -151,7 +151,7 @@ def test_contract_conforms_values_in_several_threads() -> None:
     assert found == [[{"kind": number % 50, str(number % 50): 1} for number in range(500)]] * 4
 
 
-def test_many_large_values_are_judged_as_one_by_one() -> None:
+def test_values_too_large_for_one_native_call_are_judged_in_several() -> None:
     contract = demanding(Limits())
     values = [{"n": [[0]] * 200}] * 100
     sizes = [len(json.dumps(value)) for value in values]

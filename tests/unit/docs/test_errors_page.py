@@ -20,11 +20,11 @@ def first_cells(page: str, heading: str) -> list[str]:
     return [name for row in rows for name in re.findall(r"`([a-z][\w-]*)`", row.partition(":")[0])]
 
 
-def test_the_page_lists_every_reason() -> None:
+def test_page_lists_every_reason() -> None:
     assert first_cells("errors.md", "Reasons") == [reason.value for reason in Reason]
 
 
-def test_the_page_lists_every_metric_with_its_labels() -> None:
+def test_page_lists_every_metric_with_its_labels() -> None:
     metrics = Metrics()
     exported = {
         f"{family.name}{'_total' * (family.type == 'counter')}".removeprefix("trustgraph_prompt_")

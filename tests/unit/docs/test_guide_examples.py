@@ -27,7 +27,7 @@ def test_examples_of_the_guides_give_the_output_shown(name: str) -> None:
     assert not result.failed, "".join(report)
 
 
-def test_a_program_runs_the_worker_as_the_guide_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_of_the_guide_can_be_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     page = guide_page("running.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

@@ -50,14 +50,14 @@ class TestWhereTextsAreCut:
     def test_paragraph_that_the_next_chunk_can_hold_is_not_cut(self) -> None:
         assert texts(f"{'a' * 60}\n\n{'b' * 60}") == ["a" * 60, "b" * 60]
 
-    def test_a_long_paragraph_is_cut_after_a_sentence(self) -> None:
+    def test_long_paragraph_is_cut_after_a_sentence(self) -> None:
         first = f'He said "{"x" * 60}." '
         assert texts(first + "Y" * 70) == [first.strip(), "Y" * 70]
 
-    def test_a_long_sentence_is_cut_between_words(self) -> None:
+    def test_long_sentence_is_cut_between_words(self) -> None:
         assert texts(f"{'a' * 70} {'b' * 70}") == ["a" * 70, "b" * 70]
 
-    def test_a_long_word_is_cut_anywhere(self) -> None:
+    def test_long_word_is_cut_anywhere(self) -> None:
         assert texts("a" * 250) == ["a" * 100, "a" * 100, "a" * 50]
 
     def test_grapheme_of_several_characters_is_not_cut(self) -> None:

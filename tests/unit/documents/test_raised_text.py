@@ -50,7 +50,7 @@ def test_letters_and_lone_signs_stay_in_line(marked: str, written: str) -> None:
     ("marked", "written"),
     [("2^n+1^", "2^(n+1)"), ("x~n+1~", "x_(n+1)"), ("10^2.5^", "10^(2.5)"), ("e^-x^", "e^(-x)")],
 )
-def test_a_power_without_characters_of_unicode_keeps_its_sign(marked: str, written: str) -> None:
+def test_power_without_unicode_characters_is_written_with_a_caret(marked: str, written: str) -> None:
     assert line(marked) == written
 
 
@@ -65,7 +65,7 @@ def test_a_power_without_characters_of_unicode_keeps_its_sign(marked: str, writt
         ("(Rhine)^3^", "(Rhine)³"),
     ],
 )
-def test_a_footnote_mark_is_set_apart_from_the_name(marked: str, written: str) -> None:
+def test_footnote_mark_is_set_apart_from_the_name(marked: str, written: str) -> None:
     assert line(marked) == written
 
 
@@ -85,7 +85,7 @@ def test_reference_is_a_footnote_mark_wherever_it_stands() -> None:
         ("a^1^/b", "a¹/b"),
     ],
 )
-def test_a_raised_and_a_lowered_number_with_a_slash_are_a_fraction(marked: str, written: str) -> None:
+def test_raised_and_a_lowered_number_with_a_slash_are_a_fraction(marked: str, written: str) -> None:
     assert line(marked) == written
 
 

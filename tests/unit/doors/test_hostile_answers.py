@@ -71,11 +71,11 @@ def test_tree_is_built_up_to_the_allowed_depth_and_refused_beyond() -> None:
 @pytest.mark.parametrize(
     "text", ['{{"n": {0}}}', '{{"n": "{0}"}}', "```json\n{0}\n```", 'So: {{"n": -{0}}}', '{{"n": {0}.5}}']
 )
-def test_a_huge_number_is_refused(text: str, digits: int) -> None:
+def test_huge_number_is_refused(text: str, digits: int) -> None:
     assert refusal(text.format("7" * digits)).dataclass_type is Thing
 
 
-def test_an_integer_of_any_size_that_python_reads_keeps_its_digits() -> None:
+def test_integer_of_any_size_that_python_reads_keeps_its_digits() -> None:
     number = int("7" * 4_000)
     for text in (f'{{"n": {number}}}', f'{{"n": "{number}"}}'):
         assert parse_structured_output(text, ONE) == Thing(number)
@@ -117,7 +117,7 @@ def test_unresolvable_annotation_is_refused_when_the_prompt_is_made() -> None:
 
 
 @pytest.mark.parametrize("token", FEW.values(), ids=FEW.keys())
-def test_a_long_answer_of_one_token_is_read_in_linear_time(token: str) -> None:
+def test_long_answer_of_one_token_is_read_in_linear_time(token: str) -> None:
     def parse(size: int) -> None:
         for text in ((token * size)[:size], f"```json\n{(token * size)[:size]}"):
             with pytest.raises(OutputParseError):

@@ -116,7 +116,7 @@ async def test_text_answer_is_returned_unchanged() -> None:
         '```\n{"a": 1}',
     ],
 )
-async def test_json_is_found_in_fences_and_prose(answer: str) -> None:
+async def test_json_value_is_found_in_fences_and_prose(answer: str) -> None:
     assert await asked("json", answer) == {"a": 1}
     assert PromptManager().parse_json(answer) == {"a": 1}
 

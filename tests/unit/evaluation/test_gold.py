@@ -77,7 +77,7 @@ def test_line_is_read_and_empty_lines_are_skipped(tmp_path: Path) -> None:
         ({"terms": TERMS, "objects": [{}] * 2001}, "/objects", "at most 2,000"),
     ],
 )
-def test_an_error_has_file_line_and_key(tmp_path: Path, line: Any, path: str, says: str) -> None:
+def test_error_has_file_line_and_key(tmp_path: Path, line: Any, path: str, says: str) -> None:
     error, *others = errors(tmp_path, {"terms": TERMS, "objects": []}, line)
     assert others == []
     assert (error.where, error.path) == (f"{tmp_path / 'gold.jsonl'}:2", path)
@@ -90,7 +90,7 @@ def test_all_errors_of_a_file_are_listed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_without_texts_is_refused(tmp_path: Path) -> None:
+def test_file_without_texts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there are no texts"):
         gold.read(written(tmp_path, ""))
     with pytest.raises(ConfigError, match="No such file"):

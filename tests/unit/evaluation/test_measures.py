@@ -75,7 +75,7 @@ def test_same_answers_give_the_same_intervals() -> None:
     assert version(1).measures == version(1).measures
 
 
-def test_many_texts_are_drawn_in_batches() -> None:
+def test_interval_of_two_thousand_texts_is_narrow() -> None:
     counts = np.tile(np.array([[3, 4, 5], [4, 4, 4]]), (1_000, 1))
     found = measured(counts)["recall"]
     assert found.low is not None
@@ -97,7 +97,7 @@ def test_versions_are_compared_on_the_texts_that_both_answered() -> None:
     assert Comparison.of(evaluation(texts[:1], right[:1]), evaluation([], [])).differences == {}
 
 
-def test_a_comparison_lists_the_objects_that_changed_sides() -> None:
+def test_comparison_lists_the_objects_that_changed_sides() -> None:
     texts = gold_texts(1, random.Random(1), objects=(3, 3))
     one, two, three = texts[0].objects
     wrong = {"name": "Atlantis"}

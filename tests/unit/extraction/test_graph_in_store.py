@@ -35,7 +35,7 @@ def test_facts_of_an_extraction_have_their_passages_and_their_prompt() -> None:
     assert (document.files, document.format, document.text) == (("vulcani.pdf",), "pdf", DOCUMENT.text)
 
 
-def test_an_extraction_is_forgotten_without_a_trace() -> None:
+def test_extraction_is_forgotten_without_a_trace() -> None:
     with GraphStore.in_memory() as store:
         store.add([*about_document(DOCUMENT), *made(LIES, UNGROUNDED, truncated=True)])
         forget(store, document_iri(DOCUMENT))

@@ -155,7 +155,7 @@ def test_answers_of_two_models_are_two_extractions() -> None:
     assert contains(made(LIES)).isdisjoint(contains(made(LIES, model="other")))
 
 
-def test_a_document_has_its_text_and_the_hash_of_it() -> None:
+def test_document_has_its_text_and_the_hash_of_it() -> None:
     statements = list(about_document(DOCUMENT))
 
     iri = document_iri(DOCUMENT)

@@ -173,7 +173,7 @@ def test_link_to_a_name_that_is_not_utf_8_has_its_bytes(tmp_path: Path) -> None:
     assert 'href="caf%E9.jsonl"' in (tmp_path / "report.html").read_text()
 
 
-def test_a_page_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
+def test_page_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
     page_of(report_of(Result(JOB)), tmp_path)
     check_page("--report", tmp_path / "report.html", [], is_page_of_ours)
     document = tmp_path / "intro.html"
@@ -182,7 +182,7 @@ def test_a_page_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
         check_page("--report", document, [], is_page_of_ours)
 
 
-def test_a_report_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
+def test_report_that_cannot_be_made_leaves_no_file(tmp_path: Path) -> None:
     report = report_of(Result(JOB))
     with pytest.raises(UndefinedError):  # the prompt has no version
         write_report(report, tmp_path / "report.html", ReportedRun(tmp_path / "o", "m", {}, None, ()), ())
@@ -289,5 +289,5 @@ def test_refused_objects_with_more_reasons_than_are_shown_are_counted(tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["", "[]", "prose"])
-def test_a_run_without_objects_has_a_report(text: str, tmp_path: Path) -> None:
+def test_run_without_objects_has_a_report(text: str, tmp_path: Path) -> None:
     assert "Without objects" in page_of(report_of(result(job(0), text)), tmp_path)

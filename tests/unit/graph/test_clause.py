@@ -26,7 +26,7 @@ ENTRY = {
 }
 
 
-def test_the_clause_is_compiled_with_the_prompt_and_part_of_its_version() -> None:
+def test_graph_clause_is_part_of_the_version_of_its_prompt() -> None:
     plain = PromptDefinition.from_entry("volcanoes", ENTRY)
     made = PromptDefinition.from_entry("volcanoes", {**ENTRY, "graph": [FORM]})
     other = PromptDefinition.from_entry("volcanoes", {**ENTRY, "graph": [FORM, FORM]})
@@ -83,14 +83,14 @@ def test_invalid_clause_is_refused_with_its_place(graph: Any, path: str, says: s
     assert refused.value.path == path
 
 
-def test_an_entity_without_keys_is_one_error() -> None:
+def test_entity_without_keys_is_one_error() -> None:
     with pytest.raises(ConfigError) as refused:
         PromptDefinition.from_entry("volcanoes", {**ENTRY, "graph": [{"entity": {}}]})
 
     assert not refused.value.others
 
 
-def test_an_answer_without_objects_has_no_graph() -> None:
+def test_answer_without_objects_has_no_graph() -> None:
     text = {"dialect": "jinja", "prompt": "Why?", "graph": [FORM]}
 
     with pytest.raises(ConfigError, match="does not apply to an answer of type text"):
@@ -103,7 +103,7 @@ def test_entry_in_trustgraphs_format_has_no_graph_clause() -> None:
     assert PromptDefinition.from_entry("volcanoes", entry).graph is None
 
 
-def test_an_error_in_a_prompt_file_names_its_line(tmp_path: Path) -> None:
+def test_error_in_a_prompt_file_names_its_line(tmp_path: Path) -> None:
     source = 'schema V:\n    name: string\n\nprompt v expecting V[] as jsonl:\n    text: "?"\n'
     path = tmp_path / "v.prompt"
     path.write_text(source + '    graph: [{entity: {subject: "nam", class: "V"}}]\n')
@@ -114,7 +114,7 @@ def test_an_error_in_a_prompt_file_names_its_line(tmp_path: Path) -> None:
     assert (refused.value.where or "").startswith(f"{path}:6:")
 
 
-def test_the_bundled_extraction_prompts_make_graphs() -> None:
+def test_bundled_extraction_prompts_make_graphs() -> None:
     read = files.read(package_data.templates())
     prompts = read.build().prompts
     made = {}

@@ -126,7 +126,7 @@ def test_repeated_object_makes_its_statements_once() -> None:
     assert graph(DEFINED, said, said) == graph(DEFINED, said)
 
 
-def test_an_entity_has_classes_and_typed_properties() -> None:
+def test_entity_has_classes_and_typed_properties() -> None:
     form = {
         "entity": {
             "subject": "name",
@@ -262,7 +262,7 @@ def test_key_of_a_type_that_does_not_fit_its_use_is_refused(kind: str, use: str,
     )
 
 
-def test_a_literal_may_have_any_type() -> None:
+def test_literal_may_have_any_type() -> None:
     literal = {"subject": "name", "predicate": "name", "object": "parts"}
 
     assert GraphClause.of(

@@ -92,7 +92,7 @@ def test_terms_of_an_ontology_have_the_keys_of_trustgraphs_extractor() -> None:
     assert terms["datatype_properties"]["fo/serves"]["range"] == "xsd:string"
 
 
-def test_an_ontology_without_sections_is_empty() -> None:
+def test_ontology_without_sections_is_empty() -> None:
     assert len(ontology({"classes": None})) == 0
 
 
@@ -191,7 +191,7 @@ def test_unknown_keys_of_terms_are_named_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("value", [{"type": "topic", "topic": "x"}, {}, "leek", {"type": ["entity"]}])
-def test_an_object_of_another_type_is_refused(value: Any) -> None:
+def test_object_of_another_type_is_refused(value: Any) -> None:
     [issue] = ontology().check(value)
     assert str(issue).endswith("expected 'entity' or 'relationship' or 'attribute'")
 
@@ -328,7 +328,7 @@ def test_issue_stays_short_in_a_large_ontology() -> None:
         ("v1.2 -- (北京)", "A", "https://trustgraph.ai/food/a-v1.2-北京"),
     ],
 )
-def test_the_iri_of_an_entity_is_made_from_its_class_and_its_name(name: str, class_: str, iri: str) -> None:
+def test_iri_of_an_entity_is_made_from_its_class_and_its_name(name: str, class_: str, iri: str) -> None:
     assert typed_entity_iri(name, class_, "food") == iri
 
 
@@ -346,7 +346,7 @@ def test_answer_makes_each_statement_once() -> None:
 
 
 @pytest.mark.parametrize(("value", "written"), [("4", "4"), (4, "4"), (True, "True"), ("", "")])
-def test_the_value_of_an_attribute_is_a_literal(value: object, written: str) -> None:
+def test_value_of_an_attribute_is_a_literal(value: object, written: str) -> None:
     [*_, last] = ontology_graph(ontology(), [attribute("fo/serves", "fo/Recipe", value)]).facts
     assert last.object == Literal(written)
 
@@ -380,12 +380,12 @@ def test_range_of_a_datatype_property_is_described_by_its_iri() -> None:
         ("mass", []),
     ],
 )
-def test_a_datatype_without_a_known_iri_is_not_described(datatype: str, iris: list[str]) -> None:
+def test_datatype_without_a_known_iri_is_not_described(datatype: str, iris: list[str]) -> None:
     known = ontology({"datatypeProperties": {"p": {"rdfs:range": datatype}}})
     assert [each.object for each in description(known) if each.predicate == RANGE] == iris
 
 
-def test_an_entity_has_a_context_from_its_first_label_and_its_definitions() -> None:
+def test_entity_has_a_context_from_its_first_label_and_its_definitions() -> None:
     uri = "http://www.w3.org/2004/02/skos/core#definition"
     known = ontology({"classes": {"Dish": {}}, "datatypeProperties": {"means": {"uri": uri}}})
     graph = ontology_graph(known, [entity("soup", "Dish"), attribute("means", "Dish", "It is hot")])
@@ -428,6 +428,6 @@ def test_several_ontologies_are_merged_with_their_names_in_the_ids() -> None:
     )
 
 
-def test_a_single_ontology_is_not_renamed() -> None:
+def test_single_ontology_is_not_renamed() -> None:
     single = ontology()
     assert merged([single]) is single

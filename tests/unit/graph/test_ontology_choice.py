@@ -60,11 +60,11 @@ def chosen(text: str, limit: int = 20) -> set[str]:
         ("We lower them when the sun shines.", "b/Blind"),
     ],
 )
-def test_a_class_is_found_by_its_id_label_or_comment(text: str, id: str) -> None:
+def test_class_is_found_by_its_id_label_or_comment(text: str, id: str) -> None:
     assert id in chosen(text)
 
 
-def test_a_class_comes_with_its_superclasses() -> None:
+def test_class_comes_with_its_superclasses() -> None:
     assert {"b/Chilled_Water_Pump", "b/Pump", "b/Equipment"} <= chosen("A chilled water pump.")
 
 
@@ -107,11 +107,11 @@ def test_small_ontology_is_given_whole() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Nobody sang.", "¿?", "a b c"])
-def test_a_text_without_a_word_of_the_ontology_needs_no_part_of_it(text: str) -> None:
+def test_text_without_a_word_of_the_ontology_gets_no_part_of_it(text: str) -> None:
     assert len(OntologyIndex(ontology()).choose(text, 20)) == 0
 
 
-def test_the_choice_does_not_depend_on_earlier_texts() -> None:
+def test_choice_does_not_depend_on_earlier_texts() -> None:
     index = OntologyIndex(ontology())
     first = index.choose("A chilled water pump in a room.", 12)
     index.choose("Ann maintains the cooling tower.", 12)

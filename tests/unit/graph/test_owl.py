@@ -108,7 +108,7 @@ def test_union_of_classes_as_a_domain_allows_each_of_them() -> None:
     assert org.object_properties["role"].domain == ("Membership", "Post")
 
 
-def test_the_foaf_vocabulary_in_rdf_xml_makes_a_graph() -> None:
+def test_foaf_vocabulary_in_rdf_xml_makes_a_graph() -> None:
     foaf = load_ontology(ONTOLOGIES / "foaf.rdf")
 
     assert {"Agent", "Person", "SpatialThing"} <= foaf.classes.keys()
@@ -309,7 +309,7 @@ def test_invalid_file_is_refused_with_the_place(tmp_path: Path, name: str, text:
         ),
     ],
 )
-def test_a_hostile_file_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_hostile_file_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     assert message in refusal(tmp_path, text, name)
 
 
@@ -349,7 +349,7 @@ def test_missing_extra_is_named_with_the_command_to_install_it(
     assert loaded(tmp_path, json.dumps({"classes": {"Herb": {}}}), "plants.json").classes.keys() == {"Herb"}
 
 
-def test_a_file_may_have_any_name(tmp_path: Path) -> None:
+def test_file_may_have_any_name(tmp_path: Path) -> None:
     known = loaded(tmp_path, PREFIXES + "<Herb> a owl:Class .", "my plants%.ttl")
 
     assert known.id == "my plants%"

@@ -62,7 +62,7 @@ def test_provenance_of_a_flow_has_no_marks_of_doubt() -> None:
     assert not {v.WEAK, v.UNGROUNDED} & {each.predicate for each in made}
 
 
-def test_an_answer_without_facts_has_no_provenance() -> None:
+def test_answer_without_facts_has_no_provenance() -> None:
     assert provenance(Graph(), ORIGIN) == []
 
 

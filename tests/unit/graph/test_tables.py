@@ -98,14 +98,14 @@ def test_required_fields_and_primary_keys_must_be_present(missing: str) -> None:
     assert [str(issue) for issue in table().contract().issues(row)] == [f'"{missing}" is missing']
 
 
-def test_a_row_without_any_field_of_the_table_is_rejected() -> None:
+def test_row_without_any_field_of_the_table_is_rejected() -> None:
     optional = table({"fields": [{"name": "name", "type": "string"}]})
 
     assert not optional.contract().accepts({"mountains": '{"name": "Etna"}'})
     assert optional.contract().accepts({"name": "Etna"})
 
 
-def test_the_contract_of_a_table_is_compiled_once() -> None:
+def test_contract_of_a_table_is_compiled_once() -> None:
     assert table().contract() is table().contract(limits=Limits())
     assert table().contract(repair=True).repair
 

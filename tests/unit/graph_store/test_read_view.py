@@ -106,7 +106,7 @@ def test_refusals_and_truncations_have_their_passages() -> None:
     assert quotes(seen, (refusal.passage, cut.passage)) == [*CHALK.text.splitlines(keepends=True)[:2]]
 
 
-def test_an_answer_without_facts_still_has_its_refusals() -> None:
+def test_answer_without_facts_still_has_its_refusals() -> None:
     paper = Paper("a.txt", "Nothing.", {0: [Answer("p", {}, refused={"{}": "no `subject`"}, truncated=True)]})
     seen = view(*paper.statements())
     assert [each.reason for each in seen.refusals] == ["no `subject`"]

@@ -174,7 +174,7 @@ def test_pair_kept_apart_by_a_person_is_neither_merged_nor_open() -> None:
     assert resolve_names(three[:2], apart={frozenset(("Ada Lovelace", "Lovelace, Ada"))}).open == []
 
 
-def test_an_acronym_may_be_short_for_a_name() -> None:
+def test_acronym_may_be_short_for_a_name() -> None:
     both = things("WHO", "World Health Organization")
     assert said(resolve_names(both).open) == {("WHO", "World Health Organization"): Open.SHORT}
     assert resolve_names(things("WHO", "World Hunger Association")).open == []

@@ -200,7 +200,7 @@ def test_number_is_found_in_each_notation_and_reading(text: str, value: str, sta
         ("It is 1'250 kg.", "1.25"),
     ],
 )
-def test_another_number_is_not_found(text: str, value: str) -> None:
+def test_number_is_not_found_where_the_text_has_another(text: str, value: str) -> None:
     assert Passage(text).find(value) is None
 
 

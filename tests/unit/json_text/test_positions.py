@@ -90,7 +90,7 @@ def test_broken_json_breaks_where_the_grammar_does(marked: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["{}", " [1, 2.5e3, -0] ", '"x"', "null", NESTED])
-def test_sound_json_breaks_nowhere(text: str) -> None:
+def test_valid_json_breaks_nowhere(text: str) -> None:
     assert positions.breaks(text, 200) is None
 
 
@@ -155,7 +155,7 @@ def test_every_member_of_every_value_is_found(value: Any, indent: int | None, es
 
 
 @given(JSON, st.data())
-def test_a_cut_value_ends_with_its_text(value: Any, data: st.DataObject) -> None:
+def test_cut_value_ends_with_its_text(value: Any, data: st.DataObject) -> None:
     text = json.dumps([value])
     cut = text[: data.draw(st.integers(1, len(text) - 1))]
     assert positions.breaks(cut, 200) == len(cut)

@@ -137,7 +137,7 @@ def test_description_may_have_several_lines() -> None:
     assert field('f: int """\n    One.\n      Two.\n    """').description == "One.\n  Two.\n"
 
 
-def test_a_schema_has_a_description_and_bases() -> None:
+def test_schema_has_a_description_and_bases() -> None:
     file = parse("schema A:\n  'About A.'\n  a: int\nschema B extends A, C:\nschema C:\n  c: int")
     first, second, _ = file.schemas
     assert first.description == "About A."

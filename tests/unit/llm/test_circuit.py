@@ -234,9 +234,7 @@ def test_four_poisoned_requests_delay_the_others_by_seconds_only(order: str, con
 
 @pytest.mark.parametrize("begin", [0.5, 3.3, 30.3])
 @pytest.mark.parametrize("waiting", [3, 100])
-def test_outage_of_63_seconds_makes_no_dead_letter_though_the_server_lists_its_model(
-    begin: float, waiting: int
-) -> None:
+def test_outage_of_63_seconds_makes_no_dead_letter(begin: float, waiting: int) -> None:
     queue = Queue(breaker(Server(until(begin + 63, broken, begin)), has_the_model), ids(waiting))
 
     run(queue.work())

@@ -141,7 +141,7 @@ def test_text_blocks_are_sent_as_one_text() -> None:
     assert through(Call([Message("user", blocks)])).prompt == "Say it."
 
 
-def test_the_keys_of_a_schema_stay_in_order() -> None:
+def test_keys_of_a_schema_stay_in_order() -> None:
     schema = through(CONVERSATION).schema
 
     assert schema is not None

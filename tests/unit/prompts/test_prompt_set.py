@@ -62,7 +62,7 @@ def test_missing_term_is_a_request_error_that_names_it(system: str) -> None:
     assert raised.value.type == "missing-term"
 
 
-def test_error_names_whether_prompt_or_system_message_needs_the_missing_term() -> None:
+def test_error_says_whether_prompt_or_system_message_needs_a_missing_term() -> None:
     prompts = PromptSet.build({"system": entry("Hello {{ name }}."), "template.a": entry("{{ text }}")})
     system = "the system message of the workspace, which `a` uses, needs the term name"
     with pytest.raises(RequestError) as raised:

@@ -25,7 +25,7 @@ def patterns() -> None:
 
 @pytest.mark.parametrize("token", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("format", ["json", "jsonl"])
-def test_a_long_text_of_one_token_is_read_in_linear_time(token: str, format: Format) -> None:
+def test_long_text_of_one_token_is_read_in_linear_time(token: str, format: Format) -> None:
     def read_long(size: int) -> None:
         assert read((token * size)[:size], format).reason in Reason
 

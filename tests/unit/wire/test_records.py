@@ -89,7 +89,7 @@ def test_response_has_every_field_of_trustgraphs() -> None:
     assert failed["object"] is None
 
 
-def test_a_chunk_is_read_with_its_metadata() -> None:
+def test_chunk_is_read_with_its_metadata() -> None:
     data = (
         b'{"metadata": {"id": "urn:c", "root": "urn:d", "collection": "docs", "later": 1},'
         b' "chunk": "Chalk is white.", "document_id": "urn:c", "attributes": {}}'
@@ -102,7 +102,7 @@ def test_a_chunk_is_read_with_its_metadata() -> None:
     assert Chunk.decode(chunk.encode()) == chunk
 
 
-def test_a_chunk_with_wrong_metadata_is_refused() -> None:
+def test_chunk_with_wrong_metadata_is_refused() -> None:
     with pytest.raises(RequestError, match="Chunk/metadata/id: found a number, expected a string"):
         Chunk.decode(b'{"metadata": {"id": 1}, "chunk": "x"}')
 

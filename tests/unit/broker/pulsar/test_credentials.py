@@ -14,7 +14,7 @@ def test_empty_environment_gives_no_credentials() -> None:
     assert Credentials.from_environment({}) == Credentials()
 
 
-def test_a_token_is_never_shown() -> None:
+def test_token_is_never_shown() -> None:
     access = Credentials.from_environment({"PULSAR_TOKEN": "hush"})
     assert access.token == "hush"
     assert "hush" not in repr(access)

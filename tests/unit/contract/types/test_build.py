@@ -272,7 +272,7 @@ def test_every_type_of_field_is_accepted_and_built() -> None:
         ("unknown", 1),
     ],
 )
-def test_a_value_of_another_type_is_refused_where_it_stands(field: str, value: object) -> None:
+def test_value_of_another_type_is_refused_where_it_stands(field: str, value: object) -> None:
     issues = Contract.of(Everything).issues({**EVERYTHING, field: value})
     assert issues
     assert all(issue.path.startswith(f"/{field}") or field == "unknown" for issue in issues)
@@ -329,7 +329,7 @@ def test_other_annotations_and_metadata_are_no_bounds() -> None:
     assert Contract.of(unit).schema == Contract.of(plain).schema
 
 
-def test_a_literal_is_built_as_it_is_written() -> None:
+def test_literal_is_built_as_it_is_written() -> None:
     contract = Contract.of(make_dataclass("A", [("x", Literal[1]), ("y", Literal[True, 0])]))
     built = contract.build(read('{"x": 1.0, "y": 0.0}', contract).unwrap())
     assert (repr(built.x), repr(built.y)) == ("1", "0")
@@ -375,7 +375,7 @@ def test_literal_field_is_the_discriminator_of_a_union_of_dataclasses() -> None:
     assert issue.path == "/who"
 
 
-def test_a_dataclass_may_refer_to_itself() -> None:
+def test_dataclass_may_refer_to_itself() -> None:
     contract = Contract.of(Node)
     assert isinstance(contract.schema, dict)
     assert contract.schema["type"] == "object"
@@ -452,7 +452,7 @@ def test_class_variables_and_computed_fields_are_not_in_the_schema() -> None:
     assert contract.build({"words": "four"}).length == 4
 
 
-def test_a_class_local_to_a_function_may_refer_to_itself() -> None:
+def test_class_local_to_a_function_may_refer_to_itself() -> None:
     @dataclass
     class Local:
         next: Local | None = None

@@ -104,7 +104,7 @@ def test_schema_of_a_model_has_no_generated_titles_of_fields() -> None:
     }
 
 
-def test_an_accepted_object_becomes_a_model() -> None:
+def test_accepted_object_becomes_a_model() -> None:
     contract = Contract.of(Thing)
     value = '"length": {"number": "1.50"}, "seen": "2026-11-21T09:00:00Z", "pair": [1, "a"]'
     text = f'{{"thing-name": "rod", {value}}}'
@@ -115,12 +115,12 @@ def test_an_accepted_object_becomes_a_model() -> None:
     assert contract.name == "Thing"
 
 
-def test_a_list_of_models_asks_for_many() -> None:
+def test_list_of_models_asks_for_many() -> None:
     contract = Contract.of(list[Length])
     assert contract.build([{"number": 1}]) == [Length(number=Decimal(1))]
 
 
-def test_a_model_that_refers_to_itself_is_an_object_at_the_root() -> None:
+def test_model_that_refers_to_itself_is_an_object_at_the_root() -> None:
     contract = Contract.of(Tree)
     assert isinstance(contract.schema, dict)
     assert contract.schema["type"] == "object"
@@ -419,7 +419,7 @@ def test_two_classes_of_one_name_in_one_schema_are_refused() -> None:
         Contract.of(holder)
 
 
-def test_a_pydantic_dataclass_is_validated_by_pydantic() -> None:
+def test_pydantic_dataclass_is_validated_by_pydantic() -> None:
     @pydantic.dataclasses.dataclass
     class Short:
         word: str = Field(max_length=3)
@@ -434,7 +434,7 @@ class Wrapped(BaseModel, Generic[T]):
     kind: Literal["wrapped"] = "wrapped"
 
 
-def test_a_generic_model_with_its_types_is_a_model() -> None:
+def test_generic_model_with_its_types_is_a_model() -> None:
     contract = Contract.of(list[Wrapped[int]])
     assert contract.build([{"content": 1}]) == [Wrapped[int](content=1)]
 

@@ -202,7 +202,7 @@ class TestTheValue:
         script = answers('{"line": 1}\n{"line": null}', '{"line": null}')
         assert await asked(script, "lines") == [{"line": 1, "kind": "bug", "note": None}]
 
-    async def test_a_string_that_looks_like_json_stays_one(self) -> None:
+    async def test_string_that_looks_like_json_stays_one(self) -> None:
         text = 'schema A:\n    a: string\nprompt p expecting A: "?"\n'
         workflow = Workflow.load(text, answers('{"a": "[1, 2]"}'))
         assert await workflow.call_llm("p") == {"a": "[1, 2]"}

@@ -241,9 +241,7 @@ class TestTools:
             (ToolCall("", "look", {}), "a call of tool 'look' has no id"),
         ],
     )
-    async def test_tool_call_with_unknown_name_or_arguments_is_an_invalid_response(
-        self, call: ToolCall, complaint: str
-    ) -> None:
+    async def test_invalid_tool_call_is_an_invalid_response(self, call: ToolCall, complaint: str) -> None:
         with pytest.raises(ProviderInvalidResponse, match=complaint) as caught:
             await giving(Delta(tool_calls=(call,), usage=Usage(3, 4, 7))).complete(ASKED, [LOOK])
 

@@ -83,7 +83,7 @@ def test_record_is_read_as_it_was_written(id: str, entry: str, share: float, by:
     ],
     ids=lambda data: data[:50],
 )
-def test_a_hostile_record_is_refused(data: bytes) -> None:
+def test_hostile_record_is_refused(data: bytes) -> None:
     with pytest.raises(ConfigError):
         Canary.decode(data)
 

@@ -32,7 +32,7 @@ def test_topic_that_is_read_again_changes_nothing() -> None:
     ]
 
 
-def test_the_newest_changes_of_served_workspaces_are_kept() -> None:
+def test_newest_changes_of_served_workspaces_are_kept() -> None:
     changes, ids = RecentChanges(), [f"p{number}" for number in range(50)]
     for number, id in enumerate(ids):
         changes.received(message(f"w/template.{id}", 1.0 + number))

@@ -49,7 +49,7 @@ class TestTheEnvironmentDecides:
             {"OTEL_SERVICE_NAME": "worker", "OTEL_METRICS_EXPORTER": "otlp"},
         ],
     )
-    async def test_environment_without_exporter_or_endpoint_gives_no_traces(
+    async def test_environment_without_or_with_disabled_tracing_gives_no_traces(
         self, environment: dict[str, str]
     ) -> None:
         assert type(from_environment(environment)) is Tracing

@@ -35,14 +35,14 @@ FORBIDDEN = BrokerError("http://pulsar:8080: these credentials may not GET it (H
 STATS = {"subscriptions": {"s": {"msgBacklog": 3}, "r": {"msgBacklog": 5}}}
 
 
-async def test_a_topic_with_several_subscriptions_is_asked_about_once() -> None:
+async def test_topic_with_several_subscriptions_is_asked_about_once() -> None:
     admin = Admin(a=STATS)
     backlogs = await backlogs_of(admin, [(topic("a"), name) for name in ("s", "r", "unknown")])
     assert backlogs == {(topic("a"), "s"): 3, (topic("a"), "r"): 5}
     assert admin.asked == ["persistent/t/n/a/stats"]
 
 
-async def test_a_topic_that_may_not_be_read_hides_no_other_backlog() -> None:
+async def test_topic_that_may_not_be_read_hides_no_other_backlog() -> None:
     admin = Admin(a=STATS, b=FORBIDDEN)
     assert await backlogs_of(admin, [(topic("a"), "s"), (topic("b"), "s")]) == {(topic("a"), "s"): 3}
 

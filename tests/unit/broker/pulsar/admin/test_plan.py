@@ -58,7 +58,7 @@ def steps(wanted: RequiredTopics, found: Found) -> list[str]:
     return [finding.step.what for finding in compare(wanted, found) if finding.step]
 
 
-def test_a_persistent_input_is_subscribed_with_its_retries_and_its_dead_letters() -> None:
+def test_persistent_input_is_subscribed_with_its_retries_and_its_dead_letters() -> None:
     topics = needed(FLOW)
     requests, name = "persistent://tg/flow/requests", "prompt--default--f--request"
     assert topics[requests] == Topic(requests, (name,))
@@ -66,7 +66,7 @@ def test_a_persistent_input_is_subscribed_with_its_retries_and_its_dead_letters(
     assert topics[f"{requests}-{name}-DLQ"].subscriptions == ("dead",)
 
 
-def test_a_non_persistent_topic_needs_its_namespace_and_dead_letters_only() -> None:
+def test_non_persistent_topic_needs_its_namespace_and_dead_letters_only() -> None:
     volatile = replace(FLOW, input=Input("non-persistent://tg/request/prompt", "s"))
     wanted = required_topics([volatile], CONFIG)
     of_request = [topic.name for topic in wanted.topics if topic.namespace == "tg/request"]
@@ -89,7 +89,7 @@ def test_topics_of_a_topic_provider_are_needed_too() -> None:
     assert "tg/llm-answers" in wanted.namespaces
 
 
-def test_two_flows_on_a_topic_are_two_subscriptions_to_one_topic() -> None:
+def test_topic_of_two_flows_has_two_subscriptions() -> None:
     second = replace(FLOW, name="g", input=replace(FLOW.input, subscription="other"))
     wanted = required_topics([FLOW, second], CONFIG)
     assert len({topic.name for topic in wanted.topics}) == len(wanted.topics)
@@ -102,7 +102,7 @@ def test_topic_between_two_flows_is_subscribed() -> None:
     assert needed(FLOW, next_flow)["persistent://tg/flow/objects"].subscriptions == ("next",)
 
 
-def test_the_bundled_flows_are_subscribed_under_the_id_of_the_processor() -> None:
+def test_bundled_flows_are_subscribed_under_the_id_of_the_processor() -> None:
     served = flow_file.load(package_data.flows(), processor="mine")
     subscriptions = {name for topic in required_topics(served, CONFIG).topics for name in topic.subscriptions}
     names = ("chunks", "knowledge-graph", "requests")
@@ -124,7 +124,7 @@ def test_only_a_namespace_of_tables_alone_keeps_everything() -> None:
     assert required_topics([FLOW], "persistent://tg/flow/config").namespaces["tg/flow"] == {}
 
 
-def test_a_table_beside_a_non_persistent_topic_shares_its_namespace() -> None:
+def test_table_beside_a_non_persistent_topic_shares_its_namespace() -> None:
     wanted = RequiredTopics.of([Topic("persistent://t/n/table", table=True), Topic("non-persistent://t/n/x")])
     assert wanted.namespaces == {"t/n": {}}
 
@@ -161,7 +161,7 @@ def test_complete_broker_needs_no_step() -> None:
     assert [finding.step for finding in findings if finding.step] == []
 
 
-def test_a_new_flow_on_a_prepared_broker_costs_its_own_topics_only() -> None:
+def test_new_flow_on_a_prepared_broker_adds_only_its_own_topics() -> None:
     there = required_topics([FLOW], CONFIG)
     second = replace(FLOW, name="g", input=replace(FLOW.input, subscription="s"))
     assert steps(required_topics([FLOW, second], CONFIG), found(there)) == [
@@ -176,7 +176,7 @@ def test_a_new_flow_on_a_prepared_broker_costs_its_own_topics_only() -> None:
     ]
 
 
-def test_a_subscription_begins_with_the_earliest_message() -> None:
+def test_subscription_begins_with_the_earliest_message() -> None:
     wanted = RequiredTopics.of([Topic("persistent://t/n/x", ("s",))])
     [step] = [
         f.step for f in compare(wanted, found(wanted, topics={"persistent://t/n/x": FoundTopic()})) if f.step
