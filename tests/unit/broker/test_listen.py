@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.support import virtual_time
 from trustgraph_prompt.broker import listen
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
@@ -33,10 +34,9 @@ class Silent:
 
 
 @pytest.mark.parametrize("error", [BrokerClosed("gone"), RuntimeError("a mistake of ours")])
-async def test_listening_ends_with_the_error_of_a_check_unless_it_is_transient(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    monkeypatch.setattr(listen, "CHECK_EVERY", 0.0)
-    messages = listen.listen(Silent(BrokerUnavailable("away"), error))
+def test_listening_ends_with_the_error_of_a_check_unless_it_is_transient(error: Exception) -> None:
+    async def main() -> None:
+        await anext(listen.listen(Silent(BrokerUnavailable("away"), error)))
+
     with pytest.raises(type(error), match=str(error)):
-        await asyncio.wait_for(anext(messages), 30)
+        virtual_time.run(main())

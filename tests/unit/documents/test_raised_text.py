@@ -85,7 +85,7 @@ def test_reference_is_a_footnote_mark_wherever_it_stands() -> None:
         ("a^1^/b", "a¹/b"),
     ],
 )
-def test_raised_and_a_lowered_number_with_a_slash_are_a_fraction(marked: str, written: str) -> None:
+def test_raised_and_lowered_numbers_with_a_slash_are_a_fraction(marked: str, written: str) -> None:
     assert line(marked) == written
 
 

@@ -118,7 +118,7 @@ def test_legal_form_may_be_left_out_where_both_are_of_one_type() -> None:
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_of_merged_made_up_pairs_99_percent_are_right(held_out: bool) -> None:
+def test_merges_of_made_up_names_are_right_in_99_percent(held_out: bool) -> None:
     pairs = name_pairs(11, 700, held_out=held_out)
     merged = [pair for pair in pairs if said_of(pair) == "same"]
     assert sum(pair.same for pair in merged) >= 0.99 * len(merged)

@@ -48,7 +48,7 @@ def test_large_valid_texts_are_formatted_in_linear_time(text: Text) -> None:
     assert is_linear(lambda size: parse(format(text(size))), SOME)
 
 
-def test_bases_inherited_on_many_ways_are_counted_once() -> None:
+def test_bases_inherited_along_many_paths_are_counted_once() -> None:
     pairs = (
         f"schema A{n} extends A{n - 1}, B{n - 1}:\n a{n}:int\n"
         f"schema B{n} extends A{n - 1}, B{n - 1}:\n b{n}:int\n"

@@ -360,7 +360,7 @@ def test_model_that_becomes_slower_is_not_asked_twice_for_long() -> None:
 
 
 @pytest.mark.parametrize(("second", "heard"), [(Said(4.0, "found"), True), (Said(lost=True), False)])
-def test_after_an_error_of_one_sending_the_other_is_awaited_once_more(second: Said, heard: bool) -> None:
+def test_other_sending_is_awaited_once_more_after_an_error_of_one(second: Said, heard: bool) -> None:
     async def main() -> None:
         service = after_learning(Said(6.0, error="llm-error"), second)
         provider = asking(service)

@@ -214,7 +214,7 @@ class TestModels:
         workflow = Workflow.load(circle(100) + 'prompt p expecting S0: "?"\n', script)
         assert await workflow.call_llm("p") == {"next": {"next": None}}
 
-    def test_circle_of_schemas_too_long_for_pydantic_is_a_language_error(self) -> None:
+    def test_circle_of_schemas_too_long_for_pydantic_is_a_config_error(self) -> None:
         first, *others = (
             SchemaDef(f"S{n}", (SchemaField("next", Optional(Name(f"S{(n + 1) % 500}"))),))
             for n in range(500)
