@@ -1,4 +1,4 @@
-"""What was given and cannot be used is told so, with the reason; it was told as if nothing had been given."""
+"""An invalid setting of any room is refused with the value and the reason, not called missing."""
 
 from __future__ import annotations
 

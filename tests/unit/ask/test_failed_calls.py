@@ -1,4 +1,4 @@
-"""A call that fails after an answer: what the answer said stays, and the failure is told beside it."""
+"""A call that fails after an answer: the answer is kept, and the failure is an issue beside it."""
 
 from __future__ import annotations
 

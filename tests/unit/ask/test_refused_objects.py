@@ -1,4 +1,4 @@
-"""Of many objects only the refused ones are asked for again; what came of it is never told wrongly."""
+"""Of many objects only the refused ones are asked for again, and each stays listed until it is corrected."""
 
 from __future__ import annotations
 

@@ -456,7 +456,7 @@ class TestNativeSchemas:
             (None, '{"n": 1}', Stage.DIRECT),
         ],
     )
-    async def test_stage_is_native_only_where_the_server_held_the_whole_text_to_the_schema(
+    async def test_stage_is_native_only_where_the_server_held_all_text_to_the_schema(
         self, asked: Asked, path: Any, text: str, stage: Stage
     ) -> None:
         provider = ScriptedProvider(lambda call: [Delta(text, schema_path=path), Delta(finish_reason="stop")])

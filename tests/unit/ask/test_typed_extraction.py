@@ -484,7 +484,7 @@ def test_type_checker_infers_the_type_of_instances_without_a_loop() -> None:
     assert_type(extract(TEXT, MARKED, provider, instruction="All."), Outcome[Any])
 
 
-def test_prompt_for_documents_asks_for_all_objects_of_a_schema_and_names_it_once() -> None:
+def test_prompt_for_documents_asks_for_all_objects_and_names_the_schema_once() -> None:
     schema = {"title": "Machine", "description": "A thing that works.", "type": "object"}
     prompt = extraction_prompt({**schema, "properties": {"name": {"type": "string"}}}, "No toys.", many=True)
     question = prompt.question({"text": "x"}).prompt

@@ -1,4 +1,4 @@
-"""Who listens for months is told when nothing can be heard any more, whatever the reason."""
+"""Listening for months ends with an error when nothing can be heard any more, whatever the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `extract` tells a person to change after a run, and the command to type."""
+"""What `extract` advises a person to change after a run, and the command to type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told of an answer, in words: short, bounded, no example that could be taken for one."""
+"""The instructions for a model, in words: short, bounded, no example that could be taken for an answer."""
 
 from __future__ import annotations
 

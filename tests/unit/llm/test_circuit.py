@@ -282,7 +282,7 @@ def test_answer_to_a_call_from_before_the_last_answer_leaves_the_circuit_open() 
     run(main())
 
 
-def test_answer_in_progress_closes_no_circuit_of_a_server_that_is_certainly_down() -> None:
+def test_answer_in_progress_closes_no_circuit_of_a_server_that_is_down() -> None:
     async def main() -> None:
         circuit = Circuit(clock=now)
         circuit.open(refused())

@@ -1,4 +1,4 @@
-"""What a call took: as it was told, else as it is estimated of all that came."""
+"""The tokens that a call took: as reported, else as estimated of all that came."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which entries of a topic a subscription still has before it, from what the admin API tells."""
+"""Which entries of a topic a subscription still has before it, according to the admin API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted of structured responses (seed 3), under threads, and told to exporters of any kind."""
+"""What is counted of structured responses (seed 3), under threads, and exported by exporters of any kind."""
 
 from __future__ import annotations
 
