@@ -73,5 +73,5 @@ async def test_a_server_at_its_limit_refuses_less_than_it_serves(server: ModelSe
 
     assert sum(outcome.ok for outcome in outcomes) == 600
     # Without limits more calls are refused than answered; how few they are where the machine's pace does not
-    # count is in tests/unit/test_limiter_adaptive_rate.py.
+    # count is in tests/unit/llm/test_adaptive_rate.py.
     assert refused < 300, f"{refused} of {len(server.bodies)} calls were refused"

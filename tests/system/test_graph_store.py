@@ -14,8 +14,8 @@ import pyoxigraph as ox
 import pytest
 
 from tests.support.stored_graph import CHALK, ROCKS, definition, relation
-from tests.unit.test_extraction_graph import CHUNK, DOCUMENT, LIES
-from tests.unit.test_extraction_graph import PROMPT as FACTS
+from tests.unit.extraction.test_graph_outputs import CHUNK, DOCUMENT, LIES
+from tests.unit.extraction.test_graph_outputs import PROMPT as FACTS
 from trustgraph_prompt.errors import ConfigError, StoreError
 from trustgraph_prompt.extraction.graph_outputs import GraphOutputs
 from trustgraph_prompt.extraction.questions import Job

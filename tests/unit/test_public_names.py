@@ -81,19 +81,19 @@ def is_explained(module: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("module", LISTED)
-def test_the_page_lists_what_a_module_offers(module: str) -> None:
+def test_page_lists_the_names_of_each_module(module: str) -> None:
     assert LISTED[module] == import_module(module).__all__
 
 
 @pytest.mark.parametrize("module", LISTED)
-def test_names_are_in_order_once_and_none_is_private(module: str) -> None:
+def test_names_are_sorted_unique_and_public(module: str) -> None:
     names = import_module(module).__all__
     assert names == in_order(list(set(names)))
     assert not [name for name in names if name.startswith("_")]
 
 
 @pytest.mark.parametrize("module", LISTED)
-def test_what_a_module_offers_is_complete(module: str) -> None:
+def test_all_of_a_module_is_complete(module: str) -> None:
     """A package offers all that its `__init__` has of the rooms; another module all of its classes."""
     defined = {
         node.name
@@ -105,12 +105,12 @@ def test_what_a_module_offers_is_complete(module: str) -> None:
 
 
 @pytest.mark.parametrize(("module", "name"), PUBLIC)
-def test_every_name_is_there_and_explained(module: str, name: str) -> None:
+def test_every_public_name_exists_and_is_explained(module: str, name: str) -> None:
     assert not isinstance(getattr(import_module(module), name), ModuleType)
     assert is_explained(module, name)
 
 
-def test_the_names_of_the_whole_are_those_of_the_rooms() -> None:
+def test_names_of_the_whole_package_are_those_of_its_rooms() -> None:
     for name in trustgraph_prompt.__all__:
         rooms = [module for module in LISTED if name in LISTED[module] and module != "trustgraph_prompt"]
         assert any(
@@ -118,7 +118,7 @@ def test_the_names_of_the_whole_are_those_of_the_rooms() -> None:
         ), name
 
 
-def test_every_package_that_offers_names_keeps_them_in_order() -> None:
+def test_every_package_with_public_names_keeps_them_sorted() -> None:
     for file in (ROOT / "trustgraph_prompt").rglob("__init__.py"):
         module = ".".join(file.relative_to(ROOT).parent.parts)
         names = getattr(import_module(module), "__all__", [])
@@ -126,7 +126,7 @@ def test_every_package_that_offers_names_keeps_them_in_order() -> None:
 
 
 @pytest.mark.parametrize("guide", TEACHING, ids=lambda guide: guide.name)
-def test_guides_import_what_is_public(guide: Path) -> None:
+def test_guides_import_public_names_only(guide: Path) -> None:
     for module, names in IMPORT.findall(guide.read_text("utf-8")):
         for name in re.findall(r"(\w+)(?: as \w+)?", names):
             assert name in LISTED.get(module, ()) or f"{module}.{name}" in LISTED, f"{module}.{name}"

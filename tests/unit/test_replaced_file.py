@@ -16,7 +16,7 @@ def fill_the_disk(file: Path) -> None:
         raise OSError(28, "No space left on device")
 
 
-def test_a_failed_write_keeps_the_previous_file_and_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_previous_file_and_leaves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "graph.html"
     file.write_text("before")
     with pytest.raises(StoreError, match=r"graph\.html: cannot be written: No space left"):
@@ -25,7 +25,7 @@ def test_a_failed_write_keeps_the_previous_file_and_leaves_nothing(tmp_path: Pat
     assert [*tmp_path.iterdir()] == [file]
 
 
-def test_the_target_of_a_link_is_replaced(tmp_path: Path) -> None:
+def test_target_of_a_link_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
     with replaced(tmp_path / "link") as part:
         part.write_text("after")
@@ -33,7 +33,7 @@ def test_the_target_of_a_link_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "after"
 
 
-def test_a_file_where_a_folder_is_expected_is_an_error(tmp_path: Path) -> None:
+def test_file_where_a_folder_is_expected_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="Not a directory"):
         fill_the_disk(tmp_path / "file" / "graph.html")

@@ -35,7 +35,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("text", ESCAPES.values(), ids=ESCAPES)
-def test_what_a_terminal_obeys_is_shown(text: str) -> None:
+def test_control_characters_are_shown_in_place_of_obeyed(text: str) -> None:
     shown = harmless(f"{text}\nünï 🌋")
     assert not HARMFUL & set(shown)
     assert shown.endswith("\nünï 🌋")
@@ -43,7 +43,7 @@ def test_what_a_terminal_obeys_is_shown(text: str) -> None:
 
 @pytest.mark.parametrize("text", ESCAPES.values(), ids=ESCAPES)
 @pytest.mark.parametrize("pretty", [False, True])
-def test_json_for_programs_says_the_same(text: str, pretty: bool) -> None:
+def test_json_for_programs_has_escapes_for_control_characters(text: str, pretty: bool) -> None:
     value = {text: [text, "ünï"]}
     printed = output.json_text(value, pretty=pretty)
     assert not HARMFUL & set(printed)
@@ -53,7 +53,7 @@ def test_json_for_programs_says_the_same(text: str, pretty: bool) -> None:
 
 @pytest.mark.parametrize("is_one", [True, False], ids=["for people", "as JSON"])
 @pytest.mark.parametrize("text", ESCAPES.values(), ids=ESCAPES)
-def test_escapes_from_outside_reached_the_terminal_through_the_log(
+def test_log_shows_no_control_characters_from_outside(
     root_log: logging.Logger, monkeypatch: pytest.MonkeyPatch, text: str, is_one: bool
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal(is_one=is_one))
@@ -72,7 +72,7 @@ def test_escapes_from_outside_reached_the_terminal_through_the_log(
 
 
 @pytest.mark.parametrize("is_one", [True, False], ids=["for people", "as JSON"])
-def test_an_id_of_a_megabyte_was_a_line_of_a_megabyte(
+def test_log_line_of_a_huge_id_is_short(
     root_log: logging.Logger, monkeypatch: pytest.MonkeyPatch, is_one: bool
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal(is_one=is_one))

@@ -1,0 +1,68 @@
+"""What precedes a chunk is shown before the question, which is otherwise the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from trustgraph_prompt import package_data
+from trustgraph_prompt.extraction.questions import showing_context
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
+
+PROMPTS = PromptSet.build(files.load(package_data.templates()))
+TERMS = {
+    "schema": {"name": "rivers", "fields": [{"name": "name", "type": "string"}]},
+    "classes": {},
+    "object_properties": {},
+    "datatype_properties": {},
+    "text": "{{ She }} wrote. {% if %}",
+}
+IDS = [
+    "extract-definitions",
+    "extract-relationships",
+    "extract-topics",
+    "extract-rows",
+    "agent-kg-extract",
+    "extract-with-ontologies",
+]
+
+
+def shown(prompt: PromptDefinition) -> PromptDefinition:
+    prompts = PromptSet({prompt.id: prompt}, {}, {}, {})
+    return showing_context(prompts, [prompt]).get(prompt.id)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_bundled_prompts_show_the_context_before_their_question(id: str) -> None:
+    prompt = PROMPTS.get(id)
+    changed = shown(prompt)
+    terms = {name: value for name, value in TERMS.items() if name in prompt.named}
+    question = prompt.question(terms).prompt
+    assert changed.question(terms).prompt == question
+    context = changed.question({**terms, "context": "Ada came. {{ text }}"}).prompt
+    assert context.startswith("<before>\nAda came. {{ text }}\n</before>\n")
+    assert "take nothing from it" in context
+    assert context.endswith(f"\n\n{question}")
+    assert changed.missing(terms) == prompt.missing(terms)
+    assert changed.version != prompt.version
+
+
+@pytest.mark.parametrize("dialect", ["jinja", "ibis"])
+def test_prompt_without_a_context_is_unchanged_whatever_it_begins_with(dialect: str) -> None:
+    source = "{% if text %}\n{{ text }}\n{% endif %}\n"
+    prompt = PromptDefinition.from_entry("p", {"dialect": dialect, "prompt": source})
+    assert shown(prompt).question({"text": "a"}) == prompt.question({"text": "a"})
+    assert shown(prompt).question({"text": "a", "context": "b"}).prompt.startswith("<before>\nb\n</before>")
+
+
+def test_prompt_that_uses_the_context_places_it_itself() -> None:
+    entry = {"dialect": "jinja", "prompt": "{{ text }} comes after {{ context or 'nothing' }}"}
+    prompt = PromptDefinition.from_entry("p", entry)
+    assert shown(prompt) is prompt
+
+
+def test_context_in_the_prompt_names_no_key_of_the_answer() -> None:
+    schema = {"type": "object", "properties": {"passage": {}}, "required": ["passage"]}
+    entry = {"dialect": "jinja", "prompt": "{{ text }}", "response-type": "json", "schema": schema}
+    prompt = PromptDefinition.from_entry("p", entry)
+    assert shown(prompt).question({"text": "a"}) == prompt.question({"text": "a"})
+    assert "passage" in prompt.question({"text": "a"}).prompt
