@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
@@ -152,7 +153,7 @@ def test_run_that_ends_waits_for_no_limit_on_calls_per_minute() -> None:
 def test_progress_shows_the_calls_and_what_is_left_until_the_run_ends() -> None:
     async def main() -> None:
         calls = CallsInProgress(Server(slots=2), clock=now)
-        progress = Progress(ExtractSummary([JOB] * 9, done=5), calls)
+        progress = Progress(ExtractSummary([JOB] * 9, counts=Counter(questions=5)), calls)
         assert progress.calls == ""
         asking = asyncio.create_task(take_all(calls, 2))
         await asyncio.sleep(5.5)

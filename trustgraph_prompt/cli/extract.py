@@ -168,7 +168,7 @@ def _exit_code(summary: ExtractSummary, ending: Ending) -> int:
         return 130
     if summary.spending and summary.spending.reached:
         return LIMIT_REACHED
-    return int(bool(summary.failed or summary.came_to_nothing or summary.skipped))
+    return int(bool(summary.remarks["failed"] or summary.came_to_nothing or summary.skipped))
 
 
 def _print_command_with_a_model(*, has_store: bool) -> None:
