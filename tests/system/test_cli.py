@@ -191,6 +191,26 @@ class TestCheck:
         file.write_text('{"tems": {"text": "x"}, "objects": []}\n')
         assert "/tems: unknown key, did you mean 'terms'?" in run("check", file).stderr
 
+    def test_file_of_objects_is_no_recording(self, tmp_path: Path) -> None:
+        file = tmp_path / "out.jsonl"
+        origin = {"prompt": "p", "file": "a.txt", "sha256": "0", "chunk": 1, "start": 0}
+        file.write_text(json.dumps({**origin, "object": {"n": 1}}) + "\n")
+        result = run("check", file)
+        assert result.returncode == 2
+        assert result.stderr == (
+            f"error  {file}: cannot be checked (found 'a file of objects, written by `extract`', "
+            "expected a recording, or a gold file, which `eval --from` makes of it)\n"
+        )
+
+    def test_error_in_a_recording_hides_no_error_of_a_gold_file(self, tmp_path: Path) -> None:
+        gold, recording = tmp_path / "gold.jsonl", tmp_path / "recording.jsonl"
+        line = {"prompt": "extract-definitions", "terms": {"text": "x"}, "objects": [{"q": 1}]}
+        gold.write_text(json.dumps(line) + "\n")
+        recording.write_text('{"answr": "x"}\n')
+        result = run("check", recording, gold)
+        assert f"error  {recording}:1 /answr: unknown key" in result.stderr
+        assert f"error  {gold}:1 /objects/0: the key `entity` is missing" in result.stderr
+
     def test_a_named_pipe_that_nobody_writes_to_is_refused_at_once(self, tmp_path: Path) -> None:
         for name in ("greet.prompt", "flow.yaml", "export.json", "lines.jsonl"):
             os.mkfifo(tmp_path / name)
