@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from trustgraph_prompt.cli.options import Options, option, typed
+from trustgraph_prompt.cli.prompt_options import TemplatesOption
 from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid, TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -117,6 +118,19 @@ class WorkspaceOptions(Options):
 class ReadWorkspaceOptions(WorkspaceOptions, Readable):
     """A workspace that is read."""
 
+    admin_url: AdminUrlOption = None
+
+
+class RuleOptions(Options, Readable):
+    """A broker that is read, and where the rules are that its objects break."""
+
+    broker: BrokerOption = DEFAULT_BROKER
+    config_topic: str = config_topic_option(
+        "--config-topic TOPIC",
+        "The config topic, in whose history the schema of the answer is looked up.",
+        DEFAULT_CONFIG_TOPIC,
+    )
+    templates: TemplatesOption = None
     admin_url: AdminUrlOption = None
 
 
