@@ -15,6 +15,7 @@ from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvali
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.broker_view import BrokerView
+    from trustgraph_prompt.worker.config.history import Author
 
 T = TypeVar("T")
 
@@ -132,6 +133,34 @@ class RuleOptions(Options, Readable):
     )
     templates: TemplatesOption = None
     admin_url: AdminUrlOption = None
+
+
+WaitOption = Annotated[
+    float | None,
+    option(
+        "--wait SECONDS",
+        "Wait up to this long until all running workers of the workspace have applied the prompts; "
+        "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
+        min=0,
+    ),
+]
+
+ByOption = Annotated[
+    str | None, option("--by NAME", "Who makes the change, for the history. Default: your account.")
+]
+
+
+class ChangeOptions(Options):
+    """Who makes a change, and why."""
+
+    by: ByOption = None
+    why: str = option("--message -m TEXT", "Why you make the change, for the history.", "")
+
+    def author(self, default: str = "") -> Author:
+        """Who makes the change, and why, or else the default reason."""
+        from trustgraph_prompt.cli import push_prompts
+
+        return push_prompts.author(self.by, self.why or default)
 
 
 async def connect(url: str) -> Broker:
