@@ -101,7 +101,7 @@ def run(
         splitting=splitting,
         is_failure=is_failure,
     )
-    shown = progress.Progress(summary, within.calls)
+    shown = progress.RunProgress(summary, within.calls)
     with shown.shown() as update:
         asyncio.run(_run_until_signal(extraction, within, shown, update))
     return Ending(shown.is_ending, extraction.is_hopeless)
@@ -110,7 +110,7 @@ def run(
 async def _run_until_signal(
     extraction: Extraction[Q],
     within: LimitedProvider,
-    shown: progress.Progress,
+    shown: progress.RunProgress,
     update: Callable[[], None],
 ) -> None:
     """Run, and close the provider. The first signal stops the run, the second one ends its calls."""

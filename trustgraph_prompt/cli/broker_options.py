@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from trustgraph_prompt.cli.options import Options, option, typed
+from trustgraph_prompt.cli.options import OptionGroup, option, typed
 from trustgraph_prompt.cli.prompt_options import TemplatesOption
 from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid, TrustgraphPromptError
 
@@ -93,14 +93,14 @@ class Readable:
         return on_broker(url, lambda connected: action(BrokerView(connected, url, self.admin_url)))
 
 
-class BrokerOptions(Options, Readable):
+class BrokerOptions(OptionGroup, Readable):
     """A broker that is read."""
 
     broker: BrokerOption = DEFAULT_BROKER
     admin_url: AdminUrlOption = None
 
 
-class ReadTopicOptions(Options, Readable):
+class ReadTopicOptions(OptionGroup, Readable):
     """The config topic of a broker, which is read."""
 
     broker: BrokerOption = DEFAULT_BROKER
@@ -108,7 +108,7 @@ class ReadTopicOptions(Options, Readable):
     admin_url: AdminUrlOption = None
 
 
-class WorkspaceOptions(Options):
+class WorkspaceOptions(OptionGroup):
     """A workspace of prompts on the config topic of a broker."""
 
     workspace: WorkspaceOption = "default"
@@ -122,7 +122,7 @@ class ReadWorkspaceOptions(WorkspaceOptions, Readable):
     admin_url: AdminUrlOption = None
 
 
-class RuleOptions(Options, Readable):
+class RuleOptions(OptionGroup, Readable):
     """A broker that is read, and where the rules are that its objects break."""
 
     broker: BrokerOption = DEFAULT_BROKER
@@ -150,7 +150,7 @@ ByOption = Annotated[
 ]
 
 
-class ChangeOptions(Options):
+class ChangeOptions(OptionGroup):
     """Who makes a change, and why."""
 
     by: ByOption = None

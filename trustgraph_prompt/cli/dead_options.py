@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import broker_options, flow_options
 from trustgraph_prompt.cli.broker_options import RuleOptions
-from trustgraph_prompt.cli.options import Options
+from trustgraph_prompt.cli.options import OptionGroup
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.broker_options import Readable
     from trustgraph_prompt.cli.dead_scope import ChosenLetters
 
 
-class ScopeOptions(Options):
+class ScopeOptions(OptionGroup):
     """Flows or a subscription, whose dead letters are meant."""
 
     flows: flow_options.SeveralFlowsOption = None
