@@ -202,12 +202,12 @@ async def carry_out(
     if move is Move.ABORT:
         answers = output.counted(seen[-1].answers, "answer")
         typer.echo(f"aborted: {seen[-1].fired}, after {answers} of the canary")
-        await end(broker, at, trial.id)
+        await _end(broker, at, trial.id)
         return False
     if move is Move.PROMOTE:
         answers = output.counted(seen[-1].answers, "answer")
         typer.echo(f"promoted: no rule has fired after {answers} of the canary")
-    await promote(broker, now or trial, at, by)
+    await _promote(broker, now or trial, at, by)
     return True
 
 
@@ -242,18 +242,32 @@ async def trials_of(read: Read, at: WorkspaceOptions) -> dict[str, Trial]:
     return trials
 
 
-async def promote(broker: Broker, trial: Trial, at: WorkspaceOptions, by: str | None) -> None:
+async def promote(broker: Broker, at: WorkspaceOptions, id: str, by: str | None) -> None:
+    """Promote the canary of a prompt. Raises `ConfigError` if it has none."""
+    trials = await trials_of(
+        lambda topic, workspace: config_topic.messages(broker, workspace, topic=topic), at
+    )
+    await _promote(broker, chosen(trials, at.workspace, id), at, by)
+
+
+async def abort(broker: Broker, at: WorkspaceOptions, id: str) -> None:
+    """End the canary of a prompt, also one whose record is not valid. Raises `ConfigError` if it has none."""
+    there = await config_topic.entries(broker, at.workspace, topic=at.topic + CANARY)
+    chosen({key.removeprefix(PREFIX): canary for key, canary in there.items()}, at.workspace, id)
+    await _end(broker, at, id)
+
+
+async def _promote(broker: Broker, trial: Trial, at: WorkspaceOptions, by: str | None) -> None:
     """Publish the entry of a canary, unless that was done, then end the canary."""
     if not trial.promoted:
         entries = {PREFIX + trial.id: trial.canary.entry}
         author = push_prompts.author(by, trial.canary.why or "promoted a canary")
         await history.push(broker, at.workspace, entries, author, topic=at.topic)
     typer.echo(f"promoted {trial.id} in workspace {at.workspace}")
-    await end(broker, at, trial.id)
+    await _end(broker, at, trial.id)
 
 
-async def end(broker: Broker, at: WorkspaceOptions, id: str) -> None:
-    """End a canary: the served version answers all requests again."""
+async def _end(broker: Broker, at: WorkspaceOptions, id: str) -> None:
     await config_topic.push(broker, at.workspace, {PREFIX + id: ""}, topic=at.topic + CANARY)
     typer.echo(f"ended the canary of {id} in workspace {at.workspace}")
 

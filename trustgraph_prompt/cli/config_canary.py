@@ -14,7 +14,6 @@ from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.broker_view import BrokerView
     from trustgraph_prompt.cli.canary_trial import AnswerTopics, Trial
 
@@ -160,28 +159,17 @@ def promote(id: IdArgument, *, at: WorkspaceOptions, by: ByOption = None) -> Non
     If it is interrupted, run it again: until then both sides may have the new version.
     """
     from trustgraph_prompt.cli import canary_trial
-    from trustgraph_prompt.worker.config import config_topic
 
-    async def promote(connected: Broker) -> None:
-        trials = await canary_trial.trials_of(
-            lambda topic, workspace: config_topic.messages(connected, workspace, topic=topic), at
-        )
-        await canary_trial.promote(connected, canary_trial.chosen(trials, at.workspace, id), at, by)
-
-    broker_options.on_broker(broker_options.existing(at.broker), promote)
+    broker_options.on_broker(
+        broker_options.existing(at.broker), lambda connected: canary_trial.promote(connected, at, id, by)
+    )
 
 
 @app.subcommand("config canary abort extract-definitions")
 def abort(id: IdArgument, *, at: WorkspaceOptions) -> None:
     """End a canary; the old version answers all requests again."""
     from trustgraph_prompt.cli import canary_trial
-    from trustgraph_prompt.worker.config import config_topic
 
-    async def abort(connected: Broker) -> None:
-        there = await config_topic.entries(connected, at.workspace, topic=at.topic + canary_trial.CANARY)
-        canary_trial.chosen(
-            {key.removeprefix(canary_trial.PREFIX): canary for key, canary in there.items()}, at.workspace, id
-        )
-        await canary_trial.end(connected, at, id)
-
-    broker_options.on_broker(broker_options.existing(at.broker), abort)
+    broker_options.on_broker(
+        broker_options.existing(at.broker), lambda connected: canary_trial.abort(connected, at, id)
+    )

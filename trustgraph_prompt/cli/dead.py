@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -134,37 +135,35 @@ def replay_(
     chosen = where.letters(at, letters or (), error, prompt)
     if terms:
         check_terms(chosen, at, terms)
-    missing, replayed, kept, looked = set(letters or ()), 0, 0, False
-    without_record = 0
+    missing, counts = set(letters or ()), Counter[str]()
 
     async def put_back(connected: Broker) -> None:
-        nonlocal replayed, kept, looked, without_record
-        looked = True
+        counts["replayed"] = 0  # from here on the outcome is known, also if an error ends it
         async with aclosing(replay(connected, chosen.subscriptions, chosen.choice, terms)) as done:
             async for letter, why in done:
                 missing.difference_update((letter.id, letter.request))
                 if why is None:
-                    replayed += 1
-                    without_record += has_no_record(letter, chosen.flows)
+                    counts["replayed"] += 1
+                    counts["without record"] += has_no_record(letter, chosen.flows)
                 else:
-                    kept += 1
+                    counts["kept"] += 1
                     output.note(f"{letter.id} cannot be replayed: {why}")
 
     try:
         with output.waiting("putting dead letters back"):
             broker_options.on_broker(broker_options.existing(at.broker), put_back)
     finally:
-        if looked:
-            typer.echo(f"replayed {counted(replayed)}")
-        if replayed:
+        if "replayed" in counts:
+            typer.echo(f"replayed {counted(counts['replayed'])}")
+        if counts["replayed"]:
             output.note("they wait until a worker serves them; `dead list` shows those that fail again")
-        if without_record:
-            output.note(f"the flow has deleted the records of earlier answers to {without_record:,} of them")
+        if gone := counts["without record"]:
+            output.note(f"the flow has deleted the records of earlier answers to {gone:,} of them")
     if missing:
         raise chosen.missing(missing)
-    if not replayed and not kept:
+    if not counts["replayed"] and not counts["kept"]:
         chosen.note_none()
-    if kept and not all_:
+    if counts["kept"] and not all_:
         raise typer.Exit(1)
 
 

@@ -34,7 +34,8 @@ class ScopeOptions(OptionGroup):
         self, at: Readable, ids: Iterable[str] = (), error: str | None = None, prompt: str | None = None
     ) -> ChosenLetters:
         """Return the dead letters on the broker that are meant. Raises `ConfigError`."""
-        from trustgraph_prompt.cli.dead_scope import ChosenLetters, DeadLetterFilter
+        from trustgraph_prompt.cli.dead_scope import ChosenLetters
+        from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
 
         return ChosenLetters.of(self, at, DeadLetterFilter(frozenset(ids), error, prompt))
 
