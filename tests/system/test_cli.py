@@ -202,6 +202,24 @@ class TestCheck:
             "expected a recording, or a gold file, which `eval --from` makes of it)\n"
         )
 
+    @pytest.mark.parametrize("wrong", ["", '{"answr": "x"}'])
+    def test_recording_names_unknown_prompts_beside_its_errors(self, wrong: str, tmp_path: Path) -> None:
+        file = tmp_path / "recording.jsonl"
+        lines = [{"prompt": id, "answer": "x"} for id in ("nope", "extract-topics", "nope")]
+        file.write_text("\n".join([*map(json.dumps, lines), wrong]))
+        result = run("check", file)
+        assert result.returncode == (2 if wrong else 0)
+        warning = f"warning: {file}: not compared with the prompt nope, which is not among the files"
+        assert result.stderr.splitlines()[-1:] == [warning]
+        assert result.stderr.count("not compared") == 1
+
+    def test_error_in_a_gold_file_hides_no_unknown_prompt(self, tmp_path: Path) -> None:
+        file = tmp_path / "gold.jsonl"
+        file.write_text('{"prompt": "nope", "terms": {}, "objects": []}\n{"terms": {}, "objcts": []}\n')
+        result = run("check", file)
+        assert f"error  {file}:2 /objcts: unknown key" in result.stderr
+        assert f"warning: {file}: not compared with the prompt nope, which is not" in result.stderr
+
     def test_error_in_a_recording_hides_no_error_of_a_gold_file(self, tmp_path: Path) -> None:
         gold, recording = tmp_path / "gold.jsonl", tmp_path / "recording.jsonl"
         line = {"prompt": "extract-definitions", "terms": {"text": "x"}, "objects": [{"q": 1}]}

@@ -41,6 +41,8 @@ _LINES: Mapping[str, Mapping[str, Any]] = {
 }
 """The keys of lines, by what the file is."""
 
+_UNKNOWN = "not compared with the prompt {}, which is not among the files"
+
 _WITHOUT_PROMPTS = ("flow", *_LINES)
 """Files whose errors say nothing about the prompts that others are compared with."""
 
@@ -49,7 +51,8 @@ _WITHOUT_PROMPTS = ("flow", *_LINES)
 class CheckedFile:
     """The result for one file, or for one entry of an export. It is valid if there are no errors.
 
-    `entries` are its valid entries, `flow` is its valid flow, or `gold` are its valid texts.
+    `entries` are its valid entries, `flow` is its valid flow, or `gold` are its valid texts. `named` are the
+    prompts of a recording, and of a gold file with errors.
     """
 
     place: str
@@ -61,10 +64,11 @@ class CheckedFile:
     entries: Mapping[str, str] = field(default_factory=dict)
     flow: Flow | None = None
     gold: Sequence[GoldText] = ()
+    named: Sequence[str] = ()
 
 
 def checked(paths: Iterable[Path]) -> list[CheckedFile]:
-    """Check files and folders. Flows and gold files are compared with the prompts if these have no errors."""
+    """Check files and folders, and compare flows and lines with the prompts if these have no errors."""
     found = [each for path in paths for each in _check(path)]
     if any(each.errors for each in found if each.what not in _WITHOUT_PROMPTS):
         return found
@@ -189,14 +193,15 @@ def _check_export(path: Path) -> Iterator[CheckedFile]:
 
 def _check_lines(path: Path) -> CheckedFile:
     """Check a file as that of which its lines have the most keys, as any of them may be misspelt."""
-    keys = _keys_of_lines(path)
+    first = _objects_in(path, MAX_BYTES_COMPARED)
+    keys = list(dict.fromkeys(key for line in first for key in line))[:MAX_KEYS_COMPARED]
     what = max(_LINES, key=lambda kind: _known(keys, _LINES[kind]))
     try:
         if what == "gold file":
             return CheckedFile(str(path), what, gold=gold.read(path))
         if what == "recording":
-            answers = len(list(recordings.read(path)))
-            return CheckedFile(str(path), f"{what}, {output.counted(answers, 'answer')}")
+            answers = output.counted(len(list(recordings.read(path))), "answer")
+            return CheckedFile(str(path), f"{what}, {answers}", named=_prompts_in(path))
         raise ConfigError(
             "cannot be checked",
             where=str(path),
@@ -204,25 +209,31 @@ def _check_lines(path: Path) -> CheckedFile:
             expected="a recording, or a gold file, which `eval --from` makes of it",
         )
     except ConfigError as error:
-        return CheckedFile(str(path), what, _all(error))
+        named = () if what == "file of objects" else _prompts_in(path)
+        return CheckedFile(str(path), what, _all(error), named=named)
 
 
-def _keys_of_lines(path: Path) -> list[str]:
-    """The keys of the objects in the first lines."""
-    keys: dict[str, None] = {}
+def _prompts_in(path: Path) -> list[str]:
+    """The prompts that the lines of a file name."""
+    ids = (line.get("prompt") for line in _objects_in(path))
+    return list(dict.fromkeys(id for id in ids if isinstance(id, str)))
+
+
+def _objects_in(path: Path, most: int = -1) -> Iterator[Mapping[str, Any]]:
+    """The objects in the lines of a file, or in the first lines with so many bytes."""
     if not path.is_file():  # opening a named pipe would wait for somebody to write into it
-        return []
+        return
     with suppress(OSError), path.open("rb") as file:
-        for line in file.readlines(MAX_BYTES_COMPARED):
-            with suppress(ValueError):
+        for line in file.readlines(most):
+            with suppress(ValueError, RecursionError):
                 value = json.loads(line)
-                keys.update(dict.fromkeys(value if isinstance(value, dict) else ()))
-    return list(keys)[:MAX_KEYS_COMPARED]
+                if isinstance(value, dict):
+                    yield value
 
 
 def _compared_with_prompts(files: list[CheckedFile]) -> list[CheckedFile]:
     """The files, with what flows lack as warnings, and with the errors of gold files for their prompts."""
-    if not any(file.flow or file.gold for file in files):
+    if not any(file.flow or file.gold or file.named for file in files):
         return files
     given = {key: entry for file in files for key, entry in file.entries.items()}
     prompts = PromptSet.build(given or prompt_files.load(package_data.templates()))
@@ -232,9 +243,11 @@ def _compared_with_prompts(files: list[CheckedFile]) -> list[CheckedFile]:
 
 
 def _compared(file: CheckedFile, prompts: PromptSet, only: str | None) -> CheckedFile:
-    """Compare a flow, or a gold file: lines that name no prompt are for the only one, if there is one."""
+    """Compare a flow, or a file of lines: gold texts that name no prompt are for the only one, if any."""
     if file.flow and (lack := file.flow.what_it_lacks({file.flow.workspace: prompts})):
         return replace(file, warnings=(f"{file.place}: {lack}",))
+    unknown = [id for id in file.named if prompts.find(id) is None]
+    file = replace(file, warnings=tuple(f"{file.place}: {_UNKNOWN.format(excerpt(id))}" for id in unknown))
     for id in dict.fromkeys(id for text in file.gold if (id := text.prompt or only)):
         warnings, errors = _gold_compared(file, id, prompts.find(id))
         placed = (f"{file.place}: {warning}" for warning in warnings)
@@ -247,7 +260,7 @@ def _gold_compared(
 ) -> tuple[list[str], tuple[ConfigError, ...]]:
     """Warnings and errors about the gold texts that are for a prompt."""
     if prompt is None:
-        return [f"not compared with the prompt {id}, which is not among the files"], ()
+        return [_UNKNOWN.format(id)], ()
     texts = texts_for(prompt, file.gold)
     warnings, missing = remarks(prompt, texts), ", ".join(terms_in_no_text(prompt, texts))
     if missing and not any(text.prompt for text in texts):

@@ -119,18 +119,18 @@ def watch(
             seen = [*looks(trial.answers, trial.canary.id, rules, fewest, promote_after)]
             now = (await trials_of(view.messages, at)).get(id)
             move = next_move(trial, now, seen, len(counts))
-            if move in (Move.WAIT, Move.ABORT, Move.PROMOTE):
-                for look in seen[printed:]:
-                    print_look(look)
-                printed = len(seen)
-            if now is None or move not in (Move.WAIT, Move.START_OVER):
-                return await carry_out(move, view.broker, at, trial, now, seen, by)
-            if move is Move.START_OVER:
+            if now is not None and move is Move.START_OVER:
                 output.note(
                     f"the served version has changed: only answers since {output.time(now.since)} count"
                 )
                 trial.since, printed = now.since, 0
                 continue
+            if move not in (Move.GIVE_UP, Move.FINISH):
+                for look in seen[printed:]:
+                    print_look(look)
+                printed = len(seen)
+            if move is not Move.WAIT:
+                return await carry_out(move, view.broker, at, trial, now, seen, by)
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
     if not at.look(promoted):
