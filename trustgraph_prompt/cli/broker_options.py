@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -158,9 +159,19 @@ class ChangeOptions(OptionGroup):
 
     def author(self, default: str = "") -> Author:
         """Who makes the change, and why, or else the default reason."""
-        from trustgraph_prompt.cli import push_prompts
+        return author(self.by, self.why or default)
 
-        return push_prompts.author(self.by, self.why or default)
+
+def author(by: str | None, why: str) -> Author:
+    """Who makes a change and why; by default the account that runs the command."""
+    import getpass
+
+    from trustgraph_prompt.worker.config.history import Author
+
+    try:
+        return Author(by or getpass.getuser(), why)
+    except (KeyError, OSError):  # an account without a name, as in many containers
+        return Author(f"uid {os.getuid()}", why)
 
 
 async def connect(url: str) -> Broker:

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import typer
 
 from trustgraph_prompt.broker import Broker, Reader
-from trustgraph_prompt.cli import output, push_prompts
-from trustgraph_prompt.cli.broker_options import WorkspaceOptions
+from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli.broker_options import WorkspaceOptions, author
 from trustgraph_prompt.cli.broker_view import BrokerView
 from trustgraph_prompt.errors import ConfigError, Reason, RequestError
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
@@ -261,8 +261,8 @@ async def _promote(broker: Broker, trial: Trial, at: WorkspaceOptions, by: str |
     """Publish the entry of a canary, unless that was done, then end the canary."""
     if not trial.promoted:
         entries = {PREFIX + trial.id: trial.canary.entry}
-        author = push_prompts.author(by, trial.canary.why or "promoted a canary")
-        await history.push(broker, at.workspace, entries, author, topic=at.topic)
+        who = author(by, trial.canary.why or "promoted a canary")
+        await history.push(broker, at.workspace, entries, who, topic=at.topic)
     typer.echo(f"promoted {trial.id} in workspace {at.workspace}")
     await _end(broker, at, trial.id)
 

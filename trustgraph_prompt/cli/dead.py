@@ -50,7 +50,7 @@ def list_(
 
     Creates no topic. With --json, prints one object per line, with the full reason.
     """
-    from trustgraph_prompt.cli.dead_scope import counted
+    from trustgraph_prompt.cli.dead_scope import ChosenLetters, counted
 
     place: LetterSource | None = None
 
@@ -64,7 +64,7 @@ def list_(
             typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
-    letters = where.letters(at, error=error, prompt=prompt)
+    letters = ChosenLetters.of(where, at, error=error, prompt=prompt)
     if count := letters.each(show_one):
         output.note(f"{counted(count)} {letters.described}")
     else:
@@ -85,6 +85,7 @@ def show(
     with 1 if the dead letter does not exist.
     """
     from trustgraph_prompt.cli import refused_objects
+    from trustgraph_prompt.cli.dead_scope import ChosenLetters
 
     async def show_one(found: DeadLetter, view: BrokerView) -> None:
         answered = await refused_objects.answered(found, letters.flows, view, at)
@@ -96,7 +97,7 @@ def show(
         for line in refused_objects.lines(*answered) if answered else ():
             typer.echo(line)
 
-    letters = where.letters(at, [letter])
+    letters = ChosenLetters.of(where, at, [letter])
     if not letters.each(show_one):
         raise letters.missing([letter])
 
@@ -123,7 +124,7 @@ def replay_(
 
     Exits with 1 if no worker runs there, or if a named dead letter does not exist or cannot be replayed.
     """
-    from trustgraph_prompt.cli.dead_scope import check_terms, counted
+    from trustgraph_prompt.cli.dead_scope import ChosenLetters, check_terms, counted
     from trustgraph_prompt.cli.refused_objects import has_no_record
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import replay
 
@@ -132,7 +133,7 @@ def replay_(
     if not letters and not all_:
         raise ConfigError("no dead letters are selected: give their ids, or --all")
     terms = prompt_options.terms(term)
-    chosen = where.letters(at, letters or (), error, prompt)
+    chosen = ChosenLetters.of(where, at, letters or (), error, prompt)
     if terms:
         check_terms(chosen, at, terms)
     missing, counts = set(letters or ()), Counter[str]()
@@ -180,7 +181,7 @@ def discard_(
     It is for requests that shall never be served. Exits with 1 if the dead letter does not exist, if several
     have this id, or if another id is typed.
     """
-    from trustgraph_prompt.cli.dead_scope import counted
+    from trustgraph_prompt.cli.dead_scope import ChosenLetters, counted
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, discard
 
     found: list[DeadLetter] = []
@@ -189,7 +190,7 @@ def discard_(
         found.append(each)
         typer.echo(_line(each))
 
-    letters = where.letters(at, [letter])
+    letters = ChosenLetters.of(where, at, [letter])
     if not letters.each(show_one):
         raise letters.missing([letter])
     if len(found) > 1:

@@ -1,17 +1,10 @@
-"""Options of `dead`: which subscriptions' dead letters are meant, and which of them."""
+"""Options of `dead`: which subscriptions' dead letters are meant."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import broker_options, flow_options
 from trustgraph_prompt.cli.broker_options import RuleOptions
 from trustgraph_prompt.cli.options import OptionGroup
-
-if TYPE_CHECKING:
-    from trustgraph_prompt.cli.broker_options import Readable
-    from trustgraph_prompt.cli.dead_scope import ChosenLetters
 
 
 class ScopeOptions(OptionGroup):
@@ -29,15 +22,6 @@ class ScopeOptions(OptionGroup):
         "--subscription NAME", "With --topic: the name of the subscription.", None
     )
     everywhere = False
-
-    def letters(
-        self, at: Readable, ids: Iterable[str] = (), error: str | None = None, prompt: str | None = None
-    ) -> ChosenLetters:
-        """Return the dead letters on the broker that are meant. Raises `ConfigError`."""
-        from trustgraph_prompt.cli.dead_scope import ChosenLetters
-        from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
-
-        return ChosenLetters.of(self, at, DeadLetterFilter(frozenset(ids), error, prompt))
 
 
 class WideScopeOptions(ScopeOptions):

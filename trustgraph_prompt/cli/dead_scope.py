@@ -37,8 +37,16 @@ class ChosenLetters:
     everywhere: bool = False
 
     @classmethod
-    def of(cls, where: ScopeOptions, at: Readable, choice: DeadLetterFilter) -> ChosenLetters:
+    def of(
+        cls,
+        where: ScopeOptions,
+        at: Readable,
+        ids: Iterable[str] = (),
+        error: str | None = None,
+        prompt: str | None = None,
+    ) -> ChosenLetters:
         """Return those that the options name. Raises `ConfigError`."""
+        choice = DeadLetterFilter(frozenset(ids), error, prompt)
         topic, subscription = where.topic, where.subscription
         if where.everywhere and (where.flow is not None or topic is not None):
             raise ConfigError("cannot be combined with --flow or --topic", where="--all")
@@ -47,8 +55,8 @@ class ChosenLetters:
                 raise ConfigError("cannot be combined with --flows or --flow", where="--topic")
             try:
                 place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
-            except TopicInvalid as error:
-                raise ConfigError(str(error), where="--topic, --subscription") from error
+            except TopicInvalid as invalid:
+                raise ConfigError(str(invalid), where="--topic, --subscription") from invalid
             return cls(at, choice, [place], f"of {place.topic}")
         if topic is not None or subscription is not None:
             raise ConfigError("--topic and --subscription must be given together")

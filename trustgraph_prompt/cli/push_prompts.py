@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,16 +17,7 @@ from trustgraph_prompt.cli.broker_options import WorkspaceOptions
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.prompts import PromptSet, files
 from trustgraph_prompt.terminal import harmless
-from trustgraph_prompt.worker.config.history import Author
 from trustgraph_prompt.worker.config.report_topic import ANNOUNCEMENT_LIFETIME, ReportListener
-
-
-def author(by: str | None, why: str) -> Author:
-    """Who makes a change and why; by default the account that runs the command."""
-    try:
-        return Author(by or getpass.getuser(), why)
-    except (KeyError, OSError):  # an account without a name, as in many containers
-        return Author(f"uid {os.getuid()}", why)
 
 
 def publishes(broker: str, action: Callable[[Broker], Awaitable[bool]]) -> bool:
