@@ -81,6 +81,48 @@ def test_check_recognizes_a_recording_whichever_key_is_misspelt(tmp_path: Path) 
     assert "/tems: unknown key, did you mean 'terms'?" in run("check", file).stderr
 
 
+def test_file_of_objects_is_no_recording(tmp_path: Path) -> None:
+    file = tmp_path / "out.jsonl"
+    origin = {"prompt": "p", "file": "a.txt", "sha256": "0", "chunk": 1, "start": 0}
+    file.write_text(json.dumps({**origin, "object": {"n": 1}}) + "\n")
+    result = run("check", file)
+    assert result.returncode == 2
+    assert result.stderr == (
+        f"error  {file}: cannot be checked (found 'a file of objects, written by `extract`', "
+        "expected a recording, or a gold file, which `eval --from` makes of it)\n"
+    )
+
+
+@pytest.mark.parametrize("wrong", ["", '{"answr": "x"}'])
+def test_recording_names_unknown_prompts_beside_its_errors(wrong: str, tmp_path: Path) -> None:
+    file = tmp_path / "recording.jsonl"
+    lines = [{"prompt": id, "answer": "x"} for id in ("nope", "extract-topics", "nope")]
+    file.write_text("\n".join([*map(json.dumps, lines), wrong]))
+    result = run("check", file)
+    assert result.returncode == (2 if wrong else 0)
+    warning = f"warning: {file}: not compared with the prompt nope, which is not among the files"
+    assert result.stderr.splitlines()[-1:] == [warning]
+    assert result.stderr.count("not compared") == 1
+
+
+def test_error_in_a_gold_file_hides_no_unknown_prompt(tmp_path: Path) -> None:
+    file = tmp_path / "gold.jsonl"
+    file.write_text('{"prompt": "nope", "terms": {}, "objects": []}\n{"terms": {}, "objcts": []}\n')
+    result = run("check", file)
+    assert f"error  {file}:2 /objcts: unknown key" in result.stderr
+    assert f"warning: {file}: not compared with the prompt nope, which is not" in result.stderr
+
+
+def test_error_in_a_recording_hides_no_error_of_a_gold_file(tmp_path: Path) -> None:
+    gold, recording = tmp_path / "gold.jsonl", tmp_path / "recording.jsonl"
+    line = {"prompt": "extract-definitions", "terms": {"text": "x"}, "objects": [{"q": 1}]}
+    gold.write_text(json.dumps(line) + "\n")
+    recording.write_text('{"answr": "x"}\n')
+    result = run("check", recording, gold)
+    assert f"error  {recording}:1 /answr: unknown key" in result.stderr
+    assert f"error  {gold}:1 /objects/0: the key `entity` is missing" in result.stderr
+
+
 def test_check_refuses_a_named_pipe_without_a_writer_at_once(tmp_path: Path) -> None:
     for name in ("greet.prompt", "flow.yaml", "export.json", "lines.jsonl"):
         os.mkfifo(tmp_path / name)

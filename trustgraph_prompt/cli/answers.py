@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trustgraph_prompt.cli import flow_options, options, output, prompt_options, refused_objects
-from trustgraph_prompt.cli.broker_options import BrokerOptions
+from trustgraph_prompt.cli import flow_options, options, output, prompt_options
+from trustgraph_prompt.cli.broker_options import BrokerOptions, RuleOptions
 from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.cli.options import argument, option
-from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import Reason, TrustgraphPromptError
 
@@ -96,6 +95,8 @@ def show(
     files have the version of the prompt that was asked, else the part of the schema, from the history of the
     config topic. Exits with 1 if there is no such answer.
     """
+    from trustgraph_prompt.cli import refused_objects
+
     chosen, description = flow_options.flows_of(flows, flow)
 
     async def print_it(view: BrokerView) -> bool:
@@ -126,6 +127,8 @@ def show(
 
 
 def _note_deletions(flows: Iterable[Flow]) -> None:
+    from trustgraph_prompt.cli import refused_objects
+
     for flow in flows:
         if deletion := refused_objects.when_deleted(flow):
             output.note(deletion)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from trustgraph_prompt.cli import output, progress, prompt_options
+from trustgraph_prompt.cli.model_options import RunOptions
+from trustgraph_prompt.cost import Price
+from trustgraph_prompt.extraction.estimate import RunEstimate, estimate_run
+from trustgraph_prompt.extraction.questions import RunQuestion, Splitting
+from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.extraction.run import HOPELESS, Extraction
+from trustgraph_prompt.llm import Limiter, Limits, Provider
+from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
+from trustgraph_prompt.llm.spending import SpendingLimit
+from trustgraph_prompt.prompts import PromptSet
 
-if TYPE_CHECKING:
-    from trustgraph_prompt.cli.model_options import RunOptions
-    from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.extraction.estimate import RunEstimate
-    from trustgraph_prompt.extraction.questions import RunQuestion, Splitting
-    from trustgraph_prompt.extraction.results import Result
-    from trustgraph_prompt.extraction.run import Extraction
-    from trustgraph_prompt.llm import Provider
-    from trustgraph_prompt.prompts import PromptSet
-
-Q = TypeVar("Q", bound="RunQuestion")
+Q = TypeVar("Q", bound=RunQuestion)
 
 LIMIT_REACHED = 3
 """The exit code of a run that `--max-cost` has ended."""
@@ -48,10 +49,6 @@ class LimitedProvider:
     """
 
     def __init__(self, provider: Provider, limits: RunOptions, price: Price | None, money: float) -> None:
-        from trustgraph_prompt.llm import Limiter, Limits
-        from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
-        from trustgraph_prompt.llm.spending import SpendingLimit
-
         self.concurrency = limits.concurrency
         self.calls = CallsInProgress(
             provider,
@@ -85,9 +82,6 @@ def run(
     progress. Raises `BrokerError` if the state is unusable, and a `TrustgraphPromptError` of `listen`.
     `is_failure` and `splitting` are those of an `Extraction`.
     """
-    import asyncio
-
-    from trustgraph_prompt.extraction.run import HOPELESS, Extraction
 
     def hear(result: Result[Q]) -> None:
         listen(result)
@@ -107,7 +101,7 @@ def run(
         splitting=splitting,
         is_failure=is_failure,
     )
-    shown = progress.Progress(summary, within.calls)
+    shown = progress.RunProgress(summary, within.calls)
     with shown.shown() as update:
         asyncio.run(_run_until_signal(extraction, within, shown, update))
     return Ending(shown.is_ending, extraction.is_hopeless)
@@ -116,11 +110,10 @@ def run(
 async def _run_until_signal(
     extraction: Extraction[Q],
     within: LimitedProvider,
-    shown: progress.Progress,
+    shown: progress.RunProgress,
     update: Callable[[], None],
 ) -> None:
     """Run, and close the provider. The first signal stops the run, the second one ends its calls."""
-    import asyncio
 
     def stop() -> None:
         if shown.is_ending:
@@ -152,8 +145,6 @@ def estimate(
     asked: Questions[Q], provider: Provider, limits: RunOptions, price: Price | None, templates: Path | None
 ) -> RunEstimate:
     """Estimate a run, and close the provider. Raises as `estimate_run`."""
-    from trustgraph_prompt.extraction.estimate import estimate_run
-
     with output.waiting("counting tokens"):
         return estimate_run(
             asked.jobs,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from trustgraph_prompt.cli.options import Options, option, typed
+from trustgraph_prompt.cli.options import OptionGroup, option, typed
+from trustgraph_prompt.cli.prompt_options import TemplatesOption
 from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.broker_view import BrokerView
+    from trustgraph_prompt.worker.config.history import Author
 
 T = TypeVar("T")
 
@@ -91,14 +94,14 @@ class Readable:
         return on_broker(url, lambda connected: action(BrokerView(connected, url, self.admin_url)))
 
 
-class BrokerOptions(Options, Readable):
+class BrokerOptions(OptionGroup, Readable):
     """A broker that is read."""
 
     broker: BrokerOption = DEFAULT_BROKER
     admin_url: AdminUrlOption = None
 
 
-class ReadTopicOptions(Options, Readable):
+class ReadTopicOptions(OptionGroup, Readable):
     """The config topic of a broker, which is read."""
 
     broker: BrokerOption = DEFAULT_BROKER
@@ -106,7 +109,7 @@ class ReadTopicOptions(Options, Readable):
     admin_url: AdminUrlOption = None
 
 
-class WorkspaceOptions(Options):
+class WorkspaceOptions(OptionGroup):
     """A workspace of prompts on the config topic of a broker."""
 
     workspace: WorkspaceOption = "default"
@@ -118,6 +121,57 @@ class ReadWorkspaceOptions(WorkspaceOptions, Readable):
     """A workspace that is read."""
 
     admin_url: AdminUrlOption = None
+
+
+class RuleOptions(OptionGroup, Readable):
+    """A broker that is read, and where the rules are that its objects break."""
+
+    broker: BrokerOption = DEFAULT_BROKER
+    config_topic: str = config_topic_option(
+        "--config-topic TOPIC",
+        "The config topic, in whose history the schema of the answer is looked up.",
+        DEFAULT_CONFIG_TOPIC,
+    )
+    templates: TemplatesOption = None
+    admin_url: AdminUrlOption = None
+
+
+WaitOption = Annotated[
+    float | None,
+    option(
+        "--wait SECONDS",
+        "Wait up to this long until all running workers of the workspace have applied the prompts; "
+        "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
+        min=0,
+    ),
+]
+
+ByOption = Annotated[
+    str | None, option("--by NAME", "Who makes the change, for the history. Default: your account.")
+]
+
+
+class ChangeOptions(OptionGroup):
+    """Who makes a change, and why."""
+
+    by: ByOption = None
+    why: str = option("--message -m TEXT", "Why you make the change, for the history.", "")
+
+    def author(self, default: str = "") -> Author:
+        """Who makes the change, and why, or else the default reason."""
+        return author(self.by, self.why or default)
+
+
+def author(by: str | None, why: str) -> Author:
+    """Who makes a change and why; by default the account that runs the command."""
+    import getpass
+
+    from trustgraph_prompt.worker.config.history import Author
+
+    try:
+        return Author(by or getpass.getuser(), why)
+    except (KeyError, OSError):  # an account without a name, as in many containers
+        return Author(f"uid {os.getuid()}", why)
 
 
 async def connect(url: str) -> Broker:

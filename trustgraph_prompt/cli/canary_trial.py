@@ -1,22 +1,30 @@
-"""The answers of a canary and of the served version, read from the topics of flows, side by side."""
+"""The trial of a canary: its answers beside those of the served version, what follows, and its end."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from enum import Enum, auto
+from typing import Any, TypeVar
 
+import typer
+
+from trustgraph_prompt.broker import Broker, Reader
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.errors import Reason, RequestError
-from trustgraph_prompt.worker.canary.compare import QUANTITIES, Observed, Rate, Ratio, ratio
-from trustgraph_prompt.worker.canary.record import Canary
+from trustgraph_prompt.cli.broker_options import WorkspaceOptions, author
+from trustgraph_prompt.cli.broker_view import BrokerView
+from trustgraph_prompt.errors import ConfigError, Reason, RequestError
+from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+from trustgraph_prompt.worker.canary.compare import QUANTITIES, Look, Observed, Rate, Ratio, ratio
+from trustgraph_prompt.worker.canary.record import CANARY, Canary
+from trustgraph_prompt.worker.config import config_topic, history
 from trustgraph_prompt.worker.config.source import VERSION_CHARACTERS
+from trustgraph_prompt.worker.config.versions import Read
 from trustgraph_prompt.worker.messages.answer_record import Answer
 
-if TYPE_CHECKING:
-    from trustgraph_prompt.broker import Reader
-    from trustgraph_prompt.cli.broker_view import BrokerView
+T = TypeVar("T")
 
 AnswerTopics = Mapping[str, Collection[str]]
 """The names of flows by the topic on which they keep answers."""
@@ -152,3 +160,125 @@ def _row(title: str, *cells: str) -> str:
     """A line with the values of both versions, and possibly their ratio."""
     values = "".join(f"{cell:>16}" for cell in cells[:2])
     return "   ".join([f"  {title:26}{values}", *cells[2:]]).rstrip()
+
+
+class Move(Enum):
+    """What follows from what a trial has shown so far."""
+
+    WAIT = auto()
+    START_OVER = auto()  # with the answers since the served version changed
+    GIVE_UP = auto()  # another client has ended or replaced the canary
+    FINISH = auto()  # a promotion by a process that died before it ended the canary
+    ABORT = auto()
+    PROMOTE = auto()
+
+
+def next_move(trial: Trial, now: Trial | None, seen: Sequence[Look], looks_in_all: int) -> Move:
+    """Return what follows, where `now` is the trial as the topics have it, and `seen` what the rules saw."""
+    if now is None or now.canary.id != trial.canary.id:
+        return Move.GIVE_UP
+    if now.promoted:
+        return Move.FINISH
+    if now.since != trial.since:
+        return Move.START_OVER
+    if seen and seen[-1].fired:
+        return Move.ABORT
+    return Move.PROMOTE if len(seen) == looks_in_all else Move.WAIT
+
+
+async def carry_out(
+    move: Move,
+    broker: Broker,
+    at: WorkspaceOptions,
+    trial: Trial,
+    now: Trial | None,
+    seen: Sequence[Look],
+    by: str | None,
+) -> bool:
+    """Make the last move, and say why; return whether the canary is promoted."""
+    if move is Move.GIVE_UP:
+        output.note(f"the canary of {trial.id} has been {'replaced' if now else 'ended'} by another client")
+        return False
+    if move is Move.ABORT:
+        answers = output.counted(seen[-1].answers, "answer")
+        typer.echo(f"aborted: {seen[-1].fired}, after {answers} of the canary")
+        await _end(broker, at, trial.id)
+        return False
+    if move is Move.PROMOTE:
+        answers = output.counted(seen[-1].answers, "answer")
+        typer.echo(f"promoted: no rule has fired after {answers} of the canary")
+    await _promote(broker, now or trial, at, by)
+    return True
+
+
+def print_look(look: Look) -> None:
+    """Print what the rules saw after so many answers."""
+    found = "; ".join(
+        f"{rule}: {'too few events to tell' if ratio is None else ratio}"
+        for rule, ratio in look.ratios.items()
+    )
+    percent = f"{100 * look.confidence:.3g} %"
+    answers = output.counted(look.answers, "answer")
+    typer.echo(f"after {answers} of the canary ({percent} intervals): {found}")
+    sys.stdout.flush()
+
+
+async def trials_of(read: Read, at: WorkspaceOptions) -> dict[str, Trial]:
+    """Return the trials of a workspace by prompt, without their answers; note records that are not valid."""
+    records = await read(at.topic + CANARY, at.workspace)
+    served = await read(at.topic, at.workspace)
+    trials: dict[str, Trial] = {}
+    for key, record in sorted(records.items()):
+        try:
+            canary = Canary.decode(record.data)
+        except ConfigError as error:
+            output.note(f"warning: ignored {error.at(record.key or '')}")
+            continue
+        changed = [record, *(served[each] for each in (key, SYSTEM_KEY) if each in served)]
+        since = max(message.published for message in changed)
+        promoted = key in served and served[key].data == canary.entry.encode()
+        id = key.removeprefix(PREFIX)
+        trials[id] = Trial(at.workspace, id, canary, record.published, since, promoted)
+    return trials
+
+
+async def promote(broker: Broker, at: WorkspaceOptions, id: str, by: str | None) -> None:
+    """Promote the canary of a prompt. Raises `ConfigError` if it has none."""
+    trials = await trials_of(
+        lambda topic, workspace: config_topic.messages(broker, workspace, topic=topic), at
+    )
+    await _promote(broker, chosen(trials, at.workspace, id), at, by)
+
+
+async def abort(broker: Broker, at: WorkspaceOptions, id: str) -> None:
+    """End the canary of a prompt, also one whose record is not valid. Raises `ConfigError` if it has none."""
+    there = await config_topic.entries(broker, at.workspace, topic=at.topic + CANARY)
+    chosen({key.removeprefix(PREFIX): canary for key, canary in there.items()}, at.workspace, id)
+    await _end(broker, at, id)
+
+
+async def _promote(broker: Broker, trial: Trial, at: WorkspaceOptions, by: str | None) -> None:
+    """Publish the entry of a canary, unless that was done, then end the canary."""
+    if not trial.promoted:
+        entries = {PREFIX + trial.id: trial.canary.entry}
+        who = author(by, trial.canary.why or "promoted a canary")
+        await history.push(broker, at.workspace, entries, who, topic=at.topic)
+    typer.echo(f"promoted {trial.id} in workspace {at.workspace}")
+    await _end(broker, at, trial.id)
+
+
+async def _end(broker: Broker, at: WorkspaceOptions, id: str) -> None:
+    await config_topic.push(broker, at.workspace, {PREFIX + id: ""}, topic=at.topic + CANARY)
+    typer.echo(f"ended the canary of {id} in workspace {at.workspace}")
+
+
+def chosen(trials: Mapping[str, T], workspace: str, id: str) -> T:
+    """Return the one of a prompt. Raises `ConfigError` if it has none."""
+    if id not in trials:
+        raise ConfigError(
+            f"no prompt of workspace {workspace} with this id has a canary",
+            where="ID",
+            found=id,
+            expected="a prompt that `config canary status` lists",
+        )
+    return trials[id]

@@ -17,13 +17,16 @@ from trustgraph_prompt.cli import (
     config_history,
     options,
     output,
-    push_canary,
-    push_prompts,
 )
-from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspaceOptions, WorkspaceOptions
+from trustgraph_prompt.cli.broker_options import (
+    ChangeOptions,
+    ReadTopicOptions,
+    ReadWorkspaceOptions,
+    WaitOption,
+    WorkspaceOptions,
+)
 from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.cli.options import argument, option
-from trustgraph_prompt.cli.push_prompts import worker_name
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -50,8 +53,8 @@ def push(
         "Let the new versions answer only this share of the requests, such as 10%.",
         None,
     ),
-    wait: push_prompts.WaitOption = None,
-    change: push_prompts.ChangeOptions,
+    wait: WaitOption = None,
+    change: ChangeOptions,
 ) -> None:
     """Publish prompts; workers apply all of them at once.
 
@@ -59,6 +62,7 @@ def push(
     --canary, the prompts that differ from the served ones answer a share of the requests, and `config canary`
     compares both.
     """
+    from trustgraph_prompt.cli import push_canary, push_prompts
     from trustgraph_prompt.worker.config import config_topic as config
     from trustgraph_prompt.worker.config import history
 
@@ -78,13 +82,10 @@ def push(
             return await push_canary.begin(connected, at, present, entries, share, author, wait)
         config.check_room(at.workspace, present.keys() | entries.keys())
         push_prompts.warn(present, entries)
-
-        async def send() -> str:
+        async with push_prompts.acknowledgements(connected, at, wait) as applied:
             id = await history.push(connected, at.workspace, entries, change.author(), topic=at.topic)
             typer.echo(pushed)
-            return id
-
-        return await push_prompts.acknowledged(send, connected, at, wait)
+            return await applied(id)
 
     if share is not None:
         broker_options.existing(at.broker)  # a new one has nothing to compare with
@@ -145,7 +146,7 @@ def delete(
     keys: list[str] = argument("KEY…", "`system`, or `template.` and the id of a prompt."),
     *,
     at: WorkspaceOptions,
-    change: push_prompts.ChangeOptions,
+    change: ChangeOptions,
 ) -> None:
     """Delete entries. A worker that has a prompt of that id in a file uses that one again."""
     from trustgraph_prompt.worker.config import config_topic as config
@@ -201,6 +202,7 @@ async def _print_changes(view: BrokerView, topic: str, *, as_json: bool) -> None
 
 async def _print_reports(view: BrokerView, config_topic: str, *, as_json: bool) -> None:
     """Print what workers reject, and each announcement of a worker that differs from its last one."""
+    from trustgraph_prompt.cli.push_prompts import refusal, worker_name
     from trustgraph_prompt.worker.config.report_topic import FILES, REPORT, Announcement
 
     topic = config_topic + REPORT
@@ -210,7 +212,7 @@ async def _print_reports(view: BrokerView, config_topic: str, *, as_json: bool) 
             if (message.key or "").startswith(FILES):
                 continue
             if (announcement := Announcement.decode(message)) is None:
-                report = push_prompts.refusal(message.key or "", message.data)
+                report = refusal(message.key or "", message.data)
                 lines = [f"refused {report}" if message.data else f"mended {message.key}"]
             elif announcement == (before := workers.get(message.key)):
                 continue

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trustgraph_prompt.cli import broker_options, output, push_prompts
-from trustgraph_prompt.cli.broker_options import ReadTopicOptions, ReadWorkspaceOptions
+from trustgraph_prompt.cli import broker_options, output
+from trustgraph_prompt.cli.broker_options import (
+    ChangeOptions,
+    ReadTopicOptions,
+    ReadWorkspaceOptions,
+    WaitOption,
+)
 from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError
 
@@ -50,14 +55,15 @@ def command(
     ),
     dry_run: bool = option("--dry-run", "Print the plan and change nothing.", False),
     place: ReadTopicOptions,
-    wait: push_prompts.WaitOption = None,
-    change: push_prompts.ChangeOptions,
+    wait: WaitOption = None,
+    change: ChangeOptions,
 ) -> None:
     """Publish what has changed in these files since the owner applied them last, and delete what is gone.
 
     An entry that another client has changed or deleted since then is left alone, with a warning. Prompts that
     do not compile or whose examples fail are rejected, and then nothing is published.
     """
+    from trustgraph_prompt.cli import push_prompts
     from trustgraph_prompt.worker.config import apply, config_topic
 
     at = ReadWorkspaceOptions(
@@ -88,14 +94,11 @@ def command(
 
     async def publish(connected: Broker) -> bool:
         plan = await propose(lambda topic: config_topic.entries(connected, workspace, topic=topic))
-
-        async def send() -> str | None:
-            author = change.author()
+        author = change.author()
+        async with push_prompts.acknowledgements(connected, at, wait) as applied:
             id = await apply.carry_out(connected, workspace, owner, plan, topic=at.topic, author=author)
             _print(workspace, plan)
-            return id
-
-        return await push_prompts.acknowledged(send, connected, at, wait)
+            return id is None or await applied(id)
 
     if dry_run:
         at.look(look)

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options, push_prompts
-from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions, WorkspaceOptions
+from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options
+from trustgraph_prompt.cli.broker_options import (
+    ChangeOptions,
+    ReadWorkspaceOptions,
+    WaitOption,
+    WorkspaceOptions,
+)
 from trustgraph_prompt.cli.options import argument, option
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
@@ -143,10 +148,11 @@ def rollback(
     ),
     at: WorkspaceOptions,
     templates: prompt_options.TemplatesOption = None,
-    wait: push_prompts.WaitOption = None,
-    change: push_prompts.ChangeOptions,
+    wait: WaitOption = None,
+    change: ChangeOptions,
 ) -> None:
     """Publish an earlier version of a prompt again, also of a deleted one."""
+    from trustgraph_prompt.cli import push_prompts
     from trustgraph_prompt.prompts import PromptSet
     from trustgraph_prompt.worker.config import config_topic, history, versions
 
@@ -167,21 +173,18 @@ def rollback(
         entries = {key: text.entry}
         push_prompts.warn({name: data.encode() for name, data in found.present.items()}, entries)
         author = change.author(f"back to {text.version[:12]}")
-
-        async def send() -> str:
+        async with push_prompts.acknowledgements(connected, at, wait) as applied:
             id = await history.push(
                 connected, at.workspace, entries, author, action=history.ROLLBACK, topic=at.topic
             )
             output.say(f"rolled back {key} in workspace {at.workspace} to {text.version}")
-            return id
-
-        applied = await push_prompts.acknowledged(send, connected, at, wait)
+            is_applied = await applied(id)
         if (version := versions.version_of(key, text.entry, found.system)) != text.version:
             output.note(
                 f"warning: its version is now {version}: the text is that of {text.version[:12]}, but the "
                 "system message is another one"
             )
-        return applied
+        return is_applied
 
     if not broker_options.on_broker(broker_options.existing(at.broker), publish):
         raise typer.Exit(1)

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
 from contextlib import aclosing
-from time import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import (
-    broker_options,
-    dead_scope,
-    flow_options,
-    options,
-    output,
-    prompt_options,
-    refused_objects,
-)
-from trustgraph_prompt.cli.broker_options import BrokerOptions
-from trustgraph_prompt.cli.dead_scope import ScopeOptions, TermOptions, WideScopeOptions
+from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options
+from trustgraph_prompt.cli.broker_options import BrokerOptions, RuleOptions
+from trustgraph_prompt.cli.dead_options import ScopeOptions, TermOptions, WideScopeOptions
 from trustgraph_prompt.cli.lazy_commands import group
 from trustgraph_prompt.cli.options import argument, option
-from trustgraph_prompt.cli.refused_objects import RuleOptions
 from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.broker_options import Readable
     from trustgraph_prompt.cli.broker_view import BrokerView
-    from trustgraph_prompt.cli.dead_scope import Subscriptions
-    from trustgraph_prompt.cli.refused_objects import RuleOf
-    from trustgraph_prompt.worker import Answer, Flow
-    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
     from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
 app = group(
@@ -65,7 +50,7 @@ def list_(
 
     Creates no topic. With --json, prints one object per line, with the full reason.
     """
-    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
+    from trustgraph_prompt.cli.dead_scope import ChosenLetters, counted
 
     place: LetterSource | None = None
 
@@ -79,13 +64,11 @@ def list_(
             typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
-    scope = where.scope()
-    choice = DeadLetterFilter(error=error, prompt=prompt)
-    count = _print_each(at, scope, choice, show_one)
-    if count:
-        output.note(f"{_counted(count)} {scope.described(at.broker)}")
+    letters = ChosenLetters.of(where, at, error=error, prompt=prompt)
+    if count := letters.each(show_one):
+        output.note(f"{counted(count)} {letters.described}")
     else:
-        _note_none(at, scope, choice)
+        letters.note_none()
 
 
 @app.subcommand("dead show 1042 --broker embedded:broker.db")
@@ -101,10 +84,11 @@ def show(
     The objects of an unusable answer are shown as by `answers show`, if the flow has `outputs.answers`. Exits
     with 1 if the dead letter does not exist.
     """
-    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
+    from trustgraph_prompt.cli import refused_objects
+    from trustgraph_prompt.cli.dead_scope import ChosenLetters
 
     async def show_one(found: DeadLetter, view: BrokerView) -> None:
-        answered = await _answered(found, scope.flows, view, at)
+        answered = await refused_objects.answered(found, letters.flows, view, at)
         if as_json:
             refused = answered and refused_objects.as_json(*answered)
             output.print_json({**_whole(found), "rejected": refused})
@@ -113,10 +97,9 @@ def show(
         for line in refused_objects.lines(*answered) if answered else ():
             typer.echo(line)
 
-    scope = where.scope()
-    choice = DeadLetterFilter(frozenset([letter]))
-    if not _print_each(at, scope, choice, show_one):
-        raise _missing(letter, at, scope, choice)
+    letters = ChosenLetters.of(where, at, [letter])
+    if not letters.each(show_one):
+        raise letters.missing([letter])
 
 
 @app.subcommand("dead replay --all --error unknown-prompt --flows flows/", "replay")
@@ -141,48 +124,47 @@ def replay_(
 
     Exits with 1 if no worker runs there, or if a named dead letter does not exist or cannot be replayed.
     """
-    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, replay
+    from trustgraph_prompt.cli.dead_scope import ChosenLetters, check_terms, counted
+    from trustgraph_prompt.cli.refused_objects import has_no_record
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import replay
 
     if letters and all_:
         raise ConfigError("give either ids or --all, not both")
     if not letters and not all_:
         raise ConfigError("no dead letters are selected: give their ids, or --all")
-    choice, terms = DeadLetterFilter(frozenset(letters or ()), error, prompt), prompt_options.terms(term)
-    scope = where.scope()
+    terms = prompt_options.terms(term)
+    chosen = ChosenLetters.of(where, at, letters or (), error, prompt)
     if terms:
-        dead_scope.check_terms(at, scope, choice, terms)
-    missing, replayed, kept, looked = set(choice.ids), 0, 0, False
-    without_record = 0
+        check_terms(chosen, at, terms)
+    missing, counts = set(letters or ()), Counter[str]()
 
     async def put_back(connected: Broker) -> None:
-        nonlocal replayed, kept, looked, without_record
-        looked = True
-        async with aclosing(replay(connected, scope.subscriptions, choice, terms)) as done:
+        counts["replayed"] = 0  # from here on the outcome is known, also if an error ends it
+        async with aclosing(replay(connected, chosen.subscriptions, chosen.choice, terms)) as done:
             async for letter, why in done:
                 missing.difference_update((letter.id, letter.request))
                 if why is None:
-                    replayed += 1
-                    without_record += _has_no_record(letter, scope.flows)
+                    counts["replayed"] += 1
+                    counts["without record"] += has_no_record(letter, chosen.flows)
                 else:
-                    kept += 1
+                    counts["kept"] += 1
                     output.note(f"{letter.id} cannot be replayed: {why}")
 
     try:
         with output.waiting("putting dead letters back"):
             broker_options.on_broker(broker_options.existing(at.broker), put_back)
     finally:
-        if looked:
-            typer.echo(f"replayed {_counted(replayed)}")
-        if replayed:
+        if "replayed" in counts:
+            typer.echo(f"replayed {counted(counts['replayed'])}")
+        if counts["replayed"]:
             output.note("they wait until a worker serves them; `dead list` shows those that fail again")
-        if without_record:
-            output.note(f"the flow has deleted the records of earlier answers to {without_record:,} of them")
+        if gone := counts["without record"]:
+            output.note(f"the flow has deleted the records of earlier answers to {gone:,} of them")
     if missing:
-        sought = DeadLetterFilter(frozenset(missing), error, prompt)
-        raise _missing(", ".join(sorted(missing)), at, scope, sought)
-    if not replayed and not kept:
-        _note_none(at, scope, choice)
-    if kept and not all_:
+        raise chosen.missing(missing)
+    if not counts["replayed"] and not counts["kept"]:
+        chosen.note_none()
+    if counts["kept"] and not all_:
         raise typer.Exit(1)
 
 
@@ -199,6 +181,7 @@ def discard_(
     It is for requests that shall never be served. Exits with 1 if the dead letter does not exist, if several
     have this id, or if another id is typed.
     """
+    from trustgraph_prompt.cli.dead_scope import ChosenLetters, counted
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, discard
 
     found: list[DeadLetter] = []
@@ -207,10 +190,9 @@ def discard_(
         found.append(each)
         typer.echo(_line(each))
 
-    scope = where.scope()
-    choice = DeadLetterFilter(frozenset([letter]))
-    if not _print_each(at, scope, choice, show_one):
-        raise _missing(letter, at, scope, choice)
+    letters = ChosenLetters.of(where, at, [letter])
+    if not letters.each(show_one):
+        raise letters.missing([letter])
     if len(found) > 1:
         places = ", ".join(f"{each.source.topic} (subscription {each.source.subscription})" for each in found)
         raise TrustgraphPromptError(
@@ -224,47 +206,7 @@ def discard_(
     sources = dict.fromkeys(each.source for each in found)
     chosen = DeadLetterFilter(frozenset(each.id for each in found))
     count = broker_options.on_broker(at.broker, lambda connected: discard(connected, sources, chosen))
-    typer.echo(f"discarded {_counted(count)}")
-
-
-def _missing(ids: str, at: Readable, scope: Subscriptions, choice: DeadLetterFilter) -> typer.Exit:
-    """Say that there are no dead letters of these ids, and perhaps where there are; return what to raise."""
-    output.note(f"error: there is no dead letter {ids} {scope.described_in_full(at.broker)}")
-    dead_scope.note_elsewhere(at, scope, choice)
-    return typer.Exit(1)
-
-
-def _note_none(at: Readable, scope: Subscriptions, choice: DeadLetterFilter) -> None:
-    """Say that no dead letter is chosen: how many others there are, or where there are chosen ones."""
-    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
-
-    async def skip(letter: DeadLetter, view: BrokerView) -> None:
-        """Only count it."""
-
-    everything = DeadLetterFilter()
-    there = 0 if choice == everything else _print_each(at, scope, everything, skip)
-    none = "; none of them matches" if there else ""
-    output.note(f"{_counted(there)} {scope.described_in_full(at.broker)}{none}")
-    dead_scope.note_elsewhere(at, scope, choice)
-
-
-def _print_each(
-    at: Readable,
-    scope: Subscriptions,
-    choice: DeadLetterFilter,
-    show_one: Callable[[DeadLetter, BrokerView], Awaitable[None]],
-) -> int:
-    """Show the chosen letters; return how many there are."""
-
-    async def print_all(view: BrokerView) -> int:
-        count = 0
-        async with aclosing(scope.look(view, choice)) as letters:
-            async for letter in letters:
-                count += 1
-                await show_one(letter, view)
-        return count
-
-    return at.look(print_all)
+    typer.echo(f"discarded {counted(count)}")
 
 
 def _facts(letter: DeadLetter) -> dict[str, Any]:
@@ -311,35 +253,6 @@ def _line(letter: DeadLetter) -> str:
     return visible("  ".join(columns))
 
 
-async def _answered(
-    letter: DeadLetter,
-    flows: Iterable[Flow],
-    view: BrokerView,
-    at: RuleOptions,
-) -> tuple[Answer, RuleOf | None] | None:
-    """The record of the unusable answer that a letter died of, and the rules of the prompt that was asked."""
-    from trustgraph_prompt.worker.dead_letters.record import ANSWERED
-
-    flow = next((flow for flow in flows if flow.name == letter.flow), None)
-    if flow is None or letter.request is None or letter.error not in ANSWERED:
-        return None
-    if (found := await refused_objects.answer_of(view, flow, letter.request)) is None:
-        if _has_no_record(letter, [flow]):
-            output.note(f"its answer record is gone: {refused_objects.when_deleted(flow)}")
-        return None
-    _, answer = found
-    return answer, await refused_objects.rules_of(answer, view, flow.workspace, at)
-
-
-def _has_no_record(letter: DeadLetter, flows: Iterable[Flow]) -> bool:
-    """Whether the flow may have deleted the record of the unusable answer that a letter died of."""
-    from trustgraph_prompt.worker.dead_letters.record import ANSWERED
-
-    keep = next((flow.keep_answers for flow in flows if flow.name == letter.flow), None)
-    is_old = keep is not None and letter.died is not None and letter.died < time() - keep
-    return is_old and letter.error in ANSWERED
-
-
 def _print_whole(letter: DeadLetter) -> None:
     """Print why a letter died and what helps, then where it comes from, then its message."""
     facts = _whole(letter)
@@ -357,7 +270,3 @@ def _print_whole(letter: DeadLetter) -> None:
     typer.echo()
     for line in output.readable("(not text)" if content is None else content):
         typer.echo(visible(line))
-
-
-def _counted(count: int) -> str:
-    return output.counted(count, "dead letter") if count else "no dead letters"

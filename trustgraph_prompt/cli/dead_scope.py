@@ -1,121 +1,108 @@
-"""Which subscriptions' dead letters the commands of `dead` look at."""
+"""Looks for dead letters where the options of `dead` say, and says where else there are some."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
-from trustgraph_prompt.cli import broker_options, flow_options, options, output, prompt_options
-from trustgraph_prompt.cli.options import Options
-from trustgraph_prompt.cli.refused_objects import RuleOptions
+import typer
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.topics import DEAD_LETTER_SUBSCRIPTION
+from trustgraph_prompt.cli import flow_options, options, output, prompt_options
+from trustgraph_prompt.cli.broker_options import Readable
+from trustgraph_prompt.cli.broker_view import BrokerView
+from trustgraph_prompt.cli.dead_options import ScopeOptions, TermOptions
 from trustgraph_prompt.errors import BrokerError, ConfigError, TopicInvalid
-
-if TYPE_CHECKING:
-    from trustgraph_prompt.cli.broker_options import Readable
-    from trustgraph_prompt.cli.broker_view import BrokerView
-    from trustgraph_prompt.worker import Flow
-    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
-    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
-
-
-class ScopeOptions(Options):
-    """Flows or a subscription, whose dead letters are meant."""
-
-    flows: flow_options.SeveralFlowsOption = None
-    flow: flow_options.FlowOption = None
-    id: flow_options.IdOption = "prompt"
-    topic: str | None = flow_options.where_option(
-        "--topic TOPIC",
-        "With --subscription: the request topic of a subscription that no flow file names.",
-        None,
-    )
-    subscription: str | None = flow_options.where_option(
-        "--subscription NAME", "With --topic: the name of the subscription.", None
-    )
-    everywhere = False
-
-    def scope(self) -> Subscriptions:
-        """Return the subscriptions that are meant. Raises `ConfigError`."""
-        from trustgraph_prompt.broker import topics
-        from trustgraph_prompt.worker.dead_letters.record import LetterSource
-
-        topic, subscription = self.topic, self.subscription
-        if self.everywhere and (self.flow is not None or topic is not None):
-            raise ConfigError("cannot be combined with --flow or --topic", where="--all")
-        if topic is not None and subscription is not None:
-            if options.typed("--flows") or self.flow is not None:
-                raise ConfigError("cannot be combined with --flows or --flow", where="--topic")
-            try:
-                place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
-            except TopicInvalid as error:
-                raise ConfigError(str(error), where="--topic, --subscription") from error
-            return Subscriptions([place], f"of {place.topic}")
-        if topic is not None or subscription is not None:
-            raise ConfigError("--topic and --subscription must be given together")
-        chosen, description = flow_options.flows_of(self.flows, self.flow, processor=self.id)
-        places = list(dict.fromkeys(map(LetterSource.of, chosen)))
-        bundled = not self.flows
-        return Subscriptions(places, description, tuple(chosen), bundled, self.everywhere)
-
-
-class WideScopeOptions(ScopeOptions):
-    """Flows, a subscription, or all dead letters that there are."""
-
-    everywhere: bool = flow_options.where_option(
-        "--all",
-        "Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
-        "on an embedded broker all of them.",
-        False,
-    )
-
-
-class TermOptions(RuleOptions):
-    """A broker that is read, and where the prompts are whose terms are changed."""
-
-    config_topic: str = broker_options.config_topic_option(
-        "--config-topic TOPIC",
-        "The config topic, on which the terms of the prompts are looked up.",
-        broker_options.DEFAULT_CONFIG_TOPIC,
-    )
+from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.worker import Flow
+from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, browse_topic
+from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
 
 
 @dataclass(frozen=True, slots=True)
-class Subscriptions:
-    """The subscriptions that the options name, a description of them, and their flows if files name them."""
+class ChosenLetters:
+    """The dead letters of some subscriptions, which `description` names, that a filter chooses.
 
+    `flows` are those of the subscriptions if files name them; `bundled` says that these are the bundled ones.
+    """
+
+    at: Readable
+    choice: DeadLetterFilter
     subscriptions: list[LetterSource]
     description: str
     flows: tuple[Flow, ...] = ()
     bundled: bool = False
     everywhere: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        where: ScopeOptions,
+        at: Readable,
+        ids: Iterable[str] = (),
+        error: str | None = None,
+        prompt: str | None = None,
+    ) -> ChosenLetters:
+        """Return those that the options name. Raises `ConfigError`."""
+        choice = DeadLetterFilter(frozenset(ids), error, prompt)
+        topic, subscription = where.topic, where.subscription
+        if where.everywhere and (where.flow is not None or topic is not None):
+            raise ConfigError("cannot be combined with --flow or --topic", where="--all")
+        if topic is not None and subscription is not None:
+            if options.typed("--flows") or where.flow is not None:
+                raise ConfigError("cannot be combined with --flows or --flow", where="--topic")
+            try:
+                place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
+            except TopicInvalid as invalid:
+                raise ConfigError(str(invalid), where="--topic, --subscription") from invalid
+            return cls(at, choice, [place], f"of {place.topic}")
+        if topic is not None or subscription is not None:
+            raise ConfigError("--topic and --subscription must be given together")
+        chosen, description = flow_options.flows_of(where.flows, where.flow, processor=where.id)
+        places = list(dict.fromkeys(map(LetterSource.of, chosen)))
+        return cls(at, choice, places, description, tuple(chosen), not where.flows, where.everywhere)
+
     @property
     def _topics(self) -> set[str]:
         return {place.topic for place in self.subscriptions}
 
     @property
-    def namespaces(self) -> list[str]:
-        from trustgraph_prompt.broker.topics import namespace_of
+    def _namespaces(self) -> list[str]:
+        return sorted(set(map(topics.namespace_of, self._topics)))
 
-        return sorted(set(map(namespace_of, self._topics)))
-
-    def described(self, broker: str) -> str:
-        """Describe what was searched on the broker at the URL."""
+    @property
+    def described(self) -> str:
+        """Where they were looked for."""
+        broker = self.at.broker
         if not self.everywhere:
             others = "; use --flows for others" if self.bundled else ""
             return f"{self.description} on {broker}{others}"
-        within = "" if broker.startswith("embedded:") else f" of {', '.join(self.namespaces)}"
+        within = "" if broker.startswith("embedded:") else f" of {', '.join(self._namespaces)}"
         return f"{self.description}, and of all other dead-letter topics{within} on {broker}"
 
-    def described_in_full(self, broker: str) -> str:
-        """Describe what was searched, with the subscriptions: a wrong --id shows in their names."""
+    @property
+    def _described_in_full(self) -> str:
+        """Where they were looked for, with the subscriptions: a wrong --id shows in their names."""
         names = sorted({place.subscription for place in self.subscriptions})
-        return f"{self.described(broker)} (subscription{'s' if len(names) > 1 else ''} {', '.join(names)})"
+        return f"{self.described} (subscription{'s' if len(names) > 1 else ''} {', '.join(names)})"
 
-    async def look(self, view: BrokerView, choice: DeadLetterFilter) -> AsyncGenerator[DeadLetter, None]:
-        """Yield the chosen dead letters. Raises `BrokerError`, `ConfigError`.
+    def each(self, show_one: Callable[[DeadLetter, BrokerView], Awaitable[None]]) -> int:
+        """Show all of them; return how many there are. Raises `BrokerError`, `ConfigError`."""
+
+        async def show_all(view: BrokerView) -> int:
+            count = 0
+            async with aclosing(self.look(view)) as letters:
+                async for letter in letters:
+                    count += 1
+                    await show_one(letter, view)
+            return count
+
+        return self.at.look(show_all)
+
+    async def look(self, view: BrokerView) -> AsyncGenerator[DeadLetter, None]:
+        """Yield them. Raises `BrokerError`, `ConfigError`.
 
         Skips topics without the subscription `dead`, which exists as soon as there is a dead letter.
         """
@@ -123,12 +110,43 @@ class Subscriptions:
         if self.everywhere:
             wanted += await self._all_topics(view)
         for topic in await _with_dead_letters(view, wanted):
-            async with aclosing(_browse(view, topic, choice)) as letters:
+            async with aclosing(browse_topic(view.broker, topic, self.choice)) as letters:
                 async for letter in letters:
                     yield letter
 
-    async def elsewhere(self, view: BrokerView, choice: DeadLetterFilter) -> list[LetterSource]:
-        """Return other subscriptions of the same topics that have chosen dead letters. Raises as `look`."""
+    def note_none(self) -> None:
+        """Say that there are none: how many others there are, or where there are such ones."""
+
+        async def skip(letter: DeadLetter, view: BrokerView) -> None:
+            """Only count it."""
+
+        everything = DeadLetterFilter()
+        there = 0 if self.choice == everything else replace(self, choice=everything).each(skip)
+        none = "; none of them matches" if there else ""
+        output.note(f"{counted(there)} {self._described_in_full}{none}")
+        self._note_elsewhere()
+
+    def missing(self, ids: Collection[str]) -> typer.Exit:
+        """Say that there are none of these ids, and perhaps where there are; return what to raise."""
+        output.note(f"error: there is no dead letter {', '.join(sorted(ids))} {self._described_in_full}")
+        replace(self, choice=replace(self.choice, ids=frozenset(ids)))._note_elsewhere()
+        return typer.Exit(1)
+
+    def _note_elsewhere(self) -> None:
+        """Say which other subscriptions of the same topics have such dead letters: --id may be missing."""
+        if self.everywhere:
+            return
+        try:
+            found = self.at.look(self._elsewhere)
+        except (BrokerError, ConfigError):  # without the admin API or while others look, there is no hint
+            return
+        for source in found:
+            output.note(
+                f"{source.topic} has such dead letters of the subscription {source.subscription}: "
+                f"give {self._option_for(source)}"
+            )
+
+    async def _elsewhere(self, view: BrokerView) -> list[LetterSource]:
         known = [place.dead_letter_topic for place in self.subscriptions]
         begins = tuple(
             place.dead_letter_topic.removesuffix(f"{place.subscription}-DLQ") for place in self.subscriptions
@@ -138,13 +156,12 @@ class Subscriptions:
         ]
         found: list[LetterSource] = []
         for topic in await _with_dead_letters(view, others):
-            async with aclosing(_browse(view, topic, choice)) as letters:
+            async with aclosing(browse_topic(view.broker, topic, self.choice)) as letters:
                 if (first := await anext(letters, None)) and first.source.topic in self._topics:
                     found.append(first.source)
         return found
 
-    def option_for(self, source: LetterSource) -> str:
-        """Return the options that name one of the subscriptions of `elsewhere`."""
+    def _option_for(self, source: LetterSource) -> str:
         for flow in self.flows:
             own = f"--{flow.workspace}--{flow.name}--request"
             if flow.input.topic == source.topic and source.subscription.endswith(own):
@@ -152,55 +169,33 @@ class Subscriptions:
         return f"--topic {source.topic} --subscription {source.subscription}"
 
     async def _all_topics(self, view: BrokerView) -> list[str]:
-        return sorted(topic for topic in await view.topics(self.namespaces) if topic.endswith("-DLQ"))
+        return sorted(topic for topic in await view.topics(self._namespaces) if topic.endswith("-DLQ"))
 
 
-async def _with_dead_letters(view: BrokerView, topics: Iterable[str]) -> list[str]:
+async def _with_dead_letters(view: BrokerView, names: Iterable[str]) -> list[str]:
     """Return the topics that have the subscription `dead`: looking at another one would create it."""
-    from trustgraph_prompt.broker.topics import DEAD_LETTER_SUBSCRIPTION
-
-    existing = await view.subscriptions(dict.fromkeys(topics))
+    existing = await view.subscriptions(dict.fromkeys(names))
     return [topic for topic, there in existing.items() if DEAD_LETTER_SUBSCRIPTION in there]
 
 
-def _browse(view: BrokerView, topic: str, choice: DeadLetterFilter) -> AsyncGenerator[DeadLetter, None]:
-    from trustgraph_prompt.worker.dead_letters.browse_and_replay import browse_topic
-
-    return browse_topic(view.broker, topic, choice)
-
-
-def note_elsewhere(at: Readable, scope: Subscriptions, choice: DeadLetterFilter) -> None:
-    """Say which other subscriptions of the same topics have chosen dead letters: --id may be missing."""
-    if scope.everywhere:
-        return
-    try:
-        found = at.look(lambda view: scope.elsewhere(view, choice))
-    except (BrokerError, ConfigError):  # without the admin API or while others look, there is no hint
-        return
-    for source in found:
-        output.note(
-            f"{source.topic} has such dead letters of the subscription {source.subscription}: "
-            f"give {scope.option_for(source)}"
-        )
+def counted(count: int) -> str:
+    """Return a number with its noun."""
+    return output.counted(count, "dead letter") if count else "no dead letters"
 
 
-def check_terms(
-    at: TermOptions, scope: Subscriptions, choice: DeadLetterFilter, terms: Iterable[str]
-) -> None:
+def check_terms(chosen: ChosenLetters, at: TermOptions, terms: Iterable[str]) -> None:
     """Raise `ConfigError` for a term that the prompt of a chosen letter does not have, where it is known.
 
     A prompt is looked up on the config topic, else in the files. Nothing is known without the admin API.
     """
-    from trustgraph_prompt.prompts import PromptSet
-
     files = prompt_options.prompts(at.templates)
-    workspaces = {flow.name: flow.workspace for flow in scope.flows}
+    workspaces = {flow.name: flow.workspace for flow in chosen.flows}
 
     async def named(view: BrokerView) -> dict[tuple[str, str], frozenset[str]]:
         """The terms of the prompts of the chosen letters, by prompt and workspace."""
         found: dict[tuple[str, str], frozenset[str]] = {}
         served: dict[str, PromptSet] = {}
-        async with aclosing(scope.look(view, choice)) as letters:
+        async with aclosing(chosen.look(view)) as letters:
             async for letter in letters:
                 if letter.prompt is None or (workspace := workspaces.get(letter.flow or "")) is None:
                     continue

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from trustgraph_prompt.cli import asking_run, options, output, prompt_options
-from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, LimitedProvider, Questions
+from trustgraph_prompt.cli import options, output, prompt_options
 from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
-from trustgraph_prompt.cli.eval_sides import Side
 from trustgraph_prompt.cli.model_options import PromptModelOptions, RunOptions
 from trustgraph_prompt.cli.options import argument, option
-from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.eval_report import Report
+    from trustgraph_prompt.cli.asking_run import Questions
+    from trustgraph_prompt.cli.eval_sides import Side
     from trustgraph_prompt.cost import Price
-    from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText
-    from trustgraph_prompt.extraction.results import Result
-    from trustgraph_prompt.prompts import PromptDefinition
+    from trustgraph_prompt.evaluation.gold import GoldQuestion
 
 EXAMPLE = "eval extract-definitions --gold gold.jsonl --base-url http://localhost:11434/v1 --model qwen3"
 
@@ -76,14 +71,18 @@ def command(
     `match` or of the gold file's objects. Exits with 1 if a question has no answer, or if a value is less
     than --fail-under.
     """
+    if begin_from is not None:
+        _begin(gold, begin_from, prompt)
+        return
+    _check_extra()  # before what imports scipy
+    from trustgraph_prompt.cli import failure_advice
+    from trustgraph_prompt.cli.asking_run import LimitedProvider, Questions
+    from trustgraph_prompt.cli.eval_report import reports
+    from trustgraph_prompt.cli.eval_sides import Side, advise, ask, remarks_on
     from trustgraph_prompt.evaluation import gold as gold_files
     from trustgraph_prompt.evaluation import measured_prompts
     from trustgraph_prompt.extraction.run_record import RunRecord
 
-    if begin_from is not None:
-        _begin(gold, begin_from, prompt)
-        return
-    _check_extra()
     least = _least(fail_under or ())
     price = limits.checked_price()
     model = model.chosen()
@@ -95,7 +94,7 @@ def command(
         sides = [*sides[0].against(against, state, place)]
     model.check_parameters(definition for side in sides for definition in side.asked)
     texts = gold_files.read(gold)
-    remarks = _remarks(sides[0].asked, texts, gold, terms)
+    remarks = remarks_on(sides[0].asked, texts, gold, terms)
     owner = RunRecord(state, "eval", "--gold").owner(gold)
     asked = [
         Questions(
@@ -114,45 +113,26 @@ def command(
     results, money = [], limits.max_cost or inf
     for side, questions in zip(sides, asked, strict=True):
         within = LimitedProvider(side.provider(), limits, price, money)
-        results.append(_ask(questions, within, owner))
+        results.append(ask(questions, within, owner))
         money -= within.spending.spent if within.spending else 0
         measured_prompts.keep(state, side.asked, side.entries)
-    reports = list(_reports(sides, results, price, remarks))
+    found = list(reports(sides, results, price, remarks))
     if as_json:
-        output.print_json([report.as_json() for report in reports])
+        output.print_json([report.as_json() for report in found])
     else:
-        for report in reports:
+        for report in found:
             report.print()
-    failed = [failure for report in reports for side in report.sides for failure in side.failed]
+    failed = [failure for report in found for side in report.sides for failure in side.failed]
     for text, why in failed:
         output.note(f"{text.where}: no answer: {why}")
     if failed:
-        from trustgraph_prompt.cli import failure_advice
-
         run_again = failure_advice.run_again(why for _, why in failed)
-        _advise(f"{run_again} the same command again, which only repeats the calls that failed")
-    missed = [message for report in reports for message in report.below(least)]
+        advise(f"{run_again} the same command again, which only repeats the calls that failed")
+    missed = [message for report in found for message in report.below(least)]
     for message in missed:
         output.note(message)
     if failed or missed:
         raise typer.Exit(1)
-
-
-def _remarks(
-    asked: Sequence[PromptDefinition], texts: Sequence[GoldText], gold: Path, terms: Mapping[str, object]
-) -> dict[str, list[str]]:
-    """Print remarks about the texts of each prompt, and return them. Raises `ConfigError` if any is unfit."""
-    from trustgraph_prompt.evaluation.gold import check_for, remarks, texts_for
-
-    found: dict[str, list[str]] = {}
-    for definition in asked:
-        if not (own := texts_for(definition, texts)):
-            raise ConfigError(f"no line is for {definition.id}", where=str(gold))
-        check_for(definition, own, terms)
-        found[definition.id] = remarks(definition, own)
-        for remark in found[definition.id]:
-            output.note(remark)
-    return found
 
 
 def _print_estimates(
@@ -164,6 +144,8 @@ def _print_estimates(
     *,
     as_json: bool,
 ) -> None:
+    from trustgraph_prompt.cli import asking_run
+
     found = [
         asking_run.estimate(questions, side.provider(), limits, price, templates)
         for side, questions in zip(sides, asked, strict=True)
@@ -208,92 +190,3 @@ def _least(given: Sequence[str]) -> dict[str, float]:
             raise ConfigError("is not a limit", where="--fail-under", found=text, expected=expected)
         least[match[1]] = float(match[2])
     return least
-
-
-@dataclass
-class _Progress:
-    """Counts the results of one side."""
-
-    questions: Sequence[GoldQuestion]
-    results: list[Result[GoldQuestion]] = field(default_factory=list)
-    failed: int = 0
-
-    @property
-    def total(self) -> int:
-        return len(self.questions)
-
-    @property
-    def done(self) -> int:
-        return len(self.results)
-
-    @property
-    def rest(self) -> str:
-        return ""
-
-    def begin(self) -> str:
-        questions = output.counted(self.total, "question")
-        return f"{questions}; those with an answer from an earlier run are not asked again"
-
-    def line(self) -> str:
-        kept = sum(result.earlier for result in self.results)
-        answers = f"{self.done - self.failed:,}/{output.counted(self.total, 'answer')}"
-        failed = f", {self.failed:,} failed" if self.failed else ""
-        return f"{answers}, {kept:,} kept from earlier runs{failed}"
-
-    def add(self, result: Result[GoldQuestion]) -> None:
-        from trustgraph_prompt.evaluation.scores import is_unanswered
-
-        self.results.append(result)
-        self.failed += is_unanswered(result)
-
-
-def _ask(
-    questions: Questions[GoldQuestion], within: LimitedProvider, owner: Mapping[str, object]
-) -> list[Result[GoldQuestion]]:
-    """Ask what has no answer yet, and return all results.
-
-    A signal, the limit of cost and a hopeless run end the program.
-    """
-    from trustgraph_prompt.evaluation.scores import is_unanswered
-
-    counted = _Progress(questions.jobs)
-    ending = asking_run.run(questions, within, counted, counted.add, owner, is_unanswered)
-    if ending.interrupted:
-        _advise("interrupted: run the same command again for the rest")
-        raise typer.Exit(130)
-    if within.spending is not None and within.spending.reached:
-        _advise("ended by --max-cost: run the same command again, with a higher limit if need be")
-        raise typer.Exit(LIMIT_REACHED)
-    if counted.done < counted.total:
-        for result in counted.results[-1:]:
-            output.note(f"{result.job.place}: {result.failure}")
-        output.note(f"{output.counted(counted.total - counted.done, 'question')} not asked")
-        raise typer.Exit(1)
-    return counted.results
-
-
-def _advise(what: str) -> None:
-    output.note(f"{what}:\n  {own_command()}")
-
-
-def _reports(
-    sides: Sequence[Side],
-    results: Sequence[Sequence[Result[GoldQuestion]]],
-    price: Price | None,
-    remarks: Mapping[str, Sequence[str]],
-) -> Iterator[Report]:
-    """The report of each prompt. Both sides are scored by its clause `match` on the first side."""
-    from trustgraph_prompt.cli.eval_report import Report
-    from trustgraph_prompt.evaluation.scores import Evaluation
-
-    for definition in sides[0].asked:
-        evaluations = [
-            Evaluation.of(
-                side.prompts.get(definition.id).version,
-                side.name,
-                definition.match,
-                [result for result in of_side if result.job.prompt == definition.id],
-            )
-            for side, of_side in zip(sides, results, strict=True)
-        ]
-        yield Report(definition.id, evaluations, price, remarks[definition.id])

@@ -6,21 +6,21 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trustgraph_prompt.cli.eval_sides import Side
 from trustgraph_prompt.cli.output import counted, json_text
-from trustgraph_prompt.evaluation.gold import FEWEST
+from trustgraph_prompt.cost import Price
+from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion
 from trustgraph_prompt.evaluation.measures import Measure
 from trustgraph_prompt.evaluation.scores import Comparison, Evaluation
+from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.terminal import harmless
-
-if TYPE_CHECKING:
-    from trustgraph_prompt.cost import Price
 
 MAX_ROWS = 20
 """How many rows a list has; `--json` has everything."""
@@ -157,6 +157,26 @@ class Report:
             ],
             "failed": [{"where": text.where, "why": why} for text, why in side.failed],
         }
+
+
+def reports(
+    sides: Sequence[Side],
+    results: Sequence[Sequence[Result[GoldQuestion]]],
+    price: Price | None,
+    remarks: Mapping[str, Sequence[str]],
+) -> Iterator[Report]:
+    """The report of each prompt. Both sides are scored by its clause `match` on the first side."""
+    for definition in sides[0].asked:
+        evaluations = [
+            Evaluation.of(
+                side.prompts.get(definition.id).version,
+                side.name,
+                definition.match,
+                [result for result in of_side if result.job.prompt == definition.id],
+            )
+            for side, of_side in zip(sides, results, strict=True)
+        ]
+        yield Report(definition.id, evaluations, price, remarks[definition.id])
 
 
 _SENTENCES = {

@@ -5,20 +5,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from trustgraph_prompt.cli import broker_options, config_history, prompt_options
-from trustgraph_prompt.cli.model_options import recording
+import typer
+
+from trustgraph_prompt import package_data
+from trustgraph_prompt.cli import asking_run, broker_options, config_history, output, prompt_options
+from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, LimitedProvider, Questions
+from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
+from trustgraph_prompt.cli.model_options import ModelOptions, recording
+from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
-
-if TYPE_CHECKING:
-    from trustgraph_prompt.cli.broker_options import ReadWorkspaceOptions
-    from trustgraph_prompt.cli.model_options import ModelOptions
-    from trustgraph_prompt.llm import Provider
-    from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.evaluation import measured_prompts
+from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText, check_for, remarks, texts_for
+from trustgraph_prompt.evaluation.scores import is_unanswered
+from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.llm import Provider, ScriptedProvider
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
+from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+from trustgraph_prompt.worker.config.history import bundled_system
 
 _VERSION = re.compile("[0-9a-f]{4,64}")
 
@@ -39,10 +46,6 @@ class Side:
     @classmethod
     def of(cls, templates: Path | None, ids: Sequence[str], model: ModelOptions) -> Side:
         """Read the prompts of a file or folder, or the bundled ones. Raises `ConfigError`."""
-        from trustgraph_prompt import package_data
-        from trustgraph_prompt.prompts import files
-        from trustgraph_prompt.worker.config.history import bundled_system
-
         entries = {**bundled_system(), **files.load(templates or package_data.templates())}
         return cls(entries, ids, model)
 
@@ -58,8 +61,6 @@ class Side:
 
     def provider(self) -> Provider:
         """The provider that answers, without limits of time. Raises `ConfigError`."""
-        from trustgraph_prompt.llm import ScriptedProvider
-
         if self.model.script is None:
             return self.model.provider(untimed=True)
         # Not `model.provider()`, which refuses --base-url and so on: these may be for the other side.
@@ -68,8 +69,6 @@ class Side:
     @cached_property
     def prompts(self) -> PromptSet:
         """The compiled prompts."""
-        from trustgraph_prompt.prompts import PromptSet
-
         return PromptSet.build(self.entries)
 
     @cached_property
@@ -87,9 +86,6 @@ class Side:
         A version is searched for in the state, then in the history on the broker. Raises `ConfigError`,
         `BrokerError`.
         """
-        from trustgraph_prompt.prompts import files
-        from trustgraph_prompt.prompts.prompt_set import SYSTEM_KEY
-
         if Path(other).exists():
             system = {SYSTEM_KEY: self.entries[SYSTEM_KEY]}
             return self, replace(self, entries={**system, **files.load(other)})
@@ -111,9 +107,6 @@ class Side:
 
     def _against_version(self, version: str, state: Path, place: ReadWorkspaceOptions) -> tuple[Side, Side]:
         """A measured version keeps its system message; with one of the history both sides get the present."""
-        from trustgraph_prompt.evaluation import measured_prompts
-        from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
-
         if len(self.asked) > 1:
             raise ConfigError(
                 "a version is that of one prompt", where="--against", found=version, expected="one PROMPT"
@@ -132,3 +125,81 @@ class Side:
         new = replace(self, entries={**self.entries, SYSTEM_KEY: kept.system})
         old = {SYSTEM_KEY: text.system or kept.system, PREFIX + id: text.entry}
         return new, replace(self, entries=old)
+
+
+def remarks_on(
+    asked: Sequence[PromptDefinition], texts: Sequence[GoldText], gold: Path, terms: Mapping[str, object]
+) -> dict[str, list[str]]:
+    """Print remarks about the texts of each prompt, and return them. Raises `ConfigError` if any is unfit."""
+    found: dict[str, list[str]] = {}
+    for definition in asked:
+        if not (own := texts_for(definition, texts)):
+            raise ConfigError(f"no line is for {definition.id}", where=str(gold))
+        check_for(definition, own, terms)
+        found[definition.id] = remarks(definition, own)
+        for remark in found[definition.id]:
+            output.note(remark)
+    return found
+
+
+@dataclass
+class SideProgress:
+    """Counts the results of one side."""
+
+    questions: Sequence[GoldQuestion]
+    results: list[Result[GoldQuestion]] = field(default_factory=list)
+    failed: int = 0
+
+    @property
+    def total(self) -> int:
+        return len(self.questions)
+
+    @property
+    def done(self) -> int:
+        return len(self.results)
+
+    @property
+    def rest(self) -> str:
+        return ""
+
+    def begin(self) -> str:
+        questions = output.counted(self.total, "question")
+        return f"{questions}; those with an answer from an earlier run are not asked again"
+
+    def line(self) -> str:
+        kept = sum(result.earlier for result in self.results)
+        answers = f"{self.done - self.failed:,}/{output.counted(self.total, 'answer')}"
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return f"{answers}, {kept:,} kept from earlier runs{failed}"
+
+    def add(self, result: Result[GoldQuestion]) -> None:
+        self.results.append(result)
+        self.failed += is_unanswered(result)
+
+
+def ask(
+    questions: Questions[GoldQuestion], within: LimitedProvider, owner: Mapping[str, object]
+) -> list[Result[GoldQuestion]]:
+    """Ask what has no answer yet, and return all results.
+
+    A signal, the limit of cost and a hopeless run end the program.
+    """
+    counted = SideProgress(questions.jobs)
+    ending = asking_run.run(questions, within, counted, counted.add, owner, is_unanswered)
+    if ending.interrupted:
+        advise("interrupted: run the same command again for the rest")
+        raise typer.Exit(130)
+    if within.spending is not None and within.spending.reached:
+        advise("ended by --max-cost: run the same command again, with a higher limit if need be")
+        raise typer.Exit(LIMIT_REACHED)
+    if counted.done < counted.total:
+        for result in counted.results[-1:]:
+            output.note(f"{result.job.place}: {result.failure}")
+        output.note(f"{output.counted(counted.total - counted.done, 'question')} not asked")
+        raise typer.Exit(1)
+    return counted.results
+
+
+def advise(what: str) -> None:
+    """Say what to do, with the command to type."""
+    output.note(f"{what}:\n  {own_command()}")

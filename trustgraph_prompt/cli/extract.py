@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trustgraph_prompt.cli import asking_run, output
-from trustgraph_prompt.cli.asking_run import LIMIT_REACHED, LimitedProvider, Questions
+from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.extract_options import OutputOptions, QuestionOptions
 from trustgraph_prompt.cli.model_options import PromptModelOptions, RunOptions
 from trustgraph_prompt.cli.options import argument, option
@@ -78,7 +77,8 @@ def command(
     --estimate says what the run would take, and asks nothing. --max-cost ends the run before it may cost
     more; it then exits with 3. The limit is that of one run: what earlier runs cost does not count.
     """
-    from trustgraph_prompt.cli import extract_plan
+    from trustgraph_prompt.cli import asking_run, extract_plan
+    from trustgraph_prompt.cli.asking_run import LimitedProvider, Questions
     from trustgraph_prompt.cli.extract_advice import Settings, advice
     from trustgraph_prompt.cli.extract_outputs import RunOutputs
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
@@ -126,6 +126,8 @@ def command(
 
 
 def _print_estimate(plan: Plan, estimated: RunEstimate, *, as_json: bool) -> None:
+    from trustgraph_prompt.cli import asking_run
+
     for skipped in plan.skipped:
         output.note(f"skipped: {skipped}")
     documents = len(plan.documents)
@@ -164,11 +166,13 @@ def _remark_failures(summary: ExtractSummary, ending: Ending) -> None:
 
 
 def _exit_code(summary: ExtractSummary, ending: Ending) -> int:
+    from trustgraph_prompt.cli.asking_run import LIMIT_REACHED
+
     if ending.interrupted:
         return 130
     if summary.spending and summary.spending.reached:
         return LIMIT_REACHED
-    return int(bool(summary.failed or summary.came_to_nothing or summary.skipped))
+    return int(bool(summary.remarks["failed"] or summary.came_to_nothing or summary.skipped))
 
 
 def _print_command_with_a_model(*, has_store: bool) -> None:

@@ -60,7 +60,7 @@ def advice(summary: ExtractSummary, plan: Plan, ending: Ending, given: Settings)
 
 
 def _to_finish(summary: ExtractSummary, plan: Plan, ending: Ending, given: Settings) -> Iterator[Advice]:
-    causes = dict.fromkeys(remark.text for remark in sorted(summary.failed))
+    causes = dict.fromkeys(remark.text for remark in sorted(summary.remarks["failed"]))
     changes = list(dict.fromkeys(filter(None, (_against(cause, plan, given) for cause in causes))))
     yield from changes
     again = own_command()
@@ -72,13 +72,13 @@ def _to_finish(summary: ExtractSummary, plan: Plan, ending: Ending, given: Setti
             "again, with a higher limit if need be; answers that were kept are not paid again",
             (again,),
         )
-    elif any("--answer-seconds" in remark.text for remark in summary.truncated):
+    elif any("--answer-seconds" in remark.text for remark in summary.remarks["truncated"]):
         yield Advice(
             "answers that took too long are asked for again by the same command; to give them more time, add "
             "--answer-seconds",
             (again,),
         )
-    elif summary.failed and not any(change.commands for change in changes):
+    elif summary.remarks["failed"] and not any(change.commands for change in changes):
         then = "then run" if changes else failure_advice.run_again(causes)
         yield Advice(
             f"{then} the same command again, which only repeats the calls that failed or were not made",
@@ -130,12 +130,13 @@ def _smaller_chunks(why: str, plan: Plan) -> Advice:
 def _to_improve(summary: ExtractSummary, plan: Plan, given: Settings) -> Iterator[Advice]:
     if summary.lacked_room:
         yield _smaller_chunks(f"{failure_advice.LONGER_ANSWERS} smaller chunks", plan)
-    elif summary.unusable:
+    elif summary.remarks["without_use"]:
         yield Advice(
             "answers without use: another model may follow the questions better",
             (own_command({"--model": "NAME"}),),
         )
-    prompts = dict.fromkeys(plan.jobs[remark.position].prompt for remark in sorted(summary.barren))
+    nothing = sorted(summary.remarks["nothing"])
+    prompts = dict.fromkeys(plan.jobs[remark.position].prompt for remark in nothing)
     barren = [prompt for prompt in prompts if not summary.objects[prompt]]
     if barren:
         look = "" if options.typed("--schema") else ": `trustgraph-prompt render` shows the question"
@@ -143,7 +144,7 @@ def _to_improve(summary: ExtractSummary, plan: Plan, given: Settings) -> Iterato
 
 
 def _to_look(summary: ExtractSummary, given: Settings) -> Iterator[Advice]:
-    doubtful = summary.refused or summary.truncated or summary.barren or summary.unusable
+    doubtful = any(summary.remarks[kind] for kind in ("refused", "truncated", "nothing", "without_use"))
     if doubtful and summary.answered and not given.has_report:
         file = str(given.out.with_name(f"{given.out.stem}-report.html"))
         yield Advice(

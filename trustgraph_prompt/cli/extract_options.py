@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trustgraph_prompt.cli.options import Options, option
+from trustgraph_prompt.cli.options import OptionGroup, option
 from trustgraph_prompt.cli.prompt_options import TemplatesOption, TermOption
 
 
-class QuestionOptions(Options):
+class QuestionOptions(OptionGroup):
     """Where prompts come from, and what each of them is asked with."""
 
     templates: TemplatesOption = None
@@ -24,7 +24,7 @@ class QuestionOptions(Options):
     )
 
 
-class OutputOptions(Options):
+class OutputOptions(OptionGroup):
     """What is written beside the objects, and whether these have their origin."""
 
     page: Path | None = option(

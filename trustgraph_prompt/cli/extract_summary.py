@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trustgraph_prompt.cli.output import counted, duration
 from trustgraph_prompt.extraction.review import review
+from trustgraph_prompt.extraction.tally import Counts, counts_of
 
 if TYPE_CHECKING:
     from trustgraph_prompt.extraction.questions import Job
@@ -25,6 +26,18 @@ ENOUGH_TO_TELL = 5
 """After so many answers the rest is estimated by them."""
 
 _NUMBER = re.compile(r"\d+")
+
+_KINDS: Mapping[str, tuple[str, str, bool]] = {
+    "refused": ("refused", "object", True),
+    "ungrounded": ("ungrounded", "value", False),
+    "weak": ("weak matches, of {} looked up in the text", "value", False),
+    "completed": ("truncated, then completed", "answer", False),
+    "truncated": ("truncated", "answer", True),
+    "nothing": ("without any object", "answer", False),
+    "without_use": ("without use", "answer", True),
+    "failed": ("failed", "question", True),
+}
+"""The sections of the summary: title, noun, and whether remarks with the same cause share a line."""
 
 
 class JobRemark(NamedTuple):
@@ -42,9 +55,8 @@ class JobRemark(NamedTuple):
 class ExtractSummary:
     """Counts results as they arrive. Tokens and money are those of this run.
 
-    `max_tokens` is the limit of an answer by prompt. `barren` are answers that say there are no objects,
-    `unusable` those without an object that do not say so. Of the `looked_up` values that were accepted,
-    `ungrounded` are not in the text, and `weak` only in part. `skipped` has the reason for each skipped file.
+    `max_tokens` is the limit of an answer by prompt. `skipped` has the reason for each skipped file.
+    `remarks` are by their kind, as in `Review`; `not_looked_up` are objects by prompt.
     """
 
     jobs: Sequence[Job]
@@ -52,30 +64,22 @@ class ExtractSummary:
     skipped: Sequence[str] = ()
     spending: SpendingLimit | None = None
     started: float = field(default_factory=time.monotonic)
+    counts: Counts = field(default_factory=Counter)
     objects: Counter[str] = field(default_factory=Counter)
-    refused: list[JobRemark] = field(default_factory=list)
-    refused_count: int = 0
-    looked_up: int = 0
     not_looked_up: Counter[str] = field(default_factory=Counter)
-    ungrounded: list[JobRemark] = field(default_factory=list)
-    weak: list[JobRemark] = field(default_factory=list)
-    completed: list[JobRemark] = field(default_factory=list)
-    truncated: list[JobRemark] = field(default_factory=list)
+    remarks: defaultdict[str, list[JobRemark]] = field(default_factory=lambda: defaultdict(list))
     lacked_room: bool = False
-    barren: list[JobRemark] = field(default_factory=list)
-    unusable: list[JobRemark] = field(default_factory=list)
-    failed: list[JobRemark] = field(default_factory=list)
-    earlier: int = 0
-    earlier_objects: int = 0
-    done: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
 
     def __post_init__(self) -> None:
         self._jobs_of_chunk = Counter((job.document.file, job.chunk.number) for job in self.jobs)
         self.chunks = len(self._jobs_of_chunk)
         self.objects.update(dict.fromkeys((job.prompt for job in self.jobs), 0))
         self._paid: set[str] = set()
+
+    @property
+    def done(self) -> int:
+        """Jobs with a result; a failure is one, too."""
+        return self.counts["questions"]
 
     @property
     def chunks_done(self) -> int:
@@ -85,7 +89,7 @@ class ExtractSummary:
     @property
     def answered(self) -> int:
         """Jobs with an answer; a failure is not one."""
-        return self.done - len(self.failed)
+        return self.counts["answers"]
 
     @property
     def open(self) -> int:
@@ -95,7 +99,7 @@ class ExtractSummary:
     @property
     def rest(self) -> str:
         """What is left, at the pace and price of the questions so far; empty if that is not known."""
-        asked = self.done - self.earlier
+        asked = self.done - self.counts["earlier"]
         if not self.open or asked < ENOUGH_TO_TELL:
             return ""
         share = self.open / asked
@@ -105,7 +109,7 @@ class ExtractSummary:
     @property
     def came_to_nothing(self) -> bool:
         """Whether there are no objects, and answers were truncated or without use."""
-        return bool(self.truncated or self.unusable) and not self.objects.total()
+        return bool(self.remarks["truncated"] or self.remarks["without_use"]) and not self.counts["objects"]
 
     @property
     def seconds(self) -> float:
@@ -115,33 +119,29 @@ class ExtractSummary:
     @property
     def tokens(self) -> int:
         """Tokens of this run, in prompts and answers."""
-        return self.tokens_in + self.tokens_out
+        return self.counts["tokens_in"] + self.counts["tokens_out"]
 
     def add(self, result: Result) -> None:
-        """Count a result."""
-        job, answer = result.job, result.answer
-        self.done += 1
-        self.earlier += result.earlier
+        """Count a result. Equal questions of several chunks are asked, and paid, once."""
+        job, found = result.job, review(result, self.max_tokens.get(result.job.prompt))
+        is_paid = result.answer is not None and not result.earlier and job.id not in self._paid
+        if is_paid:
+            self._paid.add(job.id)
+        counts = counts_of(result, found, is_paid=is_paid)
+        self.counts.update(counts)
         self.objects[job.prompt] += len(result.objects)
-        self.earlier_objects += len(result.objects) if result.earlier else 0
+        self.not_looked_up[job.prompt] += int(counts["not_looked_up"])
+        if result.earlier:
+            self.counts.update(earlier=1, earlier_objects=len(result.objects))
         chunk = job.document.file, job.chunk.number
         if result.failure is None:
             self._jobs_of_chunk[chunk] -= 1
             if not self._jobs_of_chunk[chunk]:
                 del self._jobs_of_chunk[chunk]
-        found = review(result, self.max_tokens.get(job.prompt))
-        self.refused_count += found.refused_count
         self.lacked_room |= found.lacked_room
         for kind, why, _, number in found.remarks:
             place = f"{job.place}, object {number}" if number else job.place
-            getattr(self, kind).append(JobRemark(job.position, place, why))
-        for each in result.objects:
-            self.looked_up += len(each.groundings)
-            self.not_looked_up[job.prompt] += each.grounding is None
-        if answer is not None and not result.earlier and job.id not in self._paid:
-            self._paid.add(job.id)
-            self.tokens_in += answer.usage.get("prompt_tokens") or 0
-            self.tokens_out += answer.usage.get("completion_tokens") or 0
+            self.remarks[kind].append(JobRemark(job.position, place, why))
 
     @property
     def total(self) -> int:
@@ -154,8 +154,8 @@ class ExtractSummary:
 
     def line(self) -> str:
         """Describe the progress in one line."""
-        objects = self.objects.total()
-        rate = (objects - self.earlier_objects) / max(self.seconds, 0.001)
+        objects, refused = self.counts["objects"], self.counts["refused"]
+        rate = (objects - self.counts["earlier_objects"]) / max(self.seconds, 0.001)
         parts = [
             f"{self.answered:,}/{counted(self.total, 'answer')}",
             f"{self.chunks_done:,}/{counted(self.chunks, 'chunk')}",
@@ -163,72 +163,73 @@ class ExtractSummary:
             counted(self.tokens, "token"),
             f"{rate:,.1f} objects/s",
         ]
-        if self.refused_count:
-            parts.append(f"{self.refused_count:,} refused")
-        if self.unusable:
-            parts.append(f"{counted(len(self.unusable), 'answer')} without use")
-        if self.failed:
-            parts.append(f"{len(self.failed):,} failed")
+        if refused:
+            parts.append(f"{refused:,} refused")
+        if unusable := self.remarks["without_use"]:
+            parts.append(f"{counted(len(unusable), 'answer')} without use")
+        if failed := self.remarks["failed"]:
+            parts.append(f"{len(failed):,} failed")
         if self.spending:
             parts.append(f"{_paid(self.spending)} paid")
         return ", ".join(parts)
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for programs."""
+        counts, said = self.counts, {kind: self._said(kind) for kind in _KINDS}
         return {
             "objects": dict(self.objects),
             "chunks": self.chunks,
             "answers": self.answered,
             "open": self.open,
-            "from_earlier_runs": self.earlier,
-            "refused": self.refused_count,
-            "refusals": _told(self.refused),
-            "looked_up": self.looked_up,
+            "from_earlier_runs": counts["earlier"],
+            "refused": counts["refused"],
+            "refusals": said["refused"],
+            "looked_up": counts["looked_up"],
             "not_looked_up": dict(+self.not_looked_up),
-            "ungrounded": _told(self.ungrounded),
-            "weak": _told(self.weak),
-            "cut": {"completed": _told(self.completed), "truncated": _told(self.truncated)},
-            "without_objects": _told(self.barren),
-            "without_use": _told(self.unusable),
+            "ungrounded": said["ungrounded"],
+            "weak": said["weak"],
+            "cut": {"completed": said["completed"], "truncated": said["truncated"]},
+            "without_objects": said["nothing"],
+            "without_use": said["without_use"],
             "skipped": list(self.skipped),
-            "failures": _told(self.failed),
-            "tokens": {"in": self.tokens_in, "out": self.tokens_out},
+            "failures": said["failed"],
+            "tokens": {"in": counts["tokens_in"], "out": counts["tokens_out"]},
             "seconds": round(self.seconds, 3),
             "money": self.spending and _money(self.spending),
         }
 
     def text(self) -> str:
         """Return the summary for people: remarks with the same cause share a line."""
-        files = len({job.document.file for job in self.jobs})
+        files, counts = len({job.document.file for job in self.jobs}), self.counts
         lines = [
-            f"{counted(self.objects.total(), 'object')} from {counted(self.chunks, 'chunk')} of "
+            f"{counted(counts['objects'], 'object')} from {counted(self.chunks, 'chunk')} of "
             f"{counted(files, 'file')} in {self.seconds:.1f} s, {counted(self.tokens, 'token')} "
-            f"({self.tokens_in:,} in, {self.tokens_out:,} out)"
+            f"({counts['tokens_in']:,} in, {counts['tokens_out']:,} out)"
         ]
         lines += (f"  {prompt:<28} {count:>6,}" for prompt, count in self.objects.items())
-        if self.earlier:
-            lines.append(f"{counted(self.earlier, 'answer')} kept from earlier runs, not paid again")
+        if counts["earlier"]:
+            lines.append(f"{counted(counts['earlier'], 'answer')} kept from earlier runs, not paid again")
         lines += _section("skipped", len(self.skipped), "file", self.skipped)
-        lines += _section("refused", self.refused_count, "object", _grouped(self.refused))
-        lines += _section("ungrounded", len(self.ungrounded), "value", _told(self.ungrounded))
-        weak = f"weak matches, of {counted(self.looked_up, 'value')} looked up in the text"
-        lines += _section(weak, len(self.weak), "value", _told(self.weak))
-        lines += (
-            f"not looked up in the text: {counted(count, 'object')} of {prompt}, whose schema marks no key"
-            for prompt, count in self.not_looked_up.items()
-            if count
-        )
-        lines += _section("truncated, then completed", len(self.completed), "answer", _told(self.completed))
-        lines += _section("truncated", len(self.truncated), "answer", _grouped(self.truncated))
-        lines += _section("without any object", len(self.barren), "answer", _told(self.barren))
-        lines += _section("without use", len(self.unusable), "answer", _grouped(self.unusable))
-        lines += _section("failed", len(self.failed), "question", _grouped(self.failed))
+        for kind, (title, noun, is_grouped) in _KINDS.items():
+            said = _grouped(self.remarks[kind]) if is_grouped else self._said(kind)
+            title = title.format(counted(counts["looked_up"], "value"))
+            lines += _section(title, counts[kind], noun, said)
+            if kind == "weak":
+                lines += (
+                    f"not looked up in the text: {counted(count, 'object')} of {prompt}, "
+                    "whose schema marks no key"
+                    for prompt, count in self.not_looked_up.items()
+                    if count
+                )
         if self.open:
             chunks = counted(self.chunks - self.chunks_done, "chunk")
             lines.append(f"not asked: {counted(self.open, 'question')}; {chunks} not answered whole")
         if self.spending:
             lines.append(f"paid in this run: {_paid(self.spending)}")
         return "\n".join(lines)
+
+    def _said(self, kind: str) -> list[str]:
+        return [str(remark) for remark in sorted(self.remarks[kind])]
 
 
 def _money(spending: SpendingLimit) -> dict[str, object]:
@@ -239,10 +240,6 @@ def _money(spending: SpendingLimit) -> dict[str, object]:
 def _paid(spending: SpendingLimit) -> str:
     limit = "" if spending.limit == inf else f" of {spending.limit:g} (--max-cost)"
     return f"{spending.spent:,.4f}{limit}"
-
-
-def _told(remarks: Iterable[JobRemark]) -> list[str]:
-    return [str(remark) for remark in sorted(remarks)]
 
 
 def _grouped(remarks: Iterable[JobRemark]) -> list[str]:

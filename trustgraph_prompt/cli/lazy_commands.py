@@ -11,7 +11,7 @@ import typer
 import typer.core
 import typer.main
 
-from trustgraph_prompt.cli.options import Options
+from trustgraph_prompt.cli.options import OptionGroup
 
 C = TypeVar("C", bound=Callable[..., None])
 
@@ -66,7 +66,7 @@ class Group(_Shown, typer.core.TyperGroup):
 
 
 class Commands(typer.Typer):
-    """Declares subcommands, whose parameters may be `Options`."""
+    """Declares subcommands, whose parameters may be `OptionGroup`."""
 
     def subcommand(self, example: str, name: str | None = None) -> Callable[[C], C]:
         """Add a function as a subcommand, by default of its name, with an example of its use."""
@@ -81,11 +81,11 @@ class Commands(typer.Typer):
 
 def _spread(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with the options themselves as its parameters, as typer reads a signature."""
-    groups: dict[str, tuple[type[Options], Iterable[str]]] = {}
+    groups: dict[str, tuple[type[OptionGroup], Iterable[str]]] = {}
     annotations: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
-        if inspect.isclass(kind := parameter.annotation) and issubclass(kind, Options):
+        if inspect.isclass(kind := parameter.annotation) and issubclass(kind, OptionGroup):
             options = get_type_hints(kind, include_extras=True)
             groups[name] = kind, options.keys()
             annotations |= options

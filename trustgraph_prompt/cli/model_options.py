@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.cli.options import Options, option, typed
+from trustgraph_prompt.cli.options import OptionGroup, option, typed
 from trustgraph_prompt.errors import ConfigError, ProviderError, excerpt
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Prefill = Literal["assistant", "vllm", "prefix"]
 """How a server continues a partial answer: as `OpenAIProvider` has it, whose import is slow."""
 
 
-class ModelOptions(Options):
+class ModelOptions(OptionGroup):
     """The model that is asked, or the recording in its place."""
 
     script: str | None = _option(
@@ -157,7 +157,7 @@ TokensPerMinuteOption = Annotated[
 ]
 
 
-class RunOptions(Options):
+class RunOptions(OptionGroup):
     """What a run of many questions may take, in calls, time and money, and whether it is only estimated."""
 
     concurrency: int = option(

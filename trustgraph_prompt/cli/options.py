@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Options:
+class OptionGroup:
     """Options that several commands share: annotated attributes, each with its default.
 
     Not dataclasses, because each of these would take a millisecond of every start.

@@ -53,7 +53,7 @@ class Summary(Protocol):
         ...
 
 
-class Progress:
+class RunProgress:
     """The progress of a run. Once it `is_ending`, nothing is said of what is left: that is not asked."""
 
     def __init__(self, summary: Summary, calls: CallsInProgress) -> None:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import typer
 
+from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.cli.push_prompts import acknowledged
+from trustgraph_prompt.cli.broker_options import WorkspaceOptions
+from trustgraph_prompt.cli.push_prompts import acknowledgements
 from trustgraph_prompt.errors import ConfigError
-
-if TYPE_CHECKING:
-    from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.broker_options import WorkspaceOptions
-    from trustgraph_prompt.worker.canary.record import Canary
-    from trustgraph_prompt.worker.config.history import Author
-
-PREFIX, SYSTEM_KEY = "template.", "system"
-"""As in `prompts.prompt_set`, whose import is slow."""
+from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+from trustgraph_prompt.worker.canary.record import CANARY, Canary
+from trustgraph_prompt.worker.config import config_topic, history
+from trustgraph_prompt.worker.config.history import Author
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 
@@ -54,9 +51,6 @@ async def begin(
 
     Raises `ConfigError` if an entry cannot have a canary.
     """
-    from trustgraph_prompt.worker.canary.record import CANARY
-    from trustgraph_prompt.worker.config import config_topic, history
-
     workspace, topic = at.workspace, at.topic
     standing = await config_topic.messages(broker, workspace, topic=topic + CANARY)
     canaries = _proposed(workspace, present, wanted, share, author)
@@ -64,18 +58,16 @@ async def begin(
         if (former := standing.get(PREFIX + id)) is not None:
             output.note(f"note: replaces the canary of {id} that began {output.time(former.published)}")
 
-    async def publish() -> str | None:
+    async with acknowledgements(broker, at, wait) as applied:
         if not canaries:
             typer.echo("nothing differs from what is served")
-            return None
+            return True
         by_key = {PREFIX + id: canary for id, canary in canaries.items()}
         await history.record_canaries(broker, workspace, present, by_key, topic=topic)
         records = {key: canary.encode() for key, canary in by_key.items()}
         pushed = await config_topic.push(broker, workspace, records, topic=topic + CANARY)
         typer.echo(f"{100 * share:g} % of the requests in workspace {workspace}: {', '.join(canaries)}")
-        return pushed
-
-    return await acknowledged(publish, broker, at, wait)
+        return await applied(pushed)
 
 
 def _proposed(
@@ -85,9 +77,6 @@ def _proposed(
 
     Raises `ConfigError` if an entry cannot have a canary.
     """
-    from trustgraph_prompt.prompts import PromptSet
-    from trustgraph_prompt.worker.canary.record import Canary
-
     served = PromptSet.build(present)
     if not served.prompts:
         raise ConfigError(

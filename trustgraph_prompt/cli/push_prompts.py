@@ -1,62 +1,23 @@
-"""What the commands share that publish prompts: options, checks, warnings, and waiting for the workers."""
+"""What the commands share that publish prompts: checks, warnings, and waiting for the workers."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from time import time
 
 import typer
 
+from trustgraph_prompt.ask import try_examples
+from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.cli import broker_options, output
-from trustgraph_prompt.cli.options import Options, option
+from trustgraph_prompt.cli.broker_options import WorkspaceOptions
 from trustgraph_prompt.errors import ConfigError, raise_first
+from trustgraph_prompt.prompts import PromptSet, files
 from trustgraph_prompt.terminal import harmless
-
-if TYPE_CHECKING:
-    from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.broker_options import WorkspaceOptions
-    from trustgraph_prompt.worker.config.history import Author
-    from trustgraph_prompt.worker.config.report_topic import ReportListener
-
-
-WaitOption = Annotated[
-    float | None,
-    option(
-        "--wait SECONDS",
-        "Wait up to this long until all running workers of the workspace have applied the prompts; "
-        "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
-        min=0,
-    ),
-]
-
-ByOption = Annotated[
-    str | None, option("--by NAME", "Who makes the change, for the history. Default: your account.")
-]
-
-
-class ChangeOptions(Options):
-    """Who makes a change, and why."""
-
-    by: ByOption = None
-    why: str = option("--message -m TEXT", "Why you make the change, for the history.", "")
-
-    def author(self, default: str = "") -> Author:
-        """Who makes the change, and why, or else the default reason."""
-        return author(self.by, self.why or default)
-
-
-def author(by: str | None, why: str) -> Author:
-    """Who makes a change and why; by default the account that runs the command."""
-    import getpass
-
-    from trustgraph_prompt.worker.config.history import Author
-
-    try:
-        return Author(by or getpass.getuser(), why)
-    except (KeyError, OSError):  # an account without a name, as in many containers
-        return Author(f"uid {os.getuid()}", why)
+from trustgraph_prompt.worker.config.report_topic import ANNOUNCEMENT_LIFETIME, ReportListener
 
 
 def publishes(broker: str, action: Callable[[Broker], Awaitable[bool]]) -> bool:
@@ -73,9 +34,6 @@ def compiled(paths: Sequence[Path]) -> Mapping[str, str]:
 
     Raises `ConfigError` if a prompt does not compile or its examples fail, or if there are only schemas.
     """
-    from trustgraph_prompt.ask import try_examples
-    from trustgraph_prompt.prompts import files
-
     read = files.together(map(files.read, paths))
     if not read.entries:
         where = ", ".join(map(str, paths))
@@ -86,8 +44,6 @@ def compiled(paths: Sequence[Path]) -> Mapping[str, str]:
 
 def warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
     """Warn of problems that the new entries cause together with those on the topic."""
-    from trustgraph_prompt.prompts import PromptSet
-
     before = PromptSet.build(present)
     after = PromptSet.build({**present, **pushed}, before)
     for key, why in after.notes.items():
@@ -97,35 +53,32 @@ def warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
         output.note(f"warning: workers will refuse {after.refused[key]}")
 
 
-async def acknowledged(
-    publish: Callable[[], Awaitable[str | None]],
-    broker: Broker,
-    at: WorkspaceOptions,
-    seconds: float | None,
-) -> bool:
-    """Call `publish`, which returns the id of its push, if any, and wait for the workers to apply it.
+@asynccontextmanager
+async def acknowledgements(
+    broker: Broker, at: WorkspaceOptions, seconds: float | None
+) -> AsyncIterator[Callable[[str], Awaitable[bool]]]:
+    """Listen to the workers while the block publishes prompts.
 
-    Prints what they did; returns whether all of them applied all of it. Without `seconds` it does not wait.
+    It gets a function that waits until they have applied the push of an id. That prints what they did, and
+    returns whether all of them applied all of it. Without `seconds` it does not wait.
     """
-    from trustgraph_prompt.worker.config.report_topic import ReportListener
+    listener = None if seconds is None else await ReportListener.open(broker, at.topic, at.workspace)
 
-    if seconds is None:
-        await publish()
-        return True
-    listener = await ReportListener.open(broker, at.topic, at.workspace)
-    try:
-        if (id := await publish()) is None:
+    async def applied(id: str) -> bool:
+        if listener is None or seconds is None:
             return True
         place = f"workspace {at.workspace} on {broker.address}"
         return _print_acknowledgements(listener, await listener.answers(id, seconds), place, seconds)
+
+    try:
+        yield applied
     finally:
-        await listener.close()
+        if listener is not None:
+            await listener.close()
 
 
 def refusal(key: str, report: bytes) -> str:
     """Render the report of a rejected entry as `check` prints errors; anything else as it is."""
-    import json
-
     try:
         read = json.loads(report)
     except ValueError:
@@ -164,10 +117,6 @@ def _print_acknowledgements(
 
 def _since(announced: float) -> str:
     """How long a worker, which may have been killed, has been silent."""
-    from time import time
-
-    from trustgraph_prompt.worker.config.report_topic import ANNOUNCEMENT_LIFETIME
-
     ago = max(0, time() - announced)
     until = ANNOUNCEMENT_LIFETIME / 60
     return (

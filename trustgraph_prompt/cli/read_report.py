@@ -29,7 +29,7 @@ _STAGES = {
 _BRACKET = re.compile(r"[{\[]")
 
 
-class Remark(NamedTuple):
+class AnswerRemark(NamedTuple):
     """A remark about a part of the answer, or about all of it."""
 
     what: str
@@ -72,7 +72,7 @@ class AnswerReport:
         if more := sum(1 for _ in remarks):
             yield f"and {more:,} more; --json has all"
 
-    def _excerpt(self, remark: Remark) -> Iterator[str]:
+    def _excerpt(self, remark: AnswerRemark) -> Iterator[str]:
         assert remark.span is not None
         line = self._lines.at(remark.span.start).line
         if remark.begins is not None and (first := self._lines.at(remark.begins).line) < line:
@@ -121,24 +121,24 @@ class AnswerReport:
             return "repaired" if count == len(self._outcome.objects) else f"{count:,} of them repaired"
         return _STAGES[self._outcome.stage]
 
-    def _remarks(self, at_length: bool) -> Iterator[Remark]:
+    def _remarks(self, at_length: bool) -> Iterator[AnswerRemark]:
         for rejected, issue in self._outcome.errors():
             if issue.reason is Reason.TRUNCATED and self._truncated is not None:
                 continue  # reported below, with its position
             what = issue.reason.value
             if self._has_objects and rejected is not None:
                 what = f"refused object {rejected.index + 1}"
-            yield Remark(what, str(issue), self._span(rejected, issue), keyword=issue.keyword)
+            yield AnswerRemark(what, str(issue), self._span(rejected, issue), keyword=issue.keyword)
         if self._outcome.reason is Reason.AMBIGUOUS:
             for value in positions.values(self._text):
                 if value.state is positions.State.WHOLE:
                     span = positions.Span(value.start, value.end)
-                    yield Remark("perhaps", "this value is meant", span, "yellow")
+                    yield AnswerRemark("perhaps", "this value is meant", span, "yellow")
         for repaired in self._outcome.repaired:
             yield from self._edits(repaired, at_length)
         for twice in self._duplicates:
             span = positions.Span(twice.start, twice.start + len(twice.key) + 2)
-            yield Remark(
+            yield AnswerRemark(
                 "duplicate key", f'"{twice.key}" is there twice, the last one counts', span, "yellow"
             )
         if cut := self._truncated:
@@ -146,15 +146,15 @@ class AnswerReport:
             where = f"the value that begins at line {line}, column {column}"
             where += f", at {cut.path}" if cut.path else ""
             span = positions.Span(cut.end, cut.end)
-            yield Remark("truncated", f"the text ends inside {where}", span, "yellow", begins=cut.start)
+            yield AnswerRemark("truncated", f"the text ends inside {where}", span, "yellow", begins=cut.start)
         elif self._outcome.truncated and not any(
             issue.reason is Reason.TRUNCATED for issue in self._outcome.issues
         ):
-            yield Remark("truncated", "the text ends before the model had finished", colour="yellow")
+            yield AnswerRemark("truncated", "the text ends before the model had finished", colour="yellow")
         for value in self._outcome.retracted:
-            yield Remark("taken back", output.json_text(value), colour="yellow")
+            yield AnswerRemark("taken back", output.json_text(value), colour="yellow")
 
-    def _edits(self, repaired: Repaired, at_length: bool) -> Iterator[Remark]:
+    def _edits(self, repaired: Repaired, at_length: bool) -> Iterator[AnswerRemark]:
         """Report the repairs of an object: `at_length` each at its position, else all at the first."""
         if not repaired.edits:
             return
@@ -166,7 +166,7 @@ class AnswerReport:
             kinds = (name if count == 1 else f"{name} ({count:,} times)" for name, count in counts.items())
             remarks = [("; ".join(kinds), edits[0].offset)]
         for why, offset in remarks:
-            yield Remark(what, why, positions.Span(offset, offset + 1), "yellow")
+            yield AnswerRemark(what, why, positions.Span(offset, offset + 1), "yellow")
 
     def _span(self, rejected: Rejected | None, issue: Issue) -> positions.Span | None:
         """Where the answer is wrong, if that is known."""

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from time import time
+from typing import Any
 
-from trustgraph_prompt.cli import broker_options, output
-from trustgraph_prompt.cli.broker_options import Readable
-from trustgraph_prompt.cli.options import Options
-from trustgraph_prompt.cli.prompt_options import TemplatesOption
+from trustgraph_prompt import package_data
+from trustgraph_prompt.cli import output
+from trustgraph_prompt.cli.broker_options import RuleOptions
+from trustgraph_prompt.cli.broker_view import BrokerView
 from trustgraph_prompt.cli.source_excerpt import issue_span, rule_lines, underlined, visible
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.contract.broken_rule import BrokenRule, broken_rule
+from trustgraph_prompt.errors import ConfigError, Issue
+from trustgraph_prompt.prompts import PromptSet, files
+from trustgraph_prompt.prompts.prompt_set import PREFIX
+from trustgraph_prompt.worker import Answer, Flow
+from trustgraph_prompt.worker.config import versions
+from trustgraph_prompt.worker.config.apply_plan import state
+from trustgraph_prompt.worker.dead_letters.record import ANSWERED, DeadLetter
+from trustgraph_prompt.worker.messages.answer_record import find
 
-if TYPE_CHECKING:
-    from trustgraph_prompt.cli.broker_view import BrokerView
-    from trustgraph_prompt.contract.broken_rule import BrokenRule
-    from trustgraph_prompt.errors import Issue
-    from trustgraph_prompt.worker import Answer, Flow
-
-
-class RuleOptions(Options, Readable):
-    """A broker that is read, and where the rules are that its objects break."""
-
-    broker: broker_options.BrokerOption = broker_options.DEFAULT_BROKER
-    config_topic: str = broker_options.config_topic_option(
-        "--config-topic TOPIC",
-        "The config topic, in whose history the schema of the answer is looked up.",
-        broker_options.DEFAULT_CONFIG_TOPIC,
-    )
-    templates: TemplatesOption = None
-    admin_url: broker_options.AdminUrlOption = None
-
-
-RuleOf = Callable[["Issue"], "BrokenRule | None"]
+RuleOf = Callable[[Issue], BrokenRule | None]
 """Gives the rule of a prompt that an issue is about, if it is about one."""
 
 
 async def answer_of(view: BrokerView, flow: Flow, request: str) -> tuple[float, Answer] | None:
     """Find the record of the answer to a request, and when it was published. Raises `BrokerError`."""
-    from trustgraph_prompt.worker.messages.answer_record import find
-
     topic = flow.outputs.answers
     return await find(view.broker, topic, request) if topic and await view.has(topic) else None
 
@@ -58,13 +45,6 @@ async def rules_of(answer: Answer, view: BrokerView, workspace: str, given: Rule
 
     None if its version is nowhere. Raises `BrokerError`, and `ConfigError` for invalid files.
     """
-    from trustgraph_prompt import package_data
-    from trustgraph_prompt.contract.broken_rule import broken_rule
-    from trustgraph_prompt.prompts import PromptSet, files
-    from trustgraph_prompt.prompts.prompt_set import PREFIX
-    from trustgraph_prompt.worker.config import versions
-    from trustgraph_prompt.worker.config.apply_plan import state
-
     here = files.read(given.templates or package_data.templates())
     own = here.entries if given.templates else None
     known = await versions.read(view.messages, workspace, own, topic=given.config_topic)
@@ -78,6 +58,31 @@ async def rules_of(answer: Answer, view: BrokerView, workspace: str, given: Rule
         return None
     source = here.places.get(key) if state(here.entries.get(key)) == state(entry) else None
     return lambda issue: broken_rule(issue.keyword, prompt.contract, source)
+
+
+async def answered(
+    letter: DeadLetter,
+    flows: Iterable[Flow],
+    view: BrokerView,
+    at: RuleOptions,
+) -> tuple[Answer, RuleOf | None] | None:
+    """The record of the unusable answer that a letter died of, and the rules of the prompt that was asked."""
+    flow = next((flow for flow in flows if flow.name == letter.flow), None)
+    if flow is None or letter.request is None or letter.error not in ANSWERED:
+        return None
+    if (found := await answer_of(view, flow, letter.request)) is None:
+        if has_no_record(letter, [flow]):
+            output.note(f"its answer record is gone: {when_deleted(flow)}")
+        return None
+    _, answer = found
+    return answer, await rules_of(answer, view, flow.workspace, at)
+
+
+def has_no_record(letter: DeadLetter, flows: Iterable[Flow]) -> bool:
+    """Whether the flow may have deleted the record of the unusable answer that a letter died of."""
+    keep = next((flow.keep_answers for flow in flows if flow.name == letter.flow), None)
+    is_old = keep is not None and letter.died is not None and letter.died < time() - keep
+    return is_old and letter.error in ANSWERED
 
 
 def lines(answer: Answer, rule_of: RuleOf | None) -> Iterator[str]:

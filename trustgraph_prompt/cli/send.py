@@ -112,17 +112,16 @@ def _send_chunks(to: Flow, names: Sequence[str], broker: str, *, as_json: bool) 
     for note in notes:
         output.note(note)
     ids: list[str] = []
-    skipped = 0
+    skipped: list[Path] = []
 
     async def publish(connected: Broker) -> None:
-        nonlocal skipped
         producer = await connected.producer(to.input.topic)
         with Converter() as converter:
             for file in progress.reading(files):
                 try:
                     chunks = list(_chunks_of(file, converter))
                 except ConfigError as error:
-                    skipped += 1
+                    skipped.append(file)
                     output.note(f"skipped: {error}")
                     continue
                 for chunk in chunks:
@@ -134,7 +133,7 @@ def _send_chunks(to: Flow, names: Sequence[str], broker: str, *, as_json: bool) 
     if as_json:
         output.print_json(ids)
     else:
-        sent = f"{output.counted(len(ids), 'chunk')} of {output.counted(len(files) - skipped, 'file')}"
+        sent = f"{output.counted(len(ids), 'chunk')} of {output.counted(len(files) - len(skipped), 'file')}"
         typer.echo(f"sent {sent} to {to.input.topic}")
     if ids:
         waits = (

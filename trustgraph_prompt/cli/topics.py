@@ -10,7 +10,7 @@ import typer
 from trustgraph_prompt.cli import broker_options, broker_view, flow_options, options, output
 from trustgraph_prompt.cli.broker_options import BrokerOptions
 from trustgraph_prompt.cli.lazy_commands import group
-from trustgraph_prompt.cli.options import Options, option
+from trustgraph_prompt.cli.options import OptionGroup, option
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ app = group(
 )
 
 
-class NeededOptions(Options):
+class NeededOptions(OptionGroup):
     """Who needs topics: flows, or TrustGraph."""
 
     flows: flow_options.FlowsOption = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from trustgraph_prompt.cli import broker_options
 from trustgraph_prompt.cli.model_options import RequestsPerMinuteOption, TokensPerMinuteOption
-from trustgraph_prompt.cli.options import Options, option
+from trustgraph_prompt.cli.options import OptionGroup, option
 
 if TYPE_CHECKING:
     from trustgraph_prompt.llm import Provider
@@ -29,7 +29,7 @@ DrainOption = Annotated[
 DEFAULT_DRAIN = 30.0
 
 
-class WorkerOptions(Options):
+class WorkerOptions(OptionGroup):
     """The limits of a worker, and what it shows of itself over HTTP."""
 
     concurrency: int | None = option(

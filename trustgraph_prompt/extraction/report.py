@@ -6,7 +6,7 @@ It is one HTML file, without a script, which loads nothing from elsewhere.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,10 +18,11 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from trustgraph_prompt import __version__, html_pages
-from trustgraph_prompt.cost import Price, Usage
+from trustgraph_prompt.cost import Price
 from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.extraction.review import Review, is_refused_for_good, review
+from trustgraph_prompt.extraction.tally import Counts, counts_of
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import steps
 from trustgraph_prompt.replaced_file import replaced
@@ -44,11 +45,8 @@ _MARKUP: Final = 300
 """Characters that an object costs beside its text."""
 
 
-_NAMES: Final = {"barren": "nothing", "unusable": "without_use"}
-"""What the report calls kinds of remarks; others have the same name."""
-
-Counts = Counter[str]
-"""What some questions came to, by the names that the report has for it, with tokens and money."""
+_TOGETHER: Final = {"weak": "doubtful", "ungrounded": "doubtful", "without_use": "nothing"}
+"""The part of the report in which a kind of remarks is shown; other kinds have a part of their name."""
 
 
 class RunRemark(NamedTuple):
@@ -78,16 +76,7 @@ class RunReport:
         self.prompts: dict[str, Counts] = {prompt: Counter() for prompt in limits}
         self.documents: dict[str, DocumentPart] = {}
         self.refused: dict[tuple[str, str], list[RunRemark]] = {}
-        self.doubtful: list[RunRemark] = []
-        self.truncated: list[RunRemark] = []
-        self.nothing: list[RunRemark] = []
-        self.failed: list[RunRemark] = []
-        self._of = {
-            **dict.fromkeys(("weak", "ungrounded"), self.doubtful),
-            **dict.fromkeys(("barren", "unusable"), self.nothing),
-            "truncated": self.truncated,
-            "failed": self.failed,
-        }
+        self.parts: defaultdict[str, list[RunRemark]] = defaultdict(list)
         self._limits = limits
         self._results: dict[int, tuple[Result, Review]] = {}
 
@@ -110,36 +99,24 @@ class RunReport:
             self._remark(job)
 
     def _counts(self, job: Job, *, is_paid: bool) -> dict[str, float]:
-        """The counts of one question. Tokens are those that the server reported."""
         if job.position not in self._results:
             return {"questions": 1, "not_asked": 1}
-        result, found = self.of(job)
-        usage = Usage(**result.answer.usage) if is_paid and result.answer else Usage()
-        return {
-            "questions": 1,
-            "answers": int(result.failure is None),
-            "objects": len(result.objects),
-            "looked_up": sum(len(each.groundings) for each in result.objects),
-            "not_looked_up": sum(each.grounding is None for each in result.objects),
-            **{_NAMES.get(kind, kind): count for kind, count in found.kinds.items()},
-            "refused": found.refused_count,
-            "tokens_in": usage.prompt_tokens or 0,
-            "tokens_out": usage.completion_tokens or 0,
-            "money": self.price.of(usage) if self.price else 0.0,
-        }
+        return counts_of(*self.of(job), is_paid=is_paid, price=self.price)
 
     def _remark(self, job: Job) -> None:
         for kind, why, object, _ in self.of(job)[1].remarks:
-            why = why or "the answer says that there are no objects"
+            remark = RunRemark(job, why or "the answer says that there are no objects", object)
             if kind == "refused":
-                self.refused.setdefault((job.prompt, why), []).append(RunRemark(job, why, object))
-            elif kind in self._of:
-                self._of[kind].append(RunRemark(job, why, object))
+                self.refused.setdefault((job.prompt, remark.why), []).append(remark)
+            else:
+                self.parts[_TOGETHER.get(kind, kind)].append(remark)
 
     @property
     def helps_to_ask_again(self) -> bool:
         """Whether the same command may answer what has no answer."""
-        return bool(self.total["not_asked"]) or not all(is_refused_for_good(each.why) for each in self.failed)
+        return bool(self.total["not_asked"]) or not all(
+            is_refused_for_good(each.why) for each in self.parts["failed"]
+        )
 
     def shown_chunks(self) -> set[tuple[str, int]]:
         """The chunks that are shown with their objects, by file and number: the first that fit."""

@@ -19,8 +19,8 @@ class Remark(NamedTuple):
     """What a result lacks, or what is in doubt: of which kind, why, and the text of the object, if any.
 
     The kinds are `refused`, with the `number` of the object in the answer, from 1; `weak` and `ungrounded`;
-    `truncated`; `completed` for an answer that was truncated, and then continued to its end; `barren` for one
-    that says that there are no objects, `unusable` for another one without any; `failed`.
+    `truncated`; `completed` for an answer that was truncated, and then continued to its end; `nothing` for
+    one that says that there are no objects, `without_use` for another one without any; `failed`.
     """
 
     kind: str
@@ -70,7 +70,7 @@ def review(result: Result, max_tokens: int | None) -> Review:
         why, lacked_room = truncation(answer.issues if is_success else (), answer.calls, max_tokens)
         remarks.append(Remark("truncated", why))
     if result.failure is None and not result.objects:
-        remarks.append(Remark("barren") if is_success else Remark("unusable", without_advice(answer.why)))
+        remarks.append(Remark("nothing") if is_success else Remark("without_use", without_advice(answer.why)))
     return Review(tuple(remarks), 0 if is_value else answer.rejected_count, lacked_room)
 
 

@@ -51,8 +51,8 @@ def cut(text: str, **usage: int) -> ExtractSummary:
 
 def test_refused_objects_are_counted_and_listed_with_their_place() -> None:
     counted = summary('{"n": 1}\n{"m": 1}\n{"m": 2}', "jsonl")
-    assert counted.refused_count == 2
-    assert [str(remark) for remark in counted.refused] == [
+    assert counted.counts["refused"] == 2
+    assert [str(remark) for remark in counted.remarks["refused"]] == [
         'a.txt chunk 1, define, object 2: "n" is missing',
         'a.txt chunk 1, define, object 3: "n" is missing',
     ]
@@ -86,8 +86,8 @@ def test_values_found_only_in_part_are_counted_and_listed() -> None:
 
 def test_refused_single_value_is_listed_once_as_failed() -> None:
     counted = summary('{"m": 1}', "json", '"n" is missing')
-    assert (counted.refused_count, counted.refused) == (0, [])
-    assert [str(remark) for remark in counted.failed] == ['a.txt chunk 1, define: "n" is missing']
+    assert (counted.counts["refused"], counted.remarks["refused"]) == (0, [])
+    assert [str(remark) for remark in counted.remarks["failed"]] == ['a.txt chunk 1, define: "n" is missing']
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.cli.test_extract_summary import JOB
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
-from trustgraph_prompt.cli.progress import Progress
+from trustgraph_prompt.cli.progress import RunProgress
 from trustgraph_prompt.llm import ScriptedProvider
 from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
 
@@ -16,7 +16,7 @@ def test_progress_in_a_log_is_a_line_soon_and_then_one_a_minute(
 ) -> None:
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    progress = Progress(ExtractSummary([JOB]), CallsInProgress(ScriptedProvider([])))
+    progress = RunProgress(ExtractSummary([JOB]), CallsInProgress(ScriptedProvider([])))
     seconds = []
     with progress.shown() as update:
         capsys.readouterr()

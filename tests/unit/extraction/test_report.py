@@ -239,7 +239,7 @@ def test_weak_matches_and_ungrounded_values_are_counted_and_listed(tmp_path: Pat
     doubtful = FoundObject(text, orjson.dumps({"/n": found, "/m": None}).decode())
     report = report_of(Result(job(0, text="Tamm"), (doubtful,)))
     assert (report.total["weak"], report.total["ungrounded"]) == (1, 1)
-    assert [each.why for each in report.doubtful] == [
+    assert [each.why for each in report.parts["doubtful"]] == [
         '"n" is in the text only in part: herb tamm',
         '"m" is not in the text: Nile',
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
@@ -12,7 +13,7 @@ from tests.support.deltas import CALL
 from tests.support.virtual_time import now, run
 from tests.unit.cli.test_extract_summary import JOB
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
-from trustgraph_prompt.cli.progress import Progress
+from trustgraph_prompt.cli.progress import RunProgress
 from trustgraph_prompt.errors import ProviderUnavailable
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits
 from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, CallsInProgress, RunIsEnding
@@ -152,7 +153,7 @@ def test_run_that_ends_waits_for_no_limit_on_calls_per_minute() -> None:
 def test_progress_shows_the_calls_and_what_is_left_until_the_run_ends() -> None:
     async def main() -> None:
         calls = CallsInProgress(Server(slots=2), clock=now)
-        progress = Progress(ExtractSummary([JOB] * 9, done=5), calls)
+        progress = RunProgress(ExtractSummary([JOB] * 9, counts=Counter(questions=5)), calls)
         assert progress.calls == ""
         asking = asyncio.create_task(take_all(calls, 2))
         await asyncio.sleep(5.5)
