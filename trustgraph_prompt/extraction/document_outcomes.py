@@ -111,7 +111,6 @@ async def aextract_document(
             concurrency=concurrency,
             listen=results.append,
             owner=record.owner(kept, model=model, terms={}, **splitting.as_json()),
-            splitting=splitting,
         ).run()
     found = {result.job.position: result for result in results}
     return [_outcome(found.get(job.position) or Result(job), prompt.contract) for job in jobs] + skipped

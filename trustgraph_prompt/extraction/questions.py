@@ -12,7 +12,7 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.documents import Chunk, Converter, Document
 from trustgraph_prompt.documents.chunks import CHUNK_SIZE, NO_OVERLAP, Size, chunks, parse_overlap, parse_size
 from trustgraph_prompt.errors import ConfigError, without_frames
-from trustgraph_prompt.extraction.state import SPLITTING, read_state
+from trustgraph_prompt.extraction.state import OWNER, RECORD, read_state
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
 CONTEXT: Final = "context"
@@ -96,13 +96,14 @@ class Splitting:
     @classmethod
     def recorded(cls, state: Path) -> Self:
         """How the documents of an earlier run were split. Raises `ConfigError` if the state does not tell."""
-        for message in read_state(state, SPLITTING).values():
-            recorded = wire.decode(message.data, "splitting")
-            size = parse_size(recorded["chunk-size"], "chunk-size")
-            return cls(size, parse_overlap(recorded["overlap"], size, "overlap"))
-        raise ConfigError(
-            "does not tell how documents were split", where=str(state), expected="a new `extract`"
-        )
+        message = read_state(state, RECORD).get(OWNER)
+        recorded = {} if message is None else wire.decode(message.data, "record")
+        if "chunk-size" not in recorded:
+            raise ConfigError(
+                "does not tell how documents were split", where=str(state), expected="a new `extract`"
+            )
+        size = parse_size(recorded["chunk-size"], "chunk-size")
+        return cls(size, parse_overlap(recorded["overlap"], size, "overlap"))
 
     def as_json(self) -> dict[str, str]:
         """Return what the state records."""
