@@ -84,13 +84,13 @@ def _sheets(data: bytes) -> list[Any]:
     """The sheets of a workbook, each once: they are read to the end when a workbook is opened."""
     from openpyxl.reader.excel import ExcelReader
 
-    class Reader(ExcelReader):
+    class EachSheetOnce(ExcelReader):
         def read_worksheets(self) -> None:
             once = {relation.target: sheet for sheet, relation in reversed([*self.parser.find_sheets()])}
             self.parser.sheets = [*reversed(once.values())]
             super().read_worksheets()
 
-    reader = Reader(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
+    reader = EachSheetOnce(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
     reader.read()
     return reader.wb.worksheets
 

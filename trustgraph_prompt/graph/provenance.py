@@ -17,7 +17,7 @@ from urllib.parse import quote
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.mapping import Evidence, Graph
-from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
 
 if TYPE_CHECKING:  # workers read no files
     from trustgraph_prompt.documents import Document
@@ -222,12 +222,12 @@ def _closest(evidence: Sequence[Grounding]) -> tuple[Span, ...]:
     return min(choices, key=lambda spans: max(e for _, e in spans) - min(s for s, _ in spans) if spans else 0)
 
 
-def _quotation(fact: Statement) -> Quoted:
-    assert not isinstance(fact.object, Quoted)
-    return Quoted(fact.subject, fact.predicate, fact.object)
+def _quotation(fact: Statement) -> TripleTerm:
+    assert not isinstance(fact.object, TripleTerm)
+    return TripleTerm(fact.subject, fact.predicate, fact.object)
 
 
-def _about(subject: Iri, predicate: Iri, object: Iri | Literal | Quoted) -> Statement:
+def _about(subject: Iri, predicate: Iri, object: Iri | Literal | TripleTerm) -> Statement:
     return Statement(subject, predicate, object, GRAPH_SOURCE)
 
 

@@ -89,7 +89,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableDefinition:
     """A table, which TrustGraph knows by its `key`; `name` is for the model."""
 
     key: str
@@ -98,7 +98,9 @@ class Table:
     fields: tuple[Field, ...]
 
     @classmethod
-    def of(cls, key: str, definition: Any, where: str, error: type[ConfigError] = ConfigError) -> Table:
+    def of(
+        cls, key: str, definition: Any, where: str, error: type[ConfigError] = ConfigError
+    ) -> TableDefinition:
         """Make a table from its decoded definition; unknown keys are ignored. `where` names it in errors.
 
         Raises `error` with a JSON Pointer into the definition.
@@ -172,18 +174,18 @@ class Table:
         return messages(objects, None, encoded, limit)
 
 
-def read_table(key: str, text: str | bytes) -> Table:
+def read_table(key: str, text: str | bytes) -> TableDefinition:
     """Read the table with that key in the config type `schema`. Raises `ConfigError` with a JSON Pointer."""
     where = f"schema {key!r}"
     try:
         definition = orjson.loads(text)
     except orjson.JSONDecodeError as cause:
         raise ConfigError(f"not JSON: {cause}", where=where) from None
-    return Table.of(key, definition, where)
+    return TableDefinition.of(key, definition, where)
 
 
 @lru_cache(_MOST_COMPILED)
-def _contract(table: Table, repair: bool, limits: Limits) -> Contract:
+def _contract(table: TableDefinition, repair: bool, limits: Limits) -> Contract:
     required = [field.name for field in table.fields if field.is_filled]
     schema = {
         "type": "object",

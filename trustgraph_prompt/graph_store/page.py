@@ -16,7 +16,7 @@ from typing import Any, Final
 from trustgraph_prompt.documents.markdown import WITH_HEADINGS, heading_spans
 from trustgraph_prompt.graph_store.layout import layout
 from trustgraph_prompt.graph_store.same_names import things_named
-from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, SourceDocument, Thing
+from trustgraph_prompt.graph_store.view import Fact, GraphView, SourceDocument, SourcePassage, Thing
 from trustgraph_prompt.replaced_file import replaced
 
 TEMPLATE: Final = Path(__file__).parent / "page_files" / "page.html"
@@ -49,7 +49,7 @@ def _title(view: GraphView) -> str:
 def _data(view: GraphView) -> dict[str, Any]:
     """Return the content of the page, as `page/src/data.js` reads it: texts once, references as numbers."""
     strings: defaultdict[str, int] = defaultdict(lambda: len(strings))
-    passages: defaultdict[Passage, int] = defaultdict(lambda: len(passages))
+    passages: defaultdict[SourcePassage, int] = defaultdict(lambda: len(passages))
     numbers = {iri: number for number, iri in enumerate(view.things)}
     documents = {iri: number for number, iri in enumerate(view.documents)}
     offsets = [_Utf16(document.text) for document in view.documents.values()]
@@ -88,7 +88,7 @@ def _data(view: GraphView) -> dict[str, Any]:
             fact.is_looked_up,
         ]
 
-    def passage(passage: Passage) -> list[Any]:
+    def passage(passage: SourcePassage) -> list[Any]:
         number = documents[passage.document]
         start, end = offsets[number][passage.start], offsets[number][passage.end]
         return [number, start, end, passage.page, passage.heading and strings[passage.heading]]

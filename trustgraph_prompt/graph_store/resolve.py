@@ -16,8 +16,8 @@ import pyoxigraph as ox
 
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
-from trustgraph_prompt.graph_store.name_rules import Same, Verdict
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
+from trustgraph_prompt.graph_store.name_rules import NameVerdict, Same
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.same_names import Pair, Resolution, connected, resolve_names
 from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GRAPH_OF, GRAPH_SAME, GraphStore
@@ -50,7 +50,7 @@ class Resolved:
     view: GraphView
     found: Resolution
 
-    def described(self, pairs: Iterable[Pair]) -> Iterator[tuple[ThingSummary, ThingSummary, Verdict]]:
+    def described(self, pairs: Iterable[Pair]) -> Iterator[tuple[ThingSummary, ThingSummary, NameVerdict]]:
         """The things of pairs, with a definition and a passage of each."""
         facts: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.view.facts:
@@ -126,7 +126,7 @@ def apply_decisions(store: GraphStore, path: Path, *, then_replaced: bool = Fals
         _remove(store, v.DIFFERENT_FROM, pair)
     new_same, new_apart = same - was_same, apart - was_apart
     for one, other in map(sorted, new_same):
-        store.add(_same(Pair(one, other, Verdict(Same.PERSON))))
+        store.add(_same(Pair(one, other, NameVerdict(Same.PERSON))))
     for one, other in map(sorted, new_apart):
         store.add([Statement(Iri(one), v.DIFFERENT_FROM, Iri(other), GRAPH_DIFFERENT)])
     return len(new_same), len(new_apart)
@@ -184,7 +184,7 @@ def _remove(store: GraphStore, predicate: Iri, pair: frozenset[str]) -> None:
 
 
 def _same(pair: Pair) -> Iterator[Statement]:
-    said = Quoted(Iri(pair.one), v.SAME_AS, Iri(pair.other))
+    said = TripleTerm(Iri(pair.one), v.SAME_AS, Iri(pair.other))
     digest = hashlib.sha256(ascii(tuple(said)).encode()).hexdigest()[:32]
     reifier = Iri(f"urn:trustgraph-prompt:same:{digest}")
     yield Statement(said.subject, said.predicate, said.object, GRAPH_SAME)
