@@ -102,18 +102,13 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
     same = {group[0]: group for group in connected(pairs)}
     first = {iri: one for one, group in same.items() for iri in group}
     stated: dict[_Key, list[ox.Triple]] = defaultdict(list)
-    types: dict[str, set[str]] = defaultdict(set)
     for fact in triples:
-        if fact.predicate.value == v.LABEL or isinstance(fact.object, ox.Triple):
-            continue
-        subject, predicate = first.get(_name(fact.subject), _name(fact.subject)), fact.predicate.value
-        object, is_relation = _name(fact.object), not isinstance(fact.object, ox.Literal)
-        if predicate == v.TYPE:
-            object, is_relation = _most_used(names, object), False
-            types[subject].add(object)
-        elif is_relation:
-            object = first.get(object, object)
-        stated[_Key(subject, predicate, object, is_relation)].append(fact)
+        if fact.predicate.value != v.LABEL and not isinstance(fact.object, ox.Triple):
+            stated[_key(fact, first, names)].append(fact)
+    types: dict[str, set[str]] = defaultdict(set)
+    for key in stated:
+        if key.predicate == v.TYPE:
+            types[key.subject].add(key.object)
     seen = {key.subject for key in stated} | {key.object for key in stated if key.is_relation}
     return GraphView(
         {iri: _thing(same.get(iri, [iri]), names, types) for iri in sorted(seen)},
@@ -125,6 +120,17 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
         sources.refusals,
         sources.cuts,
     )
+
+
+def _key(fact: ox.Triple, first: Mapping[str, str], names: Mapping[str, Counter[str]]) -> _Key:
+    """The key of a fact. `first` has the IRI that stands for each of several that are one thing."""
+    subject, object = _name(fact.subject), _name(fact.object)
+    subject, predicate = first.get(subject, subject), fact.predicate.value
+    if predicate == v.TYPE:
+        return _Key(subject, predicate, _most_used(names, object), False)
+    if isinstance(fact.object, ox.Literal):
+        return _Key(subject, predicate, object, False)
+    return _Key(subject, predicate, first.get(object, object), True)
 
 
 def _same_by_rule(store: GraphStore) -> set[frozenset[str]]:

@@ -115,10 +115,13 @@ def apply_decisions(store: GraphStore, path: Path, *, then_replaced: bool = Fals
     was_same, was_apart = store.pairs(v.SAME_AS), store.pairs(v.DIFFERENT_FROM)
     joined = {pair for pair, is_same in decided.items() if is_same}
     apart = (was_apart | decided.keys()) - joined
-    between = {iri for pair in _joined(was_same - apart | joined, apart) for iri in pair}
-    same = joined | {pair for pair in was_same - apart if between.isdisjoint(pair)}
-    if contradicted := _joined(same, apart):
-        found = " and ".join(sorted(contradicted[0]))
+    # The rules may join two things through others that a person now keeps apart: of the pairs that were
+    # joined before, those of either thing give way.
+    kept = was_same - apart
+    contradicted = {iri for pair in _joined(kept | joined, apart) for iri in pair}
+    same = joined | {pair for pair in kept if contradicted.isdisjoint(pair)}
+    if still_joined := _joined(same, apart):
+        found = " and ".join(sorted(still_joined[0]))
         raise ConfigError("joins, through others, what is kept apart", where=str(path), found=found)
     for pair in was_same - same:
         _remove(store, v.SAME_AS, pair)
