@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from trustgraph_prompt.documents import Chunk, Document, Place
+from trustgraph_prompt.documents import Document, DocumentChunk, Place
 from trustgraph_prompt.extraction.graph_outputs import answer_statements
 from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.results import FoundObject, Result
@@ -21,7 +21,7 @@ BEFORE = "🌋 火山。 "
 DOCUMENT = Document(
     "vulcani.pdf", BEFORE + "Etna lies in Sicily.", "pdf", (Place(0, 1), Place(len(BEFORE), 2, "Italy"))
 )
-CHUNK = Chunk(2, len(BEFORE), "Etna lies in Sicily.")
+CHUNK = DocumentChunk(2, len(BEFORE), "Etna lies in Sicily.")
 PROMPT = PromptDefinition.from_entry(
     "facts",
     {

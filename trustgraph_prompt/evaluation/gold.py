@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from trustgraph_prompt import wire
 from trustgraph_prompt.config_files import MAX_ERRORS, read_json_lines
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.object_keys import ObjectKind, kinds_of
 from trustgraph_prompt.errors import ConfigError, Issue, Reason, raise_first, suggestion
+from trustgraph_prompt.extraction.questions import request_id
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.prompts.match_clause import MatchClause
@@ -124,8 +123,7 @@ def questions(
     found: list[GoldQuestion] = []
     for prompt in prompts:
         for text in texts_for(prompt, texts):
-            decides = (prompt.id, prompt.version, model, {**terms, **text.terms})
-            id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
+            id = request_id(prompt.id, prompt.version, model, {**terms, **text.terms})
             found.append(GoldQuestion(len(found), id, prompt.id, text))
     return found
 

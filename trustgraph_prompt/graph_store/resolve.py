@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
@@ -16,6 +15,7 @@ import pyoxigraph as ox
 
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph import vocabulary as v
+from trustgraph_prompt.graph.provenance import hash_of
 from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
 from trustgraph_prompt.graph_store.name_rules import NameVerdict, Same
 from trustgraph_prompt.graph_store.read_view import read_view
@@ -188,8 +188,7 @@ def _remove(store: GraphStore, predicate: Iri, pair: frozenset[str]) -> None:
 
 def _same(pair: Pair) -> Iterator[Statement]:
     said = TripleTerm(Iri(pair.one), v.SAME_AS, Iri(pair.other))
-    digest = hashlib.sha256(ascii(tuple(said)).encode()).hexdigest()[:32]
-    reifier = Iri(f"urn:trustgraph-prompt:same:{digest}")
+    reifier = Iri(f"urn:trustgraph-prompt:same:{hash_of(*said)}")
     yield Statement(said.subject, said.predicate, said.object, GRAPH_SAME)
     yield Statement(reifier, v.REIFIES, said, GRAPH_SAME)
     yield Statement(reifier, v.REASON, Literal(str(pair.verdict.reason)), GRAPH_SAME)
