@@ -26,7 +26,9 @@ class RunRecord:
         self._state = state
         self._command = command
         recorded = read_state(state, RECORD)
-        self._entries = {key: wire.decode(message.data, "record") for key, message in recorded.items()}
+        self._entries: dict[str, Any] = {
+            key: wire.decode(message.data, "record") for key, message in recorded.items()
+        }
         if (owner := self.run.get("command", command)) != command:
             about = f" for {file}" if (file := self.run.get("file")) else ""
             raise ConfigError(
