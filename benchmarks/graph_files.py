@@ -26,7 +26,7 @@ from trustgraph_prompt.documents import Document
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.provenance import Origin, about_document, passage_iri, provenance
-from trustgraph_prompt.graph.statements import Literal, Quoted, Statement
+from trustgraph_prompt.graph.statements import Literal, Statement, TripleTerm
 from trustgraph_prompt.graph_store import rdf
 from trustgraph_prompt.graph_store.rdf import write_rdf
 from trustgraph_prompt.graph_store.read_view import read_view
@@ -92,7 +92,7 @@ def alone() -> Iterator[ox.Quad]:
         if isinstance(of, Literal):
             datatype = ox.NamedNode(of.datatype) if of.datatype else None
             return ox.Literal(of.value, datatype=datatype)
-        if isinstance(of, Quoted):
+        if isinstance(of, TripleTerm):
             return ox.Triple(term(of.subject), term(of.predicate), term(of.object))
         return ox.NamedNode(str(of))
 

@@ -217,7 +217,7 @@ class TestRepeatedText:
         assert "its text is longer than 67,108,864 characters" in refusal(converter, make(2_000), "a.xlsx")
 
     def test_pieces_of_a_string_count_in_each_cell(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("trustgraph_prompt.documents.tables.MAX_CELLS", 100_000)
+        monkeypatch.setattr("trustgraph_prompt.documents.spreadsheets.MAX_CELLS", 100_000)
         with pytest.raises(ConfigError, match="has more than 100,000 cells"):
             convert(hostile.sheet_of_a_string_of_pieces(10), "a.xlsx")
 

@@ -19,14 +19,14 @@ from tests.support.workers import ENTRIES, Heard, House, entry
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnavailable
-from trustgraph_prompt.graph.tables import Table
+from trustgraph_prompt.graph.tables import TableDefinition
 from trustgraph_prompt.llm import Call, OpenAIProvider, ScriptedAnswer
 from trustgraph_prompt.wire import Chunk, Metadata, encode
 from trustgraph_prompt.worker import Answer, Flow, Input, Outputs
 
 broker_kind = every_broker
 
-MOUNTAINS = Table.of(
+MOUNTAINS = TableDefinition.of(
     "mountains",
     {
         "fields": [
@@ -36,7 +36,7 @@ MOUNTAINS = Table.of(
     },
     "f",
 )
-PEOPLE = Table.of("people", {"fields": [{"name": "name", "type": "string", "required": True}]}, "f")
+PEOPLE = TableDefinition.of("people", {"fields": [{"name": "name", "type": "string", "required": True}]}, "f")
 ROWS = {
     "mountains": '{"name": "Etna", "height": "3403"}\n{"name": "Vesuv", "height": "high"}\n',
     "people": '{"name": "Pliny", "born": 23}\n{"name": "Etna"}\n',

@@ -6,7 +6,15 @@ import hashlib
 import random
 from itertools import cycle
 
-from trustgraph_prompt.graph_store.view import Cut, Fact, GraphView, Passage, Refusal, SourceDocument, Thing
+from trustgraph_prompt.graph_store.view import (
+    Cut,
+    Fact,
+    GraphView,
+    RefusedObject,
+    SourceDocument,
+    SourcePassage,
+    Thing,
+)
 
 TYPES = ["Person", "Place", "Organisation", "Event", "Idea", "Species", "Instrument", "Work"]
 VERBS = ["studied", "described", "lived in", "worked with", "wrote about", "discovered"]
@@ -60,8 +68,10 @@ def made_graph(things: int, relations: int, documents: int = 1, seed: int = 1) -
         for n, text in enumerate(texts, 1)
     ]
 
-    def passage(where: int, start: int, end: int) -> Passage:
-        return Passage(sources[where].iri, start, end, start // 3000 + 1, f"Chapter {start // 9000 + 1}")
+    def passage(where: int, start: int, end: int) -> SourcePassage:
+        return SourcePassage(
+            sources[where].iri, start, end, start // 3000 + 1, f"Chapter {start // 9000 + 1}"
+        )
 
     facts = [
         Fact(
@@ -88,7 +98,7 @@ def made_graph(things: int, relations: int, documents: int = 1, seed: int = 1) -
         for number in range(0, things, 20)
     ]
     refused = [
-        Refusal(
+        RefusedObject(
             passage(n % documents, 0, 200),
             "extract-relationships",
             '{"subject": "Zeus"}',

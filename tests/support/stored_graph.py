@@ -10,7 +10,7 @@ from typing import Final
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
-from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
 from trustgraph_prompt.graph_store.store import GRAPH_SAME
 
 NAMED: Final = naming()
@@ -142,13 +142,13 @@ def same(one: str, other: str, reason: str = "same words", score: float = 1.0) -
     ]
 
 
-def _about(subject: Iri, predicate: Iri, object: Iri | Literal | Quoted) -> Statement:
+def _about(subject: Iri, predicate: Iri, object: Iri | Literal | TripleTerm) -> Statement:
     return Statement(subject, predicate, object, GRAPH_SOURCE)
 
 
-def _quoted(fact: Statement) -> Quoted:
-    assert not isinstance(fact.object, Quoted)
-    return Quoted(fact.subject, fact.predicate, fact.object)
+def _quoted(fact: Statement) -> TripleTerm:
+    assert not isinstance(fact.object, TripleTerm)
+    return TripleTerm(fact.subject, fact.predicate, fact.object)
 
 
 def _number(value: int) -> Literal:

@@ -21,7 +21,7 @@ from tests.support.browser import browsers, opened
 from tests.support.command import DOCUMENT, SCRIPTED, run
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.cost import Price, Usage
-from trustgraph_prompt.documents import Chunk, Document
+from trustgraph_prompt.documents import Document, DocumentChunk
 from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.report import ReportedRun, RunReport, write_report
 from trustgraph_prompt.extraction.results import FoundObject, Result
@@ -285,7 +285,9 @@ def test_ten_thousand_objects_can_be_used(tmp_path: Path, open_report: Opening) 
     jobs: list[Job] = []
     for document in documents:
         for number in range(1, 41):
-            jobs.append(Job(len(jobs), str(len(jobs)), "define", document, Chunk(number, 0, document.text)))
+            jobs.append(
+                Job(len(jobs), str(len(jobs)), "define", document, DocumentChunk(number, 0, document.text))
+            )
             found = tuple(FoundObject(orjson.dumps({"name": f"{len(jobs)} {n}"})) for n in range(5))
             report.add(Result(jobs[-1], found))
     report.count(jobs)

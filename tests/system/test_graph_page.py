@@ -23,7 +23,15 @@ from tests.support.stored_graph import Answer, Paper, relation
 from trustgraph_prompt.graph_store.layout import layout
 from trustgraph_prompt.graph_store.page import TEMPLATE, write_page
 from trustgraph_prompt.graph_store.store import GraphStore
-from trustgraph_prompt.graph_store.view import Cut, Fact, GraphView, Passage, Refusal, SourceDocument, Thing
+from trustgraph_prompt.graph_store.view import (
+    Cut,
+    Fact,
+    GraphView,
+    RefusedObject,
+    SourceDocument,
+    SourcePassage,
+    Thing,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -76,7 +84,7 @@ class Story:
                 False,
                 (),
                 ("facts",),
-                (Passage("urn:1", 0, len(NOTES) - 1),),
+                (SourcePassage("urn:1", 0, len(NOTES) - 1),),
                 True,
             ),
             self.fact(hostile, HOSTILE, HOSTILE),
@@ -86,9 +94,9 @@ class Story:
         iri = f"https://example.org/{len(name)}"
         return Thing(iri, name, (iri,), (name, *others), (type,))
 
-    def passage(self, document: str, words: str) -> Passage:
+    def passage(self, document: str, words: str) -> SourcePassage:
         start = self.documents[document].text.index(words)
-        return Passage(document, start, start + len(words), 3 if document == "urn:2" else None)
+        return SourcePassage(document, start, start + len(words), 3 if document == "urn:2" else None)
 
     def fact(
         self,
@@ -105,8 +113,8 @@ class Story:
         )
 
     def view(self) -> GraphView:
-        whole = Passage("urn:2", 0, len(LETTERS) - 1)
-        refusal = Refusal(whole, "facts", '{"subject": "Zeus"}', f"Zeus is not in the text {HOSTILE}")
+        whole = SourcePassage("urn:2", 0, len(LETTERS) - 1)
+        refusal = RefusedObject(whole, "facts", '{"subject": "Zeus"}', f"Zeus is not in the text {HOSTILE}")
         return GraphView(self.things, self.facts, self.documents, [refusal], [Cut(whole, "places")])
 
 
@@ -624,7 +632,7 @@ def test_a_long_name_is_shortened_in_the_drawing_only(open_page: Opening) -> Non
 
 def test_a_passage_that_ends_behind_its_text_ends_with_it(open_page: Opening) -> None:
     """A store may hold what somebody else loaded."""
-    beyond = Passage("urn:1", 4, 4000)
+    beyond = SourcePassage("urn:1", 4, 4000)
     thing = Thing("urn:2", "Etna", ("urn:2",), ("Etna",))
     fact = Fact("urn:2", "definition", "A volcano.", False, (beyond,), ("facts",))
     document = SourceDocument("urn:1", ("notes.txt",), "text", "🌋 Etna smokes.")
@@ -641,7 +649,7 @@ def test_headings_are_shown_as_such_with_all_their_characters(open_page: Opening
     )
     thing = Thing("urn:2", "Etna", ("urn:2",), ("Etna",))
     at = [each.start() for each in re.finditer("Etna", text)]
-    passages = tuple(Passage("urn:1", start, start + 4) for start in at)
+    passages = tuple(SourcePassage("urn:1", start, start + 4) for start in at)
     facts = [Fact("urn:2", "is", f"{n}", False, (each,), ("facts",)) for n, each in enumerate(passages)]
     document = SourceDocument("urn:1", ("notes.md",), "markdown", text)
     page = open_page(GraphView({"urn:2": thing}, facts, {"urn:1": document}, [], []))

@@ -86,11 +86,9 @@ def test_state_of_extract_is_not_taken_for_one_of_eval(folder: Path) -> None:
     assert run(*EXTRACT, folder=folder).returncode == 0
     shutil.copy(ROOT / "demo" / "on-a-piece-of-chalk.gold.jsonl", folder / "out.jsonl")
     words = ("eval", "extract-definitions", "--gold", "out.jsonl", "--provider", SCRIPTED)
-    for _ in ("this build", "a build without a record"):
-        refused = run(*words, folder=folder)
-        assert refused.returncode == 2
-        assert "out.jsonl.state: holds the answers of `extract`" in refused.stderr
-        without_record(folder / "out.jsonl.state")
+    refused = run(*words, folder=folder)
+    assert refused.returncode == 2
+    assert "out.jsonl.state: holds the answers of `extract`" in refused.stderr
 
 
 def test_outputs_of_a_run_are_replaced_by_the_same_run(folder: Path) -> None:
@@ -257,16 +255,6 @@ class TestKeptAnswersThatNoLongerFit:
         asked = run(*words, folder=folder)
         assert asked.stderr.startswith(told)
         assert "no longer fit" not in run(*words, folder=folder).stderr
-
-    def test_unfit_answers_of_a_build_without_a_record_have_any_reason(self, folder: Path) -> None:
-        assert run(*EXTRACT, folder=folder).returncode == 0
-        without_record(folder / "out.jsonl.state")
-        (folder / "chalk.txt").write_text((folder / "chalk.txt").read_text().replace("chalk", "CHALK", 1))
-        told = run(*EXTRACT, "--estimate", folder=folder).stderr
-        assert told.startswith(
-            "2 kept answers no longer fit: the texts of files, or which files are read, or "
-        )
-        assert "model" in told
 
     def test_unfit_answers_name_a_prompt_that_has_changed(self, folder: Path) -> None:
         shutil.copy(ROOT / "templates" / "extract-definitions.prompt", folder / "mine.prompt")

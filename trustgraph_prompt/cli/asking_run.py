@@ -12,7 +12,7 @@ from trustgraph_prompt.cli import output, progress, prompt_options
 from trustgraph_prompt.cli.model_options import RunOptions
 from trustgraph_prompt.cost import Price
 from trustgraph_prompt.extraction.estimate import RunEstimate, estimate_run
-from trustgraph_prompt.extraction.questions import RunQuestion, Splitting
+from trustgraph_prompt.extraction.questions import RunQuestion
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.extraction.run import HOPELESS, Extraction
 from trustgraph_prompt.llm import Limiter, Limits, Provider
@@ -74,13 +74,12 @@ def run(
     listen: Callable[[Result[Q]], None],
     owner: Mapping[str, object],
     is_failure: Callable[[Result[Q]], bool],
-    splitting: Splitting | None = None,
 ) -> Ending:
     """Ask until all is answered, the run is hopeless or a signal ends it, then close the provider.
 
     `listen` gets each result, and adds it to the summary, which is shown meanwhile with the calls in
     progress. Raises `BrokerError` if the state is unusable, and a `TrustgraphPromptError` of `listen`.
-    `is_failure` and `splitting` are those of an `Extraction`.
+    `is_failure` is that of an `Extraction`.
     """
 
     def hear(result: Result[Q]) -> None:
@@ -98,7 +97,6 @@ def run(
         concurrency=within.concurrency,
         listen=hear,
         owner=owner,
-        splitting=splitting,
         is_failure=is_failure,
     )
     shown = progress.RunProgress(summary, within.calls)

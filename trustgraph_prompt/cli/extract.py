@@ -110,7 +110,7 @@ def command(
         summary.add(result)
 
     owner = outputs.file.record.owner(out, **plan.record)
-    ending = asking_run.run(asked, within, summary, listen, owner, has_no_answer, plan.splitting)
+    ending = asking_run.run(asked, within, summary, listen, owner, has_no_answer)
     is_recorded = model.script is not None
     given = Settings(out, model.base_url, limits.concurrency, is_recorded, wanted.report is not None)
     advised = advice(summary, plan, ending, given)

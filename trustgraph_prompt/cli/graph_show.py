@@ -10,7 +10,7 @@ from trustgraph_prompt.cli.options import argument
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, Thing
+    from trustgraph_prompt.graph_store.view import Fact, GraphView, SourcePassage, Thing
 
 EXAMPLE = "graph show --store graph 'Ada Lovelace'"
 
@@ -104,14 +104,14 @@ def _sources(view: GraphView, fact: Fact) -> list[str]:
     return [*dict.fromkeys(found)]
 
 
-def _place(view: GraphView, passage: Passage) -> str:
+def _place(view: GraphView, passage: SourcePassage) -> str:
     document = view.documents[passage.document]
     return ", ".join(
         [document.name, *([f"page {passage.page}"] if passage.page else []), *filter(None, [passage.heading])]
     )
 
 
-def _sentence(text: str, passage: Passage) -> tuple[str, int]:
+def _sentence(text: str, passage: SourcePassage) -> tuple[str, int]:
     """The sentence around a passage, or whole words of it and `…` if it is long; and where it ends."""
     start, end = max(passage.start - _LONGEST, 0), min(passage.end + _LONGEST, len(text))
     if ends := [found.end() for found in _END_OF_SENTENCE.finditer(text, start, passage.start)]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trustgraph_prompt.documents.converter import Converter
-from trustgraph_prompt.documents.document import Chunk, Document, Place
+from trustgraph_prompt.documents.document import Document, DocumentChunk, Place
 from trustgraph_prompt.documents.files import Listing, listed
 from trustgraph_prompt.documents.formats import convert
 
-__all__ = ["Chunk", "Converter", "Document", "Listing", "Place", "convert", "listed"]
+__all__ = ["Converter", "Document", "DocumentChunk", "Listing", "Place", "convert", "listed"]

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from trustgraph_prompt.documents.document import Chunk, Document
+from trustgraph_prompt.documents.document import Document, DocumentChunk
 from trustgraph_prompt.documents.markdown import WITH_HEADINGS
 from trustgraph_prompt.errors import ConfigError
 
@@ -70,7 +70,9 @@ def _parsed(text: str, where: str, expected: str) -> Size:
     raise ConfigError("is not a size", where=where, found=text, expected=expected)
 
 
-def chunks(document: Document, size: Size = CHUNK_SIZE, overlap: Size = NO_OVERLAP) -> Iterator[Chunk]:
+def chunks(
+    document: Document, size: Size = CHUNK_SIZE, overlap: Size = NO_OVERLAP
+) -> Iterator[DocumentChunk]:
     """Split a document into chunks of at most `size`; each is `document.text[start : start + len(text)]`.
 
     The context of a chunk is what precedes it, at most `overlap`, from a paragraph, a sentence or else a word
@@ -78,7 +80,7 @@ def chunks(document: Document, size: Size = CHUNK_SIZE, overlap: Size = NO_OVERL
     """
     context = _Context(document.text, overlap)
     for number, (start, text) in enumerate(_passages(document, size), 1):
-        yield Chunk(number, start, text, context.before(start))
+        yield DocumentChunk(number, start, text, context.before(start))
 
 
 def _passages(document: Document, size: Size) -> Iterator[tuple[int, str]]:

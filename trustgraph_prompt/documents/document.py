@@ -54,7 +54,7 @@ class Document:
         return self.places[index - 1] if index else Place(0)
 
 
-class Chunk(NamedTuple):
+class DocumentChunk(NamedTuple):
     """A passage of a document that a prompt is run on.
 
     `number` counts from 1 in the document, `start` is the offset of `text`. `context` is the text before it

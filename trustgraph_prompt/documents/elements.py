@@ -26,5 +26,5 @@ def outermost(parent: Any, *tags: str, without: Collection[str] = ()) -> Iterato
         if element.tag in tags:
             walker.skip_subtree()
             yield element
-        elif local_name(element) in without:
+        elif without and local_name(element) in without:
             walker.skip_subtree()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -129,22 +129,31 @@ def _in_folder(folder: Path, notes: list[str]) -> Iterator[Path]:
             folders.clear()
             skipped["written by this program"] += len(names)
             continue
-        skipped["hidden"] += sum(map(_is_hidden, (*folders, *names)))
+        skipped["hidden"] += sum(map(_is_hidden, folders))
         folders[:] = sorted(name for name in folders if not _is_hidden(name))
         skipped[_OUTSIDE] += sum(_leads_out(Path(parent, name), folder) for name in folders)
         there = frozenset(names)
-        for name in sorted(name for name in names if not _is_hidden(name)):
-            suffix = Path(name).suffix.lower()
-            if suffix not in SUFFIXES:
-                skipped[suffix or "without extension"] += 1
-            elif _leads_out(Path(parent, name), folder):
-                skipped[_OUTSIDE] += 1
-            elif (suffix == ".csv" and f"{name}.state" in there) or (
-                suffix in (".html", ".htm") and is_page_of_ours(Path(parent, name))
-            ):
-                skipped["written by this program"] += 1
+        for name in sorted(names):
+            file = Path(parent, name)
+            if why := _why_skipped(file, folder, there):
+                skipped[why] += 1
             else:
-                yield Path(parent, name)
+                yield file
     if +skipped:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in skipped.most_common(10) if count)
         notes.append(f"{folder}: skipped {counts}")
+
+
+def _why_skipped(file: Path, folder: Path, beside: Set[str]) -> str | None:
+    """What a file below a folder is that is not read, beside others of these names; None if it is read."""
+    suffix = file.suffix.lower()
+    if _is_hidden(file.name):
+        return "hidden"
+    if suffix not in SUFFIXES:
+        return suffix or "without extension"
+    if _leads_out(file, folder):
+        return _OUTSIDE
+    is_table_of_ours = suffix == ".csv" and f"{file.name}.state" in beside
+    if is_table_of_ours or (suffix in (".html", ".htm") and is_page_of_ours(file)):
+        return "written by this program"
+    return None

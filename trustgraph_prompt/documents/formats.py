@@ -17,7 +17,7 @@ from trustgraph_prompt.documents.markdown import markdown_places
 from trustgraph_prompt.documents.open_xml import open_xml
 from trustgraph_prompt.documents.pdf import read_pdf
 from trustgraph_prompt.documents.powerpoint import read_pptx
-from trustgraph_prompt.documents.tables import read_csv, read_xlsx
+from trustgraph_prompt.documents.spreadsheets import read_csv, read_xlsx
 from trustgraph_prompt.documents.text import decode_any
 from trustgraph_prompt.documents.word import read_docx
 from trustgraph_prompt.errors import ConfigError, excerpt

@@ -112,7 +112,7 @@ def with_plain_markup(page: str) -> str:
 
     tree = parsed(page)
     etree.strip_elements(tree, "rt", "rp", "rtc", with_tail=False)
-    for formula in [each for each in tree.iter(*_MATH) if next(each.iterancestors(*_MATH), None) is None]:
+    for formula in list(outermost(tree, *_MATH)):
         _replace_formula(formula)
     _drop_hidden(tree)
     for element, before in list(_scripts(tree)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from itertools import chain, islice
 from typing import Any, Final
 
 from trustgraph_prompt.documents.document import Document
@@ -137,14 +138,19 @@ class _TextOf:
     def _of_style(self, style: str, name: str) -> Any:
         """A property that a style has, or else one of the styles that it builds on."""
         if (style, name) not in self._of_styles:
-            found, element = None, self._styles.get(style)
-            for _ in range(_MAX_STYLES):
-                if element is None or found is not None:
-                    break
-                found = element.find(f"{_W}rPr/{_W}{name}")
-                element = self._styles.get(_attribute(element.find(_W + "basedOn"), "val"))
-            self._of_styles[style, name] = found
+            bases = _with_bases(style, self._styles)
+            properties = (each.find(f"{_W}rPr/{_W}{name}") for each in bases)
+            self._of_styles[style, name] = next((each for each in properties if each is not None), None)
         return self._of_styles[style, name]
+
+
+def _with_bases(style: str, styles: dict[str, Any]) -> Iterator[Any]:
+    """A style, and those that it builds on, one upon the other."""
+    for _ in range(_MAX_STYLES):
+        if (element := styles.get(style)) is None:
+            return
+        yield element
+        style = _value(element, "w:basedOn")
 
 
 def _style(paragraph: Any, styles: dict[str, Any]) -> tuple[int | None, bool]:
@@ -152,9 +158,10 @@ def _style(paragraph: Any, styles: dict[str, Any]) -> tuple[int | None, bool]:
 
     Its own properties say so, or else its style and those that the style builds on.
     """
-    is_item, element = False, paragraph
-    name, parent = "", _value(paragraph, "w:pPr/w:pStyle")
-    for _ in range(_MAX_STYLES):
+    is_item = False
+    bases = _with_bases(_value(paragraph, "w:pPr/w:pStyle"), styles)
+    for element in islice(chain((paragraph,), bases), _MAX_STYLES):
+        name = _value(element, "w:name")
         if heading := _HEADING.match(name):
             return int(heading[1]), False
         if name.lower() == "title":
@@ -162,9 +169,6 @@ def _style(paragraph: Any, styles: dict[str, Any]) -> tuple[int | None, bool]:
         if (outline := _value(element, "w:pPr/w:outlineLvl")) in tuple("012345678"):
             return int(outline) + 1, False
         is_item |= _value(element, "w:pPr/w:numPr/w:numId") not in ("", "0") or name.startswith("List ")
-        if (element := styles.get(parent)) is None:
-            break
-        name, parent = _value(element, "w:name"), _value(element, "w:basedOn")
     return None, is_item
 
 

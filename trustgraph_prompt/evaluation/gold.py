@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from trustgraph_prompt import wire
 from trustgraph_prompt.config_files import MAX_ERRORS, read_json_lines
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.object_keys import ObjectKind, kinds_of
-from trustgraph_prompt.errors import ConfigError, Reason, raise_first, suggestion
+from trustgraph_prompt.errors import ConfigError, Issue, Reason, raise_first, suggestion
+from trustgraph_prompt.extraction.questions import request_id
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.prompts.match_clause import MatchClause
@@ -124,8 +123,7 @@ def questions(
     found: list[GoldQuestion] = []
     for prompt in prompts:
         for text in texts_for(prompt, texts):
-            decides = (prompt.id, prompt.version, model, {**terms, **text.terms})
-            id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
+            id = request_id(prompt.id, prompt.version, model, {**terms, **text.terms})
             found.append(GoldQuestion(len(found), id, prompt.id, text))
     return found
 
@@ -217,31 +215,38 @@ def _problems(prompt: PromptDefinition, text: GoldText, given: Mapping[str, obje
         )
         return
     contract = prompt.contract.with_terms(terms)
-    is_list = prompt.contract.many and prompt.contract.format == "json"
     for index, value in enumerate(text.objects):
-        keys = value if isinstance(value, dict) else {}
-        lacking = sorted(prompt.match.required - keys.keys())
         at = pointer(("objects", str(index)))
-        if isinstance(value, dict) and lacking:
+        if isinstance(value, dict) and (lacking := sorted(prompt.match.required - value.keys())):
             yield ConfigError(
                 f"the key `{lacking[0]}` is missing, by which {prompt.id} matches objects"
-                f"{suggestion(lacking[0], keys)}",
+                f"{suggestion(lacking[0], value)}",
                 where=text.where,
                 path=at,
-                found=", ".join(keys) or "no keys",
+                found=", ".join(value) or "no keys",
                 expected=f"`{lacking[0]}` too",
             )
             continue
-        whole = [value] if is_list else value
-        issues = contract.issues(whole)
-        if {issue.reason for issue in issues} == {Reason.SCHEMA_MISSING_FIELD}:
-            issues = contract.ungrounded(whole)
-        for issue in issues:
+        for issue in _issues(contract, value):
             if issue.reason in _NEVER_ACCEPTED:
                 yield ConfigError(
                     f"{prompt.id} can never give this object: {issue.message}",
                     where=text.where,
-                    path=at + (issue.path.removeprefix("/0") if is_list else issue.path),
+                    path=at + issue.path,
                     found=value,
                     expected="an object that its schema accepts",
                 )
+
+
+def _issues(contract: Contract, value: Any) -> Iterator[Issue]:
+    """What is wrong with an object of an answer.
+
+    Where it only lacks keys, it may be matched all the same: then what it has must stand in the text.
+    """
+    is_list = contract.many and contract.format == "json"  # the contract is about the whole list
+    whole = [value] if is_list else value
+    issues = contract.issues(whole)
+    if {issue.reason for issue in issues} == {Reason.SCHEMA_MISSING_FIELD}:
+        issues = contract.ungrounded(whole)
+    for issue in issues:
+        yield replace(issue, path=issue.path.removeprefix("/0")) if is_list else issue

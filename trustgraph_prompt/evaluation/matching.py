@@ -44,19 +44,15 @@ def match(expected: Sequence[Any], found: Sequence[Any], clause: MatchClause) ->
         return Matching((), (), (*range(len(expected)),), (*range(len(found)),))
     same, similar = _compared(expected, found, clause)
     matched = _assigned(same, similar)
-    taken_expected, taken_found = ({pair[side] for pair in matched} for side in (0, 1))
     alike = similar >= NEAR
-    alike[sorted(taken_expected)] = False
-    alike[:, sorted(taken_found)] = False
+    for one, other in matched:
+        alike[one] = alike[:, other] = False
     near = _assigned(alike, similar)
-    taken_expected |= {one for one, _ in near}
-    taken_found |= {other for _, other in near}
-    return Matching(
-        matched,
-        near,
-        tuple(index for index in range(len(expected)) if index not in taken_expected),
-        tuple(index for index in range(len(found)) if index not in taken_found),
+    missing, unexpected = (
+        tuple(sorted({*range(len(objects))} - {pair[side] for pair in (*matched, *near)}))
+        for side, objects in enumerate((expected, found))
     )
+    return Matching(matched, near, missing, unexpected)
 
 
 def differences(expected: Any, found: Any, clause: MatchClause) -> list[str]:

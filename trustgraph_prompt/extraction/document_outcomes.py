@@ -18,7 +18,7 @@ from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.extraction import questions
 from trustgraph_prompt.extraction.questions import Job, Splitting
-from trustgraph_prompt.extraction.results import Result, groundings
+from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.extraction.run import Extraction
 from trustgraph_prompt.extraction.run_record import RunRecord
 from trustgraph_prompt.llm import Provider
@@ -111,7 +111,6 @@ async def aextract_document(
             concurrency=concurrency,
             listen=results.append,
             owner=record.owner(kept, model=model, terms={}, **splitting.as_json()),
-            splitting=splitting,
         ).run()
     found = {result.job.position: result for result in results}
     return [_outcome(found.get(job.position) or Result(job), prompt.contract) for job in jobs] + skipped
@@ -170,7 +169,7 @@ def _outcome(result: Result, contract: Contract) -> ChunkOutcome[Any]:
     return replace(
         origin,
         instances=contract.build(objects) if contract.many else [contract.build(one) for one in objects],
-        grounding=[groundings(found) for found in result.objects],
+        grounding=[found.groundings for found in result.objects],
         rejected=answer.rejected_objects(),
         truncated=bool(answer.truncated),
         reason=Reason(answer.reason),

@@ -54,7 +54,7 @@ class KnownAnswer(NamedTuple):
     calls: int | None = None
 
 
-class Taken(NamedTuple):
+class Consumption(NamedTuple):
     """What questions take, in the currency of the price; `money` is None without one."""
 
     calls: int
@@ -72,8 +72,8 @@ class RunEstimate(NamedTuple):
 
     questions: int
     kept: int
-    low: Taken
-    high: Taken
+    low: Consumption
+    high: Consumption
     bases: Mapping[str, str]
     tokenizer: Tokenizer | None
 
@@ -113,7 +113,7 @@ def estimate(
     known: Mapping[str, Sequence[KnownAnswer]],
     *,
     price: Price | None = None,
-) -> tuple[Taken, Taken]:
+) -> tuple[Consumption, Consumption]:
     """What questions of so many tokens take at least and at most, by what is `known` of answers by prompt."""
     by_prompt: dict[str, list[tuple[PlannedQuestion, int]]] = {}
     for question, tokens in zip(questions, tokens_in, strict=True):
@@ -122,15 +122,15 @@ def estimate(
     return _sum([low for low, _ in ranges], price), _sum([high for _, high in ranges], price)
 
 
-def _sum(taken: Sequence[Taken], price: Price | None) -> Taken:
+def _sum(taken: Sequence[Consumption], price: Price | None) -> Consumption:
     tokens_in, tokens_out = sum(each.tokens_in for each in taken), sum(each.tokens_out for each in taken)
     money = None if price is None else price.of(Usage(tokens_in, tokens_out))
-    return Taken(sum(each.calls for each in taken), tokens_in, tokens_out, money)
+    return Consumption(sum(each.calls for each in taken), tokens_in, tokens_out, money)
 
 
 def _of_prompt(
     questions: Sequence[tuple[PlannedQuestion, int]], known: Sequence[KnownAnswer]
-) -> tuple[Taken, Taken]:
+) -> tuple[Consumption, Consumption]:
     """What questions of one prompt take: their first calls at least, and further ones at most.
 
     Each further call shows the model the question and its last answer.
@@ -142,9 +142,11 @@ def _of_prompt(
     further = ceil(count * _further_calls(first.prompt, limit, long / count, known))
     is_text = first.prompt.contract.format == "text"
     longest = (count + further) * limit * (1 if is_text else 2**MOST_DOUBLINGS)
-    low = Taken(count, tokens_in, int(min(max(count, short), count * limit)))
+    low = Consumption(count, tokens_in, int(min(max(count, short), count * limit)))
     tokens_out = ceil(min(max(count, long), longest))
-    return low, Taken(count + further, tokens_in + further * (tokens_in + tokens_out) // count, tokens_out)
+    return low, Consumption(
+        count + further, tokens_in + further * (tokens_in + tokens_out) // count, tokens_out
+    )
 
 
 def _lengths(count: int, term_tokens: int, known: Sequence[KnownAnswer]) -> tuple[float, float]:

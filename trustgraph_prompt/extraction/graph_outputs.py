@@ -9,15 +9,15 @@ from pathlib import Path
 
 from trustgraph_prompt import __version__
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction.results import Result, groundings, refusal_reason
+from trustgraph_prompt.extraction.results import Result, refusal_reason
 from trustgraph_prompt.extraction.written_files import MayReplace, check_file, check_folder, check_page
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.clause import example_for
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.provenance import (
-    GRAPH_SOURCE,
     Origin,
+    about,
     about_document,
     about_passage,
     passage_iri,
@@ -167,7 +167,7 @@ def answer_statements(result: Result, prompt: PromptDefinition, model: str) -> I
     )
     graph = Graph()
     if prompt.graph is not None:
-        found = tuple(map(groundings, result.objects))
+        found = tuple(each.groundings for each in result.objects)
         said = graph_of(prompt.graph, [each.value for each in result.objects], _named, found)
         graph = Graph({**said.facts, **said.labels})
     yield from graph.facts
@@ -178,10 +178,6 @@ def answer_statements(result: Result, prompt: PromptDefinition, model: str) -> I
 
 def _about_answer(answer: Answer, origin: Origin) -> Iterator[Statement]:
     """Statements about an answer that also one without facts has."""
-
-    def about(subject: Iri, predicate: Iri, object: Iri | Literal) -> Statement:
-        return Statement(subject, predicate, object, GRAPH_SOURCE)
-
     activity = origin.activity
     yield about(activity, v.TYPE, v.ACTIVITY)
     yield about(activity, v.USED, origin.chunk)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from trustgraph_prompt import wire
-from trustgraph_prompt.documents import Chunk, Converter, Document
+from trustgraph_prompt.documents import Converter, Document, DocumentChunk
 from trustgraph_prompt.documents.chunks import CHUNK_SIZE, NO_OVERLAP, Size, chunks, parse_overlap, parse_size
 from trustgraph_prompt.errors import ConfigError, without_frames
-from trustgraph_prompt.extraction.state import SPLITTING, read_state
+from trustgraph_prompt.extraction.state import OWNER, RECORD, read_state
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
 CONTEXT: Final = "context"
@@ -59,7 +59,7 @@ class Job:
     id: str
     prompt: str
     document: Document
-    chunk: Chunk = field(repr=False)
+    chunk: DocumentChunk = field(repr=False)
 
     @property
     def terms(self) -> dict[str, str]:
@@ -88,7 +88,7 @@ class Splitting:
     size: Size = CHUNK_SIZE
     overlap: Size = NO_OVERLAP
 
-    def read(self, path: Path, converter: Converter) -> tuple[Document, list[Chunk]]:
+    def read(self, path: Path, converter: Converter) -> tuple[Document, list[DocumentChunk]]:
         """Read a file and split it. Raises `ConfigError` if it is not a usable document."""
         document = converter.read(path)
         return document, list(chunks(document, self.size, self.overlap))
@@ -96,13 +96,14 @@ class Splitting:
     @classmethod
     def recorded(cls, state: Path) -> Self:
         """How the documents of an earlier run were split. Raises `ConfigError` if the state does not tell."""
-        for message in read_state(state, SPLITTING).values():
-            recorded = wire.decode(message.data, "splitting")
-            size = parse_size(recorded["chunk-size"], "chunk-size")
-            return cls(size, parse_overlap(recorded["overlap"], size, "overlap"))
-        raise ConfigError(
-            "does not tell how documents were split", where=str(state), expected="a new `extract`"
-        )
+        message = read_state(state, RECORD).get(OWNER)
+        recorded = {} if message is None else wire.decode(message.data, "record")
+        if "chunk-size" not in recorded:
+            raise ConfigError(
+                "does not tell how documents were split", where=str(state), expected="a new `extract`"
+            )
+        size = parse_size(recorded["chunk-size"], "chunk-size")
+        return cls(size, parse_overlap(recorded["overlap"], size, "overlap"))
 
     def as_json(self) -> dict[str, str]:
         """Return what the state records."""
@@ -136,15 +137,16 @@ def jobs(
                 continue
             for chunk in chunks:
                 for prompt in prompts:
-                    id = _request_id(prompt, model, terms, chunk)
+                    context = [chunk.context] if chunk.context else []
+                    given = wire.canonical(terms).decode()
+                    id = request_id(prompt.id, prompt.version, model, given, chunk.text, *context)
                     jobs.append(Job(len(jobs), id, prompt.id, document, chunk))
     return jobs, unusable
 
 
-def _request_id(prompt: PromptDefinition, model: str, terms: Mapping[str, object], chunk: Chunk) -> str:
-    context = [chunk.context] if chunk.context else []
-    parts = (prompt.id, prompt.version, model, wire.canonical(terms).decode(), chunk.text, *context)
-    return hashlib.sha256(wire.canonical(parts)).hexdigest()[:32]
+def request_id(*decides: object) -> str:
+    """The id of a request, made of all that decides its answer."""
+    return hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
 
 
 def showing_context(prompts: PromptSet, shown: Iterable[PromptDefinition]) -> PromptSet:

@@ -143,8 +143,8 @@ class RunReport:
             (start, end)
             for grounding in groundings
             for where in grounding.values()
-            if where and where["term"] == "text"
-            for start, end in where["spans"]
+            if where and where.term == "text"
+            for start, end in where.spans
         )
         return list(_pieces(jobs[0].chunk.text[:MAX_PASSAGE], spans))
 

@@ -48,30 +48,22 @@ class FoundObject(NamedTuple):
         return json.loads(self.text)
 
     @property
-    def groundings(self) -> Mapping[str, Any]:
+    def groundings(self) -> Mapping[str, Grounding | None]:
         """Where its values occur in the chunk, by JSON Pointer; None for those that occur nowhere."""
         found: Mapping[str, Any] = json.loads(self.grounding) if self.grounding else {}
-        return found
+        return {path: where and _grounding(where) for path, where in found.items()}
 
     @property
     def doubts(self) -> list[Doubt]:
         """The values that were looked up in the chunk and not found, or only in part."""
-        found = [
-            (path, where is not None)
-            for path, where in self.groundings.items()
-            if where is None or MatchKind(where["kind"]).is_weak
-        ]
+        found = {path: where for path, where in self.groundings.items() if not where or where.kind.is_weak}
         value = self.value if found else None
-        return [Doubt(path, follow(value, path), is_weak) for path, is_weak in found]
+        return [Doubt(path, follow(value, path), where is not None) for path, where in found.items()]
 
 
-def groundings(found: FoundObject) -> Mapping[str, Grounding | None]:
-    """Where the values of an object occur, by JSON Pointer."""
-    return {
-        path: each
-        and Grounding(each["term"], MatchKind(each["kind"]), each["score"], tuple(map(tuple, each["spans"])))
-        for path, each in found.groundings.items()
-    }
+def _grounding(recorded: Mapping[str, Any]) -> Grounding:
+    spans = tuple(map(tuple, recorded["spans"]))
+    return Grounding(recorded["term"], MatchKind(recorded["kind"]), recorded["score"], spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,5 +227,5 @@ class ObjectsFile:
 
 def _first_offset(found: FoundObject) -> int:
     """Where in the chunk the first value stands that was found in it; 0 without any."""
-    places = (where for where in found.groundings.values() if where and where["spans"])
-    return next((int(where["spans"][0][0]) for where in places), 0)
+    spans = (span for where in found.groundings.values() if where for span in where.spans)
+    return next((start for start, _ in spans), 0)

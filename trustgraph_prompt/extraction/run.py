@@ -28,7 +28,7 @@ from trustgraph_prompt.errors import (
     SubscriptionBusy,
     TrustgraphPromptError,
 )
-from trustgraph_prompt.extraction.questions import Q, Splitting
+from trustgraph_prompt.extraction.questions import Q
 from trustgraph_prompt.extraction.results import Result, ResultCollector
 from trustgraph_prompt.extraction.state import (
     ANSWERS,
@@ -36,7 +36,6 @@ from trustgraph_prompt.extraction.state import (
     OBJECTS,
     OWNER,
     RECORD,
-    SPLITTING,
     entries,
     read_state,
     send,
@@ -80,7 +79,7 @@ def has_no_answer(result: Result[Any]) -> bool:
 
 @dataclass(eq=False)
 class Extraction(Generic[Q]):
-    """A run over some questions. `state` is the file that keeps objects and answers, `owner` and `splitting`.
+    """A run over some questions. `state` is the file that keeps objects, answers and `owner`.
 
     It ends early after `HOPELESS` failures in a row: results for which `is_failure` is true. At a failed call
     that shows that every other call would fail as well it ends, too, and `is_hopeless` is set.
@@ -95,7 +94,6 @@ class Extraction(Generic[Q]):
     concurrency: int
     listen: Callable[[Result[Q]], None]
     owner: Mapping[str, object]
-    splitting: Splitting | None = None
     is_failure: Callable[[Result[Q]], bool] = has_no_answer
     failed_in_a_row: int = field(default=0, init=False)
     is_hopeless: bool = field(default=False, init=False)
@@ -140,17 +138,12 @@ class Extraction(Generic[Q]):
         """
         async with await connect(f"embedded:{self.state}") as kept:
             await _lock(kept, self.state)
-            await self._record(kept)
+            await send(kept, RECORD, {OWNER: self.owner})
             await self._catch_up(kept, earlier=True)
             if self._collector.open:
                 async with await connect("embedded:") as volatile:
                     await self._work(kept, volatile)
                 await self._catch_up(kept, earlier=False)
-
-    async def _record(self, kept: Broker) -> None:
-        await send(kept, RECORD, {OWNER: self.owner})
-        if self.splitting:
-            await send(kept, SPLITTING, {"splitting": self.splitting.as_json()})
 
     async def _catch_up(self, kept: Broker, *, earlier: bool) -> None:
         """Take all objects and answers in the state."""

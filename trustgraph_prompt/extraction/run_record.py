@@ -12,7 +12,7 @@ from typing import Any
 from trustgraph_prompt import wire
 from trustgraph_prompt.documents.files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.extraction.state import OBJECTS, OWNER, RECORD, SPLITTING, read_state, write_state
+from trustgraph_prompt.extraction.state import OBJECTS, OWNER, RECORD, read_state, write_state
 
 
 class RunRecord:
@@ -25,7 +25,10 @@ class RunRecord:
     def __init__(self, state: Path, command: str, option: str) -> None:
         self._state = state
         self._command = command
-        self._entries = _read(state)
+        recorded = read_state(state, RECORD)
+        self._entries: dict[str, Any] = {
+            key: wire.decode(message.data, "record") for key, message in recorded.items()
+        }
         if (owner := self.run.get("command", command)) != command:
             about = f" for {file}" if (file := self.run.get("file")) else ""
             raise ConfigError(
@@ -34,7 +37,7 @@ class RunRecord:
 
     @property
     def run(self) -> Mapping[str, Any]:
-        """Whose the state is, and how the last run asked; empty where no build with a record has run."""
+        """Whose the state is, and how the last run asked; empty before the first run."""
         found: Mapping[str, Any] = self._entries.get(OWNER, {})
         return found
 
@@ -45,7 +48,8 @@ class RunRecord:
     def may_replace(self, file: Path) -> bool:
         """Whether a file is as an earlier run wrote it, so that nothing is lost with it.
 
-        A build without a record may have written a page of ours, or objects that are all in the state.
+        A page of ours, and objects that are all in the state, may not be in the record: the run was killed
+        before it could record them, or was one of a build without a record.
         """
         if (known := self._entries.get(self._key(file))) is not None:
             return bool(known["sha256"] == sha256_of(file))
@@ -95,13 +99,6 @@ def hashes_in(objects: Path) -> dict[str, str]:
             return {line["file"]: line["sha256"] for line in map(json.loads, lines)}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-
-
-def _read(state: Path) -> dict[str, Any]:
-    recorded = read_state(state, RECORD)
-    if OWNER not in recorded and read_state(state, SPLITTING):  # `eval` splits nothing
-        return {OWNER: {"command": "extract"}}
-    return {key: wire.decode(message.data, "record") for key, message in recorded.items()}
 
 
 def _holds_only(file: Path, objects: set[bytes]) -> bool:

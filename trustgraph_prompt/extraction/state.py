@@ -13,7 +13,6 @@ from trustgraph_prompt.broker.opened import opened
 
 ANSWERS: Final = "persistent://local/extract/answers"
 OBJECTS: Final = "persistent://local/extract/objects"
-SPLITTING: Final = "persistent://local/extract/splitting"
 RECORD: Final = "persistent://local/extract/record"
 LOCK: Final = "persistent://local/extract/lock"
 

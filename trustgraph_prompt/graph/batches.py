@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import orjson
 
-from trustgraph_prompt.graph.statements import Context, Iri, Literal, Quoted, Statement
+from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement, TripleTerm
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.chunk import Chunk
 
@@ -80,7 +80,7 @@ _TERM = b'{"type":"%b","iri":%b,"id":"","value":%b,"datatype":%b,"language":"","
 _CONTEXT = b'{"entity":%b,"context":%b,"chunk_id":%b,"rdf_type":%b,"attributes":{}}'
 
 
-def _triple(subject: Iri, predicate: Iri, object: Iri | Literal | Quoted, graph: str = "") -> bytes:
+def _triple(subject: Iri, predicate: Iri, object: Iri | Literal | TripleTerm, graph: str = "") -> bytes:
     named = encode(graph) if graph else b"null"
     return _TRIPLE % (_iri(subject), _iri(predicate), _term(object), named)
 
@@ -94,7 +94,7 @@ def _short_iri(iri: Iri) -> bytes:
     return _TERM % (b"i", encode(str(iri)), b'""', b'""', b"null")
 
 
-def _term(term: Iri | Literal | Quoted) -> bytes:
+def _term(term: Iri | Literal | TripleTerm) -> bytes:
     if isinstance(term, Iri):
         return _iri(term)
     if isinstance(term, Literal):

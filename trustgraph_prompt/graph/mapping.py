@@ -43,16 +43,17 @@ def graph_of(
 
     A value that is no object, to which no form applies, or that lacks what a form needs, adds nothing.
     """
-    writer = _Writer(Graph(), named)
-    for writer.value, writer.found in zip(objects, grounded or repeat(_NO_VALUES), strict=False):
-        for form in clause.forms if isinstance(writer.value, dict) else ():
-            if form.when and not _applies(form, writer.value):
+    graph = Graph()
+    for value, found in zip(objects, grounded or repeat(_NO_VALUES), strict=False):
+        writer = _Writer(graph, named, value, found)
+        for form in clause.forms if isinstance(value, dict) else ():
+            if form.when and not _applies(form, value):
                 continue
             if isinstance(form, StatementForm):
                 writer.add_statement(form)
             else:
                 writer.add_entity(form)
-    return writer.graph
+    return graph
 
 
 def _applies(form: Form, value: Mapping[str, Any]) -> bool:
@@ -61,12 +62,12 @@ def _applies(form: Form, value: Mapping[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class _Writer:
-    """Adds the statements of single objects to a graph: of `value`, whose values were `found`."""
+    """Adds the statements of one object to a graph: of `value`, whose values were `found`."""
 
     graph: Graph
     named: Naming
-    value: Mapping[str, Any] = field(default_factory=dict)
-    found: Mapping[str, Grounding | None] = field(default_factory=dict)
+    value: Mapping[str, Any]
+    found: Mapping[str, Grounding | None]
 
     def add_statement(self, form: StatementForm) -> None:
         parts = [self.value.get(key) for key in (form.subject, form.predicate, form.object)]

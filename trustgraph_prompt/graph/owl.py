@@ -60,6 +60,9 @@ _TERMS: Final = frozenset(f"{prefix}:{word}" for prefix, words in _WORDS.items()
 _Statement = tuple[str, str, str | dict[str, str]]
 """Subject, predicate, and a node or a text."""
 
+Iris = dict[str, None]
+"""IRIs, each once and in the order of the file."""
+
 
 def parse_ontology(path: Path, text: str) -> Ontology:
     """Parse the ontology in the text of a file; its id is the name of the file without the extension.
@@ -121,7 +124,7 @@ class _File:
         self._where = where
         self._texts: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
         self._nodes: dict[tuple[str, str], list[str]] = defaultdict(list)
-        self._typed: dict[str, dict[str, None]] = defaultdict(dict)
+        self._typed: dict[str, Iris] = defaultdict(dict)
         for subject, predicate, object in statements:
             if isinstance(object, dict):
                 self._texts[subject, predicate].append(object)
@@ -135,19 +138,8 @@ class _File:
 
     def ontology(self) -> dict[str, Any]:
         """The ontology in TrustGraph's format. Raises `ConfigError`."""
-        relations = dict.fromkeys(iri for kind in _RELATIONS for iri in self._typed[kind])
-        attributes = dict.fromkeys(iri for iri in self._typed[v.DATATYPE_PROPERTY] if iri not in relations)
-        for iri in self._typed[v.RDF + "Property"]:
-            if iri not in relations and iri not in attributes:
-                has_values = any(end.startswith(_DATATYPES) for end in self._ends(iri, v.RANGE))
-                (attributes if has_values else relations)[iri] = None
-        classes = {**self._typed[v.CLASS], **self._typed[v.RDFS + "Class"]}
-        above = [end for iri in classes for end in self._ends(iri, v.SUBCLASS_OF)]
-        ends = [end for iri in (*relations, *attributes) for end in self._ends(iri, v.DOMAIN)]
-        ends += [end for iri in relations for end in self._ends(iri, v.RANGE)]
-        self.warnings += islice(_undeclared(dict.fromkeys(ends), classes, frozenset(above)), MAX_ERRORS)
-        named = (iri for iri in (*above, *ends) if not iri.startswith((v.OWL, v.RDF, v.RDFS, v.XSD)))
-        classes |= dict.fromkeys(named)
+        relations, attributes = self._properties()
+        classes = self._classes(relations, attributes)
         if not classes:
             raise ConfigError("the file has no class", where=self._where, expected="owl:Class or rdfs:Class")
         ids = _ids([*classes, *relations, *attributes])
@@ -156,6 +148,26 @@ class _File:
             "objectProperties": {ids[iri]: self._entry(iri, ids, v.DOMAIN, v.RANGE) for iri in relations},
             "datatypeProperties": {ids[iri]: self._entry(iri, ids, v.DOMAIN, v.RANGE) for iri in attributes},
         }
+
+    def _properties(self) -> tuple[Iris, Iris]:
+        """The relations and the attributes. What is only called a property is what its range makes it."""
+        relations = dict.fromkeys(iri for kind in _RELATIONS for iri in self._typed[kind])
+        attributes = dict.fromkeys(iri for iri in self._typed[v.DATATYPE_PROPERTY] if iri not in relations)
+        for iri in self._typed[v.RDF + "Property"]:
+            if iri not in relations and iri not in attributes:
+                has_values = any(end.startswith(_DATATYPES) for end in self._ends(iri, v.RANGE))
+                (attributes if has_values else relations)[iri] = None
+        return relations, attributes
+
+    def _classes(self, relations: Iris, attributes: Iris) -> Iris:
+        """The classes that the file declares, then those that are only a superclass, domain or range."""
+        declared = {**self._typed[v.CLASS], **self._typed[v.RDFS + "Class"]}
+        above = [end for iri in declared for end in self._ends(iri, v.SUBCLASS_OF)]
+        ends = [end for iri in (*relations, *attributes) for end in self._ends(iri, v.DOMAIN)]
+        ends += [end for iri in relations for end in self._ends(iri, v.RANGE)]
+        self.warnings += islice(_undeclared(dict.fromkeys(ends), declared, frozenset(above)), MAX_ERRORS)
+        named = (iri for iri in (*above, *ends) if not iri.startswith((v.OWL, v.RDF, v.RDFS, v.XSD)))
+        return declared | dict.fromkeys(named)
 
     def _entry(self, iri: str, ids: Mapping[str, str], *predicates: str) -> dict[str, Any]:
         comments = self._english(iri, v.COMMENT) or self._english(iri, v.DEFINITION)

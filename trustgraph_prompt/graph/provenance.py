@@ -17,7 +17,7 @@ from urllib.parse import quote
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.mapping import Evidence, Graph
-from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
 
 if TYPE_CHECKING:  # workers read no files
     from trustgraph_prompt.documents import Document
@@ -61,7 +61,7 @@ class Origin:
         In a flow one model answers; the graph of a document may be put together with several.
         """
         by_model = (self.model,) if self.document is not None else ()
-        return _hash(self.chunk, self.prompt, self.version, *by_model)
+        return hash_of(self.chunk, self.prompt, self.version, *by_model)
 
     @property
     def activity(self) -> Iri:
@@ -87,19 +87,19 @@ def passage_iri(document: Document, start: int, end: int) -> Iri:
 def about_document(document: Document) -> Iterator[Statement]:
     """The statements about a document: its name, its format and its whole text, in which spans are found."""
     iri = document_iri(document)
-    yield _about(iri, v.TYPE, v.DIGITAL_DOCUMENT)
-    yield _about(iri, v.NAME, Literal(document.file))
-    yield _about(iri, v.ENCODING_FORMAT, Literal(document.format))
-    yield _about(iri, v.SHA256, Literal(document.sha256))
-    yield _about(iri, v.TEXT, Literal(document.text))
+    yield about(iri, v.TYPE, v.DIGITAL_DOCUMENT)
+    yield about(iri, v.NAME, Literal(document.file))
+    yield about(iri, v.ENCODING_FORMAT, Literal(document.format))
+    yield about(iri, v.SHA256, Literal(document.sha256))
+    yield about(iri, v.TEXT, Literal(document.text))
 
 
 def about_passage(document: Document, start: int, end: int) -> Iterator[Statement]:
     """The statements about a chunk of a document."""
     iri = passage_iri(document, start, end)
-    yield _about(iri, v.WAS_DERIVED_FROM, document_iri(document))
-    yield _about(iri, v.CHAR_OFFSET, Literal(str(start), v.INTEGER))
-    yield _about(iri, v.CHAR_LENGTH, Literal(str(end - start), v.INTEGER))
+    yield about(iri, v.WAS_DERIVED_FROM, document_iri(document))
+    yield about(iri, v.CHAR_OFFSET, Literal(str(start), v.INTEGER))
+    yield about(iri, v.CHAR_LENGTH, Literal(str(end - start), v.INTEGER))
 
 
 def provenance(graph: Graph, origin: Origin, *, triple_terms: bool = True) -> list[Statement]:
@@ -121,7 +121,7 @@ class _Provenance:
 
     def of(self, graph: Graph) -> Iterator[Statement]:
         for fact in graph.facts:
-            yield _about(
+            yield about(
                 self._subgraph, v.CONTAINS, _quotation(fact) if self._triple_terms else self._reifier(fact)
             )
         yield from self._subgraph_and_activity()
@@ -133,15 +133,15 @@ class _Provenance:
             if spans or doubt or not self._triple_terms:
                 yield from self._reified(fact)
             if doubt:
-                yield _about(self._reifier(fact), doubt, Literal("true", v.BOOLEAN))
-                yield _about(self._reifier(fact), v.WAS_DERIVED_FROM, self._origin.chunk)
+                yield about(self._reifier(fact), doubt, Literal("true", v.BOOLEAN))
+                yield about(self._reifier(fact), v.WAS_DERIVED_FROM, self._origin.chunk)
             for span in spans:
                 target = self._target(span)
-                yield _about(self._reifier(fact), v.HAS_TARGET, target)
+                yield about(self._reifier(fact), v.HAS_TARGET, target)
                 yield from self._selectors(target, span)
         if has_positions and self._origin.document is None:
             digest = hashlib.sha256(self._origin.text.encode(errors="replace")).hexdigest()
-            yield _about(self._origin.chunk, v.SHA256, Literal(digest))
+            yield about(self._origin.chunk, v.SHA256, Literal(digest))
 
     def _doubt(self, evidence: Evidence) -> Iri | None:
         """What marks a fact with a value that its document does not have, or only in part."""
@@ -155,65 +155,65 @@ class _Provenance:
         origin, subgraph = self._origin, self._subgraph
         activity = origin.activity
         agent = Iri(f"{_BASE}/agent/{quote(origin.component, safe='')}")
-        yield _about(subgraph, v.TYPE, v.ENTITY)
-        yield _about(subgraph, v.TYPE, v.SUBGRAPH)
-        yield _about(subgraph, v.WAS_DERIVED_FROM, origin.chunk)
-        yield _about(subgraph, v.WAS_GENERATED_BY, activity)
-        yield _about(activity, v.TYPE, v.ACTIVITY)
-        yield _about(activity, v.LABEL, Literal(f"{origin.component} extraction"))
-        yield _about(activity, v.USED, origin.chunk)
-        yield _about(activity, v.WAS_ASSOCIATED_WITH, agent)
+        yield about(subgraph, v.TYPE, v.ENTITY)
+        yield about(subgraph, v.TYPE, v.SUBGRAPH)
+        yield about(subgraph, v.WAS_DERIVED_FROM, origin.chunk)
+        yield about(subgraph, v.WAS_GENERATED_BY, activity)
+        yield about(activity, v.TYPE, v.ACTIVITY)
+        yield about(activity, v.LABEL, Literal(f"{origin.component} extraction"))
+        yield about(activity, v.USED, origin.chunk)
+        yield about(activity, v.WAS_ASSOCIATED_WITH, agent)
         if origin.published is not None:
             time = datetime.fromtimestamp(origin.published, UTC).isoformat().replace("+00:00", "Z")
-            yield _about(activity, v.STARTED_AT_TIME, Literal(time))
-        yield _about(activity, v.COMPONENT_VERSION, Literal(origin.component_version))
-        yield _about(agent, v.TYPE, v.AGENT)
-        yield _about(agent, v.LABEL, Literal(origin.component))
+            yield about(activity, v.STARTED_AT_TIME, Literal(time))
+        yield about(activity, v.COMPONENT_VERSION, Literal(origin.component_version))
+        yield about(agent, v.TYPE, v.AGENT)
+        yield about(agent, v.LABEL, Literal(origin.component))
         if origin.model:
-            yield _about(activity, v.LLM_MODEL, Literal(origin.model))
+            yield about(activity, v.LLM_MODEL, Literal(origin.model))
         if origin.ontology:
-            yield _about(activity, v.ONTOLOGY, origin.ontology)
+            yield about(activity, v.ONTOLOGY, origin.ontology)
         if origin.document is not None:
-            yield _about(activity, v.PROMPT, Literal(origin.prompt))
-            yield _about(activity, v.PROMPT_VERSION, Literal(origin.version))
+            yield about(activity, v.PROMPT, Literal(origin.prompt))
+            yield about(activity, v.PROMPT_VERSION, Literal(origin.version))
             yield from about_passage(origin.document, origin.start, origin.start + len(origin.text))
 
     def _reifier(self, fact: Statement) -> Iri:
-        return Iri(f"{_BASE}/statement/{_hash(self._origin.id, *fact[:3])}")
+        return Iri(f"{_BASE}/statement/{hash_of(self._origin.id, *fact[:3])}")
 
     def _reified(self, fact: Statement) -> Iterator[Statement]:
         reifier = self._reifier(fact)
         if self._triple_terms:
-            yield _about(reifier, v.REIFIES, _quotation(fact))
+            yield about(reifier, v.REIFIES, _quotation(fact))
             return
-        yield _about(reifier, v.TYPE, v.STATEMENT)
-        yield _about(reifier, v.SUBJECT, fact.subject)
-        yield _about(reifier, v.PREDICATE, fact.predicate)
-        yield _about(reifier, v.OBJECT, fact.object)
+        yield about(reifier, v.TYPE, v.STATEMENT)
+        yield about(reifier, v.SUBJECT, fact.subject)
+        yield about(reifier, v.PREDICATE, fact.predicate)
+        yield about(reifier, v.OBJECT, fact.object)
 
     def _target(self, span: Span) -> Iri:
         start, end = span
         offset = self._origin.start
-        return Iri(f"{_BASE}/target/{_hash(self._origin.source, start + offset, end + offset)}")
+        return Iri(f"{_BASE}/target/{hash_of(self._origin.source, start + offset, end + offset)}")
 
     def _selectors(self, target: Iri, span: Span) -> Iterator[Statement]:
         start, end = span
         offset, document = self._origin.start, self._origin.document
         position, quotation = Iri(f"{target}#position"), Iri(f"{target}#quote")
-        yield _about(target, v.HAS_SOURCE, self._origin.source)
-        yield _about(target, v.HAS_SELECTOR, position)
-        yield _about(target, v.HAS_SELECTOR, quotation)
-        yield _about(position, v.TYPE, v.TEXT_POSITION_SELECTOR)
-        yield _about(position, v.START, Literal(str(start + offset), v.NON_NEGATIVE_INTEGER))
-        yield _about(position, v.END, Literal(str(end + offset), v.NON_NEGATIVE_INTEGER))
-        yield _about(quotation, v.TYPE, v.TEXT_QUOTE_SELECTOR)
-        yield _about(quotation, v.EXACT, Literal(self._origin.text[start:end]))
+        yield about(target, v.HAS_SOURCE, self._origin.source)
+        yield about(target, v.HAS_SELECTOR, position)
+        yield about(target, v.HAS_SELECTOR, quotation)
+        yield about(position, v.TYPE, v.TEXT_POSITION_SELECTOR)
+        yield about(position, v.START, Literal(str(start + offset), v.NON_NEGATIVE_INTEGER))
+        yield about(position, v.END, Literal(str(end + offset), v.NON_NEGATIVE_INTEGER))
+        yield about(quotation, v.TYPE, v.TEXT_QUOTE_SELECTOR)
+        yield about(quotation, v.EXACT, Literal(self._origin.text[start:end]))
         if document is not None:
             place = document.place(start + offset)
             if place.page is not None:
-                yield _about(target, v.PAGE_NUMBER, Literal(str(place.page), v.INTEGER))
+                yield about(target, v.PAGE_NUMBER, Literal(str(place.page), v.INTEGER))
             if place.heading is not None:
-                yield _about(target, v.HEADING, Literal(place.heading))
+                yield about(target, v.HEADING, Literal(place.heading))
 
 
 def _closest(evidence: Sequence[Grounding]) -> tuple[Span, ...]:
@@ -222,15 +222,16 @@ def _closest(evidence: Sequence[Grounding]) -> tuple[Span, ...]:
     return min(choices, key=lambda spans: max(e for _, e in spans) - min(s for s, _ in spans) if spans else 0)
 
 
-def _quotation(fact: Statement) -> Quoted:
-    assert not isinstance(fact.object, Quoted)
-    return Quoted(fact.subject, fact.predicate, fact.object)
+def _quotation(fact: Statement) -> TripleTerm:
+    assert not isinstance(fact.object, TripleTerm)
+    return TripleTerm(fact.subject, fact.predicate, fact.object)
 
 
-def _about(subject: Iri, predicate: Iri, object: Iri | Literal | Quoted) -> Statement:
+def about(subject: Iri, predicate: Iri, object: Iri | Literal | TripleTerm) -> Statement:
+    """A statement of the provenance."""
     return Statement(subject, predicate, object, GRAPH_SOURCE)
 
 
-def _hash(*parts: object) -> str:
+def hash_of(*parts: object) -> str:
     """An id for values: equal values have the same."""
     return hashlib.sha256(ascii(parts).encode()).hexdigest()[:32]

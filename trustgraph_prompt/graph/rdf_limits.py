@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 from xml.parsers import expat
 
 from trustgraph_prompt.config_files import MAX_FILE_BYTES
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.json_text.values import levels
 
 MAX_CHARACTERS: Final = 10 * MAX_FILE_BYTES
 """Of all terms: prefixes and XML entities multiply their texts."""
@@ -73,17 +74,16 @@ def _check_json(text: str, where: str) -> None:
 
 def _copied(document: object, where: str) -> int:
     """Check the depth and each @context of a document; returns how many terms are copied at most."""
-    level = [*_inner([document])]
     values = terms = contexts = 0
-    for _ in range(_MAX_DEPTH):
-        for each in level:
-            values += len(each)
-            if isinstance(each, dict):
-                contexts += "@context" in each
-                terms += sum(_check_context(context, where) for context in _listed(each.get("@context")))
-        level = [inner for each in level for inner in _inner(each)]
-    if level:
-        raise _too_deep("objects and lists", where)
+    for depth, level in enumerate(levels(document)):
+        containers = [each for each in level if isinstance(each, dict | list)]
+        if containers and depth == _MAX_DEPTH:
+            raise _too_deep("objects and lists", where)
+        values += sum(map(len, containers))
+        for each in containers:
+            if isinstance(each, dict) and "@context" in each:
+                contexts += 1
+                terms += sum(_check_context(context, where) for context in _listed(each["@context"]))
     return terms * values if contexts > 1 else 0
 
 
@@ -120,11 +120,6 @@ def _names(term: str, meaning: object) -> set[str]:
     parts = map(meaning.get, ("@id", "@type", "@reverse")) if isinstance(meaning, dict) else (meaning,)
     texts = [text for text in (term, *parts) if isinstance(text, str)]
     return {name for text in texts for name in (text, text.partition(":")[0])} - {term}
-
-
-def _inner(value: dict[str, Any] | list[Any]) -> Iterator[dict[str, Any] | list[Any]]:
-    inner: Iterable[object] = value.values() if isinstance(value, dict) else value
-    return (each for each in inner if isinstance(each, dict | list))
 
 
 def _listed(value: object) -> list[object]:

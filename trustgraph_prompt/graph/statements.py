@@ -29,7 +29,7 @@ class Literal(NamedTuple):
     datatype: str = ""
 
 
-class Quoted(NamedTuple):
+class TripleTerm(NamedTuple):
     """A statement as the object of another one (an RDF 1.2 triple term)."""
 
     subject: Iri
@@ -42,7 +42,7 @@ class Statement(NamedTuple):
 
     subject: Iri
     predicate: Iri
-    object: Iri | Literal | Quoted
+    object: Iri | Literal | TripleTerm
     graph: str = ""
 
 

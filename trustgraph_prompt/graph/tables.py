@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any, Final
 
@@ -52,7 +52,6 @@ _TABLE: Final = {
         "fields": {"type": "array", "minItems": 1, "items": _FIELD},
     },
 }
-_IN_TERM: Final = ("name", "type", "size", "primary", "description", "required", "indexed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,17 @@ class Field:
     primary: bool = False
     description: str = ""
     required: bool = False
-    enum: tuple[str, ...] = ()
     indexed: bool = False
+    enum: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, definition: Mapping[str, Any]) -> Field:
+        """Make a column of its definition, in which null says what a missing key says."""
+        enum, primary = tuple(definition.get("enum") or ()), definition.get("primary_key")
+        given = {**definition, "enum": enum, "primary": primary}
+        return cls(
+            **{each.name: given[each.name] for each in fields(cls) if given.get(each.name) is not None}
+        )
 
     @property
     def is_filled(self) -> bool:
@@ -89,7 +97,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableDefinition:
     """A table, which TrustGraph knows by its `key`; `name` is for the model."""
 
     key: str
@@ -98,29 +106,22 @@ class Table:
     fields: tuple[Field, ...]
 
     @classmethod
-    def of(cls, key: str, definition: Any, where: str, error: type[ConfigError] = ConfigError) -> Table:
+    def of(
+        cls, key: str, definition: Any, where: str, error: type[ConfigError] = ConfigError
+    ) -> TableDefinition:
         """Make a table from its decoded definition; unknown keys are ignored. `where` names it in errors.
 
         Raises `error` with a JSON Pointer into the definition.
         """
         check(definition, _TABLE, where, error)
-        fields: dict[str, Field] = {}
-        for index, field in enumerate(definition["fields"]):
-            if (name := field["name"]) in fields:
+        columns: dict[str, Field] = {}
+        for index, column in enumerate(map(Field.of, definition["fields"])):
+            if column.name in columns:
                 path = f"/fields/{index}/name"
-                raise error("two fields have the same name", where=where, path=path, found=name)
-            fields[name] = Field(
-                name,
-                field["type"],
-                size=field.get("size") or 0,
-                primary=field.get("primary_key") or False,
-                description=field.get("description") or "",
-                required=field.get("required") or False,
-                enum=tuple(field.get("enum") or ()),
-                indexed=field.get("indexed") or False,
-            )
+                raise error("two fields have the same name", where=where, path=path, found=column.name)
+            columns[column.name] = column
         name, description = (definition.get(name) or "" for name in ("name", "description"))
-        table = cls(key, name or key, description, tuple(fields.values()))
+        table = cls(key, name or key, description, tuple(columns.values()))
         try:
             table.contract()
         except ContractError as cause:
@@ -130,14 +131,12 @@ class Table:
     @property
     def term(self) -> dict[str, Any]:
         """The term `schema` of the template, as TrustGraph's extractor makes it."""
-        fields = [
-            {
-                **{name: getattr(field, name) for name in _IN_TERM},
-                **({"enum_values": [*field.enum]} if field.enum else {}),
-            }
-            for field in self.fields
-        ]
-        return {"name": self.name, "description": self.description, "fields": fields}
+        columns = []
+        for field in self.fields:
+            column = asdict(field)
+            enum = column.pop("enum")
+            columns.append({**column, "enum_values": [*enum]} if enum else column)
+        return {"name": self.name, "description": self.description, "fields": columns}
 
     def contract(self, *, repair: bool = False, limits: Limits | None = None) -> Contract:
         """The contract for an answer with rows of the table: one JSON object per row.
@@ -172,18 +171,18 @@ class Table:
         return messages(objects, None, encoded, limit)
 
 
-def read_table(key: str, text: str | bytes) -> Table:
+def read_table(key: str, text: str | bytes) -> TableDefinition:
     """Read the table with that key in the config type `schema`. Raises `ConfigError` with a JSON Pointer."""
     where = f"schema {key!r}"
     try:
         definition = orjson.loads(text)
     except orjson.JSONDecodeError as cause:
         raise ConfigError(f"not JSON: {cause}", where=where) from None
-    return Table.of(key, definition, where)
+    return TableDefinition.of(key, definition, where)
 
 
 @lru_cache(_MOST_COMPILED)
-def _contract(table: Table, repair: bool, limits: Limits) -> Contract:
+def _contract(table: TableDefinition, repair: bool, limits: Limits) -> Contract:
     required = [field.name for field in table.fields if field.is_filled]
     schema = {
         "type": "object",

@@ -34,7 +34,7 @@ class Same(StrEnum):
     PERSON = "decided by a person"
 
 
-class Open(StrEnum):
+class Undecided(StrEnum):
     """Why two names may be the same: a person must decide."""
 
     WRITTEN = "capitals or accents may make another word"
@@ -44,10 +44,10 @@ class Open(StrEnum):
     CHAIN = "the same, but one is also the same as a third that differs from the other"
 
 
-class Verdict(NamedTuple):
+class NameVerdict(NamedTuple):
     """What the rules say of two names: the reason, and how alike they are, from 0 to 1."""
 
-    reason: Same | Open
+    reason: Same | Undecided
     score: float = 1.0
 
     @property
@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
         return isinstance(self.reason, Same)
 
 
-def compare(one: NameForm, other: NameForm, *, is_one_type: bool) -> Verdict | None:
+def compare(one: NameForm, other: NameForm, *, is_one_type: bool) -> NameVerdict | None:
     """Compare two names; None if nothing says that they are of one thing.
 
     `is_one_type` says that the types of both are known, and the same.
@@ -66,42 +66,42 @@ def compare(one: NameForm, other: NameForm, *, is_one_type: bool) -> Verdict | N
     if (beside & MEN and beside & WOMEN) or beside >= GENERATIONS:
         return None
     if one.words == other.words or one.words == other.spelled or one.spelled == other.words:
-        return Verdict(_same_words(one, other, is_one_type))
+        return NameVerdict(_same_words(one, other, is_one_type))
     if max(map(len, (*one.words, *other.words))) > LONGEST:
         return None
     score = round(fuzz.ratio(" ".join(one.words), " ".join(other.words)) / 100, 3)
     same = Same.PLURAL if _is_plural(one, other) else Same.DIVIDED if _is_divided(one, other) else None
     if same:
-        return Verdict(_beside_words(one, other, is_one_type) or same, score)
+        return NameVerdict(_beside_words(one, other, is_one_type) or same, score)
     if _is_short(one, other) or _is_short(other, one):
-        return Verdict(Open.SHORT, score)
-    return Verdict(Open.ALIKE, score) if _is_alike(one, other) else None
+        return NameVerdict(Undecided.SHORT, score)
+    return NameVerdict(Undecided.ALIKE, score) if _is_alike(one, other) else None
 
 
-def _same_words(one: NameForm, other: NameForm, is_one_type: bool) -> Same | Open:
+def _same_words(one: NameForm, other: NameForm, is_one_type: bool) -> Same | Undecided:
     are_names = one.is_proper and other.is_proper
     texts = ["".join(each.written) for each in (one, other)]
     has_accents = texts[0].lower() != texts[1].lower() and not "".join(texts).isascii()
     is_single = len(one.words) == 1
     if has_accents and (not any(text.isascii() for text in texts) or (is_single and not are_names)):
-        return Open.WRITTEN
+        return Undecided.WRITTEN
     starts = [(each.is_proper, each.written[0].isupper()) for each in (one, other)]
     if one.units != other.units or (is_single and starts[0] != starts[1]):
-        return Open.WRITTEN
+        return Undecided.WRITTEN
     return _beside_words(one, other, is_one_type) or (Same.ACCENTS if has_accents else Same.WRITTEN)
 
 
-def _beside_words(one: NameForm, other: NameForm, is_one_type: bool) -> Same | Open | None:
+def _beside_words(one: NameForm, other: NameForm, is_one_type: bool) -> Same | Undecided | None:
     """What titles, legal forms and articles say of names whose other words are the same; None if nothing."""
     is_full = min(len(one.words), len(other.words)) > 1
     titles, endings = {*one.titles} ^ {*other.titles}, {*one.endings} ^ {*other.endings}
     if titles and not (is_full and DROPPABLE.issuperset(titles)):
-        return Open.BESIDE
+        return Undecided.BESIDE
     if endings and ((one.endings and other.endings) or endings & GENERATIONS or not is_one_type):
-        return Open.BESIDE
+        return Undecided.BESIDE
     has_the = one.article != other.article and "The" in (one.article, other.article)
     if has_the and (not is_full or one.is_proper != other.is_proper):
-        return Open.BESIDE  # The Sun, a newspaper; The Mountain Goats, a band
+        return Undecided.BESIDE  # The Sun, a newspaper; The Mountain Goats, a band
     return Same.BESIDE if titles or endings or one.article != other.article else None
 
 

@@ -31,12 +31,12 @@ _RELATIONSHIP: Final = (
 )
 
 
-def import_command(directory: Path, database: str = "neo4j") -> str:
-    """The command to type: it makes a database of the files, while the server does not run."""
+def import_command(directory: Path) -> str:
+    """The command to type: it makes the default database of the files, while the server does not run."""
     nodes, relationships = shlex.quote(str(directory / NODES)), shlex.quote(str(directory / RELATIONSHIPS))
     return (
         f"neo4j-admin database import full --nodes={nodes} --relationships={relationships} "
-        f"--array-delimiter='{_DELIMITER}' --multiline-fields=true {database}"
+        f"--array-delimiter='{_DELIMITER}' --multiline-fields=true neo4j"
     )
 
 

@@ -10,13 +10,14 @@ import json
 import re
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, Final
 
 from trustgraph_prompt.documents.markdown import WITH_HEADINGS, heading_spans
 from trustgraph_prompt.graph_store.layout import layout
 from trustgraph_prompt.graph_store.same_names import things_named
-from trustgraph_prompt.graph_store.view import Fact, GraphView, Passage, SourceDocument, Thing
+from trustgraph_prompt.graph_store.view import Fact, GraphView, SourceDocument, SourcePassage, Thing
 from trustgraph_prompt.replaced_file import replaced
 
 TEMPLATE: Final = Path(__file__).parent / "page_files" / "page.html"
@@ -34,7 +35,7 @@ def write_page(view: GraphView, out: Path, title: str | None = None, incomplete:
     head, tail = TEMPLATE.read_text("utf-8").split("{{data}}")
     head = head.replace("{{incomplete}}", html.escape(incomplete))
     head = head.replace("{{title}}", html.escape(title or _title(view)))
-    data = json.dumps(_data(view), ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(_Data(view).as_json(), ensure_ascii=False, separators=(",", ":"))
     # No `<`, so nothing in the data ends the element that holds it.
     page = head + data.replace("<", "\\u003c") + tail
     with replaced(out) as part:
@@ -46,65 +47,69 @@ def _title(view: GraphView) -> str:
     return PurePath(files[0]).name if len(view.documents) == 1 and files else "Knowledge graph"
 
 
-def _data(view: GraphView) -> dict[str, Any]:
-    """Return the content of the page, as `page/src/data.js` reads it: texts once, references as numbers."""
-    strings: defaultdict[str, int] = defaultdict(lambda: len(strings))
-    passages: defaultdict[Passage, int] = defaultdict(lambda: len(passages))
-    numbers = {iri: number for number, iri in enumerate(view.things)}
-    documents = {iri: number for number, iri in enumerate(view.documents)}
-    offsets = [_Utf16(document.text) for document in view.documents.values()]
-    linked = _linked_values(view)
-    places = layout(
-        len(numbers),
-        (
-            (numbers[fact.subject], numbers[linked.get(fact, fact.object)])
-            for fact in view.facts
-            if fact.is_relation or fact in linked
-        ),
-    )
+class _Data:
+    """The content of the page, as `page/src/data.js` reads it: texts once, references as numbers."""
 
-    def document(document: SourceDocument, offset: _Utf16) -> list[Any]:
+    def __init__(self, view: GraphView) -> None:
+        self._view = view
+        self._strings: defaultdict[str, int] = defaultdict(lambda: len(self._strings))
+        self._passages: defaultdict[SourcePassage, int] = defaultdict(lambda: len(self._passages))
+        self._things = {iri: number for number, iri in enumerate(view.things)}
+        self._documents = {iri: number for number, iri in enumerate(view.documents)}
+        self._offsets = [_Utf16(document.text) for document in view.documents.values()]
+        self._linked = _linked_values(view)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the content. Texts and passages get their numbers in this order, those of passages last."""
+        view, strings, passages = self._view, self._strings, self._passages
+        places = layout(len(self._things), self._edges())
+        return {
+            "documents": [*map(self._document, view.documents.values(), self._offsets)],
+            "things": [self._thing(*each) for each in zip(view.things.values(), places, strict=True)],
+            "facts": [self._fact(each) for each in view.facts],
+            "refusals": [
+                [passages[each.passage], strings[each.prompt], each.object, strings[each.reason]]
+                for each in view.refusals
+            ],
+            "cuts": [[passages[each.passage], strings[each.prompt]] for each in view.cuts],
+            "passages": [self._passage(each) for each in passages],
+            "strings": list(strings),
+        }
+
+    def _edges(self) -> Iterator[tuple[int, int]]:
+        for fact in self._view.facts:
+            if fact.is_relation or fact in self._linked:
+                yield self._things[fact.subject], self._things[self._linked.get(fact, fact.object)]
+
+    def _document(self, document: SourceDocument, offset: _Utf16) -> list[Any]:
         spans = heading_spans(document.text) if document.format in WITH_HEADINGS else ()
         headings = [(offset[start], offset[end]) for start, end in spans]
         return [document.files or (document.iri,), document.text, headings]
 
-    def thing(thing: Thing, x: float, y: float) -> list[Any]:
-        types = [strings[name] for name in thing.types]
-        others = [name for name in thing.names if name != thing.name]
-        return [thing.name, types, round(x, 1), round(y, 1), thing.iris, others]
+    def _thing(self, thing: Thing, place: tuple[float, float]) -> list[Any]:
+        types = [self._strings[name] for name in thing.types]
+        x, y = (round(each, 1) for each in place)
+        return [thing.name, types, x, y, thing.iris, [name for name in thing.names if name != thing.name]]
 
-    def fact(fact: Fact) -> list[Any]:
+    def _fact(self, fact: Fact) -> list[Any]:
         return [
-            numbers[fact.subject],
-            strings[fact.predicate],
-            numbers[fact.object] if fact.is_relation else strings[fact.object],
+            self._things[fact.subject],
+            self._strings[fact.predicate],
+            self._things[fact.object] if fact.is_relation else self._strings[fact.object],
             fact.is_relation,
-            [passages[each] for each in fact.passages],
-            [strings[each] for each in fact.prompts],
-            [passages[each] for each in fact.chunks],
+            [self._passages[each] for each in fact.passages],
+            [self._strings[each] for each in fact.prompts],
+            [self._passages[each] for each in fact.chunks],
             fact.is_ungrounded,
             fact.is_weak,
-            numbers[linked[fact]] if fact in linked else None,
+            self._things[self._linked[fact]] if fact in self._linked else None,
             fact.is_looked_up,
         ]
 
-    def passage(passage: Passage) -> list[Any]:
-        number = documents[passage.document]
-        start, end = offsets[number][passage.start], offsets[number][passage.end]
-        return [number, start, end, passage.page, passage.heading and strings[passage.heading]]
-
-    return {
-        "documents": [*map(document, view.documents.values(), offsets)],
-        "things": [thing(each, *place) for each, place in zip(view.things.values(), places, strict=True)],
-        "facts": [fact(each) for each in view.facts],
-        "refusals": [
-            [passages[each.passage], strings[each.prompt], each.object, strings[each.reason]]
-            for each in view.refusals
-        ],
-        "cuts": [[passages[each.passage], strings[each.prompt]] for each in view.cuts],
-        "passages": [passage(each) for each in passages],
-        "strings": list(strings),
-    }
+    def _passage(self, passage: SourcePassage) -> list[Any]:
+        number = self._documents[passage.document]
+        start, end = self._offsets[number][passage.start], self._offsets[number][passage.end]
+        return [number, start, end, passage.page, passage.heading and self._strings[passage.heading]]
 
 
 def _linked_values(view: GraphView) -> dict[Fact, str]:

@@ -14,7 +14,7 @@ import pyoxigraph as ox
 
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
 from trustgraph_prompt.graph.vocabulary import PREFIXES
 from trustgraph_prompt.replaced_file import replaced
 
@@ -32,14 +32,14 @@ def quads(statements: Iterable[Statement]) -> Iterator[ox.Quad]:
         yield ox.Quad(_iri(subject), _iri(predicate), _term(object), _iri(graph) if graph else _DEFAULT)
 
 
-def _term(term: Iri | Literal | Quoted) -> ox.NamedNode | ox.Literal | ox.Triple:
+def _term(term: Iri | Literal | TripleTerm) -> ox.NamedNode | ox.Literal | ox.Triple:
     if isinstance(term, Literal):
         datatype = _iri(term.datatype) if term.datatype else None
         try:
             return ox.Literal(term.value, datatype=datatype)
         except ValueError:
             return ox.Literal(term.value.encode(errors="replace").decode(), datatype=datatype)
-    if isinstance(term, Quoted):
+    if isinstance(term, TripleTerm):
         return ox.Triple(_iri(term.subject), _iri(term.predicate), _term(term.object))
     return _iri(term)
 

@@ -19,7 +19,15 @@ from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
 from trustgraph_prompt.graph_store.excerpt import without_sources
 from trustgraph_prompt.graph_store.same_names import connected, resolve_names
 from trustgraph_prompt.graph_store.store import GraphStore
-from trustgraph_prompt.graph_store.view import Cut, Fact, GraphView, Passage, Refusal, SourceDocument, Thing
+from trustgraph_prompt.graph_store.view import (
+    Cut,
+    Fact,
+    GraphView,
+    RefusedObject,
+    SourceDocument,
+    SourcePassage,
+    Thing,
+)
 
 # One query for all that is known of each fact would take twice as long as these.
 _ANSWERS: Final = """
@@ -61,8 +69,8 @@ _FOUND, _WEAK, _UNGROUNDED = range(3)
 _LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]++(?=[/#:]*\Z)")
 
 
-class _Answer(NamedTuple):
-    chunk: Passage
+class _ChunkAnswer(NamedTuple):
+    chunk: SourcePassage
     prompt: str
     is_truncated: bool
 
@@ -94,18 +102,13 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
     same = {group[0]: group for group in connected(pairs)}
     first = {iri: one for one, group in same.items() for iri in group}
     stated: dict[_Key, list[ox.Triple]] = defaultdict(list)
-    types: dict[str, set[str]] = defaultdict(set)
     for fact in triples:
-        if fact.predicate.value == v.LABEL or isinstance(fact.object, ox.Triple):
-            continue
-        subject, predicate = first.get(_name(fact.subject), _name(fact.subject)), fact.predicate.value
-        object, is_relation = _name(fact.object), not isinstance(fact.object, ox.Literal)
-        if predicate == v.TYPE:
-            object, is_relation = _most_used(names, object), False
-            types[subject].add(object)
-        elif is_relation:
-            object = first.get(object, object)
-        stated[_Key(subject, predicate, object, is_relation)].append(fact)
+        if fact.predicate.value != v.LABEL and not isinstance(fact.object, ox.Triple):
+            stated[_key(fact, first, names)].append(fact)
+    types: dict[str, set[str]] = defaultdict(set)
+    for key in stated:
+        if key.predicate == v.TYPE:
+            types[key.subject].add(key.object)
     seen = {key.subject for key in stated} | {key.object for key in stated if key.is_relation}
     return GraphView(
         {iri: _thing(same.get(iri, [iri]), names, types) for iri in sorted(seen)},
@@ -119,6 +122,17 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
     )
 
 
+def _key(fact: ox.Triple, first: Mapping[str, str], names: Mapping[str, Counter[str]]) -> _Key:
+    """The key of a fact. `first` has the IRI that stands for each of several that are one thing."""
+    subject, object = _name(fact.subject), _name(fact.object)
+    subject, predicate = first.get(subject, subject), fact.predicate.value
+    if predicate == v.TYPE:
+        return _Key(subject, predicate, _most_used(names, object), False)
+    if isinstance(fact.object, ox.Literal):
+        return _Key(subject, predicate, object, False)
+    return _Key(subject, predicate, first.get(object, object), True)
+
+
 def _same_by_rule(store: GraphStore) -> set[frozenset[str]]:
     things = read_view(without_sources(store)).things.values()
     found = resolve_names(things, store.pairs(v.DIFFERENT_FROM)).same
@@ -130,11 +144,11 @@ class _Sources:
 
     def __init__(self, store: GraphStore, documents: Mapping[str, SourceDocument]) -> None:
         by_activity = {
-            activity: _Answer(passage, prompt.value, truncated is not None and truncated.value == "true")
+            activity: _ChunkAnswer(passage, prompt.value, truncated is not None and truncated.value == "true")
             for activity, prompt, document, start, end, truncated in _rows(store, _ANSWERS)
             if (passage := _passage(documents, document, start, end))
         }
-        self.answers: dict[ox.Triple, list[_Answer]] = defaultdict(list)
+        self.answers: dict[ox.Triple, list[_ChunkAnswer]] = defaultdict(list)
         for fact, activity in _rows(store, _STATED):
             if activity in by_activity:
                 self.answers[fact].append(by_activity[activity])
@@ -143,7 +157,7 @@ class _Sources:
             for target, document, start, end, page, heading in _rows(store, _TARGETS)
             if (passage := _passage(documents, document, start, end, page, heading))
         }
-        self._passages: dict[ox.Triple, set[Passage]] = defaultdict(set)
+        self._passages: dict[ox.Triple, set[SourcePassage]] = defaultdict(set)
         self._doubt: dict[ox.Triple, int] = {}  # the least of all that state it
         found: Counter[tuple[ox.Triple, ox.NamedNode]] = Counter()  # names, by answer
         for reifier, fact, target, ungrounded, weak in _rows(store, _LOOKED_UP):
@@ -157,7 +171,7 @@ class _Sources:
             fact for (fact, _), count in found.items() if count > 1 or not _has_two_names(fact)
         } | {fact for fact, doubt in self._doubt.items() if doubt != _FOUND}
         refused = (
-            Refusal(answer.chunk, answer.prompt, object.value, reason.value)
+            RefusedObject(answer.chunk, answer.prompt, object.value, reason.value)
             for activity, object, reason in _rows(store, _REFUSED)
             if (answer := by_activity.get(activity))
         )
@@ -199,15 +213,15 @@ def _passage(
     end: ox.Literal,
     page: ox.Literal | None = None,
     heading: ox.Literal | None = None,
-) -> Passage | None:
+) -> SourcePassage | None:
     """A passage, if it is one of a document that we have."""
     if (iri := _name(document)) not in documents:
         return None
     number, title = page and int(page.value), heading and heading.value
-    return Passage(iri, int(start.value), int(end.value), number, title)
+    return SourcePassage(iri, int(start.value), int(end.value), number, title)
 
 
-def _by_place(passage: Passage) -> tuple[str, int, int]:
+def _by_place(passage: SourcePassage) -> tuple[str, int, int]:
     return passage[:3]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
@@ -16,8 +15,9 @@ import pyoxigraph as ox
 
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
-from trustgraph_prompt.graph_store.name_rules import Same, Verdict
+from trustgraph_prompt.graph.provenance import hash_of
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
+from trustgraph_prompt.graph_store.name_rules import NameVerdict, Same
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.same_names import Pair, Resolution, connected, resolve_names
 from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GRAPH_OF, GRAPH_SAME, GraphStore
@@ -50,7 +50,7 @@ class Resolved:
     view: GraphView
     found: Resolution
 
-    def described(self, pairs: Iterable[Pair]) -> Iterator[tuple[ThingSummary, ThingSummary, Verdict]]:
+    def described(self, pairs: Iterable[Pair]) -> Iterator[tuple[ThingSummary, ThingSummary, NameVerdict]]:
         """The things of pairs, with a definition and a passage of each."""
         facts: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.view.facts:
@@ -115,10 +115,13 @@ def apply_decisions(store: GraphStore, path: Path, *, then_replaced: bool = Fals
     was_same, was_apart = store.pairs(v.SAME_AS), store.pairs(v.DIFFERENT_FROM)
     joined = {pair for pair, is_same in decided.items() if is_same}
     apart = (was_apart | decided.keys()) - joined
-    between = {iri for pair in _joined(was_same - apart | joined, apart) for iri in pair}
-    same = joined | {pair for pair in was_same - apart if between.isdisjoint(pair)}
-    if contradicted := _joined(same, apart):
-        found = " and ".join(sorted(contradicted[0]))
+    # The rules may join two things through others that a person now keeps apart: of the pairs that were
+    # joined before, those of either thing give way.
+    kept = was_same - apart
+    contradicted = {iri for pair in _joined(kept | joined, apart) for iri in pair}
+    same = joined | {pair for pair in kept if contradicted.isdisjoint(pair)}
+    if still_joined := _joined(same, apart):
+        found = " and ".join(sorted(still_joined[0]))
         raise ConfigError("joins, through others, what is kept apart", where=str(path), found=found)
     for pair in was_same - same:
         _remove(store, v.SAME_AS, pair)
@@ -126,7 +129,7 @@ def apply_decisions(store: GraphStore, path: Path, *, then_replaced: bool = Fals
         _remove(store, v.DIFFERENT_FROM, pair)
     new_same, new_apart = same - was_same, apart - was_apart
     for one, other in map(sorted, new_same):
-        store.add(_same(Pair(one, other, Verdict(Same.PERSON))))
+        store.add(_same(Pair(one, other, NameVerdict(Same.PERSON))))
     for one, other in map(sorted, new_apart):
         store.add([Statement(Iri(one), v.DIFFERENT_FROM, Iri(other), GRAPH_DIFFERENT)])
     return len(new_same), len(new_apart)
@@ -184,9 +187,8 @@ def _remove(store: GraphStore, predicate: Iri, pair: frozenset[str]) -> None:
 
 
 def _same(pair: Pair) -> Iterator[Statement]:
-    said = Quoted(Iri(pair.one), v.SAME_AS, Iri(pair.other))
-    digest = hashlib.sha256(ascii(tuple(said)).encode()).hexdigest()[:32]
-    reifier = Iri(f"urn:trustgraph-prompt:same:{digest}")
+    said = TripleTerm(Iri(pair.one), v.SAME_AS, Iri(pair.other))
+    reifier = Iri(f"urn:trustgraph-prompt:same:{hash_of(*said)}")
     yield Statement(said.subject, said.predicate, said.object, GRAPH_SAME)
     yield Statement(reifier, v.REIFIES, said, GRAPH_SAME)
     yield Statement(reifier, v.REASON, Literal(str(pair.verdict.reason)), GRAPH_SAME)

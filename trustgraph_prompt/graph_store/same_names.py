@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph_store.name_forms import LONGEST, NameForm, name_form
-from trustgraph_prompt.graph_store.name_rules import Open, Verdict, compare
+from trustgraph_prompt.graph_store.name_rules import NameVerdict, Undecided, compare
 from trustgraph_prompt.graph_store.view import Thing
 from trustgraph_prompt.grounding.inflection import base_forms
 
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
 
     one: str
     other: str
-    verdict: Verdict
+    verdict: NameVerdict
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class _NamedThing:
         self.types = frozenset(each.casefold() for each in thing.types)
         self.forms = [form for name in thing.names[:_MOST_NAMES] if (form := name_form(name))]
 
-    def compare(self, other: _NamedThing) -> Verdict | None:
+    def compare(self, other: _NamedThing) -> NameVerdict | None:
         """Compare all names of both: those of one thing are all the same, but for capitals or accents."""
         is_one_type = bool(self.types & other.types)
         if self.types and other.types and not is_one_type:
@@ -91,8 +91,10 @@ class _NamedThing:
         verdicts = [compare(*both, is_one_type=is_one_type) for both in product(self.forms, other.forms)]
         found = [verdict for verdict in verdicts if verdict]
         best = max(found, key=lambda each: (each.is_same, each.score), default=None)
-        are_alike = found == verdicts and all(each.is_same or each.reason is Open.WRITTEN for each in found)
-        return best._replace(reason=Open.CHAIN) if best and best.is_same and not are_alike else best
+        are_alike = found == verdicts and all(
+            each.is_same or each.reason is Undecided.WRITTEN for each in found
+        )
+        return best._replace(reason=Undecided.CHAIN) if best and best.is_same and not are_alike else best
 
 
 class _Resolver:
@@ -102,7 +104,7 @@ class _Resolver:
         named = (thing for thing in things if not thing.iri.startswith("_:"))
         candidates = ((thing.iri, _NamedThing(thing)) for thing in named)
         self._candidates = {iri: candidate for iri, candidate in candidates if candidate.forms}
-        self._verdicts: dict[tuple[str, str], Verdict] = {}
+        self._verdicts: dict[tuple[str, str], NameVerdict] = {}
 
     def resolve(self) -> None:
         for pair in sorted(self._pairs()):
@@ -114,7 +116,7 @@ class _Resolver:
             if not verdict.is_same:
                 self.found.open.append(Pair(*pair, verdict))
             elif pair[0] not in merged:
-                self.found.open.append(Pair(*pair, verdict._replace(reason=Open.CHAIN)))
+                self.found.open.append(Pair(*pair, verdict._replace(reason=Undecided.CHAIN)))
         for first, *others in whole:
             self.found.same += [Pair(first, each, self._verdicts[first, each]) for each in others]
 

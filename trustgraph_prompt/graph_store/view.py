@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Passage(NamedTuple):
+class SourcePassage(NamedTuple):
     """A passage of a document. Offsets are code points of the document's text, the end exclusive."""
 
     document: str
@@ -60,18 +60,18 @@ class Fact(NamedTuple):
     predicate: str
     object: str
     is_relation: bool
-    passages: tuple[Passage, ...]
+    passages: tuple[SourcePassage, ...]
     prompts: tuple[str, ...]
-    chunks: tuple[Passage, ...] = ()
+    chunks: tuple[SourcePassage, ...] = ()
     is_ungrounded: bool = False
     is_weak: bool = False
     is_looked_up: bool = True
 
 
-class Refusal(NamedTuple):
+class RefusedObject(NamedTuple):
     """An object that was refused: the passage it was extracted from, its text, and why."""
 
-    passage: Passage
+    passage: SourcePassage
     prompt: str
     object: str
     reason: str
@@ -80,7 +80,7 @@ class Refusal(NamedTuple):
 class Cut(NamedTuple):
     """An answer that was truncated: objects may be missing."""
 
-    passage: Passage
+    passage: SourcePassage
     prompt: str
 
 
@@ -91,5 +91,5 @@ class GraphView:
     things: dict[str, Thing]
     facts: list[Fact]
     documents: dict[str, SourceDocument]
-    refusals: list[Refusal]
+    refusals: list[RefusedObject]
     cuts: list[Cut]

@@ -35,9 +35,14 @@ _MARGIN = 40  # characters before a word that are searched for the end of the pr
 _ALIKE = str.maketrans("eykwz", "aicvs")  # letters that are often confused
 
 
-def tries_for(sought: str) -> int:
-    """How many positions of a text are compared with `sought`: fewer for longer strings."""
-    return min(MOST_PLACES, _MOST_COMPARED // (len(sought) or 1) + 1)
+def occurrences(text: str, sought: str) -> Iterator[int]:
+    """Where a text has `sought`, which is not empty; of a long one fewer places are compared."""
+    start = text.find(sought)
+    for _ in range(min(MOST_PLACES, _MOST_COMPARED // len(sought) + 1)):
+        if start < 0:
+            return
+        yield start
+        start = text.find(sought, start + 1)
 
 
 def stands_alone(text: str, start: int, end: int) -> bool:
@@ -118,16 +123,12 @@ class Index:
     def runs(self, sought: Sequence[str]) -> Iterator[tuple[int, int]]:
         """The runs of these words, also if they are divided differently (data base, database)."""
         squeezed = "".join(sought)
-        offset = self._squeezed.find(squeezed)
-        for _ in range(tries_for(squeezed)):
-            if offset < 0:
-                return
+        for offset in occurrences(self._squeezed, squeezed):
             first = bisect_left(self._begins, offset)
             behind = bisect_left(self._begins, offset + len(squeezed), first)
             aligned = self._begins[first] == offset and self._begins[behind] == offset + len(squeezed)
             if aligned and self._is_redivided(first, behind, sought) and self.stands_alone(first, behind - 1):
                 yield first, behind - 1
-            offset = self._squeezed.find(squeezed, offset + 1)
 
     def _is_redivided(self, first: int, behind: int, sought: Sequence[str]) -> bool:
         """Whether words are only divided differently: data base, U.S.A.; but not therapist, the rapist."""

@@ -12,7 +12,7 @@ from itertools import islice, pairwise, product
 from typing import Final, NamedTuple
 
 from trustgraph_prompt.grounding.dates import Date, dates_in, readings
-from trustgraph_prompt.grounding.index import MOST_PLACES, Index, is_content_word, stands_alone, tries_for
+from trustgraph_prompt.grounding.index import MOST_PLACES, Index, is_content_word, occurrences, stands_alone
 from trustgraph_prompt.grounding.numbers import NEGATIVE, NEGATIVE_WORDS, NUMBER, begins_number
 from trustgraph_prompt.grounding.words import STOP_WORDS, UNSPACED, Words, words
 
@@ -72,18 +72,16 @@ class Passage:
 
     def _exact(self, value: str) -> Match | None:
         text, sought = self.text, value.strip()
-        start = text.find(sought) if sought else -1
-        if start < 0:
+        if not sought:
             return None
-        length, tries = len(sought), tries_for(sought)
-        spans: list[tuple[int, int]] = []
-        is_word = sought[0].isalpha()
-        while start >= 0 and tries and len(spans) < MAX_SPANS:
-            if stands_alone(text, start, start + length) and (is_word or begins_number(text, start)):
-                spans.append((start, start + length))
-            start = text.find(sought, start + 1)
-            tries -= 1
-        return Match(MatchKind.EXACT, 1.0, tuple(spans)) if spans else None
+        length, is_word = len(sought), sought[0].isalpha()
+        alone = (
+            (start, start + length)
+            for start in occurrences(text, sought)
+            if stands_alone(text, start, start + length) and (is_word or begins_number(text, start))
+        )
+        spans = tuple(islice(alone, MAX_SPANS))
+        return Match(MatchKind.EXACT, 1.0, spans) if spans else None
 
     def _as_date(self, value: str) -> Match | None:
         """The same date in another form; in part if a year has only two digits in one of them."""

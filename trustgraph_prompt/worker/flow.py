@@ -13,7 +13,7 @@ from trustgraph_prompt.errors import suggestion
 from trustgraph_prompt.graph.clause import GraphClause
 from trustgraph_prompt.graph.ontology import TERMS as ONTOLOGY_TERMS
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
-from trustgraph_prompt.graph.tables import Table
+from trustgraph_prompt.graph.tables import TableDefinition
 from trustgraph_prompt.graph.vocabulary import ENTITIES
 from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
@@ -171,7 +171,7 @@ class Flow:
     terms: Mapping[str, object] = field(default_factory=dict)
     graph: GraphOptions = GraphOptions()
     ontology: OntologyIndex | None = None
-    tables: Mapping[str, Table] = field(default_factory=dict)
+    tables: Mapping[str, TableDefinition] = field(default_factory=dict)
     concurrency: int = 8
     deliveries: int = 5
     crashes: int = 3

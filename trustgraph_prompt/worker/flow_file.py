@@ -19,7 +19,7 @@ from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.owl import parse_ontology
-from trustgraph_prompt.graph.tables import Table
+from trustgraph_prompt.graph.tables import TableDefinition
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.worker.flow import (
     WORK_SECONDS,
@@ -196,7 +196,7 @@ def _check_together(document: Any) -> None:
             raise invalid(path, f"has no effect beside `{beside}`")
 
 
-def _tables(document: Any) -> dict[str, Table]:
+def _tables(document: Any) -> dict[str, TableDefinition]:
     tables, outputs = document.get("tables", {}), document["outputs"]
     if tables and "rows" not in outputs:
         wrong, found = "the topic for the rows of the tables is missing", ", ".join(outputs) or "no keys"
@@ -208,9 +208,9 @@ def _tables(document: Any) -> dict[str, Table]:
     return {key: _table(key, definition) for key, definition in tables.items()}
 
 
-def _table(key: str, definition: Any) -> Table:
+def _table(key: str, definition: Any) -> TableDefinition:
     try:
-        return Table.of(key, definition, "", FlowError)
+        return TableDefinition.of(key, definition, "", FlowError)
     except FlowError as error:
         raise error.at("", pointer(("tables", key))) from None
 

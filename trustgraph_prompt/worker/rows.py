@@ -13,7 +13,7 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.graph.tables import Table
+from trustgraph_prompt.graph.tables import TableDefinition
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
@@ -50,7 +50,7 @@ class RowsWork(PromptWork):
         entry.seconds = sum(part.seconds for part in entry.parts.values())
         entry.result = _combined(prompt, results, self._job.flow.unusable)
 
-    async def _rows_of(self, table: Table, prompt: PromptDefinition) -> AskResult:
+    async def _rows_of(self, table: TableDefinition, prompt: PromptDefinition) -> AskResult:
         """Ask about a table and publish its rows, unless an earlier try did so. Raises as `ask`."""
         part = self._job.entry.parts.setdefault((table, prompt.version), Entry())
         if part.result is None or _provider_failed(part.result.outcome):
@@ -68,7 +68,7 @@ class RowsWork(PromptWork):
             part.answered = True
         return part.result
 
-    async def _publish_rows(self, table: Table, outcome: Outcome) -> None:
+    async def _publish_rows(self, table: TableDefinition, outcome: Outcome) -> None:
         """Publish the rows of a table; they are durable on return. Raises `BrokerError`."""
         topic, chunk = self._job.flow.outputs.rows, self._job.request.chunk
         assert topic is not None

@@ -12,7 +12,7 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.cost import Price, Usage
-from trustgraph_prompt.documents import Chunk, Document
+from trustgraph_prompt.documents import Document, DocumentChunk
 from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.llm import ScriptedProvider
@@ -21,7 +21,7 @@ from trustgraph_prompt.reader import CallReport, Outcome, read
 from trustgraph_prompt.worker.messages.answer_record import Answer, bounded_grounding
 from trustgraph_prompt.worker.messages.request import Request
 
-JOB = Job(0, "r", "define", Document("a.txt", "text"), Chunk(1, 0, "text"))
+JOB = Job(0, "r", "define", Document("a.txt", "text"), DocumentChunk(1, 0, "text"))
 
 
 ANSWER = (Request("r", "define", {}), "extract", "define", "v1")
@@ -59,7 +59,9 @@ def test_refused_objects_are_counted_and_listed_with_their_place() -> None:
 
 
 def test_accepted_values_that_are_not_in_the_text_are_listed() -> None:
-    found = FoundObject(b'{"of": {"n": "Napoleon"}, "m": "text"}', '{"/of/n": null, "/m": {"kind": "exact"}}')
+    there = {"term": "text", "kind": "exact", "score": 1, "spans": []}
+    grounding = orjson.dumps({"/of/n": None, "/m": there}).decode()
+    found = FoundObject(b'{"of": {"n": "Napoleon"}, "m": "text"}', grounding)
     counted = ExtractSummary([JOB])
     counted.add(Result(JOB, (found, FoundObject(b"{}")), Answer.of(*ANSWER, outcome_of("[]", "stop"), ())))
     line = 'a.txt chunk 1, define: "of/n" is not in the text: Napoleon'
@@ -68,7 +70,7 @@ def test_accepted_values_that_are_not_in_the_text_are_listed() -> None:
 
 
 def test_values_found_only_in_part_are_counted_and_listed() -> None:
-    passage = Chunk(1, 0, "Tamm called the Spring Festival off.")
+    passage = DocumentChunk(1, 0, "Tamm called the Spring Festival off.")
     schema = {"properties": {"n": {"type": "string", "x-from": "text"}}}
     contract = Contract.from_schema(schema, format="jsonl").with_terms({"text": passage.text})
     outcome = read('{"n": "herb tamm"}\n{"n": "spring festival"}', contract)
@@ -146,7 +148,9 @@ def test_answer_without_objects_is_listed_as_without_use_with_its_reason(
 
 
 def test_failures_with_the_same_cause_share_a_line() -> None:
-    jobs = [replace(JOB, position=position, chunk=Chunk(position + 1, 0, "text")) for position in range(3)]
+    jobs = [
+        replace(JOB, position=position, chunk=DocumentChunk(position + 1, 0, "text")) for position in range(3)
+    ]
     counted = ExtractSummary(jobs)
     for job, why in zip(jobs, ["HTTP 500: request 17", "no route", "HTTP 500: request 18"], strict=True):
         counted.add(Result(job, failure=why))

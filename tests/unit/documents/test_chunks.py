@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from semantic_text_splitter import TextSplitter
 
 from tests.support.error_frames import holds_frames
-from trustgraph_prompt.documents import Chunk, Document
+from trustgraph_prompt.documents import Document, DocumentChunk
 from trustgraph_prompt.documents.chunks import (
     NO_OVERLAP,
     TOKENIZER,
@@ -202,4 +202,4 @@ def test_error_of_an_unreadable_file_is_kept_without_frames(tmp_path: Path) -> N
 
 
 def test_chunk_without_an_overlap_has_no_context() -> None:
-    assert list(chunks(Document("d", "One."))) == [Chunk(1, 0, "One.")]
+    assert list(chunks(Document("d", "One."))) == [DocumentChunk(1, 0, "One.")]

@@ -9,12 +9,12 @@ from trustgraph_prompt.documents import Converter
 from trustgraph_prompt.documents.chunks import Size
 from trustgraph_prompt.evaluation import begin_gold
 from trustgraph_prompt.extraction.questions import Splitting
-from trustgraph_prompt.extraction.state import SPLITTING, write_state
+from trustgraph_prompt.extraction.state import OWNER, RECORD, write_state
 
 
 def test_document_with_objects_of_other_prompts_only_has_a_line(tmp_path: Path) -> None:
     splitting = Splitting(Size(2000))
-    write_state(tmp_path / "out.jsonl.state", SPLITTING, {"splitting": splitting.as_json()})
+    write_state(tmp_path / "out.jsonl.state", RECORD, {OWNER: splitting.as_json()})
     lines = []
     for name, prompt in (("a.txt", "define"), ("b.txt", "relate")):
         (tmp_path / name).write_text(f"The text of {name}.")

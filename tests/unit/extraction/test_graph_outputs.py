@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from trustgraph_prompt.documents import Chunk, Document, Place
+from trustgraph_prompt.documents import Document, DocumentChunk, Place
 from trustgraph_prompt.extraction.graph_outputs import answer_statements
 from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE, about_document, document_iri
-from trustgraph_prompt.graph.statements import Iri, Literal, Quoted, Statement
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.worker.messages.answer_record import Answer
@@ -21,7 +21,7 @@ BEFORE = "🌋 火山。 "
 DOCUMENT = Document(
     "vulcani.pdf", BEFORE + "Etna lies in Sicily.", "pdf", (Place(0, 1), Place(len(BEFORE), 2, "Italy"))
 )
-CHUNK = Chunk(2, len(BEFORE), "Etna lies in Sicily.")
+CHUNK = DocumentChunk(2, len(BEFORE), "Etna lies in Sicily.")
 PROMPT = PromptDefinition.from_entry(
     "facts",
     {
@@ -60,9 +60,9 @@ def subjects_of(statements: list[Statement], predicate: Iri, object: Any = None)
     return [each.subject for each in matching if object in (None, each.object)]
 
 
-def quoted(statement: Statement) -> Quoted:
-    assert not isinstance(statement.object, Quoted)
-    return Quoted(statement.subject, statement.predicate, statement.object)
+def quoted(statement: Statement) -> TripleTerm:
+    assert not isinstance(statement.object, TripleTerm)
+    return TripleTerm(statement.subject, statement.predicate, statement.object)
 
 
 LIES = found({"s": "Etna", "p": "lies in", "o": "Sicily"}, s=[0, 4], o=[13, 19])
@@ -120,8 +120,8 @@ def test_value_found_only_in_part_marks_its_statements() -> None:
     facts = [
         fact for each in subjects_of(statements, v.WEAK) for fact in objects_of(statements, each, v.REIFIES)
     ]
-    assert Quoted(Iri("http://trustgraph.ai/e/mount-etna"), LIES_IN, SICILY) in facts
-    assert Quoted(SICILY, v.LABEL, Literal("Sicily")) not in facts
+    assert TripleTerm(Iri("http://trustgraph.ai/e/mount-etna"), LIES_IN, SICILY) in facts
+    assert TripleTerm(SICILY, v.LABEL, Literal("Sicily")) not in facts
     assert not subjects_of(made(LIES), v.WEAK)
     [chunk] = {*objects_of(statements, subjects_of(statements, v.WEAK)[0], v.WAS_DERIVED_FROM)}
     assert chunk.startswith(document_iri(DOCUMENT))  # by which it is forgotten, also without a passage

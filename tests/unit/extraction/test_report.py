@@ -15,7 +15,7 @@ from jinja2 import UndefinedError
 from tests.unit.cli.test_extract_summary import JOB, outcome_of
 from trustgraph_prompt.cli.extract_advice import Advice
 from trustgraph_prompt.cost import Price
-from trustgraph_prompt.documents import Chunk, Document
+from trustgraph_prompt.documents import Document, DocumentChunk
 from trustgraph_prompt.documents.files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.questions import Job
@@ -37,7 +37,7 @@ TOKENS = {"prompt_tokens": 100, "completion_tokens": 10}
 
 
 def job(position: int, file: str = "a.txt", chunk: int = 1, text: str = "text", id: str | None = None) -> Job:
-    return Job(position, id or str(position), "define", Document(file, text), Chunk(chunk, 0, text))
+    return Job(position, id or str(position), "define", Document(file, text), DocumentChunk(chunk, 0, text))
 
 
 def result(job: Job, text: str, *objects: bytes, finish_reason: str = "stop") -> Result:
@@ -257,7 +257,7 @@ def test_truncated_answer_that_failed_counts_as_failed_only() -> None:
 def test_large_run_is_shown_as_far_as_it_fits(tmp_path: Path) -> None:
     text, number = "word " * 1_600, 2_000
     document = Document("a.txt", text)
-    jobs = [Job(n, str(n), "define", document, Chunk(n + 1, 0, text)) for n in range(number)]
+    jobs = [Job(n, str(n), "define", document, DocumentChunk(n + 1, 0, text)) for n in range(number)]
     report = report_of(*(Result(each, failure="HTTP 500") for each in jobs))
     shown = len(report.shown_chunks())
     assert 1_000 < shown < number

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.broker import Message
-from trustgraph_prompt.documents import Chunk, Document, Place
+from trustgraph_prompt.documents import Document, DocumentChunk, Place
 from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.results import FoundObject, ObjectsFile, Result, ResultCollector
 from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, RunIsEnding
@@ -19,7 +19,7 @@ from trustgraph_prompt.worker.messages.answer_record import Answer
 
 def job(position: int, id: str = "", file: str = "a.txt") -> Job:
     document = Document(file, "Some text.")
-    return Job(position, id or f"r{position}", "define", document, Chunk(position + 1, 5, "text"))
+    return Job(position, id or f"r{position}", "define", document, DocumentChunk(position + 1, 5, "text"))
 
 
 def published(id: str, request: str, value: object) -> Message:
@@ -159,11 +159,11 @@ class TestLines:
         in_chunk = [
             None,
             '{"/n":null}',
-            '{"/n":null,"/m":{"spans":[[4,5]]}}',
-            '{"/n":{"spans":[[2,3],[7,8]]}}',
+            '{"/n":null,"/m":{"term":"text","kind":"exact","score":1,"spans":[[4,5]]}}',
+            '{"/n":{"term":"text","kind":"exact","score":1,"spans":[[2,3],[7,8]]}}',
         ]
         found = tuple(FoundObject(b"{}", grounding) for grounding in in_chunk)
-        lines.add(Result(Job(0, "r", "define", document, Chunk(1, 5, "Two. Three.")), found))
+        lines.add(Result(Job(0, "r", "define", document, DocumentChunk(1, 5, "Two. Three.")), found))
         origins = [json.loads(each) for each in written]
         assert [(origin["page"], origin.get("heading")) for origin in origins] == [
             (1, "One"),

@@ -12,7 +12,7 @@ from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.batches import entity_contexts, triples
 from trustgraph_prompt.graph.mapping import Graph
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE, Origin, provenance
-from trustgraph_prompt.graph.statements import Context, Iri, Literal, Quoted, Statement
+from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement, TripleTerm
 from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.wire import Chunk, Metadata
 
@@ -26,7 +26,7 @@ ORIGIN = Origin(
     component_version="2.11.1",
     published=1_700_000_000.5,
 )
-QUOTED = Quoted(Iri("urn:etna"), Iri("urn:in"), Iri("urn:sicily"))
+QUOTED = TripleTerm(Iri("urn:etna"), Iri("urn:in"), Iri("urn:sicily"))
 FACT = Statement(*QUOTED)
 LIMIT = 5_000_000
 CHUNK = Chunk(Metadata("urn:chunk:1", "urn:doc:1", "default"), TEXT)
@@ -50,7 +50,7 @@ def test_provenance_without_evidence_has_twelve_statements_and_one_per_fact() ->
     assert {statement.graph for statement in made} == {GRAPH_SOURCE}
     assert [each.object for each in made[:2]] == [
         QUOTED,
-        Quoted(FACT.subject, FACT.predicate, Literal("sea")),
+        TripleTerm(FACT.subject, FACT.predicate, Literal("sea")),
     ]
     time = next(each.object for each in made if each.predicate == v.STARTED_AT_TIME)
     assert time == Literal("2023-11-14T22:13:20.500000Z")
@@ -113,7 +113,7 @@ def test_occurrences_in_another_term_than_the_text_are_left_out() -> None:
 def test_provenance_without_triple_terms_has_reified_statements() -> None:
     made = provenance(grounded(), ORIGIN, triple_terms=False)
 
-    assert not [each for each in made if isinstance(each.object, Quoted)]
+    assert not [each for each in made if isinstance(each.object, TripleTerm)]
     (contained,) = (each.object for each in made if each.predicate == v.CONTAINS)
     about = {each.predicate: each.object for each in made if each.subject == contained}
     assert (about[v.SUBJECT], about[v.PREDICATE], about[v.OBJECT]) == FACT[:3]

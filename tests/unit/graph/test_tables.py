@@ -14,7 +14,7 @@ from tests.support.requirements import unavailable
 from trustgraph_prompt import package_data
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.graph.tables import Table, read_table
+from trustgraph_prompt.graph.tables import TableDefinition, read_table
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.wire import Chunk, Metadata
 
@@ -37,7 +37,7 @@ MOUNTAINS = {
 ETNA = {"name": "Etna", "height": 3403}
 
 
-def table(definition: object = MOUNTAINS) -> Table:
+def table(definition: object = MOUNTAINS) -> TableDefinition:
     return read_table("mountains", json.dumps(definition))
 
 

@@ -9,11 +9,11 @@ import pyoxigraph as ox
 from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, entity, relation, same
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
-from trustgraph_prompt.graph.statements import Literal, Quoted, Statement
+from trustgraph_prompt.graph.statements import Literal, Statement, TripleTerm
 from trustgraph_prompt.graph_store.page import write_page
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GraphStore
-from trustgraph_prompt.graph_store.view import GraphView, Passage
+from trustgraph_prompt.graph_store.view import GraphView, SourcePassage
 
 
 def view(*statements: Statement) -> GraphView:
@@ -22,7 +22,7 @@ def view(*statements: Statement) -> GraphView:
         return read_view(store)
 
 
-def quotes(seen: GraphView, passages: tuple[Passage, ...]) -> list[str]:
+def quotes(seen: GraphView, passages: tuple[SourcePassage, ...]) -> list[str]:
     return [seen.documents[each.document].text[each.start : each.end] for each in passages]
 
 
@@ -235,7 +235,7 @@ def test_target_with_impossible_offsets_is_no_passage() -> None:
 
 
 def test_triple_terms_are_not_facts() -> None:
-    quoted = Quoted(entity("a"), entity("is"), entity("b"))
+    quoted = TripleTerm(entity("a"), entity("is"), entity("b"))
     assert view(Statement(entity("x"), entity("says"), quoted)).facts == []
 
 

@@ -10,14 +10,14 @@ import pytest
 from tests.support.guides import guide_page
 from tests.support.name_pairs import hand_judged, name_pairs, said_of, thing
 from trustgraph_prompt.graph_store.name_forms import name_form
-from trustgraph_prompt.graph_store.name_rules import Open, Same, Verdict, compare
+from trustgraph_prompt.graph_store.name_rules import NameVerdict, Same, Undecided, compare
 from trustgraph_prompt.graph_store.same_names import NEIGHBOURS, Pair, resolve_names, things_named
 from trustgraph_prompt.graph_store.view import Thing
 
 GUIDE = guide_page("one-name.md")
 
 
-def compare_names(one: str, other: str, *, is_one_type: bool = False) -> Verdict | None:
+def compare_names(one: str, other: str, *, is_one_type: bool = False) -> NameVerdict | None:
     form, other_form = name_form(one), name_form(other)
     return compare(form, other_form, is_one_type=is_one_type) if form and other_form else None
 
@@ -28,8 +28,8 @@ def compare_names(one: str, other: str, *, is_one_type: bool = False) -> Verdict
         ("Ada Lovelace", "ada  lovelace", Same.WRITTEN),
         ("Ada Lovelace", "Lovelace, Ada", Same.WRITTEN),
         ("J.R.R. Tolkien", "J. R. R. Tolkien", Same.WRITTEN),
-        ("JRR Tolkien", "J. R. R. Tolkien", Open.SHORT),
-        ("Ed Smith", "E. D. Smith", Open.SHORT),
+        ("JRR Tolkien", "J. R. R. Tolkien", Undecided.SHORT),
+        ("Ed Smith", "E. D. Smith", Undecided.SHORT),
         ("Jean-Paul Sartre", "Jean Paul Sartre", Same.WRITTEN),
         ("Procter & Gamble", "Procter and Gamble", Same.WRITTEN),
         ("World War II", "World War 2", Same.WRITTEN),
@@ -45,43 +45,43 @@ def compare_names(one: str, other: str, *, is_one_type: bool = False) -> Verdict
         ("The Royal Society", "Royal Society", Same.BESIDE),
         ("chalk cliff", "chalk cliffs", Same.PLURAL),
         ("sea-water pump", "seawater pump", Same.DIVIDED),
-        ("Royal Observatory of Edinburgh", "Royal Observattory of Edinburgh", Open.ALIKE),
-        ("turkey", "Turkey", Open.WRITTEN),
-        ("WHO", "who", Open.WRITTEN),
-        ("rosé", "rose", Open.WRITTEN),
-        ("Anna Kovač", "Anna Kováč", Open.WRITTEN),
-        ("Sammy Davis", "Sammy Davis Jr.", Open.BESIDE),
-        ("Mrs. John Watson", "John Watson", Open.BESIDE),
-        ("Dr. Darcy", "Darcy", Open.BESIDE),
-        ("Apple Inc.", "Apple", Open.BESIDE),
-        ("Siemens AG", "Siemens Ltd.", Open.BESIDE),
-        ("The Sun", "Sun", Open.BESIDE),
-        ("The Mountain Goats", "mountain goats", Open.BESIDE),
-        ("10 mW", "10 MW", Open.WRITTEN),
-        ("glass", "glasses", Open.ALIKE),
-        ("bases", "base", Open.ALIKE),
-        ("Anna Maria Zimmerman", "Anna Maria Zimmermann", Open.ALIKE),
+        ("Royal Observatory of Edinburgh", "Royal Observattory of Edinburgh", Undecided.ALIKE),
+        ("turkey", "Turkey", Undecided.WRITTEN),
+        ("WHO", "who", Undecided.WRITTEN),
+        ("rosé", "rose", Undecided.WRITTEN),
+        ("Anna Kovač", "Anna Kováč", Undecided.WRITTEN),
+        ("Sammy Davis", "Sammy Davis Jr.", Undecided.BESIDE),
+        ("Mrs. John Watson", "John Watson", Undecided.BESIDE),
+        ("Dr. Darcy", "Darcy", Undecided.BESIDE),
+        ("Apple Inc.", "Apple", Undecided.BESIDE),
+        ("Siemens AG", "Siemens Ltd.", Undecided.BESIDE),
+        ("The Sun", "Sun", Undecided.BESIDE),
+        ("The Mountain Goats", "mountain goats", Undecided.BESIDE),
+        ("10 mW", "10 MW", Undecided.WRITTEN),
+        ("glass", "glasses", Undecided.ALIKE),
+        ("bases", "base", Undecided.ALIKE),
+        ("Anna Maria Zimmerman", "Anna Maria Zimmermann", Undecided.ALIKE),
         ("sodium chloride", "sodium chlorate", None),
-        ("J. Kennedy", "John F. Kennedy", Open.SHORT),
-        ("greenhouse", "green house", Open.ALIKE),
-        ("re-sign a contract", "resign a contract", Open.ALIKE),
-        ("James Henry", "Henry James", Open.ALIKE),
-        ("George, Washington", "George Washington", Open.ALIKE),
-        ("A. Lovelace", "Ada Lovelace", Open.SHORT),
-        ("John F. Kennedy", "John Kennedy", Open.SHORT),
-        ("Holmes", "Sherlock Holmes", Open.SHORT),
-        ("Mr. Holmes", "Sherlock Holmes", Open.SHORT),
-        ("Needle", "Needles", Open.ALIKE),
-        ("arms", "arm", Open.ALIKE),
-        ("absorption", "adsorption", Open.ALIKE),
-        ("Ada Lovelace", "Ada Lovelаce", Open.ALIKE),  # a Cyrillic а
+        ("J. Kennedy", "John F. Kennedy", Undecided.SHORT),
+        ("greenhouse", "green house", Undecided.ALIKE),
+        ("re-sign a contract", "resign a contract", Undecided.ALIKE),
+        ("James Henry", "Henry James", Undecided.ALIKE),
+        ("George, Washington", "George Washington", Undecided.ALIKE),
+        ("A. Lovelace", "Ada Lovelace", Undecided.SHORT),
+        ("John F. Kennedy", "John Kennedy", Undecided.SHORT),
+        ("Holmes", "Sherlock Holmes", Undecided.SHORT),
+        ("Mr. Holmes", "Sherlock Holmes", Undecided.SHORT),
+        ("Needle", "Needles", Undecided.ALIKE),
+        ("arms", "arm", Undecided.ALIKE),
+        ("absorption", "adsorption", Undecided.ALIKE),
+        ("Ada Lovelace", "Ada Lovelаce", Undecided.ALIKE),  # a Cyrillic а
         ("Henry IV", "Henry V", None),
         ("Malcolm X", "Malcolm 10", None),
         ("Jinping Xi", "Jinping 11", None),
         ("10² m", "102 m", None),
-        ("Inc., Apple", "Apple, Inc.", Open.SHORT),
+        ("Inc., Apple", "Apple, Inc.", Undecided.SHORT),
         ("iPhone 12", "iPhone 13", None),
-        ("Paris", "Paris, Texas", Open.SHORT),
+        ("Paris", "Paris, Texas", Undecided.SHORT),
         ("Census of 1851", "Census of 1861", None),
         ("Python 3.1", "Python 3.10", None),
         ("Section 2.1", "Section 21", None),
@@ -95,7 +95,7 @@ def compare_names(one: str, other: str, *, is_one_type: bool = False) -> Verdict
         ("George W. Bush", "George H. W. Bush", None),
         ("John Smith Jr.", "John Smith Sr.", None),
         ("Mr. Darcy", "Mrs. Darcy", None),
-        ("Wendy's", "Wendy", Open.ALIKE),
+        ("Wendy's", "Wendy", Undecided.ALIKE),
         ("王明", "王小明", None),
         ("Ada Lovelace", "Charles Babbage", None),
         ("", "Ada", None),
@@ -104,7 +104,7 @@ def compare_names(one: str, other: str, *, is_one_type: bool = False) -> Verdict
         ("\ud800", "\ud800", None),
     ],
 )  # fmt: skip
-def test_two_names_are_same_open_or_different(one: str, other: str, reason: Same | Open | None) -> None:
+def test_two_names_are_same_open_or_different(one: str, other: str, reason: Same | Undecided | None) -> None:
     for a, b in permutations((one, other)):
         verdict = compare_names(a, b)
         assert (verdict and verdict.reason) == reason
@@ -114,7 +114,7 @@ def test_legal_form_may_be_left_out_where_both_are_of_one_type() -> None:
     assert compare_names("Siemens AG", "Siemens", is_one_type=True) == (Same.BESIDE, 1.0)
     verdict = compare_names("Siemens AG", "Siemens Ltd.", is_one_type=True)
     assert verdict is not None
-    assert verdict.reason is Open.BESIDE
+    assert verdict.reason is Undecided.BESIDE
 
 
 @pytest.mark.parametrize("held_out", [False, True])
@@ -136,7 +136,7 @@ def things(*names: str | tuple[str, str]) -> list[Thing]:
     return [thing(each, iri=each) if isinstance(each, str) else thing(*each, iri=each[0]) for each in names]
 
 
-def said(pairs: list[Pair]) -> dict[tuple[str, str], Same | Open]:
+def said(pairs: list[Pair]) -> dict[tuple[str, str], Same | Undecided]:
     return {(pair.one, pair.other): pair.verdict.reason for pair in pairs}
 
 
@@ -150,7 +150,7 @@ def test_things_of_two_types_are_two_and_an_unknown_type_is_any() -> None:
 def test_chain_whose_ends_differ_stays_open() -> None:
     found = resolve_names(things(("Jane Lincoln", "person"), "jane lincoln", ("JANE LINCOLN", "ship")))
     assert found.same == []
-    assert set(said(found.open).values()) == {Open.CHAIN}
+    assert set(said(found.open).values()) == {Undecided.CHAIN}
     found = resolve_names(things("bases", "basis", "base"))
     assert found.same == []
 
@@ -158,7 +158,7 @@ def test_chain_whose_ends_differ_stays_open() -> None:
 def test_thing_with_two_names_is_merged_only_if_both_are_the_same() -> None:
     two = Thing("urn:twain", "Mark Twain", ("urn:twain",), ("Mark Twain", "Samuel Clemens"))
     found = resolve_names([two, *things("Clemens, Samuel")])
-    assert said(found.open) == {("Clemens, Samuel", "urn:twain"): Open.CHAIN}
+    assert said(found.open) == {("Clemens, Samuel", "urn:twain"): Undecided.CHAIN}
     chalk = Thing("urn:chalk", "chalk", ("urn:chalk",), ("chalk", "Chalk"))
     assert len(resolve_names([chalk, *things("the chalk")]).same) == 1
 
@@ -168,15 +168,15 @@ def test_pair_kept_apart_by_a_person_is_neither_merged_nor_open() -> None:
     found = resolve_names(three, apart={frozenset(("Ada Lovelace", "Lovelace, Ada"))})
     assert found.same == []
     assert said(found.open) == {
-        ("Ada  Lovelace", "Ada Lovelace"): Open.CHAIN,
-        ("Ada  Lovelace", "Lovelace, Ada"): Open.CHAIN,
+        ("Ada  Lovelace", "Ada Lovelace"): Undecided.CHAIN,
+        ("Ada  Lovelace", "Lovelace, Ada"): Undecided.CHAIN,
     }
     assert resolve_names(three[:2], apart={frozenset(("Ada Lovelace", "Lovelace, Ada"))}).open == []
 
 
 def test_acronym_may_be_short_for_a_name() -> None:
     both = things("WHO", "World Health Organization")
-    assert said(resolve_names(both).open) == {("WHO", "World Health Organization"): Open.SHORT}
+    assert said(resolve_names(both).open) == {("WHO", "World Health Organization"): Undecided.SHORT}
     assert resolve_names(things("WHO", "World Hunger Association")).open == []
     assert resolve_names(things("who", "World Health Organization")).open == []
 
@@ -205,7 +205,7 @@ def test_hostile_names_are_compared_with_little_work() -> None:
 
 def test_guide_lists_every_reason() -> None:
     guide = GUIDE.read_text("utf-8")
-    assert [each.value for each in (*Same, *Open) if f"| {each.value} |" not in guide] == []
+    assert [each.value for each in (*Same, *Undecided) if f"| {each.value} |" not in guide] == []
 
 
 def test_text_names_the_only_thing_that_the_rules_find() -> None:

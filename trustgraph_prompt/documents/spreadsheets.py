@@ -76,7 +76,8 @@ def read_xlsx(data: bytes, file: str) -> Document:
     with ZipFile(io.BytesIO(data)) as archive:
         for sheet in _sheets(data):
             writer.section(1, sheet.title)
-            _write_rows(writer, _with_merged_cells(cells.rows(sheet), archive, sheet._worksheet_path))
+            rows, areas = cells.rows(sheet), _areas(archive, sheet._worksheet_path)
+            _write_rows(writer, _spread(rows, areas) if areas else rows)
     return writer.document(file, "xlsx")
 
 
@@ -84,13 +85,13 @@ def _sheets(data: bytes) -> list[Any]:
     """The sheets of a workbook, each once: they are read to the end when a workbook is opened."""
     from openpyxl.reader.excel import ExcelReader
 
-    class Reader(ExcelReader):
+    class EachSheetOnce(ExcelReader):
         def read_worksheets(self) -> None:
             once = {relation.target: sheet for sheet, relation in reversed([*self.parser.find_sheets()])}
             self.parser.sheets = [*reversed(once.values())]
             super().read_worksheets()
 
-    reader = Reader(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
+    reader = EachSheetOnce(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
     reader.read()
     return reader.wb.worksheets
 
@@ -122,12 +123,6 @@ class _Cells:
         return text
 
 
-def _with_merged_cells(rows: Iterable[list[str]], archive: ZipFile, path: str) -> Iterable[list[str]]:
-    """The rows of a sheet, in which each merged cell stands in each of its rows and columns."""
-    areas = _areas(archive, path)
-    return _spread(rows, areas) if areas else rows
-
-
 def _areas(archive: ZipFile, path: str) -> dict[int, list[_Area]]:
     """The merged cells of a sheet, by their first row."""
     from openpyxl.utils import column_index_from_string
@@ -150,6 +145,7 @@ def _areas(archive: ZipFile, path: str) -> dict[int, list[_Area]]:
 
 
 def _spread(rows: Iterable[list[str]], areas: dict[int, list[_Area]]) -> Iterator[list[str]]:
+    """The rows of a sheet, in which each merged cell stands in each of its rows and columns."""
     merged: dict[_Area, str] = {}
     repeated = 0
     for number, row in enumerate(rows, 1):
