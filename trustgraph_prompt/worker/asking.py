@@ -67,7 +67,7 @@ class PromptWork(Publisher):
                 return
             terms = {**terms, **of_ontology}
         question = await render(prompt, terms)
-        await ask_model(job, prompt, question, listen=partial(self.piece, prompt))
+        await ask_model(job, prompt, question, listen=self.listener(prompt))
 
 
 def prompt_of(job: Job) -> PromptDefinition:
@@ -101,7 +101,7 @@ async def ask_model(
     prompt: PromptDefinition,
     question: Question,
     *,
-    listen: Listen,
+    listen: Listen | None,
     retry: RetryPolicy = RetryPolicy(),
     judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
 ) -> Outcome:

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from math import inf
 from time import time
 from typing import Any, TypeVar, assert_never
 
@@ -93,6 +94,7 @@ class Delivery:
             completion=flow.input.kind == "text-completion" and request_id(self.message) is not None,
         )
         self._job: Job | None = None  # once the message is decoded
+        self._deadline = inf
         self._last_reason = ""
         self._awaited: AwaitProvider | None = None
         self._answered: GiveUp | None = None  # of which only the message is still to be settled
@@ -174,6 +176,8 @@ class Delivery:
                 if provider_is_back and entry.is_provider_away:
                     entry.forget_result()
                 job = self._job = Job(request, flow, self.provider, services, entry)
+                self._situation.direct = request.direct
+                self._deadline = request.deadline(flow.budget_of_a_request)
                 return await self._until_settled(job)
 
     async def _until_settled(self, job: Job) -> Result | None:
@@ -213,7 +217,8 @@ class Delivery:
         """Send the outcome in the journal, or what was not sent of it yet. Raises `BrokerError`."""
         await work.send()
         job.entry.answered = self._situation.sent = True
-        job.entry.identity = identity_of(self.message)
+        if self.flow.outputs.response_stays:  # else nothing of a later delivery is compared with it
+            job.entry.identity = identity_of(self.message)
 
     async def _wait(self, disposition: WaitHere, job: Job) -> None:
         if disposition.ask_again:
@@ -329,10 +334,9 @@ class Delivery:
         situation.deliveries = self.message.deliveries
         situation.jitter = random.uniform(0.5, 1.0)
         if job is not None:
-            situation.direct = job.request.direct
             situation.paid = job.entry.result is not None
             situation.answer_sent = job.entry.answer_sent
-            situation.seconds_left = job.request.seconds_left(self.flow.budget_of_a_request, time())
+            situation.seconds_left = self._deadline - time()
         return decide(situation)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from trustgraph_prompt import wire
-from trustgraph_prompt.ask import Piece
+from trustgraph_prompt.ask import Listen, Piece
 from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
 from trustgraph_prompt.contract import Grounded, Grounding
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
@@ -77,9 +78,15 @@ class Publisher(Responder):
         super().__init__(job)
         self._request, self._flow, self._entry = job.request, job.flow, job.entry
         self._producers = job.services.producers
+        self._ids: dict[int, tuple[str, object]] = {}  # with their objects, so that no other has the number
+        self._id_of: Callable[[object], str] | None = None
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, str] = {}
         self._limit = MAX_OBJECT_SIZE if job.flow.outputs.has_graph else MAX_MESSAGE_SIZE
+
+    def listener(self, prompt: PromptDefinition) -> Listen | None:
+        """What publishes the pieces of an answer as they come; None if the flow waits for its end."""
+        return partial(self.piece, prompt) if self._flow.outputs.objects or self._streams else None
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
         """Publish and stream a piece of the answer; a json value waits for `send`, and so do errors."""
@@ -90,7 +97,9 @@ class Publisher(Responder):
             except BrokerError:  # `send` awaits the same objects
                 self._streams = False
                 return
-            objects = tuple(value for id, value in zip(ids, objects, strict=True) if id not in self._refused)
+            if self._refused:
+                known = zip(ids, objects, strict=True)
+                objects = tuple(value for id, value in known if id not in self._refused)
         if self._streams:
             text = piece.text + "".join(map(jsonl_line, objects))
             await self._stream(text, lambda part: wire.PromptResponse(text=part, end_of_stream=False))
@@ -147,11 +156,19 @@ class Publisher(Responder):
         is_long = concerned and len(wire.encode(outcome.value)) > self._limit
         if not (is_long or self._refused):
             return outcome
-        id_of = object_ids(self._request.id, prompt.id)
         for value in outcome.value if is_long else ():
             if why := self._too_large(wire.encode(value)):
-                self._refuse(id_of(value), why)
-        return reject_objects(outcome, lambda value: self._refused.get(id_of(value)))
+                self._refuse(self._id(prompt, value), why)
+        return reject_objects(outcome, lambda value: self._refused.get(self._id(prompt, value)))
+
+    def _id(self, prompt: PromptDefinition, value: object) -> str:
+        """The id of an object, made once: the answer record names what was published piece by piece."""
+        known = self._ids.get(id(value))
+        if known is None:
+            if self._id_of is None:
+                self._id_of = object_ids(self._request.id, prompt.id)
+            known = self._ids[id(value)] = self._id_of(value), value
+        return known[0]
 
     async def _publish(
         self, prompt: PromptDefinition, objects: Sequence[object], grounding: Grounded | None
@@ -160,12 +177,14 @@ class Publisher(Responder):
 
         They are sent in the background; only a large one is waited for.
         """
-        ids = list(map(object_ids(self._request.id, prompt.id), objects))
+        ids = [self._id(prompt, value) for value in objects]
         grounds = dict(zip(ids, grounding or (), strict=False))
         can_reject = prompt.contract.format == "jsonl"
         for id, value in dict(zip(ids, objects, strict=True)).items():
+            if id in self._sending or id in self._refused:
+                continue
             topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
-            if topic is None or id in self._sending or id in self._refused:
+            if topic is None:
                 continue
             if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
                 await asyncio.gather(*self._sending.values())

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from trustgraph_prompt import wire
@@ -58,8 +57,9 @@ class RowsWork(PromptWork):
             contract = table.contract(repair=prompt.contract.repair, limits=prompt.contract.limits)
             asked = prompt.with_contract(contract)
             question = await render(asked, {**self._job.request.terms, "schema": table.term})
-            listen = partial(self.piece, asked)
-            outcome = await ask_model(replace(self._job, entry=part), asked, question, listen=listen)
+            outcome = await ask_model(
+                replace(self._job, entry=part), asked, question, listen=self.listener(asked)
+            )
             if len(wire.encode(outcome.value)) > MAX_OBJECT_SIZE:
                 outcome = reject_objects(outcome, _too_large)
             part.result = AskResult(asked, outcome)

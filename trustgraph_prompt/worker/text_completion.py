@@ -54,7 +54,7 @@ class TextCompletionWork(Responder):
             replace(job, provider=_Verbatim(job.provider, call, self)),
             PROMPT,
             Question(record.system, record.prompt),
-            listen=self._stream_piece,
+            listen=self._stream_piece if self._streams else None,
             retry=ONCE if self.direct else RetryPolicy(),
             judge=_accept_any_answer,
         )

@@ -109,10 +109,7 @@ class Status:
                 "provider": {**provider, "pauses": counts.pauses, "errors": counts.errors},
                 "dead_letters": counts.split("dead_letters"),
                 "config": {"topic": service.config_topic, "changes": [_change(each) for each in changes]},
-                "outcomes": [
-                    {**each, "content": each["content"]()} if "content" in each else each
-                    for each in reversed(outcomes)
-                ],
+                "outcomes": [_outcome(each) for each in reversed(outcomes)],
                 "omitted": {
                     "flows": len(flows) - len(kept_flows),
                     "prompts": max(0, len(keys) - MAX_PROMPTS),
@@ -246,6 +243,12 @@ def _canary(
             "canary": counts.judged(key, changed.version),
         },
     }
+
+
+def _outcome(kept: Mapping[str, Any]) -> Document:
+    """An outcome with its time and its content written out: only for who looks at it."""
+    content = {"content": kept["content"]()} if "content" in kept else {}
+    return {**kept, "at": iso(kept["at"]), **content}
 
 
 def _change(change: AppliedChange) -> Document:
