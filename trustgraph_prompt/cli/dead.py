@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.refused_objects import RuleOf
     from trustgraph_prompt.worker import Answer, Flow
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
-    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
+    from trustgraph_prompt.worker.dead_letters.letters import DeadLetter, LetterSource
 
 app = group(
     "List, show, replay and discard dead letters: requests that could not be served.",
@@ -44,7 +44,7 @@ app = group(
 
 
 def _error(type: str | None) -> str | None:
-    from trustgraph_prompt.worker.dead_letters.record import ERRORS
+    from trustgraph_prompt.worker.dead_letters.letters import ERRORS
 
     return flow_options.known(type, ERRORS, "--error")
 
@@ -318,7 +318,7 @@ async def _answered(
     at: RuleOptions,
 ) -> tuple[Answer, RuleOf | None] | None:
     """The record of the unusable answer that a letter died of, and the rules of the prompt that was asked."""
-    from trustgraph_prompt.worker.dead_letters.record import ANSWERED
+    from trustgraph_prompt.worker.dead_letters.letters import ANSWERED
 
     flow = next((flow for flow in flows if flow.name == letter.flow), None)
     if flow is None or letter.request is None or letter.error not in ANSWERED:
@@ -333,7 +333,7 @@ async def _answered(
 
 def _has_no_record(letter: DeadLetter, flows: Iterable[Flow]) -> bool:
     """Whether the flow may have deleted the record of the unusable answer that a letter died of."""
-    from trustgraph_prompt.worker.dead_letters.record import ANSWERED
+    from trustgraph_prompt.worker.dead_letters.letters import ANSWERED
 
     keep = next((flow.keep_answers for flow in flows if flow.name == letter.flow), None)
     is_old = keep is not None and letter.died is not None and letter.died < time() - keep

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.broker_view import BrokerView
     from trustgraph_prompt.worker import Flow
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
-    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
+    from trustgraph_prompt.worker.dead_letters.letters import DeadLetter, LetterSource
 
 
 class ScopeOptions(Options):
@@ -39,7 +39,7 @@ class ScopeOptions(Options):
     def scope(self) -> Subscriptions:
         """Return the subscriptions that are meant. Raises `ConfigError`."""
         from trustgraph_prompt.broker import topics
-        from trustgraph_prompt.worker.dead_letters.record import LetterSource
+        from trustgraph_prompt.worker.dead_letters.letters import LetterSource
 
         topic, subscription = self.topic, self.subscription
         if self.everywhere and (self.flow is not None or topic is not None):

@@ -29,7 +29,7 @@ from trustgraph_prompt.worker.messages.response import (
     send_split,
 )
 from trustgraph_prompt.worker.publish_graph import MAX_OBJECT_SIZE, MAX_UNCONFIRMED, publish_graph
-from trustgraph_prompt.worker.services import Job
+from trustgraph_prompt.worker.services import RequestContext
 
 log = logging.getLogger(__name__)
 
@@ -38,20 +38,20 @@ LARGE = 1_000_000
 
 
 class Responder:
-    """Responds to the requester of a job, piece by piece if the request wants that.
+    """Responds to the requester, piece by piece if the request wants that.
 
     A broker error ends the streaming, and not the call, which is paid for: the last response has the rest.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._streams = job.request.streaming
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._streams = context.request.streaming
 
     async def _stream(self, text: str, piece: Callable[[str], Response], *, is_answer: bool = True) -> bool:
         """Stream a text in as many pieces as fit into messages; returns whether all were sent."""
 
         async def send(part: str) -> None:
-            await self._job.entry.stream(self._respond(piece(part)), len(part) if is_answer else 0)
+            await self._context.entry.stream(self._respond(piece(part)), len(part) if is_answer else 0)
 
         if self._streams and text:
             try:
@@ -62,8 +62,8 @@ class Responder:
 
     async def _respond(self, response: Response) -> None:
         """Send a response. Raises `BrokerError`."""
-        job = self._job
-        await send_response(job.services.producers, job.flow, job.request.id, response)
+        context = self._context
+        await send_response(context.services.producers, context.flow, context.request.id, response)
 
 
 class Publisher(Responder):
@@ -74,15 +74,15 @@ class Publisher(Responder):
     rejected, and all others are published.
     """
 
-    def __init__(self, job: Job) -> None:
-        super().__init__(job)
-        self._request, self._flow, self._entry = job.request, job.flow, job.entry
-        self._producers = job.services.producers
+    def __init__(self, context: RequestContext) -> None:
+        super().__init__(context)
+        self._request, self._flow, self._entry = context.request, context.flow, context.entry
+        self._producers = context.services.producers
         self._ids: dict[int, tuple[str, object]] = {}  # with their objects, so that no other has the number
         self._id_of: Callable[[object], str] | None = None
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, str] = {}
-        self._limit = MAX_OBJECT_SIZE if job.flow.outputs.has_graph else MAX_MESSAGE_SIZE
+        self._limit = MAX_OBJECT_SIZE if context.flow.outputs.has_graph else MAX_MESSAGE_SIZE
 
     def listener(self, prompt: PromptDefinition) -> Listen | None:
         """What publishes the pieces of an answer as they come; None if the flow waits for its end."""
@@ -115,7 +115,7 @@ class Publisher(Responder):
             await self._finish(*self._entry.result)
         if self._flow.outputs.response is not None:
             response = last_response(
-                self._job.outcome,
+                self._context.outcome,
                 self._flow,
                 streaming=self._request.streaming,
                 streamed_characters=self._entry.streamed_characters,

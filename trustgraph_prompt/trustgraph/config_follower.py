@@ -57,8 +57,8 @@ SERVICE, NOTICES = "config service", "notices of changed config"
 
 
 @dataclass(eq=False, repr=False)
-class ConfigService:
-    """The config service as a `ConfigSource`; `serve` gets all flows whenever one has changed.
+class ConfigFollower:
+    """Follows the config service, as a `ConfigSource`; `serve` gets all flows whenever one has changed.
 
     The flows of a workspace are those of all `processors`, which share a space. They are served once its
     prompts are there. A rejected entry leaves its last good version in use. `notes` gets the reasons why
