@@ -125,9 +125,12 @@ class Publisher(Responder):
     async def _finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
         """Publish the remaining objects and the answer record; all are durable on return."""
         outputs = self._flow.outputs
-        objects, grounding = _objects(outcome) if outputs.objects or outputs.answers else ([], None)
-        ids = await self._publish(prompt, objects, grounding)
-        await asyncio.gather(*self._sending.values())
+        ids: list[str] = []
+        grounding = None
+        if outputs.objects or outputs.answers:
+            objects, grounding = _objects(outcome)
+            ids = await self._publish(prompt, objects, grounding)
+            await asyncio.gather(*self._sending.values())
         outcome = self._sendable(prompt, outcome)
         self._entry.result = AskResult(prompt, outcome)
         if outputs.has_graph:
