@@ -221,7 +221,7 @@ class Delivery:
         """Send the outcome in the journal, or what was not sent of it yet. Raises `BrokerError`."""
         await handler.send()
         context.entry.answered = self._situation.sent = True
-        if self.flow.outputs.response_stays:  # else nothing of a later delivery is compared with it
+        if self.flow.input.persistent or self.flow.outputs.response_stays:  # else no delivery is compared
             context.entry.identity = identity_of(self.message)
 
     async def _wait(self, disposition: WaitHere, context: RequestContext) -> None:

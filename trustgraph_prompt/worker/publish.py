@@ -160,8 +160,8 @@ class Publisher(Responder):
         if not (is_long or self._refused):
             return outcome
         for value in outcome.value if is_long else ():
-            if why := self._too_large(wire.encode(value)):
-                self._refuse(self._id(prompt, value), why)
+            if len(data := wire.encode(value)) > self._limit:
+                self._refuse_large(self._id(prompt, value), data)
         return reject_objects(outcome, lambda value: self._refused.get(self._id(prompt, value)))
 
     def _id(self, prompt: PromptDefinition, value: object) -> str:
@@ -192,8 +192,8 @@ class Publisher(Responder):
             if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
                 await asyncio.gather(*self._sending.values())
             data = wire.encode(value)
-            if can_reject and (why := self._too_large(data)):
-                self._refuse(id, why)
+            if can_reject and len(data) > self._limit:
+                self._refuse_large(id, data)
                 continue
             properties = self._properties(prompt, id, grounds.get(id))
             sending = asyncio.create_task(self._deliver(topic, data, id, properties, can_reject=can_reject))
@@ -231,11 +231,8 @@ class Publisher(Responder):
                 raise
             self._refuse(id, str(error))
 
-    def _too_large(self, data: bytes) -> str | None:
-        """Why an object is too large for a message, None if it is not."""
-        if len(data) <= self._limit:
-            return None
-        return f"an object of {len(data):,} bytes, at most {self._limit:,} fit into a message"
+    def _refuse_large(self, id: str, data: bytes) -> None:
+        self._refuse(id, f"an object of {len(data):,} bytes, at most {self._limit:,} fit into a message")
 
     def _refuse(self, id: str, why: str) -> None:
         log.warning("object %s rejected: %s", id, why)
