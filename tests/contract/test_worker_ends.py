@@ -456,7 +456,7 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
 
 async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     # What is logged is kept by the test run, and with its errors who raised them.
-    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.subscription"), "disabled", True)
+    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.flow_subscription"), "disabled", True)
     flow = house.flow()
     at_once = Timeouts(before_reopening=0)
     services = Services(Prompts(ENTRIES), ProducerPool(house.broker), Metrics(), timeouts=at_once)

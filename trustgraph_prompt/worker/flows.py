@@ -15,11 +15,11 @@ from trustgraph_prompt.worker.around.crash_record import CrashRecord
 from trustgraph_prompt.worker.around.isolation import Isolation
 from trustgraph_prompt.worker.dead_letters import letters
 from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.flow_subscription import FlowSubscription
 from trustgraph_prompt.worker.process import Delivery
 from trustgraph_prompt.worker.providers import Providers
 from trustgraph_prompt.worker.retry_broker import cancel_when_stopped, retry_until_stopped
 from trustgraph_prompt.worker.services import Services
-from trustgraph_prompt.worker.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class FlowLoop:
         self.crash_record = crash_record
         self.stopping = asyncio.Event()
         self._services = services
-        self._subscription = Subscription(flow, subscribe, services, self.stopping)
+        self._subscription = FlowSubscription(flow, subscribe, services, self.stopping)
         self._slots = asyncio.Semaphore(flow.concurrency)
         self._in_progress: dict[asyncio.Task[None], Delivery] = {}
         self._given_up = False

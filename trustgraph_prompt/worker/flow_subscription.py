@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, repr=False)
-class Subscription:
+class FlowSubscription:
     """The subscription of one flow, under successive consumers.
 
     `subscribe` opens a consumer, or returns None during shutdown. Two are open while the messages of a
