@@ -250,14 +250,8 @@ def _bounded(
 
 
 def _call(call: CallReport) -> dict[str, Any]:
-    return {
-        "why": call.why,
-        "finish_reason": call.finish_reason,
-        "model": call.model,
-        "error": call.error,
-        "usage": _counts(call.usage),
-        "cost": call.cost,
-    }
+    names = ("why", "finish_reason", "model", "error", "usage", "cost")
+    return {name: getattr(call, name) for name in names} | {"usage": _counts(call.usage)}
 
 
 def _counts(usage: Usage) -> dict[str, int | None]:

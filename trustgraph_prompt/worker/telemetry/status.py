@@ -105,12 +105,7 @@ class Status:
             return []
         models, known = flow_set.models, self._service.activity.flows
         return [
-            (
-                flow,
-                models[flow.name],
-                flow_set.why_unserved(flow),
-                known.get(flow.name) or FlowActivity(now),
-            )
+            (flow, models[flow.name], flow_set.why_unserved(flow), known.get(flow.name) or FlowActivity(now))
             for flow in flow_set.flows
         ]
 
