@@ -33,7 +33,7 @@ from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.llm import Limits, Provider
 from trustgraph_prompt.trustgraph.extractors import extractors
 from trustgraph_prompt.trustgraph.flow_definitions import Processor
-from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
+from trustgraph_prompt.trustgraph.origin import TrustGraphOrigin
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
@@ -91,7 +91,7 @@ def work(url: str, chunks: int, done: Connection) -> None:
                 nobody,
                 limits=Limits(in_flight=2 * IN_PROGRESS),
                 metrics=metrics,
-                origin=TrustGraph(extractors(EXTRACTORS, prompt_service, None), metrics),
+                origin=TrustGraphOrigin(extractors(EXTRACTORS, prompt_service, None), metrics),
             )
             running = asyncio.create_task(service.run())
             await timed.all_done.wait()

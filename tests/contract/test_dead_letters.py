@@ -25,7 +25,7 @@ from trustgraph_prompt.worker.dead_letters.browse_and_replay import (
     discard,
     replay,
 )
-from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
+from trustgraph_prompt.worker.dead_letters.letters import DeadLetter, LetterSource
 
 broker_kind = every_broker
 

@@ -153,7 +153,7 @@ async def test_a_poke_that_was_lost_is_noticed_by_the_next(place: Place) -> None
 
 
 async def test_config_changes_are_found_without_pokes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trustgraph_prompt.trustgraph.config_service.SECONDS_BETWEEN_FETCHES", 0.2)
+    monkeypatch.setattr("trustgraph_prompt.trustgraph.config_follower.SECONDS_BETWEEN_FETCHES", 0.2)
     working = await place.work()
 
     place.config.values = {

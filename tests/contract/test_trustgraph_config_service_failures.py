@@ -15,7 +15,7 @@ from tests.support.trustgraph_place import Place, template, until
 from trustgraph_prompt.broker import Broker, Caller, Consumer, Producer
 from trustgraph_prompt.errors import BrokerClosed, ConfigError, ProviderUnavailable
 from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.trustgraph import config_client, config_service
+from trustgraph_prompt.trustgraph import config_client, config_follower
 from trustgraph_prompt.trustgraph.config_client import Values
 from trustgraph_prompt.trustgraph.flow_definitions import NO_VALUES, Processor
 from trustgraph_prompt.worker import Flow
@@ -177,8 +177,8 @@ async def test_a_change_is_served_while_everything_else_cannot_be_fetched(place:
 async def test_continuous_changes_do_not_delay_the_fetch_after_a_failed_one(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(config_service, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(config_service, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(config_follower, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(config_follower, "LONGEST_PAUSE", 0.01)
     await place.config.start_flow("f", place.topics("f", "w"), "w")
     await place.config.put("w", {("prompt", "template.say"): template("Say {{ text }}")})
     working = await place.work()

@@ -21,7 +21,7 @@ from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.broker.topics import resolve
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.trustgraph.flow_definitions import Processor
-from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
+from trustgraph_prompt.trustgraph.origin import TrustGraphOrigin
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
@@ -103,7 +103,7 @@ class Place:
                 Prompts(None, ()),
                 provider or nobody,
                 metrics=metrics,
-                origin=TrustGraph(processors, metrics),
+                origin=TrustGraphOrigin(processors, metrics),
                 drain_timeout=drain_timeout,
                 **settings,
             )

@@ -34,7 +34,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.cli.lazy_commands import LazyCommand
 from trustgraph_prompt.prompts import files
-from trustgraph_prompt.trustgraph.extractors import JOBS
+from trustgraph_prompt.trustgraph.extractors import EXTRACTORS
 from trustgraph_prompt.worker import flow_file
 from trustgraph_prompt.worker.flow import Flow
 
@@ -78,7 +78,9 @@ def test_extractors_are_replaced_by_their_ids_which_the_program_knows() -> None:
     assert (arguments["into"], arguments["id"], arguments["space"]) == ("trial", "prompt-rag", "other")
 
     pattern = described(schema())["worker.extractors"]["items"]["pattern"]
-    assert pattern == f"^kg-extract-({'|'.join(sorted(id.removeprefix('kg-extract-') for id in JOBS))})$"
+    assert (
+        pattern == f"^kg-extract-({'|'.join(sorted(id.removeprefix('kg-extract-') for id in EXTRACTORS))})$"
+    )
 
 
 def served(name: str, deployment: Object, folder: Path) -> tuple[list[Flow], str]:

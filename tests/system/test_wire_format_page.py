@@ -19,7 +19,7 @@ from trustgraph_prompt.worker import Prompts, Service, flow_file
 from trustgraph_prompt.worker.canary.record import Canary
 from trustgraph_prompt.worker.config import apply, config_topic, history
 from trustgraph_prompt.worker.config.report_topic import REPORT
-from trustgraph_prompt.worker.dead_letters.record import LetterSource, failure_properties
+from trustgraph_prompt.worker.dead_letters.letters import LetterSource, failure_properties
 
 BLOCK = re.compile(r'^```json title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 EXAMPLES: dict[str, Any] = {

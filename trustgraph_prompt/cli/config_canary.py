@@ -97,9 +97,9 @@ def watch(
     import asyncio
 
     from trustgraph_prompt.cli.canary_trial import Move, carry_out, chosen, next_move, print_look, trials_of
-    from trustgraph_prompt.worker.canary.compare import Rule, look_counts, looks
+    from trustgraph_prompt.worker.canary.compare import AbortRule, look_counts, looks
 
-    rules = [Rule.parse(text, "--abort-if") for text in abort_if]
+    rules = [AbortRule.parse(text, "--abort-if") for text in abort_if]
     if promote_after < fewest:
         raise ConfigError(
             "this is less than --min",

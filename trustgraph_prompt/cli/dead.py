@@ -20,7 +20,7 @@ from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.broker_view import BrokerView
-    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
+    from trustgraph_prompt.worker.dead_letters.letters import DeadLetter, LetterSource
 
 app = group(
     "List, show, replay and discard dead letters: requests that could not be served.",
@@ -29,7 +29,7 @@ app = group(
 
 
 def _error(type: str | None) -> str | None:
-    from trustgraph_prompt.worker.dead_letters.record import ERRORS
+    from trustgraph_prompt.worker.dead_letters.letters import ERRORS
 
     return flow_options.known(type, ERRORS, "--error")
 

@@ -18,7 +18,7 @@ from trustgraph_prompt.errors import BrokerError, ConfigError, TopicInvalid
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, browse_topic
-from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
+from trustgraph_prompt.worker.dead_letters.letters import DeadLetter, LetterSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from trustgraph_prompt.prompts.prompt_set import PREFIX
 from trustgraph_prompt.worker import Answer, Flow
 from trustgraph_prompt.worker.config import versions
 from trustgraph_prompt.worker.config.apply_plan import state
-from trustgraph_prompt.worker.dead_letters.record import ANSWERED, DeadLetter
+from trustgraph_prompt.worker.dead_letters.letters import ANSWERED, DeadLetter
 from trustgraph_prompt.worker.messages.answer_record import find
 
 RuleOf = Callable[[Issue], BrokenRule | None]

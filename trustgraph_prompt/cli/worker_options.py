@@ -75,7 +75,7 @@ class WorkerOptions(OptionGroup):
         """Run a worker until it is stopped, with further settings of `Service`."""
         from trustgraph_prompt.llm import Limits
         from trustgraph_prompt.trustgraph.flow_definitions import CONCURRENCY
-        from trustgraph_prompt.trustgraph.trustgraph import TrustGraph
+        from trustgraph_prompt.trustgraph.origin import TrustGraphOrigin
         from trustgraph_prompt.worker import Service, main
         from trustgraph_prompt.worker.telemetry.activity import Activity
         from trustgraph_prompt.worker.telemetry.metrics import Metrics
@@ -87,7 +87,7 @@ class WorkerOptions(OptionGroup):
             prompts,
             provider,
             Limits(concurrency, self.requests_per_minute, self.tokens_per_minute),
-            origin=TrustGraph(processors, metrics) if processors else None,
+            origin=TrustGraphOrigin(processors, metrics) if processors else None,
             metrics=metrics,
             activity=Activity(shows_content=self.show_content),
             ready_without_model=self.ready_without_model,

@@ -17,7 +17,7 @@ from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.json_text.pointer import follow
 from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, RunIsEnding
 from trustgraph_prompt.llm.spending import SpendingLimitReached
-from trustgraph_prompt.worker.dead_letters.record import ANSWERED
+from trustgraph_prompt.worker.dead_letters.letters import ANSWERED
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 
 

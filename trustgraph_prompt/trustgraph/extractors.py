@@ -26,7 +26,7 @@ from trustgraph_prompt.worker.flow_file import index_of
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ExtractorSpec:
     """What an extractor does with a chunk.
 
     `outputs` are the specs of the topics that it publishes to. `config` is a further type of config, whose
@@ -52,14 +52,16 @@ def _with_ontology(flow: Flow, values: Values) -> Flow:
     return replace(flow, ontology=index_of(ontologies, "config type ontology"))
 
 
-JOBS: Final[Mapping[str, Job]] = {
-    "kg-extract-definitions": Job("extract-definitions", [TRIPLES, CONTEXTS]),
-    "kg-extract-relationships": Job("extract-relationships", [TRIPLES]),
-    "kg-extract-rows": Job("extract-rows", [ROWS], config="schema", add=_with_tables),
-    "kg-extract-ontology": Job(
+EXTRACTORS: Final[Mapping[str, ExtractorSpec]] = {
+    "kg-extract-definitions": ExtractorSpec("extract-definitions", [TRIPLES, CONTEXTS]),
+    "kg-extract-relationships": ExtractorSpec("extract-relationships", [TRIPLES]),
+    "kg-extract-rows": ExtractorSpec("extract-rows", [ROWS], config="schema", add=_with_tables),
+    "kg-extract-ontology": ExtractorSpec(
         "extract-with-ontologies", [TRIPLES, CONTEXTS], config="ontology", add=_with_ontology
     ),
-    "kg-extract-agent": Job("agent-kg-extract", [TRIPLES, CONTEXTS], GraphOptions(exact=True, batched=False)),
+    "kg-extract-agent": ExtractorSpec(
+        "agent-kg-extract", [TRIPLES, CONTEXTS], GraphOptions(exact=True, batched=False)
+    ),
 }
 """The extractors by their id. TrustGraph's extractor of topics does not start, and is in no blueprint."""
 
@@ -80,14 +82,14 @@ class Extractor(Processor):
     @property
     def needs(self) -> tuple[str, ...]:
         """The other types of config that the flows are made of."""
-        types = self.asks_topics and self.prompt_service, JOBS[self.id].config
+        types = self.asks_topics and self.prompt_service, EXTRACTORS[self.id].config
         return tuple(type for type in types if type)
 
     def _flow(
         self, workspace: str, variant: str, definition: Definition, config: Mapping[str, Values]
     ) -> Flow:
-        job = JOBS[self.id]
-        topic = definition.distinct_topics(["input", *job.outputs])
+        spec = EXTRACTORS[self.id]
+        topic = definition.distinct_topics(["input", *spec.outputs])
         own = f"--{self.into}" if self.into else ""
         flow = Flow(
             name=f"{workspace}/{variant}/{self.id}",
@@ -98,9 +100,9 @@ class Extractor(Processor):
                 entity_contexts=self._output(topic.get(CONTEXTS)),
                 rows=self._output(topic.get(ROWS)),
             ),
-            prompt=job.prompt,
+            prompt=spec.prompt,
             graph=replace(
-                job.graph,
+                spec.graph,
                 component=self.id,
                 clause=self.clause,
                 model=definition.text("llm-model"),
@@ -110,7 +112,7 @@ class Extractor(Processor):
             budget=Budget(),  # providers limit their calls; waiting for a turn among many flows is no work
             provider=self._completions(workspace, variant, config) if self.asks_topics else None,
         )
-        return job.add(flow, config[job.config]) if job.config else flow
+        return spec.add(flow, config[spec.config]) if spec.config else flow
 
     def _output(self, topic: str | None) -> str | None:
         if topic is None or self.into is None:
@@ -137,20 +139,24 @@ class Extractor(Processor):
 def extractors(ids: Iterable[str], service: Processor, into: str | None = None) -> list[Extractor]:
     """The extractors with these ids, in the place of a prompt service too. Raises `ConfigError`.
 
-    Each has the clause of the bundled prompt of its job.
+    Each has the clause of the bundled prompt of its prompt.
     """
     ids = list(dict.fromkeys(ids))
     for id in ids:
-        if id not in JOBS:
-            wrong, expected = f"there is no such extractor{suggestion(id, JOBS)}", f"one of {', '.join(JOBS)}"
-            raise ConfigError(wrong, where="--extractor", found=id, expected=expected)
+        if id not in EXTRACTORS:
+            raise ConfigError(
+                f"there is no such extractor{suggestion(id, EXTRACTORS)}",
+                where="--extractor",
+                found=id,
+                expected=f"one of {', '.join(EXTRACTORS)}",
+            )
     return [
         Extractor(
             id,
             concurrency=service.concurrency,
             asks_topics=service.asks_topics,
             space=service.space,
-            clause=_bundled_clause(JOBS[id].prompt),
+            clause=_bundled_clause(EXTRACTORS[id].prompt),
             prompt_service=service.type,
             into=into,
         )

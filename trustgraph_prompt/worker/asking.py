@@ -23,7 +23,7 @@ from trustgraph_prompt.worker.config.source import VERSION_CHARACTERS
 from trustgraph_prompt.worker.flow import TopicChoice
 from trustgraph_prompt.worker.messages.answer_record import is_unusable
 from trustgraph_prompt.worker.publish import Publisher
-from trustgraph_prompt.worker.services import Job
+from trustgraph_prompt.worker.services import RequestContext
 from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ ATTEMPTS = 2
 """At least, so that an object that violates an ontology is asked for again. TrustGraph's entries say one."""
 
 
-class Work(Protocol):
-    """The processing of one kind of request: one try of it."""
+class Handler(Protocol):
+    """Handles one kind of request; each try has one of its own."""
 
     async def ask(self) -> object:
         """Call the model, put the result into the journal's entry, and stream what can be streamed."""
@@ -48,7 +48,7 @@ class Work(Protocol):
         """Send what has not been streamed of the result in the journal's entry. Raises `BrokerError`."""
 
 
-class PromptWork(Publisher):
+class PromptHandler(Publisher):
     """Answers one prompt request or one chunk; publishes objects and streams text as they arrive."""
 
     async def ask(self) -> None:
@@ -57,28 +57,30 @@ class PromptWork(Publisher):
         Then an object that violates the ontology is rejected with the reason. A text that has no word of a
         large one needs no answer. Raises `RequestError`, `RenderError`.
         """
-        job = self._job
-        prompt, terms = prompt_of(job), job.request.terms
-        if job.flow.ontology is not None:
-            prompt, of_ontology = await _within(job.flow.ontology, prompt, str(terms.get("text", "")))
+        context = self._context
+        prompt, terms = prompt_of(context), context.request.terms
+        if context.flow.ontology is not None:
+            prompt, of_ontology = await _within(context.flow.ontology, prompt, str(terms.get("text", "")))
             if of_ontology is None:
                 log.info("the model is not asked: the text has no word of the ontology")
-                job.entry.result = AskResult(prompt, replace(read("[]", prompt.contract), calls=()))
+                context.entry.result = AskResult(prompt, replace(read("[]", prompt.contract), calls=()))
                 return
             terms = {**terms, **of_ontology}
         question = await render(prompt, terms)
-        await ask_model(job, prompt, question, listen=partial(self.piece, prompt))
+        await ask_model(context, prompt, question, listen=self.listener(prompt))
 
 
-def prompt_of(job: Job) -> PromptDefinition:
+def prompt_of(context: RequestContext) -> PromptDefinition:
     """The prompt of a request, of the same version in each try. Raises `RequestError`."""
-    if job.entry.prompt is None:
-        flow, request = job.flow, job.request
-        snapshot = job.services.prompts.get(flow.workspace)
+    if context.entry.prompt is None:
+        flow, request = context.flow, context.request
+        snapshot = context.services.prompts.get(flow.workspace)
         if snapshot is None or not snapshot.prompts:
             raise RequestError(f"workspace {flow.workspace!r} has no prompts", type="no-configuration")
-        job.entry.prompt = job.services.canaries.choose(flow, snapshot.get(request.prompt), request.id)
-    return job.entry.prompt
+        context.entry.prompt = context.services.canaries.choose(
+            flow, snapshot.get(request.prompt), request.id
+        )
+    return context.entry.prompt
 
 
 async def render(prompt: PromptDefinition, terms: Mapping[str, object]) -> Question:
@@ -97,11 +99,11 @@ async def render(prompt: PromptDefinition, terms: Mapping[str, object]) -> Quest
 
 
 async def ask_model(
-    job: Job,
+    context: RequestContext,
     prompt: PromptDefinition,
     question: Question,
     *,
-    listen: Listen,
+    listen: Listen | None,
     retry: RetryPolicy = RetryPolicy(),
     judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
 ) -> Outcome:
@@ -109,7 +111,7 @@ async def ask_model(
 
     Raises what `listen` raises.
     """
-    request, flow, services, provider = job.request, job.flow, job.services, job.provider
+    request, flow, services, provider = context.request, context.flow, context.services, context.provider
     started, budget = time(), flow.budget_of_a_request
     published = request.published
     if published is not None and budget.seconds is not None:
@@ -131,17 +133,17 @@ async def ask_model(
             cache=services.cache,
             request=request.id,
         )
-        job.entry.result = AskResult(prompt, judge(outcome))
+        context.entry.result = AskResult(prompt, judge(outcome))
         with _log_errors():
             record_result(outcome)
         with _log_errors():
-            job.entry.seconds = seconds = max(0.0, time() - started)
+            context.entry.seconds = seconds = max(0.0, time() - started)
             services.metrics.asked(flow.name, prompt.id, prompt.version, outcome, seconds)
             services.activity.asked(request.id, flow.name, prompt, question, outcome, seconds)
             if services.cache is not None and prompt.cache is not None:
                 services.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         _log_outcome(prompt, outcome)
-        return job.outcome
+        return context.outcome
 
 
 def _log_outcome(prompt: PromptDefinition, outcome: Outcome) -> None:

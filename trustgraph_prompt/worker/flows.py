@@ -13,9 +13,9 @@ from trustgraph_prompt.errors import BrokerError, ConfigError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker.around.crash_record import CrashRecord
 from trustgraph_prompt.worker.around.isolation import Isolation
-from trustgraph_prompt.worker.consumers import Consumers
-from trustgraph_prompt.worker.dead_letters import record
+from trustgraph_prompt.worker.dead_letters import letters
 from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.flow_subscription import FlowSubscription
 from trustgraph_prompt.worker.process import Delivery
 from trustgraph_prompt.worker.providers import Providers
 from trustgraph_prompt.worker.retry_broker import cancel_when_stopped, retry_until_stopped
@@ -167,7 +167,7 @@ class FlowLoop:
         self.crash_record = crash_record
         self.stopping = asyncio.Event()
         self._services = services
-        self._consumers = Consumers(flow, subscribe, services, self.stopping)
+        self._subscription = FlowSubscription(flow, subscribe, services, self.stopping)
         self._slots = asyncio.Semaphore(flow.concurrency)
         self._in_progress: dict[asyncio.Task[None], Delivery] = {}
         self._given_up = False
@@ -180,8 +180,8 @@ class FlowLoop:
         """
         try:
             async with asyncio.TaskGroup() as tasks:
-                while consumer := await self._consumers.next():
-                    async with self._consumers.watched(consumer, tasks):
+                while consumer := await self._subscription.next():
+                    async with self._subscription.watched(consumer, tasks):
                         await self._receive_all(consumer)
                         tasks.create_task(self._close_when_settled(consumer))
             await self._until_settled()
@@ -189,13 +189,13 @@ class FlowLoop:
             await self._give_up_in_time()
             raise
         finally:
-            await self._consumers.close_all()
-        self._consumers.forget()
+            await self._subscription.close_all()
+        self._subscription.forget()
 
     async def stop(self) -> None:
         """Receive no more messages; `serve` ends when those in progress are settled."""
         self.stopping.set()
-        await self._consumers.stop()
+        await self._subscription.stop()
 
     def give_up(self) -> None:
         """Cancel all requests: persistent ones are left for other workers, others get errors.
@@ -253,7 +253,7 @@ class FlowLoop:
 
     async def _close_when_settled(self, consumer: Consumer) -> None:
         await self._until_settled()
-        await self._consumers.close(consumer)
+        await self._subscription.close(consumer)
 
     async def _until_settled(self, timeout: float | None = None) -> None:
         """Wait for the messages that are in progress now."""
@@ -355,7 +355,7 @@ class _Running(FlowLoop):
             return
         flow, error = self.flow, "worker-crashed"
         input = flow.input
-        properties = record.failure_properties(error, flow.name, None, time())
+        properties = letters.failure_properties(error, flow.name, None, time())
         search = self._broker.bury_unreceivable(input.topic, input.subscription, workers, properties)
         try:
             buried = await cancel_when_stopped(search, self.stopping)

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from math import inf
 from time import time
 from typing import Any, TypeVar, assert_never
 
@@ -21,8 +22,8 @@ from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker.around.crash_record import CrashRecord
 from trustgraph_prompt.worker.around.journal import identity_of
-from trustgraph_prompt.worker.asking import PromptWork, Work
-from trustgraph_prompt.worker.dead_letters import record
+from trustgraph_prompt.worker.asking import Handler, PromptHandler
+from trustgraph_prompt.worker.dead_letters import letters
 from trustgraph_prompt.worker.decide import (
     Acknowledge,
     AwaitProvider,
@@ -43,10 +44,10 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request, decode, request_id
 from trustgraph_prompt.worker.messages.response import error_response, send_response
 from trustgraph_prompt.worker.retry_broker import retry_outages
-from trustgraph_prompt.worker.rows import RowsWork
-from trustgraph_prompt.worker.services import Job, Services
+from trustgraph_prompt.worker.rows import RowsHandler
+from trustgraph_prompt.worker.services import RequestContext, Services
 from trustgraph_prompt.worker.telemetry import logs
-from trustgraph_prompt.worker.text_completion import TextCompletionWork
+from trustgraph_prompt.worker.text_completion import TextCompletionHandler
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,8 @@ class Delivery:
             unusable=flow.unusable,
             completion=flow.input.kind == "text-completion" and request_id(self.message) is not None,
         )
-        self._job: Job | None = None  # once the message is decoded
+        self._context: RequestContext | None = None  # once the message is decoded
+        self._deadline = inf
         self._last_reason = ""
         self._awaited: AwaitProvider | None = None
         self._answered: GiveUp | None = None  # of which only the message is still to be settled
@@ -141,11 +143,13 @@ class Delivery:
         provider_is_back = False
         while True:
             async with self._recorded() as self._situation.crashes:
-                result = await self._work(provider_is_back=provider_is_back)
+                result = await self._attempt(provider_is_back=provider_is_back)
             if self._awaited is None:
                 return result
-            assert self._job is not None
-            provider_is_back = await self._awaited.circuit.turn(self._job.request.id, self._awaited.seconds)
+            assert self._context is not None
+            provider_is_back = await self._awaited.circuit.turn(
+                self._context.request.id, self._awaited.seconds
+            )
             self._awaited = None
 
     def _recorded(self) -> AbstractAsyncContextManager[int]:
@@ -154,7 +158,7 @@ class Delivery:
             return nullcontext(0)
         return self.crash_record.working_on(self.message.id, lambda: self._awaited is None)
 
-    async def _work(self, *, provider_is_back: bool) -> Result | None:
+    async def _attempt(self, *, provider_is_back: bool) -> Result | None:
         """Decode the message, look the request up in the journal, and take it through its steps."""
         flow, services, message = self.flow, self.services, self.message
         if self._situation.crashes and isinstance(disposition := self._decide(None), Settlement):
@@ -173,10 +177,12 @@ class Delivery:
                 # Otherwise there is no time left, or a duplicate has got an outcome meanwhile.
                 if provider_is_back and entry.is_provider_away:
                     entry.forget_result()
-                job = self._job = Job(request, flow, self.provider, services, entry)
-                return await self._until_settled(job)
+                context = self._context = RequestContext(request, flow, self.provider, services, entry)
+                self._situation.direct = request.direct
+                self._deadline = request.deadline(flow.budget_of_a_request)
+                return await self._follow_decisions(context)
 
-    async def _until_settled(self, job: Job) -> Result | None:
+    async def _follow_decisions(self, context: RequestContext) -> Result | None:
         """Follow `decide` until the message is settled or awaits its provider; returns the last result.
 
         Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`.
@@ -186,22 +192,24 @@ class Delivery:
             match disposition:
                 case Begin() | WaitHere():
                     if isinstance(disposition, WaitHere):
-                        await self._wait(disposition, job)
-                    work = _kind_of_work(job)  # anew for each try
-                    result = await self._ask(job, work)
+                        await self._wait(disposition, context)
+                    handler = _handler_of(context)  # anew for each try
+                    result = await self._ask(context, handler)
                 case SendOut():
-                    result = await self._uncancelled(partial(_try, job, partial(self._send, job, work)))
+                    result = await self._uncancelled(
+                        partial(_try, context, partial(self._send, context, handler))
+                    )
                 case AwaitProvider():
                     self._awaited = disposition
                     return result
         if isinstance(disposition, Retry) and disposition.ask_again:
-            job.entry.forget_result()
+            context.entry.forget_result()
         await self._settle(disposition)
         return result
 
-    async def _ask(self, job: Job, work: Work) -> Result:
+    async def _ask(self, context: RequestContext, handler: Handler) -> Result:
         """Call the model unless the journal has the outcome; notes for `/readyz` whether it answers."""
-        result = job.outcome if job.entry.result else await _try(job, work.ask)
+        result = context.outcome if context.entry.result else await _try(context, handler.ask)
         match result:
             case Outcome(cause=ProviderError() as cause):
                 self.services.failing[self.flow.name] = loggable(cause)
@@ -209,15 +217,16 @@ class Delivery:
                 self.services.failing.pop(self.flow.name, None)
         return result
 
-    async def _send(self, job: Job, work: Work) -> None:
+    async def _send(self, context: RequestContext, handler: Handler) -> None:
         """Send the outcome in the journal, or what was not sent of it yet. Raises `BrokerError`."""
-        await work.send()
-        job.entry.answered = self._situation.sent = True
-        job.entry.identity = identity_of(self.message)
+        await handler.send()
+        context.entry.answered = self._situation.sent = True
+        if self.flow.input.persistent or self.flow.outputs.response_stays:  # else no delivery is compared
+            context.entry.identity = identity_of(self.message)
 
-    async def _wait(self, disposition: WaitHere, job: Job) -> None:
+    async def _wait(self, disposition: WaitHere, context: RequestContext) -> None:
         if disposition.ask_again:
-            job.entry.forget_result()
+            context.entry.forget_result()
         if disposition.counted:
             self.message = replace(self.message, deliveries=self.message.deliveries + 1)
             self.services.metrics.put_off(self.flow.name)
@@ -246,10 +255,10 @@ class Delivery:
         """Settle the message without retries: the worker stops, or the flow is removed."""
         if self._phase is Phase.SETTLED:
             return
-        job = self._job
-        result = job.outcome if job and job.entry.result else None
+        context = self._context
+        result = context.outcome if context and context.entry.result else None
         settlement = self._answered or self._settlement(result, ending=True)
-        with _about(job.request) if job else nullcontext():
+        with _about(context.request) if context else nullcontext():
             try:
                 if isinstance(settlement, GiveUp) and settlement.answer:
                     await self._send_error(settlement)
@@ -287,16 +296,16 @@ class Delivery:
             case _:
                 assert_never(settlement)
         self._phase = Phase.SETTLED
-        if self._job is not None and isinstance(settlement, GiveUp):
-            self._job.entry.forget()
+        if self._context is not None and isinstance(settlement, GiveUp):
+            self._context.entry.forget()
 
     async def _dead_letter(self, error: Error) -> None:
-        prompt = self._job.request.prompt if self._job else None
-        properties = record.failure_properties(error.type, self.flow.name, prompt, time())
+        prompt = self._context.request.prompt if self._context else None
+        properties = letters.failure_properties(error.type, self.flow.name, prompt, time())
         try:
             await self.consumer.bury(self.message, error.message, properties)
         except MessageTooLarge:
-            truncated, size_properties = record.truncated(self.message)
+            truncated, size_properties = letters.truncated(self.message)
             await self.consumer.bury(truncated, error.message, properties | size_properties)
 
     async def _through_outages(self, send: Callable[[], Awaitable[None]]) -> None:
@@ -324,22 +333,21 @@ class Delivery:
 
     def _decide(self, result: Result | None, *, ending: bool = False) -> Disposition:
         """What to do after a step with this result."""
-        situation, job = self._situation, self._job
+        situation, context = self._situation, self._context
         situation.result, situation.ending = result, ending
         situation.deliveries = self.message.deliveries
         situation.jitter = random.uniform(0.5, 1.0)
-        if job is not None:
-            situation.direct = job.request.direct
-            situation.paid = job.entry.result is not None
-            situation.answer_sent = job.entry.answer_sent
-            situation.seconds_left = job.request.seconds_left(self.flow.budget_of_a_request, time())
+        if context is not None:
+            situation.paid = context.entry.result is not None
+            situation.answer_sent = context.entry.answer_sent
+            situation.seconds_left = self._deadline - time()
         return decide(situation)
 
 
-def _kind_of_work(job: Job) -> Work:
-    if job.request.completion is not None:
-        return TextCompletionWork(job)
-    return PromptWork(job) if job.flow.outputs.rows is None else RowsWork(job)
+def _handler_of(context: RequestContext) -> Handler:
+    if context.request.completion is not None:
+        return TextCompletionHandler(context)
+    return PromptHandler(context) if context.flow.outputs.rows is None else RowsHandler(context)
 
 
 def _about(request: Request) -> logs.about:
@@ -347,11 +355,11 @@ def _about(request: Request) -> logs.about:
     return logs.about(request=request.id, prompt=request.prompt[:LONGEST_NAME])
 
 
-async def _try(job: Job, step: Callable[[], Awaitable[object]]) -> Result:
+async def _try(context: RequestContext, step: Callable[[], Awaitable[object]]) -> Result:
     """The outcome after a step, or the error that ended it."""
     try:
         await step()
-        return job.outcome
+        return context.outcome
     except (BrokerError, RenderError, RequestError) as error:
         return error
     except NOT_ERRORS:

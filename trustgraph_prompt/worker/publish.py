@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from trustgraph_prompt import wire
-from trustgraph_prompt.ask import Piece
+from trustgraph_prompt.ask import Listen, Piece
 from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
 from trustgraph_prompt.contract import Grounded, Grounding
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
@@ -28,7 +29,7 @@ from trustgraph_prompt.worker.messages.response import (
     send_split,
 )
 from trustgraph_prompt.worker.publish_graph import MAX_OBJECT_SIZE, MAX_UNCONFIRMED, publish_graph
-from trustgraph_prompt.worker.services import Job
+from trustgraph_prompt.worker.services import RequestContext
 
 log = logging.getLogger(__name__)
 
@@ -37,20 +38,20 @@ LARGE = 1_000_000
 
 
 class Responder:
-    """Responds to the requester of a job, piece by piece if the request wants that.
+    """Responds to the requester, piece by piece if the request wants that.
 
     A broker error ends the streaming, and not the call, which is paid for: the last response has the rest.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._streams = job.request.streaming
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._streams = context.request.streaming
 
     async def _stream(self, text: str, piece: Callable[[str], Response], *, is_answer: bool = True) -> bool:
         """Stream a text in as many pieces as fit into messages; returns whether all were sent."""
 
         async def send(part: str) -> None:
-            await self._job.entry.stream(self._respond(piece(part)), len(part) if is_answer else 0)
+            await self._context.entry.stream(self._respond(piece(part)), len(part) if is_answer else 0)
 
         if self._streams and text:
             try:
@@ -61,8 +62,8 @@ class Responder:
 
     async def _respond(self, response: Response) -> None:
         """Send a response. Raises `BrokerError`."""
-        job = self._job
-        await send_response(job.services.producers, job.flow, job.request.id, response)
+        context = self._context
+        await send_response(context.services.producers, context.flow, context.request.id, response)
 
 
 class Publisher(Responder):
@@ -73,13 +74,19 @@ class Publisher(Responder):
     rejected, and all others are published.
     """
 
-    def __init__(self, job: Job) -> None:
-        super().__init__(job)
-        self._request, self._flow, self._entry = job.request, job.flow, job.entry
-        self._producers = job.services.producers
+    def __init__(self, context: RequestContext) -> None:
+        super().__init__(context)
+        self._request, self._flow, self._entry = context.request, context.flow, context.entry
+        self._producers = context.services.producers
+        self._ids: dict[int, tuple[str, object]] = {}  # with their objects, so that no other has the number
+        self._id_of: Callable[[object], str] | None = None
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, str] = {}
-        self._limit = MAX_OBJECT_SIZE if job.flow.outputs.has_graph else MAX_MESSAGE_SIZE
+        self._limit = MAX_OBJECT_SIZE if context.flow.outputs.has_graph else MAX_MESSAGE_SIZE
+
+    def listener(self, prompt: PromptDefinition) -> Listen | None:
+        """What publishes the pieces of an answer as they come; None if the flow waits for its end."""
+        return partial(self.piece, prompt) if self._flow.outputs.objects or self._streams else None
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
         """Publish and stream a piece of the answer; a json value waits for `send`, and so do errors."""
@@ -90,7 +97,9 @@ class Publisher(Responder):
             except BrokerError:  # `send` awaits the same objects
                 self._streams = False
                 return
-            objects = tuple(value for id, value in zip(ids, objects, strict=True) if id not in self._refused)
+            if self._refused:
+                known = zip(ids, objects, strict=True)
+                objects = tuple(value for id, value in known if id not in self._refused)
         if self._streams:
             text = piece.text + "".join(map(jsonl_line, objects))
             await self._stream(text, lambda part: wire.PromptResponse(text=part, end_of_stream=False))
@@ -106,7 +115,7 @@ class Publisher(Responder):
             await self._finish(*self._entry.result)
         if self._flow.outputs.response is not None:
             response = last_response(
-                self._job.outcome,
+                self._context.outcome,
                 self._flow,
                 streaming=self._request.streaming,
                 streamed_characters=self._entry.streamed_characters,
@@ -116,9 +125,12 @@ class Publisher(Responder):
     async def _finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
         """Publish the remaining objects and the answer record; all are durable on return."""
         outputs = self._flow.outputs
-        objects, grounding = _objects(outcome) if outputs.objects or outputs.answers else ([], None)
-        ids = await self._publish(prompt, objects, grounding)
-        await asyncio.gather(*self._sending.values())
+        ids: list[str] = []
+        grounding = None
+        if outputs.objects or outputs.answers:
+            objects, grounding = _objects(outcome)
+            ids = await self._publish(prompt, objects, grounding)
+            await asyncio.gather(*self._sending.values())
         outcome = self._sendable(prompt, outcome)
         self._entry.result = AskResult(prompt, outcome)
         if outputs.has_graph:
@@ -147,11 +159,19 @@ class Publisher(Responder):
         is_long = concerned and len(wire.encode(outcome.value)) > self._limit
         if not (is_long or self._refused):
             return outcome
-        id_of = object_ids(self._request.id, prompt.id)
         for value in outcome.value if is_long else ():
-            if why := self._too_large(wire.encode(value)):
-                self._refuse(id_of(value), why)
-        return reject_objects(outcome, lambda value: self._refused.get(id_of(value)))
+            if len(data := wire.encode(value)) > self._limit:
+                self._refuse_large(self._id(prompt, value), data)
+        return reject_objects(outcome, lambda value: self._refused.get(self._id(prompt, value)))
+
+    def _id(self, prompt: PromptDefinition, value: object) -> str:
+        """The id of an object, made once: the answer record names what was published piece by piece."""
+        known = self._ids.get(id(value))
+        if known is None:
+            if self._id_of is None:
+                self._id_of = object_ids(self._request.id, prompt.id)
+            known = self._ids[id(value)] = self._id_of(value), value
+        return known[0]
 
     async def _publish(
         self, prompt: PromptDefinition, objects: Sequence[object], grounding: Grounded | None
@@ -160,18 +180,20 @@ class Publisher(Responder):
 
         They are sent in the background; only a large one is waited for.
         """
-        ids = list(map(object_ids(self._request.id, prompt.id), objects))
+        ids = [self._id(prompt, value) for value in objects]
         grounds = dict(zip(ids, grounding or (), strict=False))
         can_reject = prompt.contract.format == "jsonl"
         for id, value in dict(zip(ids, objects, strict=True)).items():
+            if id in self._sending or id in self._refused:
+                continue
             topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
-            if topic is None or id in self._sending or id in self._refused:
+            if topic is None:
                 continue
             if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
                 await asyncio.gather(*self._sending.values())
             data = wire.encode(value)
-            if can_reject and (why := self._too_large(data)):
-                self._refuse(id, why)
+            if can_reject and len(data) > self._limit:
+                self._refuse_large(id, data)
                 continue
             properties = self._properties(prompt, id, grounds.get(id))
             sending = asyncio.create_task(self._deliver(topic, data, id, properties, can_reject=can_reject))
@@ -209,11 +231,8 @@ class Publisher(Responder):
                 raise
             self._refuse(id, str(error))
 
-    def _too_large(self, data: bytes) -> str | None:
-        """Why an object is too large for a message, None if it is not."""
-        if len(data) <= self._limit:
-            return None
-        return f"an object of {len(data):,} bytes, at most {self._limit:,} fit into a message"
+    def _refuse_large(self, id: str, data: bytes) -> None:
+        self._refuse(id, f"an object of {len(data):,} bytes, at most {self._limit:,} fit into a message")
 
     def _refuse(self, id: str, why: str) -> None:
         log.warning("object %s rejected: %s", id, why)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from trustgraph_prompt import wire
@@ -18,7 +17,7 @@ from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.around.journal import AskResult, Entry
-from trustgraph_prompt.worker.asking import PromptWork, ask_model, prompt_of, render
+from trustgraph_prompt.worker.asking import PromptHandler, ask_model, prompt_of, render
 from trustgraph_prompt.worker.flow import Unusable
 from trustgraph_prompt.worker.messages.answer_record import is_served, reject_objects
 from trustgraph_prompt.worker.publish_graph import MAX_OBJECT_SIZE
@@ -28,7 +27,7 @@ log = logging.getLogger(__name__)
 _STEPS = 2_000  # for each row, see `compute_thread`
 
 
-class RowsWork(PromptWork):
+class RowsHandler(PromptHandler):
     """Asks a prompt about the tables of a flow; publishes the rows of each as soon as its answer is there.
 
     The objects of all tables are those of one request: an object that two tables give has one id.
@@ -39,7 +38,7 @@ class RowsWork(PromptWork):
 
         The result has the rows of all. Raises `BrokerError`, `RequestError`, `RenderError`.
         """
-        entry, tables, prompt = self._job.entry, self._job.flow.tables, prompt_of(self._job)
+        entry, tables, prompt = self._context.entry, self._context.flow.tables, prompt_of(self._context)
         results: dict[str, AskResult] = {}
         for key, table in tables.items():
             results[key] = await self._rows_of(table, prompt)
@@ -48,18 +47,19 @@ class RowsWork(PromptWork):
         if not tables:
             log.warning("the flow has no tables, so there is nothing to extract")
         entry.seconds = sum(part.seconds for part in entry.parts.values())
-        entry.result = _combined(prompt, results, self._job.flow.unusable)
+        entry.result = _combined(prompt, results, self._context.flow.unusable)
 
     async def _rows_of(self, table: TableDefinition, prompt: PromptDefinition) -> AskResult:
         """Ask about a table and publish its rows, unless an earlier try did so. Raises as `ask`."""
-        part = self._job.entry.parts.setdefault((table, prompt.version), Entry())
+        part = self._context.entry.parts.setdefault((table, prompt.version), Entry())
         if part.result is None or _provider_failed(part.result.outcome):
             part.forget()
             contract = table.contract(repair=prompt.contract.repair, limits=prompt.contract.limits)
             asked = prompt.with_contract(contract)
-            question = await render(asked, {**self._job.request.terms, "schema": table.term})
-            listen = partial(self.piece, asked)
-            outcome = await ask_model(replace(self._job, entry=part), asked, question, listen=listen)
+            question = await render(asked, {**self._context.request.terms, "schema": table.term})
+            outcome = await ask_model(
+                replace(self._context, entry=part), asked, question, listen=self.listener(asked)
+            )
             if len(wire.encode(outcome.value)) > MAX_OBJECT_SIZE:
                 outcome = reject_objects(outcome, _too_large)
             part.result = AskResult(asked, outcome)
@@ -70,12 +70,12 @@ class RowsWork(PromptWork):
 
     async def _publish_rows(self, table: TableDefinition, outcome: Outcome) -> None:
         """Publish the rows of a table; they are durable on return. Raises `BrokerError`."""
-        topic, chunk = self._job.flow.outputs.rows, self._job.request.chunk
+        topic, chunk = self._context.flow.outputs.rows, self._context.request.chunk
         assert topic is not None
         assert chunk is not None
         made = table.messages(outcome.value, chunk, MAX_MESSAGE_SIZE)
         messages = await beside(lambda: [*made], _STEPS * len(outcome.value))
-        send, id = self._job.services.producers.send, self._job.request.id
+        send, id = self._context.services.producers.send, self._context.request.id
         await asyncio.gather(*(send(topic, data, key=id, batch=True) for data in messages))
 
 

@@ -46,7 +46,7 @@ class Services:
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class RequestContext:
     """One request on its way, with all that it needs.
 
     `provider` is the flow's, wrapped in limits, circuit breaker, metrics and traces. `entry` is the request's

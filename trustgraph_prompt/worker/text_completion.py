@@ -22,7 +22,7 @@ from trustgraph_prompt.worker.around.journal import AskResult
 from trustgraph_prompt.worker.asking import ask_model
 from trustgraph_prompt.worker.messages.response import Response
 from trustgraph_prompt.worker.publish import Responder
-from trustgraph_prompt.worker.services import Job
+from trustgraph_prompt.worker.services import RequestContext
 
 PROMPT = PromptDefinition(
     "text-completion", Template.compile("{{ prompt }}"), Contract.from_schema(None, format="text")
@@ -31,37 +31,37 @@ PROMPT = PromptDefinition(
 LIST_MODELS = "list-models"
 
 
-class TextCompletionWork(Responder):
+class TextCompletionHandler(Responder):
     """Answers one request; streams text as it arrives if the request wants that."""
 
-    def __init__(self, job: Job) -> None:
-        super().__init__(job)
-        assert job.request.completion is not None
-        self._record = job.request.completion
+    def __init__(self, context: RequestContext) -> None:
+        super().__init__(context)
+        assert context.request.completion is not None
+        self._record = context.request.completion
         self.direct = self._record.direct
         self._thinking: list[str] = []
 
     async def ask(self) -> None:
         """Ask the model; any complete answer is a success. Raises `RequestError`."""
-        job, record = self._job, self._record
+        context, record = self._context, self._record
         if record.operation == LIST_MODELS:
-            job.entry.result = AskResult(PROMPT, self._models())
+            context.entry.result = AskResult(PROMPT, self._models())
             return
         call = topic_messages.call(record)
         if call.config.temperature is None:
-            call = replace(call, config=replace(call.config, temperature=job.flow.temperature))
+            call = replace(call, config=replace(call.config, temperature=context.flow.temperature))
         await ask_model(
-            replace(job, provider=_Verbatim(job.provider, call, self)),
+            replace(context, provider=_Verbatim(context.provider, call, self)),
             PROMPT,
             Question(record.system, record.prompt),
-            listen=self._stream_piece,
+            listen=self._stream_piece if self._streams else None,
             retry=ONCE if self.direct else RetryPolicy(),
             judge=_accept_any_answer,
         )
 
     async def send(self) -> None:
         """Send the last response: the rest of the answer, or an error. Raises `BrokerError`."""
-        outcome = self._job.outcome
+        outcome = self._context.outcome
         if self._record.operation == LIST_MODELS:
             await self._respond(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))
             return
@@ -77,7 +77,7 @@ class TextCompletionWork(Responder):
             schema_path=last.schema_path if last else None,
         )
         if outcome.ok:
-            start = self._job.entry.streamed_characters
+            start = self._context.entry.streamed_characters
             response = replace(response, response=outcome.value[start:], at=start)
         else:
             error, wait = wire.Error(topic_messages.LLM_ERROR, outcome.explain()), None
@@ -88,14 +88,14 @@ class TextCompletionWork(Responder):
 
     def _models(self) -> Outcome:
         """The model of the flow. Raises `RequestError` if its name is unknown."""
-        identity = self._job.provider.identity
+        identity = self._context.provider.identity
         if not identity.model:
             raise RequestError("the model of this worker has no name to list", type="not-implemented")
         return Outcome(identity.model, Reason.SUCCESS, PROMPT.contract)
 
     def seconds_left(self) -> float | None:
         """How long the requester waits for the first piece of the answer; None if unknown."""
-        deadline, published = self._record.seconds_left, self._job.request.published
+        deadline, published = self._record.seconds_left, self._context.request.published
         if deadline is None or published is None:
             return deadline
         return published + deadline - time()
@@ -104,7 +104,7 @@ class TextCompletionWork(Responder):
         await self._stream(piece.text, self._piece)
 
     def _piece(self, text: str) -> Response:
-        at = self._job.entry.streamed_characters
+        at = self._context.entry.streamed_characters
         return wire.TextCompletionResponse(response=text, at=at, end_of_stream=False)
 
     async def stream_thinking(self, text: str) -> None:
@@ -124,10 +124,10 @@ class _Verbatim(ProviderWrapper):
     request have only the requester's labels.
     """
 
-    def __init__(self, provider: Provider, theirs: Call, work: TextCompletionWork) -> None:
+    def __init__(self, provider: Provider, theirs: Call, handler: TextCompletionHandler) -> None:
         super().__init__(provider)
         self._theirs = theirs
-        self._work = work
+        self._handler = handler
 
     @property
     def prefill(self) -> bool:
@@ -135,14 +135,14 @@ class _Verbatim(ProviderWrapper):
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         config = self._theirs.config.at_most(call.config.answer_limit)
-        labels = self._theirs.labels if self._work.direct else {**self._theirs.labels, **call.labels}
+        labels = self._theirs.labels if self._handler.direct else {**self._theirs.labels, **call.labels}
         theirs = replace(
             self._theirs, config=config, labels=labels, discarded=call.discarded, request=call.request
         )
-        deltas = _begun_in_time(self.provider.stream(theirs), self._work.seconds_left())
+        deltas = _begun_in_time(self.provider.stream(theirs), self._handler.seconds_left())
         async with aclosing(deltas):
             async for delta in deltas:
-                await self._work.stream_thinking(delta.thinking)
+                await self._handler.stream_thinking(delta.thinking)
                 yield delta
 
 

@@ -15,7 +15,7 @@ import typer.main
 from tests.support.guides import guide_page
 from trustgraph_prompt.cli.app import app
 from trustgraph_prompt.cli.lazy_commands import LazyCommand
-from trustgraph_prompt.worker.dead_letters.record import ADVICE
+from trustgraph_prompt.worker.dead_letters.letters import ADVICE
 
 ROOT = Path(__file__).parents[3]
 PAGE = guide_page("configuration.md").read_text("utf-8")

@@ -9,7 +9,7 @@ import pytest
 
 from trustgraph_prompt.errors import ConfigError, FlowError
 from trustgraph_prompt.trustgraph.config_client import Values
-from trustgraph_prompt.trustgraph.extractors import JOBS, Extractor, extractors
+from trustgraph_prompt.trustgraph.extractors import EXTRACTORS, Extractor, extractors
 from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
@@ -76,7 +76,7 @@ def test_flow_settles_chunks_as_our_own_flows_do() -> None:
     assert found.budget.work_seconds is None  # a call may wait long for its turn among those of many flows
 
 
-@pytest.mark.parametrize("id", JOBS)
+@pytest.mark.parametrize("id", EXTRACTORS)
 def test_flow_names_itself_in_provenance_as_the_extractor_does(id: str) -> None:
     assert flow(id).graph.component == id
 

@@ -156,12 +156,14 @@ class CrashRecord:
 
         Afterwards it is no suspect any more, unless it has not `ended` and is processed again.
         """
-        if self._is_suspect(id):
+        if is_suspect := self._is_suspect(id):
             with self.isolation.other():
                 async with self._recorded(id, None):
                     await asyncio.sleep(self.timeouts.disown)
-        if not self._is_suspect(id):
-            await self._until_all_may_run()
+            is_suspect = self._is_suspect(id)
+        if not is_suspect:
+            if self.is_isolating:
+                await self._until_all_may_run()
             with self.isolation.other():
                 async with self._recorded(id, None):
                     yield 0

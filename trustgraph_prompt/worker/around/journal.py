@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Hashable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from time import monotonic
@@ -147,5 +147,6 @@ class Journal:
             entry._users -= 1
             if not entry._users:
                 del self._running[key]
-                if entry.worth_keeping and entry.weight <= MAX_WEIGHT:
-                    self._done[key] = entry
+                if entry.worth_keeping:
+                    with suppress(ValueError):  # heavier than all entries may be together
+                        self._done[key] = entry

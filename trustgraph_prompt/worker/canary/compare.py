@@ -164,7 +164,7 @@ _RULE = re.compile(r"(?P<quantity>\w+)\s*(?P<sign>[<>])\s*(?P<bound>\d{1,9}(?:\.
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AbortRule:
     """When a canary is aborted: if a quantity, as a ratio, is `above` the bound, or else below it."""
 
     quantity: str
@@ -198,10 +198,10 @@ class Look:
 
     answers: int
     confidence: float
-    ratios: Mapping[Rule, Ratio | None]
+    ratios: Mapping[AbortRule, Ratio | None]
 
     @property
-    def fired(self) -> Rule | None:
+    def fired(self) -> AbortRule | None:
         return next((rule for rule, ratio in self.ratios.items() if rule.fires(ratio)), None)
 
 
@@ -215,7 +215,7 @@ def look_counts(fewest: int, most: int) -> list[int]:
 
 
 def looks(
-    answers: Iterable[Observed], canary: str, rules: Sequence[Rule], fewest: int, most: int
+    answers: Iterable[Observed], canary: str, rules: Sequence[AbortRule], fewest: int, most: int
 ) -> Iterator[Look]:
     """Look at the answers in their order; ends with the look at which a rule fires, or the last one.
 

@@ -54,7 +54,7 @@ class ConfigSource(Protocol):
 
 
 class FlowOrigin(Protocol):
-    """Another system, in whose place the worker stands. `trustgraph.TrustGraph` is one, in a room above."""
+    """Another system, in whose place the worker stands. `trustgraph.origin` has one, in a room above."""
 
     def source(
         self,

@@ -22,7 +22,7 @@ from trustgraph_prompt.errors import (
     SubscriptionBusy,
 )
 from trustgraph_prompt.retrying import retrying
-from trustgraph_prompt.worker.dead_letters.record import (
+from trustgraph_prompt.worker.dead_letters.letters import (
     FAILURE_PROPERTIES,
     DeadLetter,
     LetterSource,

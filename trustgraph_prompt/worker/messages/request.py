@@ -38,11 +38,14 @@ class Request:
         """Whether the requester retries itself, and so gets exactly one call, unchanged."""
         return self.completion is not None and self.completion.direct
 
-    def seconds_left(self, budget: Budget, now: float) -> float:
-        """Seconds until the requester stops waiting."""
-        deadline = self.completion.seconds_left if self.completion is not None else None
-        seconds = min(inf if limit is None else limit for limit in (budget.seconds, deadline))
-        return inf if self.published is None else self.published + seconds - now
+    def deadline(self, budget: Budget) -> float:
+        """When the requester stops waiting, in seconds since the epoch."""
+        if self.published is None:
+            return inf
+        seconds = inf if budget.seconds is None else budget.seconds
+        if self.completion is not None and self.completion.seconds_left is not None:
+            seconds = min(seconds, self.completion.seconds_left)
+        return self.published + seconds
 
 
 def request_id(message: Message) -> str | None:

@@ -114,7 +114,7 @@ class Activity:
             self.flows[flow] = FlowActivity(now)
         self.flows[flow].add(now, seconds, cost := outcome.cost)
         answered = {
-            "at": iso(self.now()),
+            "at": self.now(),
             "request": excerpt(request, MAX_NAME),
             "flow": flow,
             "prompt": prompt.id,

@@ -62,8 +62,11 @@ def _add_context(record: logging.LogRecord) -> bool:
 
 
 def _extras(record: logging.LogRecord) -> dict[str, object]:
-    extras = {k: v for k, v in vars(record).items() if k not in _OWN_FIELDS and v is not None}
-    return {k: excerpt(v, MAX_FIELD) if isinstance(v, str) else v for k, v in extras.items()}
+    return {
+        name: excerpt(value, MAX_FIELD) if isinstance(value, str) else value
+        for name, value in vars(record).items()
+        if name not in _OWN_FIELDS and value is not None
+    }
 
 
 class _AsJson(logging.Formatter):

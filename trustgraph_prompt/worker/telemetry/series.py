@@ -134,7 +134,8 @@ class SeriesRegistry(CollectorRegistry):
 
     def stay(self, **labels: str) -> None:
         """Keep the series with these labels, which are back or were never away."""
-        self._left.pop(_key(labels), None)
+        if self._left:
+            self._left.pop(_key(labels), None)
 
     def remove_left(self) -> None:
         """Remove the series of all that left long enough ago."""

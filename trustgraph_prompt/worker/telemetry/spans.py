@@ -201,13 +201,11 @@ class _TracedProducer:
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self.topic = producer.topic
+        self.close = producer.close
 
     async def send(self, data: bytes, *, properties: Mapping[str, str] | None = None, **how: Any) -> str:
         traced = {**_trace_properties(), **(properties or {})}
         return await self._producer.send(data, properties=traced, **how)
-
-    async def close(self) -> None:
-        await self._producer.close()
 
 
 class _TracedConsumer:

@@ -10,6 +10,7 @@ import os
 import socket
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -38,6 +39,9 @@ Document = dict[str, Any]
 _PromptKey = tuple[str, str]
 """Workspace and id."""
 
+_FlowState = tuple[Flow, str, str | None, FlowActivity]
+"""A flow, the model that it asks, why it is not served, and what it did lately."""
+
 
 class Status:
     """Describes a service. `id` is its name in the names of its subscriptions."""
@@ -56,9 +60,27 @@ class Status:
 
     def observe(self) -> Callable[[], Document]:
         """Look at the service; returns what makes the document, in another thread if wanted."""
-        service = self._service
-        health, activity = service.health, service.activity
-        head = {
+        service, now = self._service, self._service.activity.clock()
+        return _Observed(
+            head=self._head(),
+            provider=self._provider(),
+            flows=self._flows(now),
+            prompts={
+                (workspace, id): (prompt, service.prompts.since(workspace, id))
+                for workspace, snapshot in service.prompts.items()
+                for id, prompt in snapshot.prompts.items()
+            },
+            canaries=service.canaries.served,
+            config_topic=service.config_topic,
+            changes=service.changes.newest,
+            outcomes=list(service.activity.outcomes),
+            counts=service.metrics.counts,
+            now=now,
+        ).document
+
+    def _head(self) -> Document:
+        health = self._service.health
+        return {
             "version": VERSION,
             "at": iso(time()),
             "worker": self._worker,
@@ -67,59 +89,64 @@ class Status:
             "waiting": brief(health.waiting),
             "notes": brief(health.notes()),
         }
-        provider = {
-            "in_flight": service.limits.in_flight,
-            "waiting": service.limits.waiting,
-            "limits": service.limits.set,
-            "paused": {server: round(seconds, 1) for server, seconds in service.limits.pauses.items()},
-        }
-        outcomes, now = list(activity.outcomes), activity.clock()
-        flows: list[tuple[Flow, str, str | None, FlowActivity]] = []
-        canaries: Mapping[_PromptKey, tuple[Canary, PromptDefinition]] = service.canaries.served
-        changes: Sequence[AppliedChange] = service.changes.newest
-        if (flow_set := service.flow_set) is not None:
-            models = flow_set.models
-            flows = [
-                (
-                    flow,
-                    models[flow.name],
-                    flow_set.why_unserved(flow),
-                    activity.flows.get(flow.name) or FlowActivity(now),
-                )
-                for flow in flow_set.flows
-            ]
-        prompts = {
-            (workspace, id): (prompt, service.prompts.since(workspace, id))
-            for workspace, snapshot in service.prompts.items()
-            for id, prompt in snapshot.prompts.items()
+
+    def _provider(self) -> Document:
+        limits = self._service.limits
+        return {
+            "in_flight": limits.in_flight,
+            "waiting": limits.waiting,
+            "limits": limits.set,
+            "paused": {server: round(seconds, 1) for server, seconds in limits.pauses.items()},
         }
 
-        def document() -> Document:
-            counts = _Counts(service.metrics.counts(), {flow.name: flow.workspace for flow, *_ in flows})
-            kept_flows = sorted(flows, key=lambda each: -counts.total("outcomes", each[0].name))[:MAX_FLOWS]
-            keys = sorted(
-                prompts.keys() | counts.asked, key=lambda key: (-counts.total("outcomes", key), key)
-            )
-            return {
-                **head,
-                "flows": [_flow(*each, counts, now) for each in kept_flows],
-                "prompts": [
-                    _prompt(key, prompts.get(key), canaries.get(key), counts) for key in keys[:MAX_PROMPTS]
-                ],
-                "provider": {**provider, "pauses": counts.pauses, "errors": counts.errors},
-                "dead_letters": counts.split("dead_letters"),
-                "config": {"topic": service.config_topic, "changes": [_change(each) for each in changes]},
-                "outcomes": [
-                    {**each, "content": each["content"]()} if "content" in each else each
-                    for each in reversed(outcomes)
-                ],
-                "omitted": {
-                    "flows": len(flows) - len(kept_flows),
-                    "prompts": max(0, len(keys) - MAX_PROMPTS),
-                },
-            }
+    def _flows(self, now: float) -> list[_FlowState]:
+        """None before the broker answers."""
+        if (flow_set := self._service.flow_set) is None:
+            return []
+        models, known = flow_set.models, self._service.activity.flows
+        return [
+            (flow, models[flow.name], flow_set.why_unserved(flow), known.get(flow.name) or FlowActivity(now))
+            for flow in flow_set.flows
+        ]
 
-        return document
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    """What a document is made of: another thread may read it while the service goes on."""
+
+    head: Document
+    provider: Document
+    flows: Sequence[_FlowState]
+    prompts: Mapping[_PromptKey, tuple[PromptDefinition, float]]
+    canaries: Mapping[_PromptKey, tuple[Canary, PromptDefinition]]
+    config_topic: str | None
+    changes: Sequence[AppliedChange]
+    outcomes: Sequence[Mapping[str, Any]]
+    counts: Callable[[], Mapping[str, Sequence[Row]]]
+    now: float
+
+    def document(self) -> Document:
+        counts = _Counts(self.counts(), {flow.name: flow.workspace for flow, *_ in self.flows})
+        flows = sorted(self.flows, key=lambda each: -counts.total("outcomes", each[0].name))[:MAX_FLOWS]
+        keys = sorted(
+            self.prompts.keys() | counts.asked, key=lambda key: (-counts.total("outcomes", key), key)
+        )
+        return {
+            **self.head,
+            "flows": [_flow(*each, counts, self.now) for each in flows],
+            "prompts": [
+                _prompt(key, self.prompts.get(key), self.canaries.get(key), counts)
+                for key in keys[:MAX_PROMPTS]
+            ],
+            "provider": {**self.provider, "pauses": counts.pauses, "errors": counts.errors},
+            "dead_letters": counts.split("dead_letters"),
+            "config": {"topic": self.config_topic, "changes": [_change(each) for each in self.changes]},
+            "outcomes": [_outcome(each) for each in reversed(self.outcomes)],
+            "omitted": {
+                "flows": len(self.flows) - len(flows),
+                "prompts": max(0, len(keys) - MAX_PROMPTS),
+            },
+        }
 
 
 _LABELS = {"outcomes": 2, "rejected": 2, "repaired": 2, "tokens": 3, "dead_letters": 1}
@@ -246,6 +273,12 @@ def _canary(
             "canary": counts.judged(key, changed.version),
         },
     }
+
+
+def _outcome(kept: Mapping[str, Any]) -> Document:
+    """An outcome with its time and its content written out: only for who looks at it."""
+    content = {"content": kept["content"]()} if "content" in kept else {}
+    return {**kept, "at": iso(kept["at"]), **content}
 
 
 def _change(change: AppliedChange) -> Document:

@@ -44,7 +44,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         self._notes = self.health.waiting if self.notes is None else self.notes
-        self._parts: list[_Part] = []
+        self._parts: list[_WatchedPart] = []
 
     @contextmanager
     def over(self, name: str, check: Action, renew: Action | None = None) -> Iterator[None]:
@@ -53,7 +53,7 @@ class Watch:
         `check` raises `BrokerClosed` if the part cannot recover, else another `BrokerError` or `OSError`.
         `renew` closes a part of the broker, so that its owner opens it again.
         """
-        part = _Part(name, check, renew)
+        part = _WatchedPart(name, check, renew)
         self._parts.append(part)
         try:
             yield
@@ -84,7 +84,7 @@ class Watch:
         for part in self._parts:
             self._report(part, broker_answers=answers)
 
-    async def _check(self, part: _Part) -> None:
+    async def _check(self, part: _WatchedPart) -> None:
         try:
             async with asyncio.timeout(SECONDS_FOR_A_LOOK):
                 await part.check()
@@ -97,7 +97,7 @@ class Watch:
         else:
             part.error, part.failures = None, 0
 
-    def _report(self, part: _Part, *, broker_answers: bool) -> None:
+    def _report(self, part: _WatchedPart, *, broker_answers: bool) -> None:
         """Show the state of a part; `broker_answers`: the broker answered about this part or another."""
         closed = isinstance(part.error, BrokerClosed)
         away = closed or part.failures >= FAILURES
@@ -122,7 +122,7 @@ class Watch:
 
 
 @dataclass(eq=False)
-class _Part:
+class _WatchedPart:
     name: str
     check: Action
     renew: Action | None

@@ -11,11 +11,11 @@ import pytest
 
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.worker import Answer
-from trustgraph_prompt.worker.canary.compare import Look, Observed, Rule, look_counts, looks, ratio
+from trustgraph_prompt.worker.canary.compare import AbortRule, Look, Observed, look_counts, looks, ratio
 
 SEEDS = range(20)
 OBJECTS = 10
-RULES = [Rule.parse(text, "--abort-if") for text in ("refused > 1.5x", "objects < 0.7x")]
+RULES = [AbortRule.parse(text, "--abort-if") for text in ("refused > 1.5x", "objects < 0.7x")]
 SERVED = Observed(0.0, None, "v1", "success", 8, {"schema_type_error": 2}, False, False, 1, 100, 0.01, 2.0)
 CANARY = replace(SERVED, canary="c", version="v2")
 
@@ -54,7 +54,7 @@ def test_version_with_twice_as_many_refused_objects_is_aborted_in_200_answers() 
 
 
 def test_many_looks_at_equal_versions_rarely_fire_a_rule_without_a_margin() -> None:
-    rule = Rule.parse("refused > 1x", "--abort-if")
+    rule = AbortRule.parse("refused > 1x", "--abort-if")
     found = (looks(answers(seed, old=0.2, new=0.2), "c", [rule], 50, 500) for seed in range(60))
     assert sum([*seen][-1].fired is not None for seen in found) <= 3
 
@@ -108,7 +108,7 @@ def test_no_rule_looks_before_both_versions_have_enough_answers() -> None:
 def test_rule_of_each_quantity_fires_only_for_the_worse_version(
     quantity: str, change: dict[str, Any], sign: str
 ) -> None:
-    rule = Rule.parse(f"{quantity}{sign}{'0.7' if sign == '<' else '1.5'} x", "--abort-if")
+    rule = AbortRule.parse(f"{quantity}{sign}{'0.7' if sign == '<' else '1.5'} x", "--abort-if")
     worse = replace(CANARY, **change)
     [bad] = looks([SERVED, worse] * 50, "c", [rule], 50, 50)
     [good] = looks([SERVED, CANARY] * 50, "c", [rule], 50, 50)
@@ -148,4 +148,4 @@ def test_refused_objects_that_a_record_does_not_list_are_counted() -> None:
 )
 def test_malformed_rule_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="refused, failed"):
-        Rule.parse(text, "--abort-if")
+        AbortRule.parse(text, "--abort-if")

@@ -17,7 +17,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome, read
-from trustgraph_prompt.worker.dead_letters.record import ERRORS
+from trustgraph_prompt.worker.dead_letters.letters import ERRORS
 from trustgraph_prompt.worker.decide import AnswerSent, GiveUp, Situation, decide
 
 

@@ -57,8 +57,8 @@ SERVICE, NOTICES = "config service", "notices of changed config"
 
 
 @dataclass(eq=False, repr=False)
-class ConfigService:
-    """The config service as a `ConfigSource`; `serve` gets all flows whenever one has changed.
+class ConfigFollower:
+    """Follows the config service, as a `ConfigSource`; `serve` gets all flows whenever one has changed.
 
     The flows of a workspace are those of all `processors`, which share a space. They are served once its
     prompts are there. A rejected entry leaves its last good version in use. `notes` gets the reasons why
@@ -269,30 +269,50 @@ class ConfigService:
                 fetched.add(name)
         for name in fetched:
             await self._set_flows(name)
+        self._serve_fetched(client.version)
+        return missing
+
+    def _serve_fetched(self, version: int) -> None:
+        """Serve the flows of all workspaces that are ready, as of this version of the config."""
         self.notes.pop(SERVICE, None)
-        if client.version < self._version:  # the service's database was reset
+        if version < self._version:  # the service's database was reset
             self._add_stale(EVERYTHING)
-        self._version = client.version
-        self.fetched(client.version)
+        self._version = version
+        self.fetched(version)
         ready = (workspace for workspace in self._workspaces.values() if workspace.ready)
         self.serve(flow for workspace in ready for flow in workspace.flows.values())
-        return missing
 
     async def _definitions(
         self, client: ConfigClient, stale: _Stale, skip: Collection[str]
     ) -> dict[str, dict[str, Values | BrokerError]]:
         """Fetch the flow definitions of the stale workspaces, by type of config and workspace."""
         types = [processor.type for processor in self.processors]
-        if not stale.everything:
-            return {
-                type: await client.each(
-                    (name for name in stale.of.get(type, ()) if name not in skip and not is_reserved(name)),
-                    type,
-                )
-                for type in types
-            }
+        if stale.everything:
+            return await self._all_definitions(client, types, skip)
+        return {
+            type: await client.each(
+                (name for name in stale.of.get(type, ()) if name not in skip and not is_reserved(name)),
+                type,
+            )
+            for type in types
+        }
+
+    async def _all_definitions(
+        self, client: ConfigClient, types: Iterable[str], skip: Collection[str]
+    ) -> dict[str, dict[str, Values | BrokerError]]:
+        """Fetch the definitions of every workspace; one that has none of a type any more has no values."""
         everywhere = {type: await client.everywhere(type, skip=skip) for type in types}
-        named = {name for found in everywhere.values() for name in found}
+        self._forget_unnamed({name for found in everywhere.values() for name in found})
+        return {
+            type: {
+                **{name: {} for name in self._workspaces if name not in found},
+                **{name: values for name, values in found.items() if values is not None},
+            }
+            for type, found in everywhere.items()
+        }
+
+    def _forget_unnamed(self, named: Collection[str]) -> None:
+        """Forget the failures of workspaces that are gone, and the prompts of those without flows."""
         for name in self._failing.keys() - named:
             del self._failing[name]
             for type in self._types:
@@ -301,11 +321,6 @@ class ConfigService:
             self.prompts.forget(name)
             self._refuse(PROMPTS, name, {})
             self.metrics.forgotten(name)
-        fetched: dict[str, dict[str, Values | BrokerError]] = {}
-        for type, found in everywhere.items():
-            fetched[type] = {name: {} for name in self._workspaces if name not in found}
-            fetched[type] |= {name: values for name, values in found.items() if values is not None}
-        return fetched
 
     def _without_failures(
         self, type: str, found: Mapping[str, Values | BrokerError], missing: set[str]

@@ -18,10 +18,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, repr=False)
-class Consumers:
-    """The successive consumers of one flow. `subscribe` opens one, or returns None during shutdown.
+class FlowSubscription:
+    """The subscription of one flow, under successive consumers.
 
-    Two are open while the messages of a replaced one are still processed.
+    `subscribe` opens a consumer, or returns None during shutdown. Two are open while the messages of a
+    replaced one are still processed.
     """
 
     flow: Flow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.trustgraph.config_service import ConfigService
+from trustgraph_prompt.trustgraph.config_follower import ConfigFollower
 from trustgraph_prompt.trustgraph.flow_definitions import Processor
 from trustgraph_prompt.trustgraph.tg_metrics import TrustGraphMetrics
 from trustgraph_prompt.worker.config.recent_changes import RecentChanges
@@ -15,7 +15,7 @@ from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.watch import Watch
 
 
-class TrustGraph:
+class TrustGraphOrigin:
     """A `FlowOrigin`: the flows and prompts of the config service, for the `processors` that are replaced.
 
     `metrics` are those of the process, which show `tg_*` beside their own.
@@ -36,8 +36,8 @@ class TrustGraph:
         notes: MutableMapping[str, str],
         watch: Watch,
         changes: RecentChanges,
-    ) -> ConfigService:
+    ) -> ConfigFollower:
         """The config service; the metrics show the version that was fetched last."""
-        return ConfigService(
+        return ConfigFollower(
             broker, prompts, self._processors, serve, self._metrics, notes, watch, changes, self._fetched
         )
