@@ -42,10 +42,6 @@ class _Text(NamedTuple):
     at: Position
 
 
-class _Bases(NamedTuple):
-    names: tuple[nodes.Name, ...]
-
-
 class _Pair(NamedTuple):
     """A key and its value, in an object or on a line of its own."""
 
@@ -84,32 +80,29 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             systems[0].at if systems else None,
         )
 
-    def system(self, text: Token) -> _Text:
+    def text(self, text: Token) -> _Text:
         return _Text(self._unquoted(text), place(text))
+
+    system = about = text
 
     # ---- schemas
 
     def schema(
-        self, name: Token, bases: _Bases, closed: Token | None, body: tuple[Any, ...]
+        self, name: Token, bases: tuple[nodes.Name, ...], closed: Token | None, body: tuple[Any, ...]
     ) -> nodes.SchemaDef:
         about = next(iter(_all(body, _Text)), None)
         fields = tuple(_all(body, nodes.SchemaField))
-        if not fields and not bases.names:
+        if not fields and not bases:
             expected = "a field, as in: title: string"
             self._wrong(f"the schema {name} has no fields", place(name), "nothing", expected)
         description = None if about is None else about.text
-        return nodes.SchemaDef(
-            str(name), fields, bases.names, description, closed is not None, at=place(name)
-        )
+        return nodes.SchemaDef(str(name), fields, bases, description, closed is not None, at=place(name))
 
-    def bases(self, *names: Token | None) -> _Bases:
-        return _Bases(tuple(nodes.Name(str(name), at=place(name)) for name in names if name is not None))
+    def bases(self, *names: Token | None) -> tuple[nodes.Name, ...]:
+        return tuple(nodes.Name(str(name), at=place(name)) for name in names if name is not None)
 
     def body(self, *parts: Any) -> tuple[Any, ...]:
         return parts
-
-    def about(self, text: Token) -> _Text:
-        return _Text(self._unquoted(text), place(text))
 
     def field(self, name: Token, missing: Token | None, type: TypeExpr, *rest: Any) -> nodes.SchemaField:
         annotated = self.annotated(self._limit_depth(type), *rest)
@@ -214,11 +207,10 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             nullable(self._limit_depth(type)), "jsonl" if layout == "jsonl" else "json", type.at or _START
         )
 
-    def text(self, text: Token) -> _Text:
-        return _Text(self._unquoted(text), place(text))
-
     def setting(self, key: Token, value: _Value) -> _Pair:
         return _Pair(self._name(key), place(key), value)
+
+    pair = setting
 
     def escalation(self, operator: Token, value: Token) -> nodes.EscalationCondition:
         return nodes.EscalationCondition(operator.value, self._unquoted(value), at=place(operator))
@@ -242,9 +234,6 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
 
     def object(self, brace: Token, *pairs: _Pair | None) -> _Value:
         return self._settings([pair for pair in pairs if pair is not None])._replace(at=place(brace))
-
-    def pair(self, key: Token, value: _Value) -> _Pair:
-        return self.setting(key, value)
 
     # ---- parts
 
