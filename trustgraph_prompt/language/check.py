@@ -76,15 +76,14 @@ def _duplicates(named: Iterable[NamedNode]) -> Iterator[tuple[NamedNode, NamedNo
 
 
 def check_field(field: nodes.SchemaField, names: Names) -> Iterator[Problem]:
-    """The problems of a field."""
-    problem = None
-    for problem in (
+    """The problems of a field; its default is checked if the rest is valid."""
+    problems = [
         *check_type(field.type, names),
         *_check_constraints(field.type, field.constraints, names),
         *_check_question_mark(field),
-    ):
-        yield problem
-    if problem is None and field.default is not None:
+    ]
+    yield from problems
+    if not problems and field.default is not None:
         yield from _check_default(field, field.default, names)
 
 
@@ -240,12 +239,10 @@ def check(file: nodes.File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[
         return
     names = Names(frozenset(schema.name for schema in file.schemas), types)
     yield from _check_names(file, names)
-    problem = None
-    for problem in _check_bases(file, names):
-        yield problem
+    yield from (of_bases := list(_check_bases(file, names)))
     for schema in file.schemas:
         yield from _check_fields(schema, names)
-    if problem is None:
+    if not of_bases:
         yield from _check_inherited(file)
         yield from _check_finite(file)
     for prompt in file.prompts:
@@ -360,10 +357,8 @@ def _check_expecting(prompt: nodes.PromptDef, names: Names) -> Iterator[Problem]
     expecting = prompt.expecting
     if expecting is None:
         return
-    problem = None
-    for problem in check_type(expecting, names):
-        yield problem
-    if problem is None and prompt.layout == "jsonl" and not _is_list_of_objects(expecting):
+    yield from (problems := list(check_type(expecting, names)))
+    if not problems and prompt.layout == "jsonl" and not _is_list_of_objects(expecting):
         yield Problem(
             "jsonl needs a list of objects",
             expecting.at,
