@@ -62,19 +62,6 @@ _FORMATS_OF = {
     "passes": ("jsonl",),
 }
 
-_CONFIG_KEYS = {
-    "name": "model",
-    "temperature": "temperature",
-    "max-tokens": "max_tokens",
-    "top-p": "top_p",
-    "seed": "seed",
-    "frequency-penalty": "frequency_penalty",
-    "presence-penalty": "presence_penalty",
-    "stop": "stop_sequences",
-    "extras": "extras",
-}
-
-
 AnswerFormat = Literal["none", "append", "needed"]
 
 
@@ -360,10 +347,11 @@ def _check_native(contract: Contract, entry: Mapping[str, Any]) -> None:
 
 
 def _config(model: Mapping[str, Any]) -> RuntimeConfig:
-    settings = {_CONFIG_KEYS[key]: value for key, value in model.items()}
-    if "stop_sequences" in settings:
-        settings["stop_sequences"] = tuple(settings["stop_sequences"])
-    return RuntimeConfig(**settings)
+    """The settings of an entry's `model`: two keys have other names in `RuntimeConfig`."""
+    settings = {key.replace("-", "_"): value for key, value in model.items()}
+    if "stop" in settings:
+        settings["stop_sequences"] = tuple(settings.pop("stop"))
+    return RuntimeConfig(model=settings.pop("name", None), **settings)
 
 
 def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:

@@ -27,7 +27,7 @@ from trustgraph_prompt.prompts.definition import PromptDefinition, system_templa
 from trustgraph_prompt.prompts.entry_schema import SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
-from trustgraph_prompt.prompts.source_map import SourceMap, moved
+from trustgraph_prompt.prompts.source_map import SourceMap
 from trustgraph_prompt.prompts.template import Template
 
 Types = Mapping[str, Mapping[str, Any]]
@@ -151,6 +151,7 @@ class _Prompt:
         self._defaults = {} if prompt.expecting is None else defaults or {}
         self.key = PREFIX + prompt.name
         self.places = SourceMap(where, prompt.at, prompt.places, source)
+        self._examples = [(given, SourceMap(where, given.at, given.places)) for given in prompt.examples]
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -184,12 +185,11 @@ class _Prompt:
             raise _in_template(error, self.places, path, text) from error
         except ConfigError as error:
             path = error.path if error.path in self.places.parts else ""
-            raise moved(error, self._place(error.path), path) from error
+            raise error.moved(self._place(error.path), path) from error
 
     def examples(self) -> Iterator[Example]:
         """Its examples, which are valid."""
-        for given in self._prompt.examples:
-            places = SourceMap(self.places.file, given.at, given.places)
+        for given, places in self._examples:
             yield Example.from_settings(
                 self._prompt.name, given.settings, name=given.name or "", places=places
             )
@@ -203,8 +203,7 @@ class _Prompt:
                 self.definition()
             except ConfigError as error:
                 yield error
-        for given in self._prompt.examples:
-            places = SourceMap(self.places.file, given.at, given.places)
+        for given, places in self._examples:
             yield from _problems_of_settings(given.settings, example.SCHEMA, places)
             if not given.settings.keys() & {"reads", "reason"}:
                 example_of = f"{self._prompt.name}: {given.name or 'an example'}"
@@ -291,11 +290,11 @@ def _problems_of_settings(
         check(settings, schema, places.file or "", PromptError)
     except ConfigError as error:
         for problem in (error, *error.others):
-            yield moved(problem, places.of(problem.path), problem.path)
+            yield problem.moved(places.of(problem.path), problem.path)
 
 
 def _in_template(error: TemplateError, places: SourceMap, path: str, text: str) -> ConfigError:
     """The error of a template with its place in the file instead of its line in the template."""
     if error.line is not None and (where := places.of_line(path, text, error.line, error.column)):
         return TemplateError(error.message.removeprefix(f"line {error.line}: "), where=where)
-    return moved(error, places.of(path), "")
+    return error.moved(places.of(path), "")
