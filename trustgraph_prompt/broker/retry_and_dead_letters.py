@@ -55,7 +55,7 @@ class Envelope:
 def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str, str]) -> int:
     """Return the size in bytes. Raises `MessageTooLarge`, or `BrokerError` for an invalid key or property."""
     try:
-        text = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
+        text = sum([len(name.encode()) + len(value.encode()) for name, value in properties.items()])
         size = len(data) + text + len((key or "").encode())
     except AttributeError as error:
         raise BrokerError(f"{topic}: keys and properties must be strings: {error}") from error
