@@ -248,12 +248,12 @@ class PromptDefinition:
         is_needed = self.answer_format == "append" or self._places_instructions or self.unnamed_keys
         return self.contract.instructions() if is_needed else ""
 
-    @property
+    @cached_property
     def _places_instructions(self) -> bool:
         """Whether a template contains the term that stands for the instructions."""
         return not self._reserved.isdisjoint(self.template.needs.named | self.system.needs.named)
 
-    @property
+    @cached_property
     def _reserved(self) -> frozenset[str]:
         """Terms that requests and the prompt's own terms must not contain."""
         return frozenset() if self.answer_format == "none" else frozenset((answer_format.TERM,))
