@@ -48,19 +48,16 @@ CACHE_SECONDS = 3600.0
 
 _CONTRACT_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
 
+_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format")
+
 _FORMATS_OF = {
     **dict.fromkeys(("schema", *_CONTRACT_KEYS), ("json", "jsonl")),
+    **dict.fromkeys(("many", "fences"), ("json",)),
     "object-schema": ("jsonl",),
-    "many": ("json",),
-    "fences": ("json",),
-    "repair-by-model": ("json", "jsonl"),
-    "echoes": ("json", "jsonl"),
-    "graph": ("json", "jsonl"),
-    "match": ("json", "jsonl"),
-    "answer-format": ("json", "jsonl"),
-    "native": ("jsonl",),
-    "passes": ("jsonl",),
+    **dict.fromkeys(_OF_OBJECTS, ("json", "jsonl")),
+    **dict.fromkeys(("native", "passes"), ("jsonl",)),
 }
+"""The formats of answers to which a key of an entry applies."""
 
 AnswerFormat = Literal["none", "append", "needed"]
 
@@ -151,13 +148,10 @@ class PromptDefinition:
             template=template,
             contract=contract,
             config=_config(entry.get("model", {})),
-            attempts=entry.get("attempts", 1),
-            passes=entry.get("passes", 1),
+            **{key: entry[key] for key in ("attempts", "passes", "terms", "description") if key in entry},
             aliases=tuple(entry.get("aliases", ())),
             system=system,
             own_system="system" in entry,
-            terms=entry.get("terms", {}),
-            description=entry.get("description", ""),
             cache=_cache_seconds(entry.get("cache", False)),
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
