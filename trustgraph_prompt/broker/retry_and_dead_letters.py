@@ -28,7 +28,6 @@ _TOPIC: Final = "REAL_TOPIC"
 _SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
 _ID: Final = "ORIGIN_MESSAGE_ID"
 _PUBLISHED: Final = "ORIGIN_PUBLISH_TIME"
-_REASON: Final = ("reason", "subscription")
 _ORIGIN: Final = frozenset((_DELIVERIES, _DELAY, _TOPIC, _SUBSCRIPTION, _ID, _PUBLISHED))
 
 
@@ -88,7 +87,7 @@ def dead_letter(
 ) -> Envelope:
     """Wrap a message for the dead-letter topic, with the properties `reason` and `subscription`."""
     topic = topics.dead_letter_topic(source.topic, source.subscription)
-    why = {**(properties or {}), **dict(zip(_REASON, (reason, source.subscription), strict=True))}
+    why = {**(properties or {}), "reason": reason, "subscription": source.subscription}
     return _letter(topic, source, message, {name: _sendable(text) for name, text in why.items()})
 
 
@@ -106,7 +105,9 @@ def replay_topic(source: ReceivedFrom) -> str:
 def replay_letter(source: ReceivedFrom, message: Message) -> Envelope:
     """Wrap a dead letter for its replay: as if it were published for the first time, and now."""
     topic = replay_topic(source)
-    original = {name: text for name, text in message.properties.items() if name not in _REASON}
+    original = {
+        name: text for name, text in message.properties.items() if name not in ("reason", "subscription")
+    }
     if topic == source.topic:
         return Envelope(topic, message.data, message.key, original)
     first = replace(message, properties=original, deliveries=0, published=0.0)
