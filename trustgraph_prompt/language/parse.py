@@ -201,10 +201,8 @@ def _conflicts(first: PromptDef, then: PromptDef) -> Iterator[Problem]:
     if None not in (first.model, then.model) and first.model != then.model:
         yield conflict("names a different model", then.model_at, then.model, first.model_at, first.model)
     if first.expecting is not None and then.expecting is not None:
-        expected, found = (
-            spell_type(prompt.expecting) + (" as jsonl" if prompt.layout == "jsonl" else "")
-            for prompt in (first, then)
-        )
+        expected = spell_type(first.expecting) + (" as jsonl" if first.layout == "jsonl" else "")
+        found = spell_type(then.expecting) + (" as jsonl" if then.layout == "jsonl" else "")
         if found != expected:
             yield conflict("expects a different type", then.expecting.at, found, first.expecting.at, expected)
     for path, found, expected in _differences(first.settings, then.settings):

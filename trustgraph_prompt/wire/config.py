@@ -55,14 +55,11 @@ class ConfigResponse:
     def decode(cls, data: bytes) -> Self:
         """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, _RESPONSE)
-        values = take(record, _RESPONSE, values=list).get("values", [])
-        return cls(
-            **take(record, _RESPONSE, version=int),
-            values=[_value(value, f"{_RESPONSE}/values/{index}") for index, value in enumerate(values)],
-            **_strings(record, _RESPONSE, ("directory",)),
-            **take(record, _RESPONSE, config=dict),
-            error=Error.of(record, _RESPONSE),
-        )
+        fields = {"values": [], **take(record, _RESPONSE, values=list, version=int)}
+        fields["values"] = [_value(*numbered) for numbered in enumerate(fields["values"])]
+        fields |= _strings(record, _RESPONSE, ("directory",))
+        fields |= take(record, _RESPONSE, config=dict)
+        return cls(**fields, error=Error.of(record, _RESPONSE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,8 @@ class ConfigPush:
         return cls(**fields)
 
 
-def _value(value: object, where: str) -> ConfigValue:
+def _value(index: int, value: object) -> ConfigValue:
+    where = f"{_RESPONSE}/values/{index}"
     if not isinstance(value, dict):
         raise RequestError(f"{where}: found {json_type(value)}, expected an object")
     return ConfigValue(**{"value": None, **take(value, where, type=str, key=str, value=str, workspace=str)})

@@ -121,7 +121,8 @@ class TextCompletionResponse(Record):
         """Decode a response, without its `models`. Raises `RequestError`, which names the invalid field."""
         record = decode(data, _RESPONSE)
         usage = take(record, _RESPONSE, usage=dict).get("usage")
-        fields = {"response": None, "end_of_stream": False, "error": Error.of(record, _RESPONSE)}
+        fields: dict[str, Any] = {"response": None, "end_of_stream": False}
+        fields["error"] = Error.of(record, _RESPONSE)
         fields |= take(record, _RESPONSE, response=str)
         fields |= _counts(record, _RESPONSE, ("in_token", "out_token"))
         fields |= take(record, _RESPONSE, model=str, end_of_stream=bool, finish_reason=str, at=int)
