@@ -60,7 +60,9 @@ def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str
         raise BrokerError(f"{topic}: keys and properties must be strings: {error}") from error
     except UnicodeEncodeError as error:
         raise BrokerError(f"{topic}: a key or property cannot be encoded as UTF-8: {error}") from error
-    limit = MAX_MESSAGE_SIZE + (_LETTER_ALLOWANCE if topics.is_retry_or_dead_letter(topic) else 0)
+    limit = MAX_MESSAGE_SIZE
+    if size > limit and topics.is_retry_or_dead_letter(topic):
+        limit += _LETTER_ALLOWANCE
     if size > limit:
         raise MessageTooLarge(f"{topic}: found a message of {size:,} bytes, expected at most {limit:,}")
     return size
