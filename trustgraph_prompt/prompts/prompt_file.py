@@ -75,7 +75,7 @@ def compile_file(source: str, where: str) -> CompiledFile:
     if file == File():
         expected = "prompts, schemas or a system message"
         raise PromptError("the file declares nothing", where=where, found=source, expected=expected)
-    prompts = [_Prompt(prompt, file, where, source) for prompt in file.prompts]
+    prompts = [_DeclaredPrompt(prompt, file, where, source) for prompt in file.prompts]
     of_system = SourceMap(where, file.system_at, source=source)
     problems = [
         *_problems_of_system(file, of_system),
@@ -103,7 +103,7 @@ def definition_of(
     `types` are schemas by name, in addition to the language's own types, as in `parse`. `defaults` are values
     of keys that the prompt does not set, unless it expects a text. Raises `ConfigError` as `compile_file`.
     """
-    declared = _Prompt(prompt, file, where, types=types, defaults=defaults)
+    declared = _DeclaredPrompt(prompt, file, where, types=types, defaults=defaults)
     raise_first(list(declared.problems_of_clauses()))
     return declared.definition()
 
@@ -113,7 +113,7 @@ def _problems_of_texts(source: str, where: str) -> Iterator[ConfigError]:
     file, _ = merge_prompts(read(source)[0])
     yield from _problems_of_system(file, SourceMap(where, file.system_at, source=source))
     for prompt in file.prompts:
-        yield from _Prompt(prompt, file, where, source).problems_of_text()
+        yield from _DeclaredPrompt(prompt, file, where, source).problems_of_text()
 
 
 def _line_and_column(error: ConfigError) -> list[int]:
@@ -132,7 +132,7 @@ def _problems_of_system(file: File, places: SourceMap) -> Iterator[ConfigError]:
             yield _in_template(error, places, "", file.system)
 
 
-class _Prompt:
+class _DeclaredPrompt:
     """One prompt of a file, and the entry that it becomes."""
 
     def __init__(
