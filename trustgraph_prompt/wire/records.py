@@ -77,23 +77,14 @@ _EXPECTED: Mapping[type, str] = {
     dict: "an object",
     list: "an array",
 }
+_FOUND: Mapping[type, str] = {**_EXPECTED, int: "a number", type(None): "null"}
 
 
 def json_type(value: object) -> str:
     """Name the JSON type of a value, for a message."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _FOUND[type(value)]
 
 
 @dataclass(frozen=True, slots=True)
