@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import jsonschema_rs
 import orjson
@@ -66,35 +66,31 @@ class _PlainLoader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             alias = self.get_event()  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(
-                problem="aliases are not allowed", problem_mark=alias.start_mark
-            )
+            _refuse("aliases are not allowed", alias.start_mark)
         return super().compose_node(parent, index)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         if node.tag not in JSON_TAGS:
-            raise yaml.constructor.ConstructorError(
-                problem=f"{node.tag.removeprefix(YAML)} is not a JSON type",
-                problem_mark=node.start_mark,
-            )
+            _refuse(f"{node.tag.removeprefix(YAML)} is not a JSON type", node.start_mark)
         value = super().construct_object(node, deep)
         if isinstance(value, float) and not math.isfinite(value):
-            raise yaml.constructor.ConstructorError(
-                problem=f"{value} is not a JSON number", problem_mark=node.start_mark
-            )
+            _refuse(f"{value} is not a JSON number", node.start_mark)
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
-            problem = None if isinstance(key, yaml.ScalarNode) else "a key must be a string"
-            if problem is None and key.value in seen:
-                problem = f"duplicate key {key.value!r}"
-            if problem is not None:
-                raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
+            if not isinstance(key, yaml.ScalarNode):
+                _refuse("a key must be a string", key.start_mark)
+            if key.value in seen:
+                _refuse(f"duplicate key {key.value!r}", key.start_mark)
             seen.add(key.value)
             key.tag = f"{YAML}str"  # the keys of `yes: 1` and `1: x` are "yes" and "1"
         return super().construct_mapping(node, deep)
+
+
+def _refuse(problem: str, at: yaml.Mark) -> NoReturn:
+    raise yaml.MarkedYAMLError(problem=problem, problem_mark=at)
 
 
 _PlainLoader.yaml_implicit_resolvers = {

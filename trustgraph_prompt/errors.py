@@ -166,13 +166,11 @@ class ConfigError(TrustgraphPromptError):
 
     def at(self, where: str, path: str = "") -> ConfigError:
         """Return the error as one of the enclosing file or entry: `where` names it, `path` comes first."""
-        return type(self)(
-            self.message,
-            where=self.where or where,
-            path=path + self.path,
-            found=self.found,
-            expected=self.expected,
-        )
+        return self.moved(self.where or where, path + self.path)
+
+    def moved(self, where: str | None, path: str) -> ConfigError:
+        """Return the same error at another place and path."""
+        return type(self)(self.message, where=where, path=path, found=self.found, expected=self.expected)
 
     def __str__(self) -> str:
         place = " ".join(part for part in (self.where, self.path) if part)

@@ -12,7 +12,9 @@ from aiohttp import web
 
 from tests.support.certificates import Authority
 from tests.support.model_server import ModelServer, Reply
-from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, RequiredTopics, authorization, look, trust
+from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin, authorization, trust
+from trustgraph_prompt.broker.pulsar.admin.plan import RequiredTopics
+from trustgraph_prompt.broker.pulsar.admin.prepare import look
 from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.errors import BrokerError, ConfigError
 

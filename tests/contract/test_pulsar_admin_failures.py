@@ -10,14 +10,9 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.model_server import ModelServer, Reply, Then
-from trustgraph_prompt.broker.pulsar.admin import (
-    AdminStep,
-    PulsarAdmin,
-    RequiredTopics,
-    Topic,
-    carry_out,
-    look,
-)
+from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
+from trustgraph_prompt.broker.pulsar.admin.plan import AdminStep, RequiredTopics, Topic
+from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out, look
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, ConfigError
 
 WANTED = RequiredTopics.of([Topic("persistent://t/n/x", ("s",)), Topic("persistent://t/n/table", table=True)])

@@ -16,7 +16,9 @@ import pytest
 from tests.support.pulsar_server import PulsarServer
 from tests.support.workers import House, entry
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, RequiredTopics, carry_out, compare, look, steps
+from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
+from trustgraph_prompt.broker.pulsar.admin.plan import RequiredTopics, compare, steps
+from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out, look
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.config import config_topic
 from trustgraph_prompt.worker.required_topics import required_topics

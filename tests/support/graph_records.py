@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.wire.chunk import Metadata
-from trustgraph_prompt.wire.records import Record, decode, json_type, take, take_optional
+from trustgraph_prompt.wire.records import Record, decode, json_type, take
 
 IRI, BLANK, LITERAL, TRIPLE = "i", "b", "l", "t"
 """The types of terms."""
@@ -52,7 +52,7 @@ class Triples(Record):
             Metadata.of(record, "Triples"),
             [
                 _triple(each, f"Triples/triples/{index}")
-                for index, each in enumerate(take(record, "triples", list, [], "Triples"))
+                for index, each in enumerate(take(record, "Triples", triples=list).get("triples", []))
             ],
         )
 
@@ -83,7 +83,9 @@ class EntityContexts(Record):
             Metadata.of(record, "EntityContexts"),
             [
                 _context(each, f"EntityContexts/entities/{index}")
-                for index, each in enumerate(take(record, "entities", list, [], "EntityContexts"))
+                for index, each in enumerate(
+                    take(record, "EntityContexts", entities=list).get("entities", [])
+                )
             ],
         )
 
@@ -105,34 +107,29 @@ class ExtractedObject(Record):
         record = decode(data, name)
         rows = [
             _object(row, f"{name}/values/{index}")
-            for index, row in enumerate(take(record, "values", list, [], name))
+            for index, row in enumerate(take(record, name, values=list).get("values", []))
         ]
         return cls(
             metadata=Metadata.of(record, name),
-            schema_name=take(record, "schema_name", str, "", name),
             values=[
-                {key: take(row, key, str, "", f"{name}/values/{index}") for key in row}
+                take(row, f"{name}/values/{index}", **dict.fromkeys(row, str))
                 for index, row in enumerate(rows)
             ],
-            confidence=take(record, "confidence", float, 0.0, name),
-            source_span=take(record, "source_span", str, "", name),
+            **take(record, name, schema_name=str, confidence=float, source_span=str),
         )
 
 
 def _triple(value: object, where: str) -> Triple:
     record = _object(value, where)
     s, p, o = (_term(record.get(name), f"{where}/{name}") for name in ("s", "p", "o"))
-    return Triple(s, p, o, take_optional(record, "g", str, where))
+    return Triple(s, p, o, **take(record, where, g=str))
 
 
 def _term(value: object, where: str) -> Term | None:
     if value is None:
         return None
     record = _object(value, where)
-    texts = {
-        name: take(record, name, str, "", where)
-        for name in ("type", "iri", "id", "value", "datatype", "language")
-    }
+    texts = take(record, where, type=str, iri=str, id=str, value=str, datatype=str, language=str)
     triple = record.get("triple")
     return Term(**texts, triple=None if triple is None else _triple(triple, f"{where}/triple"))
 
@@ -141,10 +138,7 @@ def _context(value: object, where: str) -> EntityContext:
     record = _object(value, where)
     return EntityContext(
         entity=_term(record.get("entity"), f"{where}/entity"),
-        context=take(record, "context", str, "", where),
-        chunk_id=take(record, "chunk_id", str, "", where),
-        rdf_type=take(record, "rdf_type", list, [], where),
-        attributes=take(record, "attributes", dict, {}, where),
+        **take(record, where, context=str, chunk_id=str, rdf_type=list, attributes=dict),
     )
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isqrt
 
+#: Schemas to which an unknown name is similar.
+_NAMES = "".join(f"schema Finding{n}:\n a: int\n" for n in range(90))
+
 #: Refused from some size on, each in its own way.
 HOSTILE: dict[str, Callable[[int], str]] = {
     "words": lambda size: "schema " * (size // 7),
@@ -20,6 +23,8 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "fields": lambda size: "schema A:\n" + "".join(f" f{n}:int\n" for n in range(size // 10))[: size - 20],
     "some fields": lambda size: "schema A:\n" + "".join(f" f{n}:int\n" for n in range(size // 100)),
     "unknown types": lambda size: "schema A:\n" + "".join(f" f{n}:x{n}\n" for n in range(size // 100)),
+    "unknown alternatives": lambda size: _NAMES + "schema A:\n a: x0" + "".join(f" | Findin{n}" for n in range(size // 100)),
+    "unknown bases": lambda size: _NAMES + "schema A extends x0" + "".join(f", Findin{n}" for n in range(size // 100)) + ":\n a: int",
     "schemas": lambda size: "".join(f"schema A{n}:\n a:int\n" for n in range(size // 200)),
     "a line of bases": lambda size: "schema A0:\n a:int\n" + "".join(f"schema A{n} extends A{n - 1}:\n" for n in range(1, min(99, size // 200))),
     "a circle of bases": lambda size: "".join(f"schema A{n} extends A{(n + 1) % min(99, size // 200)}:\n a:int\n" for n in range(min(99, size // 200))),

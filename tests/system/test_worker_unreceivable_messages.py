@@ -19,7 +19,8 @@ from tests.support.restless_model import PROMPT, TEMPLATES, RestlessModel
 from tests.support.worker_processes import Process, Site
 from tests.support.workers import listening
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, subscriptions_of
+from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
+from trustgraph_prompt.broker.pulsar.admin.prepare import subscriptions_of
 from trustgraph_prompt.wire import PromptRequest
 
 pytestmark = pytest.mark.pulsar

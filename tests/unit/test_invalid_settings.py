@@ -8,7 +8,7 @@ import pytest
 
 from trustgraph_prompt.ask import RedisCache
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, authorization
+from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin, authorization
 from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.cli.broker_options import check_workspace
 from trustgraph_prompt.cli.prompt_options import terms

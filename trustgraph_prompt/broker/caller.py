@@ -12,15 +12,7 @@ from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.listen import listen
-from trustgraph_prompt.broker.protocol import (
-    Broker,
-    Caller,
-    Consumer,
-    Message,
-    Producer,
-    Reader,
-    Resending,
-)
+from trustgraph_prompt.broker.protocol import Broker, Caller, Consumer, Message, Producer, Reader, Resending
 from trustgraph_prompt.broker.shutdown import Shutdown, run_all, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable, CallTimeout
 

@@ -90,7 +90,7 @@ class ProducerPool:
             opening = asyncio.ensure_future(self._broker.producer(topic, batch=batch))
             self._openings[topic] = opening
         try:
-            producer = await asyncio.shield(opening)
+            producer = opening.result() if opening.done() else await asyncio.shield(opening)
             await producer.send(data, key=key, properties=properties)
         except BrokerError as error:
             unusable = isinstance(error, BrokerClosed) or has_failed(opening)

@@ -28,7 +28,6 @@ _TOPIC: Final = "REAL_TOPIC"
 _SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
 _ID: Final = "ORIGIN_MESSAGE_ID"
 _PUBLISHED: Final = "ORIGIN_PUBLISH_TIME"
-_REASON: Final = ("reason", "subscription")
 _ORIGIN: Final = frozenset((_DELIVERIES, _DELAY, _TOPIC, _SUBSCRIPTION, _ID, _PUBLISHED))
 
 
@@ -55,13 +54,15 @@ class Envelope:
 def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str, str]) -> int:
     """Return the size in bytes. Raises `MessageTooLarge`, or `BrokerError` for an invalid key or property."""
     try:
-        text = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
+        text = sum([len(name.encode()) + len(value.encode()) for name, value in properties.items()])
         size = len(data) + text + len((key or "").encode())
     except AttributeError as error:
         raise BrokerError(f"{topic}: keys and properties must be strings: {error}") from error
     except UnicodeEncodeError as error:
         raise BrokerError(f"{topic}: a key or property cannot be encoded as UTF-8: {error}") from error
-    limit = MAX_MESSAGE_SIZE + (_LETTER_ALLOWANCE if topics.is_retry_or_dead_letter(topic) else 0)
+    limit = MAX_MESSAGE_SIZE
+    if size > limit and topics.is_retry_or_dead_letter(topic):
+        limit += _LETTER_ALLOWANCE
     if size > limit:
         raise MessageTooLarge(f"{topic}: found a message of {size:,} bytes, expected at most {limit:,}")
     return size
@@ -88,7 +89,7 @@ def dead_letter(
 ) -> Envelope:
     """Wrap a message for the dead-letter topic, with the properties `reason` and `subscription`."""
     topic = topics.dead_letter_topic(source.topic, source.subscription)
-    why = {**(properties or {}), **dict(zip(_REASON, (reason, source.subscription), strict=True))}
+    why = {**(properties or {}), "reason": reason, "subscription": source.subscription}
     return _letter(topic, source, message, {name: _sendable(text) for name, text in why.items()})
 
 
@@ -106,7 +107,9 @@ def replay_topic(source: ReceivedFrom) -> str:
 def replay_letter(source: ReceivedFrom, message: Message) -> Envelope:
     """Wrap a dead letter for its replay: as if it were published for the first time, and now."""
     topic = replay_topic(source)
-    original = {name: text for name, text in message.properties.items() if name not in _REASON}
+    original = {
+        name: text for name, text in message.properties.items() if name not in ("reason", "subscription")
+    }
     if topic == source.topic:
         return Envelope(topic, message.data, message.key, original)
     first = replace(message, properties=original, deliveries=0, published=0.0)

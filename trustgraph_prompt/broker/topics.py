@@ -91,6 +91,14 @@ def retry_topic(topic: str, subscription: str) -> str:
     return resolve(f"{resolve(topic)}-{check_subscription(subscription)}-RETRY")
 
 
+def check_readable(topic: str) -> str:
+    """Return the URI of a topic that can have readers, else raise `TopicInvalid`."""
+    topic = resolve(topic)
+    if not is_persistent(topic):
+        raise TopicInvalid(f"{topic} is not persistent: it has consumers, but no readers")
+    return topic
+
+
 def not_retryable(topic: str) -> TopicInvalid:
     """Return the error of a retry on a non-persistent topic."""
     return TopicInvalid(f"{topic}: messages of a topic that is not persistent cannot be retried")

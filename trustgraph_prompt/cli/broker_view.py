@@ -11,7 +11,7 @@ from trustgraph_prompt.errors import BrokerUnavailable
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
-    from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin
+    from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class BrokerView:
     async def subscriptions(self, topics: Iterable[str]) -> Mapping[str, frozenset[str]]:
         """Return those of the persistent topics that exist, with their subscriptions."""
         from trustgraph_prompt.broker import EmbeddedBroker
-        from trustgraph_prompt.broker.pulsar.admin import subscriptions_of
+        from trustgraph_prompt.broker.pulsar.admin.prepare import subscriptions_of
 
         if isinstance(self.broker, EmbeddedBroker):
             there = await self.broker.subscriptions()
@@ -40,7 +40,7 @@ class BrokerView:
     async def topics(self, namespaces: Iterable[str]) -> Collection[str]:
         """Return the persistent topics of these `tenant/namespace`; on an embedded broker, all topics."""
         from trustgraph_prompt.broker import EmbeddedBroker
-        from trustgraph_prompt.broker.pulsar.admin import topics_in
+        from trustgraph_prompt.broker.pulsar.admin.prepare import topics_in
 
         if isinstance(self.broker, EmbeddedBroker):
             return (await self.broker.subscriptions()).keys()
@@ -64,7 +64,7 @@ class BrokerView:
 @asynccontextmanager
 async def admin(broker: str, url: str | None) -> AsyncIterator[PulsarAdmin]:
     """Open the admin API at the URL, or beside the broker. Raises `ConfigError`, `BrokerUnavailable`."""
-    from trustgraph_prompt.broker.pulsar.admin import admin_of, admin_url
+    from trustgraph_prompt.broker.pulsar.admin.client import admin_of, admin_url
     from trustgraph_prompt.broker.pulsar.credentials import Credentials
 
     at, access = url or admin_url(broker), Credentials.from_environment()

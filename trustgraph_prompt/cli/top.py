@@ -109,7 +109,8 @@ class _Watch:
     async def _look_at_backlogs(self) -> None:
         if self._admin_url is None:
             return
-        from trustgraph_prompt.broker.pulsar.admin import admin_of, backlogs_of
+        from trustgraph_prompt.broker.pulsar.admin.client import admin_of
+        from trustgraph_prompt.broker.pulsar.admin.prepare import backlogs_of
         from trustgraph_prompt.broker.pulsar.credentials import Credentials
 
         flows = [flow for status in self._workers.statuses.values() for flow in status["flows"]]

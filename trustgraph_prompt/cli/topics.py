@@ -14,7 +14,8 @@ from trustgraph_prompt.cli.options import OptionGroup, option
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker.pulsar.admin import AdminStep, Finding, PulsarAdmin, RequiredTopics
+    from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
+    from trustgraph_prompt.broker.pulsar.admin.plan import AdminStep, Finding, RequiredTopics
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ class NeededOptions(OptionGroup):
     def topics(self) -> RequiredTopics:
         """What the flows need, or TrustGraph in its topic space. Raises `ConfigError`."""
         from trustgraph_prompt import package_data
-        from trustgraph_prompt.broker.pulsar.admin import RequiredTopics
+        from trustgraph_prompt.broker.pulsar.admin.plan import RequiredTopics
         from trustgraph_prompt.worker import flow_file
         from trustgraph_prompt.worker.required_topics import required_topics
 
@@ -64,7 +65,8 @@ def check(
     Exits with 1 if something is missing or differs from what a worker needs, or if the broker does not
     respond.
     """
-    from trustgraph_prompt.broker.pulsar.admin import compare, look
+    from trustgraph_prompt.broker.pulsar.admin.plan import compare
+    from trustgraph_prompt.broker.pulsar.admin.prepare import look
 
     required = needed.topics()
 
@@ -105,7 +107,8 @@ def create(
 
 async def _create(admin: PulsarAdmin, required: RequiredTopics, *, dry_run: bool) -> bool:
     """Create what is missing; return whether everything exists, or would after a dry run."""
-    from trustgraph_prompt.broker.pulsar.admin import compare, look, steps
+    from trustgraph_prompt.broker.pulsar.admin.plan import compare, steps
+    from trustgraph_prompt.broker.pulsar.admin.prepare import look
 
     findings = compare(required, await look(admin, required))
     for finding in findings:
@@ -131,7 +134,7 @@ async def _create(admin: PulsarAdmin, required: RequiredTopics, *, dry_run: bool
 
 
 async def _carry_out(admin: PulsarAdmin, plan: list[AdminStep]) -> None:
-    from trustgraph_prompt.broker.pulsar.admin import carry_out
+    from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out
 
     for number, step in enumerate(plan):
         try:

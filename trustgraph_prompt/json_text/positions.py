@@ -90,8 +90,9 @@ def member(text: str, path: str) -> Span:
     walk = _Walk(text, grammar.skip_space(text, 0))
     for event in walk.events():
         if event.ends:
-            end = event.position if event.depth == depth == reached else end
-            reached -= event.depth == reached
+            if event.depth == reached:
+                end = event.position if depth == reached else end
+                reached -= 1
         elif event.depth == reached + 1 <= len(keys) and (
             event.depth == 0 or str(event.step) == keys[reached]
         ):

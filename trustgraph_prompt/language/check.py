@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import chain, count, islice
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from trustgraph_prompt.errors import suggestion
@@ -11,7 +11,7 @@ from trustgraph_prompt.json_text import values
 from trustgraph_prompt.language import nodes
 from trustgraph_prompt.language.constraints import KINDS, keywords_of, type_of
 from trustgraph_prompt.language.inheritance import Schemas
-from trustgraph_prompt.language.problem import Problem
+from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem
 from trustgraph_prompt.language.scalars import GENERIC, RESERVED, SCALARS
 from trustgraph_prompt.language.write import spell_constraint, spell_field, spell_type
 
@@ -75,16 +75,17 @@ def _duplicates(named: Iterable[NamedNode]) -> Iterator[tuple[NamedNode, NamedNo
             first[node.name] = node
 
 
+def _first(problems: Iterable[Problem]) -> list[Problem]:
+    """As many problems as are reported: finding all those of a hostile text takes long."""
+    return list(islice(problems, MAX_PROBLEMS))
+
+
 def check_field(field: nodes.SchemaField, names: Names) -> Iterator[Problem]:
-    """The problems of a field."""
-    problem = None
-    for problem in (
-        *check_type(field.type, names),
-        *_check_constraints(field.type, field.constraints, names),
-        *_check_question_mark(field),
-    ):
-        yield problem
-    if problem is None and field.default is not None:
+    """The problems of a field; its default is checked if the rest is valid."""
+    of_type = check_type(field.type, names)
+    of_constraints = _check_constraints(field.type, field.constraints, names)
+    yield from (problems := _first(chain(of_type, of_constraints, _check_question_mark(field))))
+    if not problems and field.default is not None:
         yield from _check_default(field, field.default, names)
 
 
@@ -240,12 +241,10 @@ def check(file: nodes.File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[
         return
     names = Names(frozenset(schema.name for schema in file.schemas), types)
     yield from _check_names(file, names)
-    problem = None
-    for problem in _check_bases(file, names):
-        yield problem
+    yield from (of_bases := _first(_check_bases(file, names)))
     for schema in file.schemas:
         yield from _check_fields(schema, names)
-    if problem is None:
+    if not of_bases:
         yield from _check_inherited(file)
         yield from _check_finite(file)
     for prompt in file.prompts:
@@ -360,10 +359,8 @@ def _check_expecting(prompt: nodes.PromptDef, names: Names) -> Iterator[Problem]
     expecting = prompt.expecting
     if expecting is None:
         return
-    problem = None
-    for problem in check_type(expecting, names):
-        yield problem
-    if problem is None and prompt.layout == "jsonl" and not _is_list_of_objects(expecting):
+    yield from (problems := _first(check_type(expecting, names)))
+    if not problems and prompt.layout == "jsonl" and not _is_list_of_objects(expecting):
         yield Problem(
             "jsonl needs a list of objects",
             expecting.at,

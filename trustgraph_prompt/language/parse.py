@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -146,7 +146,9 @@ def merge_prompts(file: File, unread: Collection[str] = ()) -> tuple[File, list[
     for declared in file.prompts:
         name = declared.name
         places.setdefault(name, []).append(declared.at)
-        prompts[name] = _merge(prompts[name], declared, problems) if name in prompts else declared
+        if name in prompts:
+            problems += _conflicts(prompts[name], declared)
+        prompts[name] = _merge(prompts[name], declared) if name in prompts else declared
     for name, prompt in prompts.items():
         if not prompt.text.strip() and name not in unread:
             lines = ", ".join(str(at.line) for at in places[name][1:] if at is not None)
@@ -156,25 +158,8 @@ def merge_prompts(file: File, unread: Collection[str] = ()) -> tuple[File, list[
     return replace(file, prompts=tuple(prompts.values())), problems
 
 
-def _merge(first: PromptDef, then: PromptDef, problems: list[Problem]) -> PromptDef:
-    def conflict(how: str, at: Position | None, found: Any, first_at: Position | None, expected: Any) -> None:
-        line = "" if first_at is None else f" in line {first_at.line}"
-        problems.append(
-            Problem(f"the prompt {first.name} {how}{line}", at, found, f"{expected!r} or nothing")
-        )
-
-    def conflicting_setting(path: str, found: Any, expected: Any) -> None:
-        how = f"has a different value for {'/'.join(steps(path))}"
-        conflict(how, then.places.get(path), found, first.places.get(path), expected)
-
-    if None not in (first.model, then.model) and first.model != then.model:
-        conflict("names a different model", then.model_at, then.model, first.model_at, first.model)
-    if first.expecting is not None and then.expecting is not None:
-        expected = spell_type(first.expecting) + (" as jsonl" if first.layout == "jsonl" else "")
-        found = spell_type(then.expecting) + (" as jsonl" if then.layout == "jsonl" else "")
-        if found != expected:
-            conflict("expects a different type", then.expecting.at, found, first.expecting.at, expected)
-
+def _merge(first: PromptDef, then: PromptDef) -> PromptDef:
+    """The declaration that two of one prompt make, if they have no conflicts."""
     with_model = first if then.model is None else then
     with_type = first if then.expecting is None else then
     with_text = then if then.text.strip() else first
@@ -188,29 +173,53 @@ def _merge(first: PromptDef, then: PromptDef, problems: list[Problem]) -> Prompt
         model_at=with_model.model_at,
         expecting=with_type.expecting,
         layout=with_type.layout,
-        settings=_merge_settings(first.settings, then.settings, conflicting_setting),
+        settings=_merge_settings(first.settings, then.settings),
         escalation=then.escalation or first.escalation,
         examples=first.examples + then.examples,
         places=places,
     )
 
 
-def _merge_settings(
-    first: Mapping[str, Any],
-    then: Mapping[str, Any],
-    conflict: Callable[[str, Any, Any], None],
-    path: str = "",
-) -> dict[str, Any]:
-    """The settings of both, objects merged key by key; `conflict` is called for each that has two values."""
-    merged = dict(first)
-    for key, value in then.items():
-        at = path + pointer([key])
-        former = merged.setdefault(key, value)
-        if isinstance(former, Mapping) and isinstance(value, Mapping):
-            merged[key] = _merge_settings(former, value, conflict, at)
-        elif _as_json(former) != _as_json(value):
-            conflict(at, value, former)
+def _merge_settings(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of both, objects merged key by key."""
+    merged = {**first, **then, **first}  # in the order of the first
+    for key in first.keys() & then.keys():
+        if isinstance(first[key], Mapping) and isinstance(then[key], Mapping):
+            merged[key] = _merge_settings(first[key], then[key])
     return merged
+
+
+def _conflicts(first: PromptDef, then: PromptDef) -> Iterator[Problem]:
+    """What a later declaration of a prompt says differently than the first."""
+
+    def conflict(
+        how: str, at: Position | None, found: Any, first_at: Position | None, expected: Any
+    ) -> Problem:
+        line = "" if first_at is None else f" in line {first_at.line}"
+        return Problem(f"the prompt {first.name} {how}{line}", at, found, f"{expected!r} or nothing")
+
+    if None not in (first.model, then.model) and first.model != then.model:
+        yield conflict("names a different model", then.model_at, then.model, first.model_at, first.model)
+    if first.expecting is not None and then.expecting is not None:
+        expected = spell_type(first.expecting) + (" as jsonl" if first.layout == "jsonl" else "")
+        found = spell_type(then.expecting) + (" as jsonl" if then.layout == "jsonl" else "")
+        if found != expected:
+            yield conflict("expects a different type", then.expecting.at, found, first.expecting.at, expected)
+    for path, found, expected in _differences(first.settings, then.settings):
+        how = f"has a different value for {'/'.join(steps(path))}"
+        yield conflict(how, then.places.get(path), found, first.places.get(path), expected)
+
+
+def _differences(
+    first: Mapping[str, Any], then: Mapping[str, Any], path: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Each setting that has two values: its JSON Pointer, the later value and the first."""
+    for key, value in then.items():
+        at, former = path + pointer([key]), first.get(key, value)
+        if isinstance(former, Mapping) and isinstance(value, Mapping):
+            yield from _differences(former, value, at)
+        elif _as_json(former) != _as_json(value):
+            yield at, value, former
 
 
 def _as_json(value: Any) -> Any:

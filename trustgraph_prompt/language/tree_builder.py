@@ -27,7 +27,7 @@ _JSON_LITERALS = {"true": True, "false": False, "null": None}
 Part = TypeVar("Part")
 
 
-class _Value(NamedTuple):
+class _PlacedValue(NamedTuple):
     """A JSON value, its position, and the positions of its parts by JSON Pointer."""
 
     value: Any
@@ -42,16 +42,12 @@ class _Text(NamedTuple):
     at: Position
 
 
-class _Bases(NamedTuple):
-    names: tuple[nodes.Name, ...]
-
-
 class _Pair(NamedTuple):
     """A key and its value, in an object or on a line of its own."""
 
     key: str
     at: Position
-    value: _Value
+    value: _PlacedValue
 
 
 class _Model(NamedTuple):
@@ -84,32 +80,29 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             systems[0].at if systems else None,
         )
 
-    def system(self, text: Token) -> _Text:
+    def text(self, text: Token) -> _Text:
         return _Text(self._unquoted(text), place(text))
+
+    system = about = text
 
     # ---- schemas
 
     def schema(
-        self, name: Token, bases: _Bases, closed: Token | None, body: tuple[Any, ...]
+        self, name: Token, bases: tuple[nodes.Name, ...], closed: Token | None, body: tuple[Any, ...]
     ) -> nodes.SchemaDef:
         about = next(iter(_all(body, _Text)), None)
         fields = tuple(_all(body, nodes.SchemaField))
-        if not fields and not bases.names:
+        if not fields and not bases:
             expected = "a field, as in: title: string"
             self._wrong(f"the schema {name} has no fields", place(name), "nothing", expected)
         description = None if about is None else about.text
-        return nodes.SchemaDef(
-            str(name), fields, bases.names, description, closed is not None, at=place(name)
-        )
+        return nodes.SchemaDef(str(name), fields, bases, description, closed is not None, at=place(name))
 
-    def bases(self, *names: Token | None) -> _Bases:
-        return _Bases(tuple(nodes.Name(str(name), at=place(name)) for name in names if name is not None))
+    def bases(self, *names: Token | None) -> tuple[nodes.Name, ...]:
+        return tuple(nodes.Name(str(name), at=place(name)) for name in names if name is not None)
 
     def body(self, *parts: Any) -> tuple[Any, ...]:
         return parts
-
-    def about(self, text: Token) -> _Text:
-        return _Text(self._unquoted(text), place(text))
 
     def field(self, name: Token, missing: Token | None, type: TypeExpr, *rest: Any) -> nodes.SchemaField:
         annotated = self.annotated(self._limit_depth(type), *rest)
@@ -125,10 +118,10 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             at=place(name),
         )
 
-    def default(self, value: _Value) -> nodes.Default:
+    def default(self, value: _PlacedValue) -> nodes.Default:
         return nodes.Default(value.value, at=value.at)
 
-    def constraint(self, name: Token, *arguments: _Value | None) -> nodes.Constraint:
+    def constraint(self, name: Token, *arguments: _PlacedValue | None) -> nodes.Constraint:
         values = [argument.value for argument in arguments if argument is not None]
         if name == "@length":
             values = [None if value == "any" else value for value in values]
@@ -214,11 +207,10 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             nullable(self._limit_depth(type)), "jsonl" if layout == "jsonl" else "json", type.at or _START
         )
 
-    def text(self, text: Token) -> _Text:
-        return _Text(self._unquoted(text), place(text))
-
-    def setting(self, key: Token, value: _Value) -> _Pair:
+    def setting(self, key: Token, value: _PlacedValue) -> _Pair:
         return _Pair(self._name(key), place(key), value)
+
+    pair = setting
 
     def escalation(self, operator: Token, value: Token) -> nodes.EscalationCondition:
         return nodes.EscalationCondition(operator.value, self._unquoted(value), at=place(operator))
@@ -230,21 +222,18 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
 
     # ---- values
 
-    def scalar(self, token: Token) -> _Value:
-        return _Value(self._scalar(token), place(token), {})
+    def scalar(self, token: Token) -> _PlacedValue:
+        return _PlacedValue(self._scalar(token), place(token), {})
 
-    def array(self, bracket: Token, *items: _Value | None) -> _Value:
+    def array(self, bracket: Token, *items: _PlacedValue | None) -> _PlacedValue:
         parts: dict[str, Position] = {}
         values = [item for item in items if item is not None]
         for index, item in enumerate(values):
             parts |= _within(str(index), item)
-        return _Value([item.value for item in values], place(bracket), parts)
+        return _PlacedValue([item.value for item in values], place(bracket), parts)
 
-    def object(self, brace: Token, *pairs: _Pair | None) -> _Value:
+    def object(self, brace: Token, *pairs: _Pair | None) -> _PlacedValue:
         return self._settings([pair for pair in pairs if pair is not None])._replace(at=place(brace))
-
-    def pair(self, key: Token, value: _Value) -> _Pair:
-        return self.setting(key, value)
 
     # ---- parts
 
@@ -259,7 +248,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
                 return nodes.Scalar("any", at=at)
         return expr
 
-    def _settings(self, pairs: Iterable[_Pair]) -> _Value:
+    def _settings(self, pairs: Iterable[_Pair]) -> _PlacedValue:
         values: dict[str, Any] = {}
         parts: dict[str, Position] = {}
         for key, at, value in pairs:
@@ -267,7 +256,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
                 self._wrong(f"duplicate key {key}", at)
             values[key] = value.value
             parts |= _within(key, value)
-        return _Value(values, _START, parts)
+        return _PlacedValue(values, _START, parts)
 
     def _text_of(self, pair: _Pair) -> _Text:
         text = pair.value.value
@@ -320,7 +309,7 @@ def _all(parts: Iterable[Any], kind: type[Part]) -> list[Part]:
     return [part for part in parts if isinstance(part, kind)]
 
 
-def _within(step: str, value: _Value) -> dict[str, Position]:
+def _within(step: str, value: _PlacedValue) -> dict[str, Position]:
     """The positions of a value and its parts, by JSON Pointers from the value that contains it."""
     prefix = pointer([step])
     return {prefix: value.at, **{prefix + path: at for path, at in value.parts.items()}}

@@ -48,32 +48,16 @@ CACHE_SECONDS = 3600.0
 
 _CONTRACT_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
 
+_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format")
+
 _FORMATS_OF = {
     **dict.fromkeys(("schema", *_CONTRACT_KEYS), ("json", "jsonl")),
+    **dict.fromkeys(("many", "fences"), ("json",)),
     "object-schema": ("jsonl",),
-    "many": ("json",),
-    "fences": ("json",),
-    "repair-by-model": ("json", "jsonl"),
-    "echoes": ("json", "jsonl"),
-    "graph": ("json", "jsonl"),
-    "match": ("json", "jsonl"),
-    "answer-format": ("json", "jsonl"),
-    "native": ("jsonl",),
-    "passes": ("jsonl",),
+    **dict.fromkeys(_OF_OBJECTS, ("json", "jsonl")),
+    **dict.fromkeys(("native", "passes"), ("jsonl",)),
 }
-
-_CONFIG_KEYS = {
-    "name": "model",
-    "temperature": "temperature",
-    "max-tokens": "max_tokens",
-    "top-p": "top_p",
-    "seed": "seed",
-    "frequency-penalty": "frequency_penalty",
-    "presence-penalty": "presence_penalty",
-    "stop": "stop_sequences",
-    "extras": "extras",
-}
-
+"""The formats of answers to which a key of an entry applies."""
 
 AnswerFormat = Literal["none", "append", "needed"]
 
@@ -164,13 +148,10 @@ class PromptDefinition:
             template=template,
             contract=contract,
             config=_config(entry.get("model", {})),
-            attempts=entry.get("attempts", 1),
-            passes=entry.get("passes", 1),
+            **{key: entry[key] for key in ("attempts", "passes", "terms", "description") if key in entry},
             aliases=tuple(entry.get("aliases", ())),
             system=system,
             own_system="system" in entry,
-            terms=entry.get("terms", {}),
-            description=entry.get("description", ""),
             cache=_cache_seconds(entry.get("cache", False)),
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
@@ -261,12 +242,12 @@ class PromptDefinition:
         is_needed = self.answer_format == "append" or self._places_instructions or self.unnamed_keys
         return self.contract.instructions() if is_needed else ""
 
-    @property
+    @cached_property
     def _places_instructions(self) -> bool:
         """Whether a template contains the term that stands for the instructions."""
         return not self._reserved.isdisjoint(self.template.needs.named | self.system.needs.named)
 
-    @property
+    @cached_property
     def _reserved(self) -> frozenset[str]:
         """Terms that requests and the prompt's own terms must not contain."""
         return frozenset() if self.answer_format == "none" else frozenset((answer_format.TERM,))
@@ -360,10 +341,11 @@ def _check_native(contract: Contract, entry: Mapping[str, Any]) -> None:
 
 
 def _config(model: Mapping[str, Any]) -> RuntimeConfig:
-    settings = {_CONFIG_KEYS[key]: value for key, value in model.items()}
-    if "stop_sequences" in settings:
-        settings["stop_sequences"] = tuple(settings["stop_sequences"])
-    return RuntimeConfig(**settings)
+    """The settings of an entry's `model`: two keys have other names in `RuntimeConfig`."""
+    settings = {key.replace("-", "_"): value for key, value in model.items()}
+    if "stop" in settings:
+        settings["stop_sequences"] = tuple(settings.pop("stop"))
+    return RuntimeConfig(model=settings.pop("name", None), **settings)
 
 
 def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:

@@ -15,7 +15,7 @@ from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
-from trustgraph_prompt.prompts.source_map import SourceMap, moved
+from trustgraph_prompt.prompts.source_map import SourceMap
 
 __all__ = ["PromptFiles", "load", "read", "together"]
 
@@ -38,7 +38,7 @@ class PromptFiles:
         """Compile the prompts. Raises `ConfigError`, also for conflicts between prompts."""
         prompts = PromptSet.build(self.entries)
         raise_first(
-            moved(error, self.places[key].of(error.path) if key in self.places else error.where, error.path)
+            error.moved(self.places[key].of(error.path) if key in self.places else error.where, error.path)
             for key, error in prompts.refused.items()
         )
         return prompts

@@ -87,7 +87,7 @@ _TOKEN = re.compile(
 
 def parse(source: str) -> nodes.Template:
     """Parse a template. Raises `TemplateError` with the line."""
-    return _Parser(source).template()
+    return _TemplateParser(source).template()
 
 
 def _refuse(line: int, message: str) -> NoReturn:
@@ -103,7 +103,7 @@ class _Block:
     last_branch: bool = False
 
 
-class _Parser:
+class _TemplateParser:
     """Reads the tags in order; `_body` receives the next node."""
 
     def __init__(self, source: str) -> None:

@@ -27,7 +27,7 @@ from trustgraph_prompt.prompts.definition import PromptDefinition, system_templa
 from trustgraph_prompt.prompts.entry_schema import SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
-from trustgraph_prompt.prompts.source_map import SourceMap, moved
+from trustgraph_prompt.prompts.source_map import SourceMap
 from trustgraph_prompt.prompts.template import Template
 
 Types = Mapping[str, Mapping[str, Any]]
@@ -75,7 +75,7 @@ def compile_file(source: str, where: str) -> CompiledFile:
     if file == File():
         expected = "prompts, schemas or a system message"
         raise PromptError("the file declares nothing", where=where, found=source, expected=expected)
-    prompts = [_Prompt(prompt, file, where, source) for prompt in file.prompts]
+    prompts = [_DeclaredPrompt(prompt, file, where, source) for prompt in file.prompts]
     of_system = SourceMap(where, file.system_at, source=source)
     problems = [
         *_problems_of_system(file, of_system),
@@ -103,7 +103,7 @@ def definition_of(
     `types` are schemas by name, in addition to the language's own types, as in `parse`. `defaults` are values
     of keys that the prompt does not set, unless it expects a text. Raises `ConfigError` as `compile_file`.
     """
-    declared = _Prompt(prompt, file, where, types=types, defaults=defaults)
+    declared = _DeclaredPrompt(prompt, file, where, types=types, defaults=defaults)
     raise_first(list(declared.problems_of_clauses()))
     return declared.definition()
 
@@ -113,7 +113,7 @@ def _problems_of_texts(source: str, where: str) -> Iterator[ConfigError]:
     file, _ = merge_prompts(read(source)[0])
     yield from _problems_of_system(file, SourceMap(where, file.system_at, source=source))
     for prompt in file.prompts:
-        yield from _Prompt(prompt, file, where, source).problems_of_text()
+        yield from _DeclaredPrompt(prompt, file, where, source).problems_of_text()
 
 
 def _line_and_column(error: ConfigError) -> list[int]:
@@ -132,7 +132,7 @@ def _problems_of_system(file: File, places: SourceMap) -> Iterator[ConfigError]:
             yield _in_template(error, places, "", file.system)
 
 
-class _Prompt:
+class _DeclaredPrompt:
     """One prompt of a file, and the entry that it becomes."""
 
     def __init__(
@@ -151,6 +151,7 @@ class _Prompt:
         self._defaults = {} if prompt.expecting is None else defaults or {}
         self.key = PREFIX + prompt.name
         self.places = SourceMap(where, prompt.at, prompt.places, source)
+        self._examples = [(given, SourceMap(where, given.at, given.places)) for given in prompt.examples]
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -184,12 +185,11 @@ class _Prompt:
             raise _in_template(error, self.places, path, text) from error
         except ConfigError as error:
             path = error.path if error.path in self.places.parts else ""
-            raise moved(error, self._place(error.path), path) from error
+            raise error.moved(self._place(error.path), path) from error
 
     def examples(self) -> Iterator[Example]:
         """Its examples, which are valid."""
-        for given in self._prompt.examples:
-            places = SourceMap(self.places.file, given.at, given.places)
+        for given, places in self._examples:
             yield Example.from_settings(
                 self._prompt.name, given.settings, name=given.name or "", places=places
             )
@@ -203,8 +203,7 @@ class _Prompt:
                 self.definition()
             except ConfigError as error:
                 yield error
-        for given in self._prompt.examples:
-            places = SourceMap(self.places.file, given.at, given.places)
+        for given, places in self._examples:
             yield from _problems_of_settings(given.settings, example.SCHEMA, places)
             if not given.settings.keys() & {"reads", "reason"}:
                 example_of = f"{self._prompt.name}: {given.name or 'an example'}"
@@ -291,11 +290,11 @@ def _problems_of_settings(
         check(settings, schema, places.file or "", PromptError)
     except ConfigError as error:
         for problem in (error, *error.others):
-            yield moved(problem, places.of(problem.path), problem.path)
+            yield problem.moved(places.of(problem.path), problem.path)
 
 
 def _in_template(error: TemplateError, places: SourceMap, path: str, text: str) -> ConfigError:
     """The error of a template with its place in the file instead of its line in the template."""
     if error.line is not None and (where := places.of_line(path, text, error.line, error.column)):
         return TemplateError(error.message.removeprefix(f"line {error.line}: "), where=where)
-    return moved(error, places.of(path), "")
+    return error.moved(places.of(path), "")

@@ -29,14 +29,14 @@ SYSTEM_KEY = "system"
 PREFIX = "template."
 
 
-class _Entry(NamedTuple):
+class _BuiltEntry(NamedTuple):
     """The text of an entry, what was last built from it, and why the present text was rejected."""
 
     text: bytes
     built: Template | PromptDefinition | None
     error: ConfigError | None = None
 
-    def under(self, system: Template) -> _Entry:
+    def under(self, system: Template) -> _BuiltEntry:
         """The entry with its prompt in a workspace that has this system message."""
         if not isinstance(self.built, PromptDefinition):
             return self
@@ -53,7 +53,7 @@ class PromptSet:
 
     prompts: Mapping[str, PromptDefinition]
     refused: Mapping[str, ConfigError]
-    _entries: Mapping[str, _Entry]
+    _entries: Mapping[str, _BuiltEntry]
     _aliases: Mapping[str, str]
     notes: Mapping[str, str] = field(default_factory=dict)
 
@@ -146,8 +146,8 @@ def _note_of_limit(count: int) -> str:
 
 
 def _read_all(
-    texts: Mapping[str, bytes], before: Mapping[str, _Entry]
-) -> tuple[dict[str, _Entry], dict[str, ConfigError]]:
+    texts: Mapping[str, bytes], before: Mapping[str, _BuiltEntry]
+) -> tuple[dict[str, _BuiltEntry], dict[str, ConfigError]]:
     """The entries, those that were there before first, and the errors of those beyond the limit, by key."""
     keys = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before))
     limit = MAX_PROMPTS + (SYSTEM_KEY in texts)
@@ -158,16 +158,16 @@ def _read_all(
     )
 
 
-def _read(key: str, text: bytes, before: _Entry | None) -> _Entry:
+def _read(key: str, text: bytes, before: _BuiltEntry | None) -> _BuiltEntry:
     if before is not None and before.text == text:
         return before
     try:
-        return _Entry(text, _build(key, text))
+        return _BuiltEntry(text, _build(key, text))
     except ConfigError as invalid:
         error = without_frames(invalid)
     except Exception as defect:  # a defect of this project must not affect other entries either
         error = PromptError(f"the entry cannot be used: {type(defect).__name__}: {defect}", where=key)
-    return _Entry(text, before.built if before else None, error)
+    return _BuiltEntry(text, before.built if before else None, error)
 
 
 def _build(key: str, text: bytes) -> Template | PromptDefinition:

@@ -30,11 +30,11 @@ MAX_DEPTH = 100
 _SCALARS = frozenset({str, int, bool, type(None)})
 
 
-class _Place(NamedTuple):
+class _TermPlace(NamedTuple):
     """The place of a container among the terms: a linked list, as a path for each one would take memory."""
 
     key: str | int
-    parent: _Place | None
+    parent: _TermPlace | None
     depth: int
 
 
@@ -76,7 +76,7 @@ def check_terms(terms: Mapping[str, object], meter: RenderMeter) -> None:
 
     Raises `RenderError` with the JSON Pointer of the term, and `RenderTooLong` at the limit of `meter`.
     """
-    containers: list[tuple[Any, _Place | None]] = [(terms, None)]
+    containers: list[tuple[Any, _TermPlace | None]] = [(terms, None)]
     while containers:
         container, place = containers.pop()
         if place is not None and place.depth > MAX_DEPTH:
@@ -89,7 +89,7 @@ def check_terms(terms: Mapping[str, object], meter: RenderMeter) -> None:
             kind = type(value)
             if kind in _SCALARS or (kind is float and math.isfinite(value)):
                 continue
-            inner = _Place(key, place, place.depth + 1 if place else 1)
+            inner = _TermPlace(key, place, place.depth + 1 if place else 1)
             if kind is not dict and kind is not list:
                 raise RenderError(
                     f"term {_pointer(inner)}: found {kind.__name__} {value!r:.40}, expected plain JSON"
@@ -97,7 +97,7 @@ def check_terms(terms: Mapping[str, object], meter: RenderMeter) -> None:
             containers.append((value, inner))
 
 
-def _pointer(place: _Place | None) -> str:
+def _pointer(place: _TermPlace | None) -> str:
     steps: list[str | int] = []
     while place is not None:
         steps.append(place.key)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.contract.broken_rule import BrokenRule, unindented
-from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.language.nodes import Position
@@ -74,8 +73,3 @@ class SourceMap:
             return self.file
         line, column = position
         return f"{self.file}:{line}:{column}" if self.file else f"line {line}, column {column}"
-
-
-def moved(error: ConfigError, where: str | None, path: str) -> ConfigError:
-    """The same error at another place and path."""
-    return type(error)(error.message, where=where, path=path, found=error.found, expected=error.expected)

@@ -20,9 +20,8 @@ class Metadata:
     @classmethod
     def of(cls, record: Mapping[str, Any], where: str) -> Self:
         """Take the metadata out of a record of type `where`. Raises `RequestError`."""
-        metadata: dict[str, Any] = take(record, "metadata", dict, {}, where)
-        fields = ("id", "root", "collection")
-        return cls(**{key: take(metadata, key, str, "", f"{where}/metadata") for key in fields})
+        metadata = take(record, where, metadata=dict).get("metadata", {})
+        return cls(**take(metadata, f"{where}/metadata", id=str, root=str, collection=str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,5 @@ class Chunk(Record):
     def decode(cls, data: bytes) -> Self:
         """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, "Chunk")
-        return cls(
-            metadata=Metadata.of(record, "Chunk"),
-            chunk=take(record, "chunk", str, "", "Chunk"),
-            document_id=take(record, "document_id", str, "", "Chunk"),
-        )
+        metadata = Metadata.of(record, "Chunk")
+        return cls(metadata, **{"chunk": "", **take(record, "Chunk", chunk=str, document_id=str)})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError
-from trustgraph_prompt.wire.records import Error, Record, decode, json_type, take, take_optional
+from trustgraph_prompt.wire.records import Error, Record, decode, json_type, take
 
 _RESPONSE, _PUSH = "ConfigResponse", "ConfigPush"
 
@@ -55,14 +55,11 @@ class ConfigResponse:
     def decode(cls, data: bytes) -> Self:
         """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, _RESPONSE)
-        values = take(record, "values", list, [], _RESPONSE)
-        return cls(
-            version=take(record, "version", int, 0, _RESPONSE),
-            values=[_value(value, f"{_RESPONSE}/values/{index}") for index, value in enumerate(values)],
-            directory=_strings(record, "directory", _RESPONSE),
-            config=take(record, "config", dict, {}, _RESPONSE),
-            error=Error.of(record, _RESPONSE),
-        )
+        fields = {"values": [], **take(record, _RESPONSE, values=list, version=int)}
+        fields["values"] = [_value(*numbered) for numbered in enumerate(fields["values"])]
+        fields |= _strings(record, _RESPONSE, ("directory",))
+        fields |= take(record, _RESPONSE, config=dict)
+        return cls(**fields, error=Error.of(record, _RESPONSE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +82,28 @@ class ConfigPush:
     def decode(cls, data: bytes) -> Self:
         """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, _PUSH)
-        changes = take(record, "changes", dict, {}, _PUSH)
-        workspaces = take_optional(record, "workspace_changes", dict, _PUSH)
-        return cls(
-            version=take(record, "version", int, 0, _PUSH),
-            changes={type: _strings(changes, type, f"{_PUSH}/changes") for type in changes},
-            workspace_changes=None
-            if workspaces is None
-            else WorkspaceChanges(
-                *(_strings(workspaces, name, f"{_PUSH}/workspace_changes") for name in ("created", "deleted"))
-            ),
-        )
+        fields = take(record, _PUSH, changes=dict, workspace_changes=dict, version=int)
+        if changes := fields.get("changes"):
+            fields["changes"] = _strings(changes, f"{_PUSH}/changes", changes)
+        if (workspaces := fields.get("workspace_changes")) is not None:
+            both = _strings(workspaces, f"{_PUSH}/workspace_changes", ("created", "deleted"))
+            fields["workspace_changes"] = WorkspaceChanges(**both)
+        return cls(**fields)
 
 
-def _value(value: object, where: str) -> ConfigValue:
+def _value(index: int, value: object) -> ConfigValue:
+    where = f"{_RESPONSE}/values/{index}"
     if not isinstance(value, dict):
         raise RequestError(f"{where}: found {json_type(value)}, expected an object")
-    return ConfigValue(
-        type=take(value, "type", str, "", where),
-        key=take(value, "key", str, "", where),
-        value=take_optional(value, "value", str, where),
-        workspace=take(value, "workspace", str, "", where),
-    )
+    return ConfigValue(**{"value": None, **take(value, where, type=str, key=str, value=str, workspace=str)})
 
 
-def _strings(record: Mapping[str, Any], key: str, where: str) -> list[str]:
-    strings = take(record, key, list, [], where)
-    for index, string in enumerate(strings):
-        if not isinstance(string, str):
-            raise RequestError(f"{where}/{key}/{index}: found {json_type(string)}, expected a string")
-    return strings
+def _strings(record: Mapping[str, Any], where: str, names: Iterable[str]) -> dict[str, list[str]]:
+    """Take lists of strings; one that is missing or null is empty."""
+    lists: dict[str, list[str]] = {}
+    for name in names:
+        lists[name] = take(record, where, **{name: list}).get(name, [])
+        for index, string in enumerate(lists[name]):
+            if not isinstance(string, str):
+                raise RequestError(f"{where}/{name}/{index}: found {json_type(string)}, expected a string")
+    return lists

@@ -25,11 +25,7 @@ class PromptRequest(Record):
     def decode(cls, data: bytes) -> Self:
         """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, "PromptRequest")
-        return cls(
-            id=take(record, "id", str, "", "PromptRequest"),
-            terms=take(record, "terms", dict, {}, "PromptRequest"),
-            streaming=take(record, "streaming", bool, False, "PromptRequest"),
-        )
+        return cls(**{"id": "", **take(record, "PromptRequest", id=str, terms=dict, streaming=bool)})
 
     @classmethod
     def asking(cls, prompt: str, terms: Mapping[str, object], *, streaming: bool = False) -> Self:

@@ -6,14 +6,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import orjson
 
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.json_text.encoding import encode
-
-T = TypeVar("T")
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """The longest record that is accepted. Pulsar's default limit is 5 MB."""
@@ -53,21 +51,22 @@ def _with_lone_surrogates(data: bytes) -> Any:
         return None
 
 
-def take(record: Mapping[str, Any], key: str, expected: type[T], default: T, where: str) -> T:
-    """Return a field of a record, `default` if it is missing or null. Raises `RequestError`."""
-    value = take_optional(record, key, expected, where)
-    return default if value is None else value
+def take(record: Mapping[str, Any], where: str, /, **types: type) -> dict[str, Any]:
+    """Return the fields of a record that `types` names, without those that are missing or null.
 
-
-def take_optional(record: Mapping[str, Any], key: str, expected: type[T], where: str) -> T | None:
-    """Return a field of a record, None if it is missing or null. Raises `RequestError`."""
-    value = record.get(key)
-    if expected is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    wrong = not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool)
-    if value is not None and wrong:
-        raise RequestError(f"{where}/{key}: found {json_type(value)}, expected {_EXPECTED[expected]}")
-    return value
+    So each of these gets the default of the dataclass. A whole number may stand for a float. Raises
+    `RequestError` for the first field of another type.
+    """
+    fields = {}
+    for key, expected in types.items():
+        value = record.get(key)
+        if expected is float and type(value) is int:
+            value = float(value)
+        if type(value) is expected:
+            fields[key] = value
+        elif value is not None:
+            raise RequestError(f"{where}/{key}: found {json_type(value)}, expected {_EXPECTED[expected]}")
+    return fields
 
 
 _EXPECTED: Mapping[type, str] = {
@@ -78,23 +77,14 @@ _EXPECTED: Mapping[type, str] = {
     dict: "an object",
     list: "an array",
 }
+_FOUND: Mapping[type, str] = {**_EXPECTED, int: "a number", type(None): "null"}
 
 
 def json_type(value: object) -> str:
     """Name the JSON type of a value, for a message."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _FOUND[type(value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +97,7 @@ class Error:
     @classmethod
     def of(cls, response: Mapping[str, Any], record: str) -> Self | None:
         """Take the error out of a response of type `record`, None if it has none. Raises `RequestError`."""
-        error = take_optional(response, "error", dict, record)
+        error = take(response, record, error=dict).get("error")
         if error is None:
             return None
-        return cls(*(take(error, name, str, "", f"{record}/error") for name in ("type", "message")))
+        return cls(**{"type": "", "message": "", **take(error, f"{record}/error", type=str, message=str)})

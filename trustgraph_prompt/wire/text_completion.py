@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError, excerpt
-from trustgraph_prompt.wire.records import Error, Record, decode, json_type, take, take_optional
+from trustgraph_prompt.wire.records import Error, Record, decode, json_type, take
 
 MAX_LABELS, MAX_LABEL = 16, 512
 """How many labels a request may have, and how many characters each name and value may have."""
@@ -46,23 +46,14 @@ class TextCompletionRequest(Record):
     def decode(cls, data: bytes) -> Self:
         """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, _REQUEST)
-        messages = take_optional(record, "messages", list, _REQUEST)
-        return cls(
-            operation=take(record, "operation", str, "completion", _REQUEST),
-            system=take(record, "system", str, "", _REQUEST),
-            prompt=take(record, "prompt", str, "", _REQUEST),
-            streaming=take(record, "streaming", bool, False, _REQUEST),
-            response_format=take_optional(record, "response_format", str, _REQUEST),
-            schema=take_optional(record, "schema", dict, _REQUEST),
-            messages=None
-            if messages is None
-            else [_message(index, message) for index, message in enumerate(messages)],
-            settings=take_optional(record, "settings", dict, _REQUEST),
-            schema_in_words=take(record, "schema_in_words", bool, True, _REQUEST),
-            direct=take(record, "direct", bool, False, _REQUEST),
-            labels=_labels(take(record, "labels", dict, {}, _REQUEST)),
-            seconds_left=take_optional(record, "seconds_left", float, _REQUEST),
-        )
+        fields = take(record, _REQUEST, messages=list, operation=str, system=str, prompt=str)
+        fields |= take(record, _REQUEST, streaming=bool, response_format=str, schema=dict)
+        if "messages" in fields:
+            fields["messages"] = [_message(*numbered) for numbered in enumerate(fields["messages"])]
+        fields |= take(record, _REQUEST, settings=dict, schema_in_words=bool, direct=bool, labels=dict)
+        if "labels" in fields:
+            fields["labels"] = _labels(fields["labels"])
+        return cls(**fields, **take(record, _REQUEST, seconds_left=float))
 
 
 def _message(index: int, message: object) -> Mapping[str, str]:
@@ -71,10 +62,10 @@ def _message(index: int, message: object) -> Mapping[str, str]:
         raise RequestError(
             f"{where}: found {json_type(message)}, expected an object with `role` and `content`"
         )
-    role = take(message, "role", str, "", where)
+    role = take(message, where, role=str).get("role", "")
     if role not in ("system", "user", "assistant"):
         raise RequestError(f"{where}/role: found {role[:40]!r}, expected system, user or assistant")
-    return {"role": role, "content": take(message, "content", str, "", where)}
+    return {"role": role, "content": "", **take(message, where, content=str)}
 
 
 def _labels(labels: Mapping[str, Any]) -> Mapping[str, str]:
@@ -82,7 +73,7 @@ def _labels(labels: Mapping[str, Any]) -> Mapping[str, str]:
     where = f"{_REQUEST}/labels"
     if len(labels) > MAX_LABELS:
         raise RequestError(f"{where}: found {len(labels)} labels, expected at most {MAX_LABELS}")
-    taken = {name: take(labels, name, str, "", where) for name in labels}
+    taken = {**dict.fromkeys(labels, ""), **take(labels, where, **dict.fromkeys(labels, str))}
     for name, value in taken.items():
         if max(len(name), len(value)) > MAX_LABEL:
             longest = max(len(name), len(value))
@@ -129,23 +120,19 @@ class TextCompletionResponse(Record):
     def decode(cls, data: bytes) -> Self:
         """Decode a response, without its `models`. Raises `RequestError`, which names the invalid field."""
         record = decode(data, _RESPONSE)
-        usage = take_optional(record, "usage", dict, _RESPONSE)
-        return cls(
-            error=Error.of(record, _RESPONSE),
-            response=take_optional(record, "response", str, _RESPONSE),
-            in_token=_count(record, "in_token", _RESPONSE),
-            out_token=_count(record, "out_token", _RESPONSE),
-            model=take_optional(record, "model", str, _RESPONSE),
-            end_of_stream=take(record, "end_of_stream", bool, False, _RESPONSE),
-            finish_reason=take_optional(record, "finish_reason", str, _RESPONSE),
-            at=take_optional(record, "at", int, _RESPONSE),
-            thinking=take(record, "thinking", str, "", _RESPONSE),
-            usage=usage and {name: _count(usage, name, f"{_RESPONSE}/usage") for name in usage},
-            schema_path=take_optional(record, "schema_path", str, _RESPONSE),
-            retry_after=take_optional(record, "retry_after", float, _RESPONSE),
-        )
+        usage = take(record, _RESPONSE, usage=dict).get("usage")
+        fields: dict[str, Any] = {"response": None, "end_of_stream": False}
+        fields["error"] = Error.of(record, _RESPONSE)
+        fields |= take(record, _RESPONSE, response=str)
+        fields |= _counts(record, _RESPONSE, ("in_token", "out_token"))
+        fields |= take(record, _RESPONSE, model=str, end_of_stream=bool, finish_reason=str, at=int)
+        fields |= take(record, _RESPONSE, thinking=str)
+        if usage is not None:
+            fields["usage"] = _counts(usage, f"{_RESPONSE}/usage", usage)
+        return cls(**fields, **take(record, _RESPONSE, schema_path=str, retry_after=float))
 
 
-def _count(record: Mapping[str, Any], key: str, where: str) -> int | None:
-    value = take_optional(record, key, int, where)
-    return None if value is None or value < 0 else value
+def _counts(record: Mapping[str, Any], where: str, names: Iterable[str]) -> dict[str, int | None]:
+    """Take numbers of tokens; None for one that is missing or negative."""
+    taken = take(record, where, **dict.fromkeys(names, int))
+    return {name: taken[name] if taken.get(name, -1) >= 0 else None for name in names}

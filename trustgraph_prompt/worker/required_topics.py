@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from math import inf
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.pulsar.admin import RequiredTopics, Topic
+from trustgraph_prompt.broker.pulsar.admin.plan import RequiredTopics, Topic
 from trustgraph_prompt.worker.canary.record import CANARY
 from trustgraph_prompt.worker.config.apply import OWNERS
 from trustgraph_prompt.worker.config.history import HISTORY

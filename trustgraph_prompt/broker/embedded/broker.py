@@ -22,7 +22,7 @@ from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.embedded.store_connection import Connection
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.shutdown import Handles, Shutdown, run_all
-from trustgraph_prompt.errors import ConfigError, TopicInvalid
+from trustgraph_prompt.errors import ConfigError
 
 
 class EmbeddedBroker:
@@ -65,10 +65,7 @@ class EmbeddedBroker:
     async def reader(
         self, topic: str, *, start: Literal["earliest", "latest"] = "earliest"
     ) -> EmbeddedReader:
-        topic = topics.resolve(topic)
-        if not topics.is_persistent(topic):
-            raise TopicInvalid(f"{topic} is not persistent: it has consumers, but no readers")
-        return await self._handles.open(self._reader(topic, start))
+        return await self._handles.open(self._reader(topics.check_readable(topic), start))
 
     async def table(self, topic: str) -> ReaderTable:
         await self.compact(topic)

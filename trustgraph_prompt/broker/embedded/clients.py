@@ -13,9 +13,8 @@ from trustgraph_prompt.broker import retry_and_dead_letters, topics
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.embedded.store_connection import Connection
-from trustgraph_prompt.broker.pending_receives import PendingReceives
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
-from trustgraph_prompt.broker.shutdown import Shutdown
+from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, Shutdown, has_failed
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 
 T = TypeVar("T")
@@ -77,7 +76,7 @@ class _AnyConsumer(_Waiting, ABC, Generic[T]):
     def __init__(self, connection: Connection, listener: Listener, topic: str, subscription: str) -> None:
         super().__init__(connection, listener, topic)
         self.subscription = subscription
-        self._takes = PendingReceives([self._run_take])
+        self._taking: asyncio.Task[T] | None = None
 
     @abstractmethod
     def _take(self, store: Store) -> T:
@@ -85,11 +84,18 @@ class _AnyConsumer(_Waiting, ABC, Generic[T]):
 
     async def _leave(self) -> None:
         await super()._leave()
-        await self._takes.wait_ended()
+        if taking := self._taking:
+            await asyncio.wait({taking}, timeout=GRACE_SECONDS)
+            has_failed(taking)
 
-    async def _run_take(self) -> T:
-        self._news_event.clear()  # before the step, so that later news set it again
-        return await self._connection.run(self._take)
+    async def _taken(self) -> T:
+        """Wait for a take. It goes on if this is cancelled, and what it takes is for the next call."""
+        if self._taking is None:
+            self._news_event.clear()  # before the step, so that later news set it again
+            self._taking = asyncio.create_task(self._connection.run(self._take))
+        await asyncio.wait({taking := self._taking})
+        self._taking = None
+        return taking.result()
 
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
         self._check_open()
@@ -126,7 +132,7 @@ class EmbeddedConsumer(_AnyConsumer[Message | float | None]):
 
     async def receive(self) -> Message | None:
         while not self._stopped:
-            taken = await self._takes.get()
+            taken = await self._taken()
             if isinstance(taken, Message):
                 if not self._stopped:
                     return retry_and_dead_letters.restore(taken)
@@ -171,7 +177,7 @@ class EmbeddedVolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
 
     async def receive(self) -> Message | None:
         while not self._closed:
-            drawn, was_stopped = await self._takes.get() or (None, True)
+            drawn, was_stopped = await self._taken()
             if drawn is not None or was_stopped:  # already stopped when the buffer was found empty
                 return drawn
             await self._news()

@@ -59,32 +59,30 @@ class Store:
         return int(self._one("PRAGMA data_version")[0])
 
     def connections(self) -> list[int]:
-        return [number for (number,) in self._database.execute("SELECT id FROM connections")]
+        return self._numbers("SELECT id FROM connections")
 
     def disconnect(self, connection: int) -> None:
         """Remove a connection that was closed or is dead; the messages of its consumers go to others."""
-        for (listener,) in self._database.execute(
-            "SELECT id FROM listeners WHERE connection = ?", (connection,)
-        ).fetchall():
+        for listener in self._numbers("SELECT id FROM listeners WHERE connection = ?", connection):
             self.leave(listener)
         self._database.execute("DELETE FROM connections WHERE id = ?", (connection,))
 
     def listening(self, topics: set[int]) -> set[int]:
         """Return the connections that have listeners on one of the topics."""
         marks = ",".join("?" * len(topics))
-        rows = self._database.execute(
+        found = self._numbers(
             "SELECT DISTINCT connection FROM listeners LEFT JOIN feeds USING (subscription) "
             f"WHERE coalesce(feeds.topic, listeners.topic) IN ({marks})",
-            tuple(topics),
+            *topics,
         )
-        return {connection for (connection,) in rows}
+        return set(found)
 
     # Topics
 
     def topic(self, name: str) -> int:
         """Return the id of a topic, created if it is new."""
-        row = self._database.execute("SELECT id FROM topics WHERE name = ?", (name,)).fetchone()
-        return int(row[0]) if row else self._insert("INSERT INTO topics (name) VALUES (?)", name)
+        found = self._numbers("SELECT id FROM topics WHERE name = ?", name)
+        return found[0] if found else self._insert("INSERT INTO topics (name) VALUES (?)", name)
 
     def subscriptions(self) -> dict[str, frozenset[str]]:
         """Return all topics with the names of their subscriptions."""
@@ -191,15 +189,15 @@ class Store:
             "UPDATE deliveries SET due = NULL WHERE subscription = ? AND due <= ?",
             (listener.subscription, self._clock()),
         )
-        row = self._database.execute(
+        taken = self._numbers(
             "UPDATE deliveries SET holder = ?1 WHERE subscription = ?2 AND message = ("
             " SELECT message FROM deliveries INDEXED BY deliveries_ready"
             " WHERE subscription = ?2 AND holder IS NULL AND due IS NULL"
             " ORDER BY message LIMIT 1) RETURNING message",
-            (listener.id, listener.subscription),
-        ).fetchall()
-        if row:
-            return self._read(row[0][0])
+            *(listener.id, listener.subscription),
+        )
+        if taken:
+            return self._read(taken[0])
         (due,) = self._one(
             "SELECT min(due) FROM deliveries WHERE subscription = ? AND due IS NOT NULL",
             listener.subscription,
@@ -209,13 +207,11 @@ class Store:
     def draw(self, listener: Listener) -> Message | None:
         """Take the next message out of the buffer of a non-persistent consumer."""
         self.check_present(listener)
-        row = self._database.execute(
-            "SELECT message FROM deliveries WHERE holder = ? ORDER BY message LIMIT 1", (listener.id,)
-        ).fetchone()
-        if row is None:
+        held = "SELECT message FROM deliveries WHERE holder = ? ORDER BY message LIMIT 1"
+        if not (first := self._numbers(held, listener.id)):
             return None
-        message = self._read(row[0])
-        self.acknowledge(listener.subscription, row[0])
+        message = self._read(first[0])
+        self.acknowledge(listener.subscription, first[0])
         self._database.execute(
             "UPDATE listeners SET room = room + 1 WHERE id = ? AND room >= 0", (listener.id,)
         )
@@ -223,7 +219,7 @@ class Store:
 
     def check_present(self, listener: Listener) -> None:
         """Raise `BrokerClosed` if the listener is gone."""
-        if not self._database.execute("SELECT 1 FROM listeners WHERE id = ?", (listener.id,)).fetchone():
+        if not self._numbers("SELECT 1 FROM listeners WHERE id = ?", listener.id):
             raise BrokerClosed(
                 "the consumer or reader has been closed, or other processes considered this one dead"
             )
@@ -241,8 +237,7 @@ class Store:
 
     def retain(self, topic: int, name: str) -> None:
         """Make sure of a subscription, so that messages of the topic are kept until they are consumed."""
-        known = "SELECT 1 FROM subscriptions WHERE topic = ? AND name = ?"
-        if not self._database.execute(known, (topic, name)).fetchone():
+        if not self._numbers("SELECT 1 FROM subscriptions WHERE topic = ? AND name = ?", topic, name):
             self._feed(self._subscription(topic, name, exclusive=False), topic)
 
     def release(self, listener: int, message: int | None = None) -> None:
@@ -251,13 +246,8 @@ class Store:
             "UPDATE deliveries SET holder = NULL WHERE holder = ?1 AND (?2 IS NULL OR message = ?2)",
             (listener, message),
         )
-        self.touched.update(
-            topic
-            for (topic,) in self._database.execute(
-                "SELECT feeds.topic FROM feeds JOIN listeners USING (subscription) WHERE listeners.id = ?",
-                (listener,),
-            )
-        )
+        fed = "SELECT feeds.topic FROM feeds JOIN listeners USING (subscription) WHERE listeners.id = ?"
+        self.touched.update(self._numbers(fed, listener))
 
     def leave(self, listener: int) -> None:
         """Remove a consumer or reader, and the messages that were kept for it alone."""
@@ -308,10 +298,8 @@ class Store:
         """Return the messages after a position, oldest first."""
         self.check_present(listener)
         (topic,) = listener.topics
-        rows = self._database.execute(
-            "SELECT id FROM messages WHERE topic = ? AND id > ? ORDER BY id LIMIT ?", (topic, position, limit)
-        )
-        return [self._read(number) for (number,) in rows.fetchall()]
+        later = "SELECT id FROM messages WHERE topic = ? AND id > ? ORDER BY id LIMIT ?"
+        return [self._read(number) for number in self._numbers(later, topic, position, limit)]
 
     # Rows
 
@@ -350,7 +338,7 @@ class Store:
             )
 
     def _listen(self, connection: int, topic: int, subscription: int | None, room: int) -> int:
-        if not self._database.execute("SELECT 1 FROM connections WHERE id = ?", (connection,)).fetchone():
+        if not self._numbers("SELECT 1 FROM connections WHERE id = ?", connection):
             raise BrokerUnavailable("another process took this one for dead; it joins again within a second")
         return self._insert(
             "INSERT INTO listeners (connection, topic, subscription, room) VALUES (?, ?, ?, ?)",
@@ -431,10 +419,8 @@ class Store:
 
     def _drop_held(self, listener: int) -> None:
         """Delete the messages in the buffer of a non-persistent consumer."""
-        held = self._database.execute(
-            "DELETE FROM deliveries WHERE holder = ? RETURNING message", (listener,)
-        ).fetchall()
-        for (message,) in held:
+        held = "DELETE FROM deliveries WHERE holder = ? RETURNING message"
+        for message in self._numbers(held, listener):
             self._drop(message)
 
     def _used(self) -> int:
@@ -446,13 +432,17 @@ class Store:
         return int(used)
 
     def _is_read(self, topic: int) -> bool:
-        query = "SELECT 1 FROM listeners WHERE topic = ? AND subscription IS NULL"
-        return self._database.execute(query, (topic,)).fetchone() is not None
+        readers = "SELECT id FROM listeners WHERE topic = ? AND subscription IS NULL LIMIT 1"
+        return bool(self._numbers(readers, topic))
 
     def _insert(self, statement: str, *values: object) -> int:
         number = self._database.execute(statement, values).lastrowid
         assert number is not None
         return number
+
+    def _numbers(self, statement: str, *values: object) -> list[int]:
+        """Run a statement, and return the one column of its rows."""
+        return [number for (number,) in self._database.execute(statement, values).fetchall()]
 
     def _one(self, query: str, *values: object) -> tuple[Any, ...]:
         row: tuple[Any, ...] = self._database.execute(query, values).fetchone()

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded.database_file import MEMORY, FileGone
 from trustgraph_prompt.broker.embedded.engine import Effect, Engine
@@ -56,11 +56,11 @@ class Connection:
             raise
         return connection
 
-    async def run(self, step: Callable[[Store], T], effect: Effect = Effect.WRITE) -> T:
+    def run(self, step: Callable[[Store], T], effect: Effect = Effect.WRITE) -> Coroutine[Any, Any, T]:
         """Run a step in a transaction; returns once it is committed."""
         if self._closed:
             raise BrokerClosed(f"{self.path}: the broker has been closed")
-        return await self._engine.run(step, effect)
+        return self._engine.run(step, effect)
 
     async def run_or_defer(self, step: Callable[[Store], None]) -> None:
         """Run an idempotent step; retry it later if it fails. Raises its error, except for a missing file."""

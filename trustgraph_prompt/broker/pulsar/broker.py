@@ -22,7 +22,7 @@ from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
 from trustgraph_prompt.broker.shutdown import CLOSE_SECONDS, Handles, Shutdown, run_all
 from trustgraph_prompt.broker.urls import address, pulsar_hosts
-from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError
 
 _CONNECT_SECONDS: Final = 10.0
 #: Looked up to see whether the broker answers. It need not exist. It is a partition, because looking up a
@@ -140,9 +140,7 @@ class PulsarBroker:
 
     async def _reader(self, topic: str, *, earliest: bool, unbroken: bool = False) -> PulsarReader:
         self._check_open()
-        topic = topics.resolve(topic)
-        if not topics.is_persistent(topic):
-            raise TopicInvalid(f"{topic} is not persistent: it has consumers, but no readers")
+        topic = topics.check_readable(topic)
         return await self._handles.open(
             PulsarReader.open(self._client, topic, earliest=earliest, unbroken=unbroken)
         )

@@ -15,10 +15,10 @@ from typing import Final
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import retry_and_dead_letters, topics
-from trustgraph_prompt.broker.pending_receives import PendingReceives
 from trustgraph_prompt.broker.protocol import MAX_BUFFERED, Message, SubscriptionType
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.messages import message_of, receipt_of
+from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.producer import LetterProducer
 from trustgraph_prompt.broker.pulsar.subscription import PartitionConsumer, Receipt, Subscription
 from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, Shutdown, run_all, wait_for_close

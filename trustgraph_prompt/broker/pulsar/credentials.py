@@ -23,6 +23,13 @@ TRUST_FILE: Final = "PULSAR_TLS_TRUST_CERTS_FILE"
 CERTIFICATE_FILE: Final = "PULSAR_TLS_CERTIFICATE_FILE"
 KEY_FILE: Final = "PULSAR_TLS_KEY_FILE"
 
+_FILES: Final = {
+    TOKEN_FILE: "token_file",
+    CERTIFICATE_FILE: "certificate_file",
+    KEY_FILE: "key_file",
+    TRUST_FILE: "trust_file",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
@@ -43,40 +50,24 @@ class Credentials:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Credentials:
         """Read the `PULSAR_…` variables. Raises `ConfigError`, which names the variable but no token."""
-
-        def path(name: str) -> Path | None:
-            return Path(environment[name]) if environment.get(name) else None
-
-        credentials = cls(
-            token=environment.get(TOKEN) or None,
-            token_file=path(TOKEN_FILE),
-            oauth2=_oauth2(environment),
-            certificate_file=path(CERTIFICATE_FILE),
-            key_file=path(KEY_FILE),
-            trust_file=path(TRUST_FILE),
-        )
-        methods = {TOKEN: credentials.token, TOKEN_FILE: credentials.token_file, ISSUER: credentials.oauth2}
-        found = [name for name, value in methods.items() if value]
-        if len(found) > 1:
+        given = {name: value for name, value in environment.items() if value}
+        oauth2 = _oauth2(given)
+        methods = (TOKEN, TOKEN_FILE, ISSUER)
+        if len(found := [name for name in methods if name in given]) > 1:
             expected = "one of " + ", ".join(methods)
             raise ConfigError("more than one credential", where="environment", found=found, expected=expected)
-        if (credentials.certificate_file is None) != (credentials.key_file is None):
+        if len(found := [name for name in (CERTIFICATE_FILE, KEY_FILE) if name in given]) == 1:
             raise ConfigError(
                 "a client certificate needs its key, and a key its certificate",
                 where="environment",
-                found=[name for name in (CERTIFICATE_FILE, KEY_FILE) if environment.get(name)],
+                found=found,
                 expected=f"{CERTIFICATE_FILE} and {KEY_FILE}",
             )
-        for name in (TOKEN_FILE, CREDENTIALS_FILE, CERTIFICATE_FILE, KEY_FILE, TRUST_FILE):
-            if file := path(name):
-                try:
-                    file.open("rb").close()
-                except OSError as error:
-                    detail = f"cannot be read: {error.strerror}"
-                    raise ConfigError(
-                        detail, where=name, found=str(file), expected="a readable file"
-                    ) from None
-        return credentials
+        for name in (CREDENTIALS_FILE, *_FILES):
+            if name in given:
+                _check_readable(name, Path(given[name]))
+        files = {field: Path(given[name]) for name, field in _FILES.items() if name in given}
+        return cls(token=given.get(TOKEN), oauth2=oauth2, **files)
 
     def options(self) -> dict[str, Any]:
         """Return the arguments for Pulsar's client."""
@@ -102,6 +93,14 @@ class Credentials:
         if self.oauth2:
             return pulsar.AuthenticationOauth2(json.dumps(self.oauth2))
         return None
+
+
+def _check_readable(name: str, file: Path) -> None:
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        detail = f"cannot be read: {error.strerror}"
+        raise ConfigError(detail, where=name, found=str(file), expected="a readable file") from None
 
 
 def _oauth2(environment: Mapping[str, str]) -> Mapping[str, str] | None:

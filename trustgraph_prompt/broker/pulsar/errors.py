@@ -24,28 +24,19 @@ from trustgraph_prompt.errors import (
 
 #: Permanent errors. All others are `BrokerUnavailable`, as they may pass.
 _PERMANENT: Final[dict[str, type[BrokerError]]] = {
-    "InvalidTopicName": TopicInvalid,
-    "TopicNotFound": TopicInvalid,
-    "TopicTerminated": TopicInvalid,
-    "ConsumerBusy": SubscriptionBusy,
-    "ConsumerAssignError": SubscriptionBusy,
+    **dict.fromkeys(("InvalidTopicName", "TopicNotFound", "TopicTerminated"), TopicInvalid),
+    **dict.fromkeys(("ConsumerBusy", "ConsumerAssignError"), SubscriptionBusy),
     "MessageTooBig": MessageTooLarge,
-    "AlreadyClosed": BrokerClosed,
-    "ConsumerNotInitialized": BrokerClosed,
-    "ProducerNotInitialized": BrokerClosed,
-    "AuthenticationError": BrokerError,
-    "AuthorizationError": BrokerError,
-    "ChecksumError": BrokerError,
-    "CryptoError": BrokerError,
-    "ErrorGettingAuthenticationData": BrokerError,
-    "IncompatibleSchema": BrokerError,
-    "InvalidConfiguration": BrokerError,
-    "InvalidMessage": BrokerError,
-    "InvalidUrl": BrokerError,
-    "NotAllowedError": BrokerError,
-    "OperationNotSupported": BrokerError,
-    "SubscriptionNotFound": BrokerError,
-    "UnsupportedVersionError": BrokerError,
+    **dict.fromkeys(("AlreadyClosed", "ConsumerNotInitialized", "ProducerNotInitialized"), BrokerClosed),
+    **dict.fromkeys(
+        (
+            *("AuthenticationError", "AuthorizationError", "ErrorGettingAuthenticationData"),
+            *("ChecksumError", "CryptoError", "IncompatibleSchema", "InvalidMessage"),
+            *("InvalidConfiguration", "InvalidUrl", "NotAllowedError", "SubscriptionNotFound"),
+            *("OperationNotSupported", "UnsupportedVersionError"),
+        ),
+        BrokerError,
+    ),
 }
 
 #: Explanations of errors whose name alone does not help.

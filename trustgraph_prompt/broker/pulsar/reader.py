@@ -14,10 +14,10 @@ import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import retry_and_dead_letters
-from trustgraph_prompt.broker.pending_receives import PendingReceives
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.pulsar.errors import is_forgotten, translated, translating
 from trustgraph_prompt.broker.pulsar.messages import message_of
+from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.subscription import DISCONNECTED_SECONDS, check_partitions, partitions_of
 from trustgraph_prompt.broker.shutdown import Shutdown, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable

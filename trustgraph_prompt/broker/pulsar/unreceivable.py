@@ -26,7 +26,7 @@ from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import retry_and_dead_letters, topics
 from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.broker.pulsar.admin import ADMIN_URL, PulsarAdmin, admin_of, admin_url
+from trustgraph_prompt.broker.pulsar.admin.client import ADMIN_URL, PulsarAdmin, admin_of, admin_url
 from trustgraph_prompt.broker.pulsar.admin.plan import topic_path
 from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.broker.pulsar.errors import translating

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from trustgraph_prompt import package_data, wire
 from trustgraph_prompt.broker import Broker, Message
@@ -19,7 +19,7 @@ from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.prompts import PromptSet, files
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
-from trustgraph_prompt.wire.records import take, take_optional
+from trustgraph_prompt.wire.records import take
 from trustgraph_prompt.worker.canary.record import Canary
 from trustgraph_prompt.worker.config import config_topic
 from trustgraph_prompt.worker.config.apply_plan import state
@@ -79,21 +79,12 @@ class Change:
         if not at or not (entry == SYSTEM_KEY or entry.startswith(PREFIX)):
             raise RequestError("the key is not <workspace>/<entry>@<id>")
         record = wire.decode(message.data, where)
-        versions: dict[str, Any] = take(record, "versions", dict, {}, where)
+        versions = take(record, where, versions=dict).get("versions", {})
         if not all(isinstance(version, str) for version in versions.values()):
             raise RequestError(f"{where}/versions: expected strings")
-        return cls(
-            entry,
-            push,
-            take(record, "action", str, PUSH, where),
-            take(record, "entry", str, "", where),
-            take_optional(record, "version", str, where),
-            take_optional(record, "replaced", str, where),
-            take(record, "by", str, "", where),
-            take(record, "why", str, "", where),
-            versions,
-            message.published,
-        )
+        known = take(record, where, action=str, entry=str, version=str, replaced=str, by=str, why=str)
+        known = {"action": PUSH, "entry": "", "version": None, **known}
+        return cls(entry, push, **known, versions=versions, published=message.published)
 
     @property
     def is_canary(self) -> bool:

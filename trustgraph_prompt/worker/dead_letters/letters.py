@@ -150,7 +150,7 @@ def with_terms(data: bytes, terms: Mapping[str, object]) -> bytes:
     record = records.decode(data, "PromptRequest")
     if "id" not in record:
         raise RequestError("it is no prompt request, so it has no terms")
-    own = records.take(record, "terms", dict, {}, "PromptRequest")
+    own = records.take(record, "PromptRequest", terms=dict).get("terms", {})
     return encode({**record, "terms": {**own, **PromptRequest.asking("", terms).terms}})
 
 

@@ -83,6 +83,7 @@ class RequiredTopics:
         )
 
 
+Kind = Literal["tenant", "namespace", "topic", "subscription", "policy"]
 State = Literal["ok", "missing", "differs"]
 
 #: The message id before all messages.
@@ -108,7 +109,7 @@ class AdminStep:
 class Finding:
     """The state of one item; `of` is its topic or namespace. `step` corrects it, if that is possible."""
 
-    kind: Literal["tenant", "namespace", "topic", "subscription", "policy"]
+    kind: Kind
     name: str
     state: State
     of: str | None = None
@@ -181,31 +182,28 @@ def namespace_path(name: str) -> str:
     return "namespaces/" + quote(name, safe="/:")
 
 
+def _item(kind: Kind, name: str, of: str | None, step: AdminStep, *, exists: bool) -> Finding:
+    """Report an item, with the step that makes it if it does not exist."""
+    return Finding(kind, name, "ok", of) if exists else Finding(kind, name, "missing", of, step=step)
+
+
 def _tenants(wanted: RequiredTopics, found: Found) -> Iterator[Finding]:
+    clusters = list(found.clusters)
     for tenant in dict.fromkeys(name.partition("/")[0] for name in wanted.namespaces):
-        if tenant in found.tenants:
-            yield Finding("tenant", tenant, "ok")
-            continue
-        clusters = list(found.clusters)
-        body = {"adminRoles": [], "allowedClusters": clusters}
         what = f"create tenant {tenant}, for {', '.join(clusters)}"
+        body = {"adminRoles": [], "allowedClusters": clusters}
         step = AdminStep(what, "PUT", "tenants/" + quote(tenant, safe=":"), body)
-        yield Finding("tenant", tenant, "missing", step=step)
+        yield _item("tenant", tenant, None, step, exists=tenant in found.tenants)
 
 
 def _namespaces(wanted: RequiredTopics, found: Found) -> Iterator[Finding]:
     with_subscriptions = {topic.namespace for topic in wanted.topics if topic.subscriptions}
     for name, policies in wanted.namespaces.items():
-        if name in found.namespaces:
-            yield Finding("namespace", name, "ok")
-            if name in with_subscriptions:
-                yield from _expiry(name, found.namespaces[name])
-            continue
-        what = f"create namespace {name}" + (
-            ", which retains its tables" if "compaction_threshold" in policies else ""
-        )
-        step = AdminStep(what, "PUT", namespace_path(name), dict(policies))
-        yield Finding("namespace", name, "missing", step=step)
+        tables = ", which retains its tables" if "compaction_threshold" in policies else ""
+        step = AdminStep(f"create namespace {name}{tables}", "PUT", namespace_path(name), dict(policies))
+        yield _item("namespace", name, None, step, exists=name in found.namespaces)
+        if name in found.namespaces and name in with_subscriptions:
+            yield from _expiry(name, found.namespaces[name])
 
 
 def _expiry(namespace: str, policies: Mapping[str, Any]) -> Iterator[Finding]:
@@ -219,30 +217,26 @@ def _expiry(namespace: str, policies: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _topic(topic: Topic, wanted: RequiredTopics, found: Found) -> Iterator[Finding]:
-    path = topic_path(topic.name)
-    existing = found.topics.get(topic.name)
-    if existing is not None:
-        yield Finding("topic", topic.name, "ok")
-    else:
-        yield Finding(
-            "topic", topic.name, "missing", step=AdminStep(f"create topic {topic.name}", "PUT", path)
-        )
+    path, existing = topic_path(topic.name), found.topics.get(topic.name)
+    step = AdminStep(f"create topic {topic.name}", "PUT", path)
+    yield _item("topic", topic.name, None, step, exists=existing is not None)
     for name in topic.subscriptions:
-        if existing is not None and name in existing.subscriptions:
-            yield Finding("subscription", name, "ok", topic.name)
-            continue
         what = f"subscribe {name} to {topic.name}, from the earliest message"
         step = AdminStep(what, "PUT", f"{path}/subscription/{quote(name, safe=':')}", _EARLIEST)
-        yield Finding("subscription", name, "missing", topic.name, step=step)
+        subscribed = existing is not None and name in existing.subscriptions
+        yield _item("subscription", name, topic.name, step, exists=subscribed)
     # A new topic has the policies of its namespace, which may be new as well.
     namespace = topic.namespace
     state = existing or FoundTopic.under(found.namespaces.get(namespace, wanted.namespaces[namespace]))
-    exists = existing is not None
+    yield from _policies(topic, state, exists=existing is not None)
+
+
+def _policies(topic: Topic, state: FoundTopic, *, exists: bool) -> Iterator[Finding]:
+    path = topic_path(topic.name)
     if topic.table:
         expected = f"from {COMPACTION_THRESHOLD:,} bytes on"
-        step = AdminStep(
-            f"compact {topic.name} {expected}", "POST", f"{path}/compactionThreshold", COMPACTION_THRESHOLD
-        )
+        what = f"compact {topic.name} {expected}"
+        step = AdminStep(what, "POST", f"{path}/compactionThreshold", COMPACTION_THRESHOLD)
         holds = state.compaction > 0
         yield from _policy("compaction", topic.name, step, "never", expected, holds=holds, exists=exists)
     if not topic.subscriptions:

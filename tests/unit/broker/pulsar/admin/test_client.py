@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, backlogs_of
+from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
+from trustgraph_prompt.broker.pulsar.admin.prepare import backlogs_of
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt import package_data
-from trustgraph_prompt.broker.pulsar.admin import (
+from trustgraph_prompt.broker.pulsar.admin.client import admin_url
+from trustgraph_prompt.broker.pulsar.admin.plan import (
     Finding,
     Found,
     FoundTopic,
     RequiredTopics,
     Topic,
-    admin_url,
     compare,
 )
 from trustgraph_prompt.errors import ConfigError, TopicInvalid

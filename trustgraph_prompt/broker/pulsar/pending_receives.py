@@ -1,7 +1,6 @@
 """Runs the receives of a consumer or reader as tasks that are never cancelled.
 
-Cancelling the `receive` of Pulsar's client loses its message until the consumer closes, and so does
-cancelling a step of the embedded broker that takes one.
+Cancelling the `receive` of Pulsar's client loses its message until the consumer closes.
 """
 
 from __future__ import annotations
