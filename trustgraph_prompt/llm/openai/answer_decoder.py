@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,13 @@ _NOT_FINISHED = (None, "", "null")
 #: The keys of a message that has nothing but text.
 _PLAIN = frozenset(("role", "content"))
 
+#: The text of an event, as written.
+_CONTENT = re.compile(rb'"content":\s*("(?:[^"\\]++|\\.)*+")')
+
+#: Frames that are tried before it is clear that the server has a new one for each event, as OpenAI has, which
+#: pads each to a random length.
+_FRAMES_TO_TRY = 3
+
 _NO_USAGE = Usage()
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
@@ -56,10 +64,19 @@ class AnswerDecoder:
         self._size = 0
         self._finish_reason: FinishReason | None = None
         self._is_refusal = False
+        self._frame = _Frame()
 
     def take(self, event: bytes) -> Delta:
         """Decode one event of a stream."""
-        return self._delta(_object(event), event)
+        if piece := self._frame.text_of(event):
+            # as `_delta` would, which finds nothing new in the rest
+            text = self._texts["content"].take(piece)
+            self._count(len(text))
+            return Delta(text, model=self._frame.model)
+        envelope = _object(event)
+        delta = self._delta(envelope, event)
+        self._frame.learn(event, envelope)
+        return delta
 
     def end(self) -> Delta:
         """The last delta of a stream: its tool calls and the body.
@@ -119,9 +136,7 @@ class AnswerDecoder:
                 self._tool_calls.add(calls, are_whole=part == "message")
             elif function := message.get("function_call"):
                 self._tool_calls.add_legacy(function)
-        self._size += len(text) + len(thinking)
-        if self._size + self._tool_calls.size > MAX_ANSWER:
-            raise ProviderInvalidResponse(f"the answer has more than {MAX_ANSWER:,} characters")
+        self._count(len(text) + len(thinking))
         finish_reason = _finish_reason(choice.get("finish_reason"))
         self._finish_reason = finish_reason or self._finish_reason
         path, self._schema_path = self._schema_path, None
@@ -129,6 +144,11 @@ class AnswerDecoder:
         model = _typed(envelope, "model", str)
         # by position: keyword arguments take longer than the rest of this function
         return Delta(text, thinking, (), reason, _usage(envelope.get("usage")), model, path)
+
+    def _count(self, characters: int) -> None:
+        self._size += characters
+        if self._size + self._tool_calls.size > MAX_ANSWER:
+            raise ProviderInvalidResponse(f"the answer has more than {MAX_ANSWER:,} characters")
 
     def _text(self, key: str, message: Mapping[str, Any]) -> str:
         piece = message.get(key)
@@ -144,6 +164,54 @@ class AnswerDecoder:
         if self._is_refusal:
             return "content_filter"
         return "tool_calls" if self._tool_calls and self._finish_reason == "stop" else self._finish_reason
+
+
+class _Frame:
+    """What stood around the text of the last event: most servers send the same bytes around every piece.
+
+    Of an event with this frame only the text has to be decoded. Any other event is decoded as a whole, and
+    then its frame is the one that counts: what `raw` has is from the latest event.
+    """
+
+    def __init__(self) -> None:
+        self.model: str | None = None
+        self._before: bytes | None = None
+        self._after = b""
+        self._tries = _FRAMES_TO_TRY
+
+    def text_of(self, event: bytes) -> str | None:
+        """The text of an event with this frame, None for any other event."""
+        before, after = self._before, self._after
+        if before is None or not (event.startswith(before) and event.endswith(after)):
+            return None
+        try:
+            text = orjson.loads(event[len(before) : len(event) - len(after)])
+        except orjson.JSONDecodeError:
+            return None
+        self._tries = _FRAMES_TO_TRY
+        return text if isinstance(text, str) else None
+
+    def learn(self, event: bytes, envelope: Mapping[str, Any]) -> None:
+        """Look at an event that was decoded as a whole: it has a frame if it has nothing but text."""
+        self._before = None
+        if not self._tries or not _only_text(envelope) or not (found := _CONTENT.search(event)):
+            return
+        self._tries -= 1
+        before, after = event[: found.start(1)], event[found.end(1) :]
+        # the proof that it is the text which stands there, and not another content of a nested object
+        if _only_text(_object(before + b'"?"' + after)) == "?":
+            self.model, self._before, self._after = envelope.get("model"), before, after
+
+
+def _only_text(envelope: Mapping[str, Any]) -> str | None:
+    """The text of a valid event that brings nothing else which is new; None for any other event."""
+    choice = _first_choice(envelope.get("choices") or [])
+    message = choice.get("delta") or {}
+    has_more = choice.get("finish_reason") not in _NOT_FINISHED or choice.get("logprobs")
+    if has_more or envelope.get("usage") or not message.keys() <= _PLAIN:
+        return None
+    text = message.get("content")
+    return text if isinstance(text, str) else None
 
 
 def refused_answer(refusal: Refusal, *, has_begun: bool, path: SchemaPath | None) -> Delta:
