@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -57,9 +58,7 @@ class AnswerDecoder:
     def __init__(self, schema_path: SchemaPath | None = None) -> None:
         self._schema_path = schema_path
         self._tool_calls = ToolCalls()
-        self._texts = {
-            key: TextAssembler() for key in ("content", "refusal", "reasoning_content", "reasoning")
-        }
+        self._texts: defaultdict[str, TextAssembler] = defaultdict(TextAssembler)  # by their keys
         self._body = Body()
         self._size = 0
         self._finish_reason: FinishReason | None = None
@@ -87,7 +86,7 @@ class AnswerDecoder:
         if not self._body.has_choice:
             raise ProviderInvalidResponse("the answer has no choices")
         calls = self._tool_calls.whole(self._finish_reason)
-        left = {key: text.end() for key, text in self._texts.items()}
+        left = defaultdict(str, {key: text.end() for key, text in self._texts.items()})
         texts = {key: whole for key, text in self._texts.items() if (whole := text.whole())}
         return Delta(
             text=left["content"] + left["refusal"],

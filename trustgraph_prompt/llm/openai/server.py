@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from itertools import takewhile
 from socket import gaierror
 
 import aiohttp
@@ -46,6 +45,9 @@ _SHORTEST_SECRET = 8
 _END_GRACE = 0.1
 
 _COMPLETIONS = "/chat/completions"
+
+#: What stands in place of an event after the last one.
+_DONE = b"[DONE]"
 
 #: What a request may raise, for `Server.provider_error`.
 REQUEST_ERRORS = (Refusal, ProviderError, EventTooLarge, aiohttp.ClientError, OSError)
@@ -197,7 +199,8 @@ async def events_of(
     chunk, is_done = head, False
     while not is_done:
         found = stream.feed(chunk) if chunk else stream.close()
-        events = list(takewhile(lambda event: event.strip() != b"[DONE]", found))
+        data = [event.strip() for event in found]
+        events = found[: data.index(_DONE)] if _DONE in data else found
         if events and not chunk and not _is_json(events[-1]):
             raise ProviderUnavailable("the connection was closed in the middle of an event")
         if events:
