@@ -15,7 +15,7 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
 from trustgraph_prompt.llm.openai.assembly import Body, TextAssembler, ToolCalls, joined_parts
 from trustgraph_prompt.llm.openai.refusal import Refusal
-from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
+from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath, ToolCall
 
 #: Characters of an answer, including its thinking and its tool calls.
 MAX_ANSWER = 8 * 1024 * 1024
@@ -57,7 +57,7 @@ class AnswerDecoder:
 
     def __init__(self, schema_path: SchemaPath | None = None) -> None:
         self._schema_path = schema_path
-        self._tool_calls = ToolCalls()
+        self._tool_calls: ToolCalls | None = None  # until the first one
         self._texts: defaultdict[str, TextAssembler] = defaultdict(TextAssembler)  # by their keys
         self._body = Body()
         self._size = 0
@@ -85,7 +85,10 @@ class AnswerDecoder:
         """
         if not self._body.has_choice:
             raise ProviderInvalidResponse("the answer has no choices")
-        calls = self._tool_calls.whole(self._finish_reason)
+        calls: tuple[ToolCall, ...] = ()
+        calls_as_sent: Mapping[str, Any] = {}
+        if self._tool_calls is not None:
+            calls, calls_as_sent = self._tool_calls.whole(self._finish_reason), self._tool_calls.wire()
         left = defaultdict(str, {key: text.end() for key, text in self._texts.items()})
         texts = {key: whole for key, text in self._texts.items() if (whole := text.whole())}
         return Delta(
@@ -93,7 +96,7 @@ class AnswerDecoder:
             thinking=left["reasoning_content"] or left["reasoning"],
             tool_calls=calls,
             finish_reason=self._reason if calls else None,
-            raw=self._body.whole(texts, self._tool_calls.wire()),
+            raw=self._body.whole(texts, calls_as_sent),
         )
 
     def whole(self, body: bytes, beginning: str = "") -> Iterator[Delta]:
@@ -131,10 +134,8 @@ class AnswerDecoder:
             thinking = thoughts or reasons
             if refusal := self._text("refusal", message):
                 text, self._is_refusal = text + refusal, True
-            if calls := message.get("tool_calls"):
-                self._tool_calls.add(calls, are_whole=part == "message")
-            elif function := message.get("function_call"):
-                self._tool_calls.add_legacy(function)
+            if message.get("tool_calls") or message.get("function_call"):
+                self._size += self._add_tool_calls(message, are_whole=part == "message")
         self._count(len(text) + len(thinking))
         finish_reason = _finish_reason(choice.get("finish_reason"))
         self._finish_reason = finish_reason or self._finish_reason
@@ -144,9 +145,16 @@ class AnswerDecoder:
         # by position: keyword arguments take longer than the rest of this function
         return Delta(text, thinking, (), reason, _usage(envelope.get("usage")), model, path)
 
+    def _add_tool_calls(self, message: Mapping[str, Any], *, are_whole: bool) -> int:
+        if self._tool_calls is None:
+            self._tool_calls = ToolCalls()
+        if calls := message.get("tool_calls"):
+            return self._tool_calls.add(calls, are_whole=are_whole)
+        return self._tool_calls.add_legacy(message["function_call"])
+
     def _count(self, characters: int) -> None:
         self._size += characters
-        if self._size + self._tool_calls.size > MAX_ANSWER:
+        if self._size > MAX_ANSWER:
             raise ProviderInvalidResponse(f"the answer has more than {MAX_ANSWER:,} characters")
 
     def _text(self, key: str, message: Mapping[str, Any]) -> str:

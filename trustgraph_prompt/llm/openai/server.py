@@ -209,7 +209,7 @@ async def events_of(
         is_done = not chunk or len(events) < len(found)
         if not is_done:
             chunk = await deadline.wait(response.content.readany)
-    if chunk:
+    if chunk and not response.content.at_eof():
         await _reach_end(response)
     if not deadline.answer_has_begun:
         raise ProviderInvalidResponse(
