@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trustgraph_prompt.errors import ProviderInvalidResponse
 from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.openai.answer_decoder import AnswerDecoder
-from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.refusal import ServerRefusal
 
 TEXTS = st.text(max_size=3) | st.sampled_from(
     ["\ud83d", "\ude00", "\ud83d\ude00", '"content":"x"', '\\"content":"x"', "\\", '"', "?", "\x00"]
@@ -56,18 +56,20 @@ def decoded(events: list[bytes]) -> list[Delta | str]:
     try:
         deltas += [decoder.take(event) for event in events]
         deltas.append(decoder.end())
-    except (ProviderInvalidResponse, Refusal) as error:
+    except (ProviderInvalidResponse, ServerRefusal) as error:
         deltas.append(f"{type(error).__name__}: {error}".replace(" ", ""))
     return deltas
 
 
-def written(events: list[dict[str, Any]], ascii: bool) -> list[bytes]:
-    return [json.dumps(each, ensure_ascii=ascii).encode(errors="surrogatepass") for each in events]
+def written(events: list[dict[str, Any]], escaped: bool) -> list[bytes]:
+    return [json.dumps(each, ensure_ascii=escaped).encode(errors="surrogatepass") for each in events]
 
 
 @given(st.lists(PLAIN_EVENTS | EVENTS, max_size=8), st.booleans())
-def test_answer_is_the_same_whether_its_events_look_alike(events: list[dict[str, Any]], ascii: bool) -> None:
-    alike = written(events, ascii)
+def test_answer_is_the_same_whether_its_events_look_alike(
+    events: list[dict[str, Any]], escaped: bool
+) -> None:
+    alike = written(events, escaped)
     unlike = [b" " * number + event for number, event in enumerate(alike)]
 
     assert decoded(alike) == decoded(unlike)

@@ -76,7 +76,16 @@ def test_single_bytes_are_taken_in_linear_time() -> None:
 
 
 PARTS = st.sampled_from(
-    [b"data: {}\n\n", b"data: \n\n", b"data:1\n\n", b"data: 2\n", b"\n", b"\r", b": ping\n\n", b"\xef\xbb\xbf"]
+    [
+        b"data: {}\n\n",
+        b"data: \n\n",
+        b"data:1\n\n",
+        b"data: 2\n",
+        b"\n",
+        b"\r",
+        b": ping\n\n",
+        b"\xef\xbb\xbf",
+    ]
 )
 
 

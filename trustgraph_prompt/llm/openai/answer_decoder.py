@@ -14,7 +14,7 @@ import orjson
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
 from trustgraph_prompt.llm.openai.assembly import Body, TextAssembler, ToolCalls, joined_parts
-from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.refusal import ServerRefusal
 from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath, ToolCall
 
 #: Characters of an answer, including its thinking and its tool calls.
@@ -51,8 +51,8 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 class AnswerDecoder:
     """Decodes one answer: `take` each event of a stream, then call `end`; or call `whole` with a body.
 
-    The first delta names the `schema_path`. Raises `Refusal` for an error that a server sends in place of an
-    answer, and `ProviderInvalidResponse`.
+    The first delta names the `schema_path`. Raises `ServerRefusal` for an error that a server sends in place
+    of an answer, and `ProviderInvalidResponse`.
     """
 
     def __init__(self, schema_path: SchemaPath | None = None) -> None:
@@ -120,7 +120,7 @@ class AnswerDecoder:
 
     def _delta(self, envelope: Mapping[str, Any], raw: bytes) -> Delta:
         if error := envelope.get("error") or (envelope if envelope.get("object") == "error" else None):
-            raise Refusal.of_event(error, raw)
+            raise ServerRefusal.of_event(error, raw)
         choice = _first_choice(_typed(envelope, "choices", list) or [])
         # some servers send a whole message in place of a delta
         part = "message" if choice.get("delta") is None else "delta"
@@ -221,7 +221,7 @@ def _only_text(envelope: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def refused_answer(refusal: Refusal, *, has_begun: bool, path: SchemaPath | None) -> Delta:
+def refused_answer(refusal: ServerRefusal, *, has_begun: bool, path: SchemaPath | None) -> Delta:
     """The end of an answer that the server refuses because of its form, or all of it if nothing has come yet.
 
     Unless its tokens were spent, its text decides whether it is complete.

@@ -24,7 +24,7 @@ from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.openai import connections
 from trustgraph_prompt.llm.openai.connections import Connections
 from trustgraph_prompt.llm.openai.redaction import Secrets
-from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.refusal import ServerRefusal
 from trustgraph_prompt.llm.openai.sse import EventStream, EventTooLarge
 from trustgraph_prompt.llm.timeout import CallDeadline, Timeout
 
@@ -50,7 +50,7 @@ _COMPLETIONS = "/chat/completions"
 _DONE = b"[DONE]"
 
 #: What a request may raise, for `Server.provider_error`.
-REQUEST_ERRORS = (Refusal, ProviderError, EventTooLarge, aiohttp.ClientError, OSError)
+REQUEST_ERRORS = (ServerRefusal, ProviderError, EventTooLarge, aiohttp.ClientError, OSError)
 
 
 class Server:
@@ -84,7 +84,7 @@ class Server:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a POST, or a GET without a body, and yield the response, its body still unread.
 
-        Raises `REQUEST_ERRORS`: a `Refusal` for any status but 200.
+        Raises `REQUEST_ERRORS`: a `ServerRefusal` for any status but 200.
         """
         response = await deadline.wait(lambda: self._request(body, path))
         try:
@@ -95,7 +95,8 @@ class Server:
                 )
             if response.status != 200:
                 explanation = await _explanation(response, deadline)
-                raise Refusal.of_response(response.status, explanation, response.headers.get("Retry-After"))
+                retry_after = response.headers.get("Retry-After")
+                raise ServerRefusal.of_response(response.status, explanation, retry_after)
             yield response
         finally:
             response.release()  # closes the connection, unless the body was read to its end
@@ -106,9 +107,9 @@ class Server:
         Raise it outside the `except` block: the context of an exception would show the secrets.
         """
         if isinstance(error, aiohttp.ClientHttpProxyError):
-            error = Refusal.of_response(error.status, f"the proxy says: {error.message}".encode())
+            error = ServerRefusal.of_response(error.status, f"the proxy says: {error.message}".encode())
         loggable = ": ".join(filter(None, [f"{self.address}{path}", _loggable(error)]))
-        if isinstance(error, Refusal):
+        if isinstance(error, ServerRefusal):
             error = error.error()
         if isinstance(error, EventTooLarge):
             error = ProviderInvalidResponse(str(error))
@@ -255,7 +256,7 @@ def _message(error: Exception) -> str:
 def _loggable(error: Exception) -> str:
     """The error without what the server sent: its words may quote the question, its bytes the answer."""
     match error:
-        case Refusal():
+        case ServerRefusal():
             return error.loggable
         case aiohttp.ClientConnectorError():
             return _message(error)

@@ -68,7 +68,10 @@ class EventStream:
 
 
 def _plain_events(chunk: bytes) -> list[bytes] | None:
-    """The events of a chunk in which each is one line `data: …` and an empty one, as nearly all are; else None."""
+    """The events of a chunk in which each is one line `data: …` and an empty line, as nearly all are.
+
+    None for any other chunk.
+    """
     *events, rest = chunk.split(b"\n\n")
     if rest or b"\r" in chunk or chunk.count(b"\n") != 2 * len(events):
         return None
