@@ -43,6 +43,8 @@ class FlowParameters(ProviderWrapper):
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer of the wrapped provider."""
         config = call.config
+        if not (self.extras or config.extras):
+            return self.provider.stream(call)
         if self.allowed is not None and (why := why_refused(config, self.allowed)):
             raise ProviderInvalidRequest(why)
         added = {name: value for name, value in self.extras.items() if getattr(config, name, None) is None}

@@ -64,6 +64,7 @@ class Limits:
         #: Whether tokens are limited.
         self.counts_tokens = tokens_per_minute is not None
         self._slots = _limit(in_flight)
+        self._by_the_minute = (requests_per_minute, tokens_per_minute) != (None, None)
         self._requests = _Window(_limit(requests_per_minute))
         self._tokens = _Window(_limit(tokens_per_minute))
         self._gates: dict[str, _Gate] = {}
@@ -93,7 +94,7 @@ class Limits:
         gate = self._gates.get(server) or self._gates.setdefault(server, _Gate(server))
         now = self._clock()
         if not (self._turns or self._waking or gate.until_open(now) or self._until_free(tokens, now)):
-            if not gate.pending:
+            if gate.has_refused and not gate.pending:
                 gate.rate.begin_again()
             return self._admit(gate, tokens, now)
         waiter = _Waiter(tokens, asyncio.get_running_loop().create_future())
@@ -130,19 +131,21 @@ class Limits:
     def leave(self, admission: Admission, tokens: int = 0) -> None:
         """Note that the call has ended, and how many tokens it took."""
         self.in_flight -= 1
-        admission.gate.settle(admission)
-        self._tokens.correct(admission.tokens, tokens, self._clock())
-        self._admit_waiting()
+        if admission.pending:
+            admission.gate.settle(admission)
+        if self._by_the_minute:
+            self._tokens.correct(admission.tokens, tokens, self._clock())
+        if self._turns or self._timer is not None:  # else nothing waits, and no timer is to be stopped
+            self._admit_waiting()
 
     def give_back(self, admission: Admission) -> None:
         """Note that no call was made, or none that counts."""
-        self._requests.correct(admission.request, 0, self._clock())
+        if self._by_the_minute:
+            self._requests.correct(admission.request, 0, self._clock())
         self.leave(admission)
 
     def _admit_waiting(self) -> None:
         """Admit all calls that may start now, instead of one after the other as each resumes."""
-        if not self._turns and self._timer is None:
-            return  # nothing waits, and no timer is to be stopped: so it is at the end of most calls
         now = self._clock()
         while (gate := self._next_gate(now)) is not None:
             first = gate.line[0]
@@ -161,9 +164,11 @@ class Limits:
 
     def _admit(self, gate: _Gate, tokens: int, now: float) -> Admission:
         self.in_flight += 1
-        request = self._requests.take(1, now)
         gate.enter(now)
-        return Admission(request, self._tokens.take(tokens, now), gate, gate.closings, gate.rate.changes)
+        request = took = _NOTHING
+        if self._by_the_minute:
+            request, took = self._requests.take(1, now), self._tokens.take(tokens, now)
+        return Admission(request, took, gate, gate.closings, gate.rate.changes)
 
     def _next_gate(self, now: float) -> _Gate | None:
         """The first gate that is open. Calls that wait for one that stays closed too long are rejected."""
@@ -205,6 +210,8 @@ class Limits:
         """Seconds until a call may start, as far as is known; infinite until another call ends."""
         if self.in_flight >= self._slots:
             return math.inf
+        if not self._by_the_minute:
+            return 0.0
         return max(self._requests.until_free(1, now), self._tokens.until_free(tokens, now))
 
     def _set_timer(self, seconds: float, now: float) -> None:
@@ -231,11 +238,15 @@ class _Waiter:
 
 
 @dataclass(slots=True)
-class Taken:
+class WindowEntry:
     """An amount that was taken from a window at a time."""
 
     time: float
     amount: int
+
+
+#: What a call takes where nothing is limited by the minute.
+_NOTHING = WindowEntry(-math.inf, 0)
 
 
 @dataclass(eq=False, slots=True)
@@ -246,8 +257,8 @@ class Admission:
     has neither begun to answer nor refused.
     """
 
-    request: Taken
-    tokens: Taken
+    request: WindowEntry
+    tokens: WindowEntry
     gate: _Gate
     closings: int
     changes: int
@@ -259,7 +270,7 @@ class _Window:
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
-        self._taken: deque[Taken] = deque()
+        self._taken: deque[WindowEntry] = deque()
         self._sum = 0
 
     def until_free(self, amount: int, now: float) -> float:
@@ -269,15 +280,15 @@ class _Window:
             return 0.0
         return self._taken[0].time + MINUTE - now
 
-    def take(self, amount: int, now: float) -> Taken:
+    def take(self, amount: int, now: float) -> WindowEntry:
         """Take an amount, even beyond the limit."""
-        taken = Taken(now, amount)
+        taken = WindowEntry(now, amount)
         if amount and self.limit < math.inf:
             self._taken.append(taken)
             self._sum += amount
         return taken
 
-    def correct(self, taken: Taken, amount: int, now: float) -> None:
+    def correct(self, taken: WindowEntry, amount: int, now: float) -> None:
         """Correct an amount that was taken: what is more is taken now, what is less was never taken."""
         self._forget(now)
         if amount > taken.amount:
@@ -303,6 +314,8 @@ class _Gate:
         self.server = server
         self.line: deque[_Waiter] = deque()
         self.closings = self.pending = 0
+        #: Whether the server has ever refused a call. Until then every call is admitted, at any rate.
+        self.has_refused = False
         self.rate = AdaptiveRate()
         self._width = math.inf
         self._share_refused = 0.5  # the first refusal of a new server closes the gate
@@ -315,15 +328,18 @@ class _Gate:
 
     def until_open(self, now: float) -> float:
         """Seconds until another call may be admitted, unless an answer comes before."""
+        if not self.has_refused:
+            return 0.0
         too_narrow = self.pending + 1 - self._width - max(0.0, now - self._opens)
         return max(self.pause(now), self.rate.until_next(now), too_narrow)
 
     def enter(self, now: float) -> None:
         """Note that a call is admitted."""
-        if self._share_refused >= 0.5 and self._opens - self._closed >= _LONG_PAUSE:
-            self.rate.begin_again()
-        self.rate.take(now)
         self.pending += 1
+        if self.has_refused:
+            if self._share_refused >= 0.5 and self._opens - self._closed >= _LONG_PAUSE:
+                self.rate.begin_again()
+            self.rate.take(now)
 
     def settle(self, admission: Admission) -> None:
         """Note that a call is no longer pending, if it was."""
@@ -333,10 +349,11 @@ class _Gate:
     def answered(self, admission: Admission, now: float) -> None:
         """Note that the server has begun to answer a call."""
         self.settle(admission)
-        self._width += 1
         self._share_refused -= _WEIGHT * self._share_refused
-        self.rate.answered(admission.changes, now)
-        self._next_pause = _FIRST_PAUSE
+        if self.has_refused:
+            self._width += 1
+            self.rate.answered(admission.changes, now)
+            self._next_pause = _FIRST_PAUSE
 
     def refused(self, admission: Admission, retry_after: float | None, now: float) -> float | None:
         """Note that a call was refused; return the seconds of the pause if one begins.
@@ -344,6 +361,7 @@ class _Gate:
         The refusal of a call from before the last pause only counts if its `retry_after` is longer.
         """
         self.settle(admission)
+        self.has_refused = True
         self.rate.refused(now)
         asked = max(0.0, min(retry_after or 0.0, LONGEST_BELIEVED))
         if admission.closings < self.closings:

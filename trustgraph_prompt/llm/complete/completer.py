@@ -31,7 +31,7 @@ Messages = Sequence[Message | Mapping[str, Any]]
 Tools = Sequence[Tool | Mapping[str, Any]]
 
 
-class Options(TypedDict, total=False):
+class CompleteOptions(TypedDict, total=False):
     """The keyword options of `complete`."""
 
     tool_choice: str | Mapping[str, Any] | None
@@ -72,7 +72,7 @@ class Completer(Protocol):
         tools: Tools | None = None,
         config: RuntimeConfig | None = None,
         response_schema: None = None,
-        **options: Unpack[Options],
+        **options: Unpack[CompleteOptions],
     ) -> Response[None]: ...
 
     @overload
@@ -82,7 +82,7 @@ class Completer(Protocol):
         tools: Tools | None = None,
         config: RuntimeConfig | None = None,
         response_schema: Mapping[str, Any] = ...,
-        **options: Unpack[Options],
+        **options: Unpack[CompleteOptions],
     ) -> Response[dict[str, Any]]: ...
 
     @overload
@@ -92,7 +92,7 @@ class Completer(Protocol):
         tools: Tools | None = None,
         config: RuntimeConfig | None = None,
         response_schema: type[T] = ...,
-        **options: Unpack[Options],
+        **options: Unpack[CompleteOptions],
     ) -> Response[T]: ...
 
     @overload
@@ -102,7 +102,7 @@ class Completer(Protocol):
         tools: Tools | None = None,
         config: RuntimeConfig | None = None,
         response_schema: Contract = ...,
-        **options: Unpack[Options],
+        **options: Unpack[CompleteOptions],
     ) -> Response[Any]: ...
 
     async def complete(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.refusal import ServerRefusal
 from trustgraph_prompt.llm.openai.response_schema import SchemaPaths, Wanted
 from trustgraph_prompt.llm.records import LIMITS, SchemaPath
 
@@ -40,9 +40,9 @@ class Adaptation:
         self.path, *self._less_strict = paths
         self.without = self._known = frozenset(model.refused)
         self._model = model
-        self._refusals: list[tuple[SchemaPath, Refusal]] = []
+        self._refusals: list[tuple[SchemaPath, ServerRefusal]] = []
 
-    def adapts_to(self, refusal: Refusal) -> bool:
+    def adapts_to(self, refusal: ServerRefusal) -> bool:
         """Whether another request may be accepted, which this then describes."""
         name = refusal.parameter
         if name is not None and name not in self.without:

@@ -81,7 +81,6 @@ class ToolCalls:
     """The tool calls of one answer as they arrive, in the order of their `index`."""
 
     def __init__(self) -> None:
-        self.size = 0  # characters
         self._are_legacy = False
         self._calls: list[_PartialCall] = []
         self._last: dict[int, _PartialCall] = {}  # of each index
@@ -90,8 +89,12 @@ class ToolCalls:
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def add(self, pieces: Any, *, are_whole: bool) -> None:
-        """Take the `tool_calls` of an event, or of a whole body. `whole` raises what is wrong with them."""
+    def add(self, pieces: Any, *, are_whole: bool) -> int:
+        """Take the `tool_calls` of an event, or of a whole body, and return how many characters they add.
+
+        `whole` raises what is wrong with them.
+        """
+        added = 0
         for position, piece in enumerate(self._typed("'tool_calls'", pieces, list) or []):
             piece = self._typed("a tool call", piece, dict) or {}
             function = self._typed("the function of a tool call", piece.get("function"), dict) or {}
@@ -104,12 +107,13 @@ class ToolCalls:
             # servers repeat ids, or make one up for each piece of the arguments; some know one index only
             if call is None or (call.id and id not in ("", call.id) and (name or not arguments)):
                 call = self._new_call(index)
-            self.size += call.take(id, name, arguments)
+            added += call.take(id, name, arguments)
+        return added
 
-    def add_legacy(self, function: Any) -> None:
+    def add_legacy(self, function: Any) -> int:
         """Take a `function_call`, OpenAI's older form of a single tool call."""
         self._are_legacy = True
-        self.add([{"index": 0, "id": "call_0", "function": function}], are_whole=False)
+        return self.add([{"index": 0, "id": "call_0", "function": function}], are_whole=False)
 
     def whole(self, finish_reason: FinishReason | None) -> tuple[ToolCall, ...]:
         """The calls, once the answer has ended; `arguments` are None where they are not a JSON object.

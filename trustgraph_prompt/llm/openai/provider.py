@@ -22,7 +22,7 @@ from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.openai import request_body, tokenize
 from trustgraph_prompt.llm.openai.adaptation import Adaptation, KnownModel
 from trustgraph_prompt.llm.openai.answer_decoder import AnswerDecoder, refused_answer
-from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.refusal import ServerRefusal
 from trustgraph_prompt.llm.openai.request_body import Dialect, Prefill
 from trustgraph_prompt.llm.openai.response_schema import SchemaPaths, Wanted, told_in_words
 from trustgraph_prompt.llm.openai.server import REQUEST_ERRORS, Server, beginning_of, body_of, events_of
@@ -113,7 +113,7 @@ class OpenAIProvider(Completer):
                             has_begun = True
                             yield delta
                     return
-                except Refusal as refusal:
+                except ServerRefusal as refusal:
                     if refusal.failed_generation is not None:
                         yield refused_answer(refusal, has_begun=has_begun, path=adaptation.path)
                         return
@@ -121,7 +121,7 @@ class OpenAIProvider(Completer):
                     if not can_change or self._body(call, adaptation) == body:
                         raise
         except REQUEST_ERRORS as error:
-            if isinstance(error, Refusal):
+            if isinstance(error, ServerRefusal):
                 error.tokens = estimate_question(call)
             provider_error = self._server.provider_error(error)
         raise provider_error  # out here without its context, which may hold secrets

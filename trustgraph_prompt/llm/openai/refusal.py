@@ -92,7 +92,7 @@ _BY_WORDS: Mapping[int, Mapping[re.Pattern[str], type[ProviderError]]] = {
 }
 
 
-class Refusal(Exception):
+class ServerRefusal(Exception):
     """An error response of a server: its status, names and words; `error()` maps it."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Refusal(Exception):
         super().__init__(f"{where}: {excerpt(self.words, MAX_WORDS)}")
 
     @classmethod
-    def of_response(cls, status: int, body: bytes, retry_after: str | None = None) -> Refusal:
+    def of_response(cls, status: int, body: bytes, retry_after: str | None = None) -> ServerRefusal:
         """Parse an HTTP response. `retry_after` is that header: seconds or a date."""
         try:
             found = orjson.loads(body)
@@ -129,7 +129,7 @@ class Refusal(Exception):
         return cls(f"HTTP {status}", status, error, body, seconds(retry_after))
 
     @classmethod
-    def of_event(cls, error: Any, event: bytes) -> Refusal:
+    def of_event(cls, error: Any, event: bytes) -> ServerRefusal:
         """Parse the `error` of a response with status 200.
 
         An error that names no status counts as the server's own, unless it says that the request is invalid.

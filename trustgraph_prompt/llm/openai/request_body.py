@@ -83,7 +83,7 @@ def body(
     }
     if goes_on(call):
         _mark_prefill(written, dialect.prefill)
-    extras = _extras(config.extras, written)
+    extras = _extras(config.extras, written) if config.extras else {}
     for key in _OMITTED_IF_EMPTY:
         if not written[key]:
             del written[key]

@@ -11,7 +11,7 @@ from typing import Any
 from cachetools import LRUCache
 
 from trustgraph_prompt.llm.openai import denials
-from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.refusal import ServerRefusal
 from trustgraph_prompt.llm.openai.request_body import encode, goes_on
 from trustgraph_prompt.llm.openai.strict_schema import is_strict
 from trustgraph_prompt.llm.records import Call, Message, SchemaPath, TextBlock
@@ -100,7 +100,7 @@ class SchemaPaths:
         return paths[:1] if self._native else paths
 
     def answered(
-        self, wanted: Wanted, path: SchemaPath, refusals: Sequence[tuple[SchemaPath, Refusal]]
+        self, wanted: Wanted, path: SchemaPath, refusals: Sequence[tuple[SchemaPath, ServerRefusal]]
     ) -> list[SchemaPath]:
         """Note that a call was answered on `path`, after these refusals of stricter ones.
 
@@ -114,7 +114,7 @@ class SchemaPaths:
             self._first = min(self._first, PATHS.index(path))
         return given_up
 
-    def _learn(self, wanted: Wanted, refused: SchemaPath, refusal: Refusal) -> None:
+    def _learn(self, wanted: Wanted, refused: SchemaPath, refusal: ServerRefusal) -> None:
         less_strict = PATHS.index(refused) + 1
         wanted.first = max(wanted.first, less_strict)
         if not wanted.is_alone or self._has_taken(refused):

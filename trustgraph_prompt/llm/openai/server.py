@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from itertools import takewhile
 from socket import gaierror
 
 import aiohttp
@@ -25,7 +24,7 @@ from trustgraph_prompt.llm.api_key import ApiKey
 from trustgraph_prompt.llm.openai import connections
 from trustgraph_prompt.llm.openai.connections import Connections
 from trustgraph_prompt.llm.openai.redaction import Secrets
-from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.refusal import ServerRefusal
 from trustgraph_prompt.llm.openai.sse import EventStream, EventTooLarge
 from trustgraph_prompt.llm.timeout import CallDeadline, Timeout
 
@@ -47,8 +46,11 @@ _END_GRACE = 0.1
 
 _COMPLETIONS = "/chat/completions"
 
+#: What stands in place of an event after the last one.
+_DONE = b"[DONE]"
+
 #: What a request may raise, for `Server.provider_error`.
-REQUEST_ERRORS = (Refusal, ProviderError, EventTooLarge, aiohttp.ClientError, OSError)
+REQUEST_ERRORS = (ServerRefusal, ProviderError, EventTooLarge, aiohttp.ClientError, OSError)
 
 
 class Server:
@@ -82,7 +84,7 @@ class Server:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a POST, or a GET without a body, and yield the response, its body still unread.
 
-        Raises `REQUEST_ERRORS`: a `Refusal` for any status but 200.
+        Raises `REQUEST_ERRORS`: a `ServerRefusal` for any status but 200.
         """
         response = await deadline.wait(lambda: self._request(body, path))
         try:
@@ -93,7 +95,8 @@ class Server:
                 )
             if response.status != 200:
                 explanation = await _explanation(response, deadline)
-                raise Refusal.of_response(response.status, explanation, response.headers.get("Retry-After"))
+                retry_after = response.headers.get("Retry-After")
+                raise ServerRefusal.of_response(response.status, explanation, retry_after)
             yield response
         finally:
             response.release()  # closes the connection, unless the body was read to its end
@@ -104,9 +107,9 @@ class Server:
         Raise it outside the `except` block: the context of an exception would show the secrets.
         """
         if isinstance(error, aiohttp.ClientHttpProxyError):
-            error = Refusal.of_response(error.status, f"the proxy says: {error.message}".encode())
+            error = ServerRefusal.of_response(error.status, f"the proxy says: {error.message}".encode())
         loggable = ": ".join(filter(None, [f"{self.address}{path}", _loggable(error)]))
-        if isinstance(error, Refusal):
+        if isinstance(error, ServerRefusal):
             error = error.error()
         if isinstance(error, EventTooLarge):
             error = ProviderInvalidResponse(str(error))
@@ -197,7 +200,8 @@ async def events_of(
     chunk, is_done = head, False
     while not is_done:
         found = stream.feed(chunk) if chunk else stream.close()
-        events = list(takewhile(lambda event: event.strip() != b"[DONE]", found))
+        data = [event.strip() for event in found]
+        events = found[: data.index(_DONE)] if _DONE in data else found
         if events and not chunk and not _is_json(events[-1]):
             raise ProviderUnavailable("the connection was closed in the middle of an event")
         if events:
@@ -206,7 +210,7 @@ async def events_of(
         is_done = not chunk or len(events) < len(found)
         if not is_done:
             chunk = await deadline.wait(response.content.readany)
-    if chunk:
+    if chunk and not response.content.at_eof():
         await _reach_end(response)
     if not deadline.answer_has_begun:
         raise ProviderInvalidResponse(
@@ -252,7 +256,7 @@ def _message(error: Exception) -> str:
 def _loggable(error: Exception) -> str:
     """The error without what the server sent: its words may quote the question, its bytes the answer."""
     match error:
-        case Refusal():
+        case ServerRefusal():
             return error.loggable
         case aiohttp.ClientConnectorError():
             return _message(error)

@@ -6,6 +6,7 @@ from __future__ import annotations
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
+_DATA = b"data: "
 
 
 class EventTooLarge(ValueError):
@@ -27,6 +28,9 @@ class EventStream:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the events that end in this chunk. Raises `EventTooLarge`."""
+        if not (self._line or self._data) and (events := _plain_events(chunk)) and len(chunk) <= self._max:
+            self._begun = True
+            return events
         if b"\n" not in chunk and b"\r" not in chunk and not self._line.endswith(b"\r"):
             self._line += chunk
             self._check(len(self._line))
@@ -61,3 +65,15 @@ class EventStream:
     def _check(self, size: int) -> None:
         if size > self._max:
             raise EventTooLarge(f"the server sent an event of more than {self._max:,} bytes")
+
+
+def _plain_events(chunk: bytes) -> list[bytes] | None:
+    """The events of a chunk in which each is one line `data: …` and an empty line, as nearly all are.
+
+    None for any other chunk.
+    """
+    *events, rest = chunk.split(b"\n\n")
+    if rest or b"\r" in chunk or chunk.count(b"\n") != 2 * len(events):
+        return None
+    data = [event[len(_DATA) :] for event in events if event.startswith(_DATA)]
+    return data if len(data) == len(events) else None

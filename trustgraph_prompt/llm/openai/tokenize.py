@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.errors import ProviderInvalidRequest
-from trustgraph_prompt.llm.openai.refusal import Refusal
+from trustgraph_prompt.llm.openai.refusal import ServerRefusal
 from trustgraph_prompt.llm.openai.server import Server, body_of
 from trustgraph_prompt.llm.timeout import CallDeadline, Timeout
 
@@ -41,6 +41,6 @@ async def _post(server: Server, path: str, value: dict[str, Any]) -> dict[str, A
     try:
         async with server.send(orjson.dumps(value), deadline, path) as response:
             answer = orjson.loads(await body_of(response, deadline))
-    except (Refusal, ProviderInvalidRequest, orjson.JSONDecodeError):
+    except (ServerRefusal, ProviderInvalidRequest, orjson.JSONDecodeError):
         return {}
     return answer if isinstance(answer, dict) else {}

@@ -73,3 +73,27 @@ def test_single_bytes_are_taken_in_linear_time() -> None:
             stream.feed(b"x")
 
     assert is_linear(feed, 1_000)
+
+
+PARTS = st.sampled_from(
+    [
+        b"data: {}\n\n",
+        b"data: \n\n",
+        b"data:1\n\n",
+        b"data: 2\n",
+        b"\n",
+        b"\r",
+        b": ping\n\n",
+        b"\xef\xbb\xbf",
+    ]
+)
+
+
+@given(st.lists(st.lists(PARTS, max_size=4).map(b"".join), max_size=6))
+def test_events_of_a_plain_stream_are_those_of_its_bytes_one_by_one(chunks: list[bytes]) -> None:
+    assert events(chunks) == events([bytes([byte]) for chunk in chunks for byte in chunk])
+
+
+def test_plain_events_too_large_are_refused_like_others() -> None:
+    with pytest.raises(EventTooLarge):
+        EventStream(max_event_bytes=10).feed(b"data: 0123456789\n\n")
