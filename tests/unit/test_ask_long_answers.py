@@ -78,8 +78,8 @@ async def test_others_have_their_turn_while_an_answer_is_read_that_takes_long(
 
 async def test_what_takes_few_steps_is_done_at_once_and_the_rest_in_one_thread() -> None:
     here = threading.get_ident()
-    assert await beside(threading.get_ident, AT_ONCE) == here
-    there = {await beside(threading.get_ident, AT_ONCE + 1), await beside(threading.get_ident)}
+    assert await beside(threading.get_ident, steps=AT_ONCE) == here
+    there = {await beside(threading.get_ident, steps=AT_ONCE + 1), await beside(threading.get_ident)}
     assert len(there) == 1
     assert here not in there
     with pytest.raises(ZeroDivisionError):

@@ -14,8 +14,8 @@ import orjson
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.latex import has_hint, may_be_eaten
-from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
+from trustgraph_prompt.outcome import CallReport, Edit, Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.reader.changed_strings import Commands, parse_strings
 from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import LEVELS, OtherShapes, as_object
@@ -48,17 +48,18 @@ class JsonlReader:
     Repair has a meter of its own, since it runs while text is scanned, a chunk ahead of all other validation.
     """
 
-    def __init__(self, contract: Contract, markers: Markers) -> None:
+    def __init__(self, contract: Contract, markers: Markers, commands: Commands) -> None:
         self.accepted: list[Any] = []
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
         self.repaired: list[Repaired] = []
-        self._contract = contract.metered()
+        self._unmetered, self._contract = contract, contract.metered()
         self._limits = contract.limits
+        self._commands = commands
         self._scanner = Scanner(
             contract.limits,
             names_wrapper=partial(_names_wrapper, contract),
-            repair=_repair(contract) if contract.repair else None,
+            repair=_repair(contract, commands) if contract.repair else None,
             markers=markers,
         )
         self._shapes = OtherShapes(self._contract)
@@ -86,15 +87,15 @@ class JsonlReader:
         """Whether the rest of the text is left unread."""
         return self._scanner.full or self._has_enough
 
-    def close(self, rest: str, finish_reason: str | None) -> Outcome:
-        """The outcome of the whole text, which ends with `rest`; the caller fills in `calls`."""
+    def close(self, rest: str, call: CallReport) -> Outcome:
+        """The outcome of the whole text, that of the `call`, which ends with `rest`."""
         self._given = len(self.accepted)
         self.feed(rest)
         self._collect(self._scanner.close())
         self._take_held()
         scanner, between, full = self._scanner, self._scanner.between, self._is_full
         truncated = is_truncated(
-            finish_reason,
+            call.finish_reason,
             within_value=scanner.truncated or full or _array_is_open(between),
             within_fence=scanner.fenced,
         )
@@ -106,13 +107,14 @@ class JsonlReader:
         return Outcome(
             value=self.accepted,
             reason=reason,
-            contract=self._contract,
+            contract=self._unmetered,
             stage=self._stage(between),
             rejected=tuple(self.rejected),
             issues=self._issues(reason),
             truncated=truncated,
             retracted=tuple(self.retracted),
             repaired=tuple(self.repaired),
+            calls=(call,),
         )
 
     def _stage(self, between: str) -> Stage:
@@ -202,7 +204,7 @@ class JsonlReader:
         fresh: list[Any] = []
         for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
             edits: tuple[Edit, ...] = ()
-            if is_eaten and (restored := restore_commands(value, raw, start, self._contract)):
+            if is_eaten and (restored := self._commands.restored(value, raw, start)):
                 value, edits = restored
             taken, accepted = self._contract.take(value, len(raw))
             if not accepted and (found := parse_strings(value, raw, self._contract)):
@@ -278,11 +280,11 @@ def _names_wrapper(contract: Contract, keys: tuple[str, ...]) -> bool:
     return as_object(contract, wrapper) is None
 
 
-def _repair(contract: Contract) -> Callable[[str, bool], RepairedValue | None]:
+def _repair(contract: Contract, commands: Commands) -> Callable[[str, bool], RepairedValue | None]:
     # Imported late: its patterns take longer to compile than all others.
     from trustgraph_prompt.reader.repair.best_reading import Repair
 
-    return Repair(contract.metered()).object
+    return Repair(contract.metered(), commands).object
 
 
 def _repaired(index: int, mark: Mark) -> Repaired:

@@ -10,6 +10,7 @@ from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.outcome import CallReport, Outcome
+from trustgraph_prompt.reader.changed_strings import Commands
 from trustgraph_prompt.reader.markers import markers_of
 from trustgraph_prompt.reader.read_json import read_value
 from trustgraph_prompt.reader.read_jsonl import JsonlReader, clean_lines
@@ -76,6 +77,7 @@ class StreamReader:
         if not isinstance(contract, Contract):
             contract = Contract.from_schema(None, format=contract)
         self._contract = contract.with_terms(terms)
+        self._commands = Commands(terms)
         self._markers = markers_of(None if thinking is None else notation(*thinking))
         self._unread: list[str] = []
         self._read: list[str] = []
@@ -115,35 +117,32 @@ class StreamReader:
         """The outcome of the whole answer, the same as `read` of all chunks together. Call it once."""
         rest = "".join(self._unread)
         text = "".join((*self._read, rest))
-        calls = (CallReport("first", text, finish_reason),)
+        return self._outcome(text, rest, CallReport("first", text, finish_reason)).without_terms()
+
+    def _outcome(self, text: str, rest: str, call: CallReport) -> Outcome:
+        contract, truncated = self._contract, is_truncated(call.finish_reason)
+        if contract.format == "text":
+            return Outcome(text, Reason.SUCCESS, contract, truncated=truncated, calls=(call,))
         if self._lines is not None and self._objects is None:
-            has_room = len(self._lines) < self._contract.limits.objects
+            has_room = len(self._lines) < contract.limits.objects
             cut = has_room and _CUT_OBJECT.fullmatch(rest) is not None
             if cut or not rest.strip():
-                truncated = is_truncated(finish_reason, within_value=cut)
-                return Outcome(
-                    self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls
-                ).without_terms()
-        outcome = replace(self._outcome(text, rest, finish_reason), contract=self._contract, calls=calls)
-        return outcome.without_terms()
-
-    def _outcome(self, text: str, rest: str, finish_reason: str | None) -> Outcome:
-        contract, truncated = self._contract, is_truncated(finish_reason)
-        if contract.format == "text":
-            return Outcome(text, Reason.SUCCESS, contract, truncated=truncated)
+                truncated = is_truncated(call.finish_reason, within_value=cut)
+                return Outcome(self._lines, Reason.SUCCESS, contract, truncated=truncated, calls=(call,))
         if not text.removeprefix(_BOM).strip():
             issue = Issue(Reason.EMPTY, "the answer is empty")
             value: list[object] | None = [] if contract.format == "jsonl" else None
-            return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
+            return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated, calls=(call,))
         if contract.format == "json":
             without_bom = " " + text[1:] if text.startswith(_BOM) else text  # positions stay the same
-            return read_value(without_bom, contract, finish_reason, self._markers)
-        return self._scanned().close(rest, finish_reason)
+            outcome = read_value(without_bom, contract, call.finish_reason, self._markers, self._commands)
+            return replace(outcome, contract=contract, calls=(call,))
+        return self._scanned().close(rest, call)
 
     def _scanned(self) -> JsonlReader:
         """The reader that scans; it first gets what was read as clean lines."""
         if self._objects is None:
-            self._objects = JsonlReader(self._contract, self._markers)
+            self._objects = JsonlReader(self._contract, self._markers, self._commands)
             for text in self._read:
                 self._objects.feed(text)
         return self._objects
