@@ -83,13 +83,15 @@ class CallStream:
 
         Raises the provider's errors, also on timeout and for an answer with too many characters.
         """
-        self._given = await self._feed_slices(self._step.prefill)
+        if self._step.prefill:
+            self._given = await self._feed_slices(self._step.prefill)
         has_ended = False
         with Deadline(seconds) as deadline:
             async with aclosing(deltas):
                 while not (has_ended or deadline.has_passed):
                     try:
-                        delta = await deadline.wait(anext(deltas))
+                        following = anext(deltas)
+                        delta = await (following if seconds is None else deadline.wait(following))
                     except StopAsyncIteration:
                         has_ended = True
                     except DeadlinePassed:
