@@ -71,8 +71,9 @@ class CallStream:
         self._reader = StreamReader(contract, terms, thinking)
         self._most = _UNLIMITED if characters is None else characters
         self._characters = len(step.prefill)
+        self._steps_each = steps(1, contract)
         # an answer of up to so many characters is never long
-        self._few = min(AT_ONCE // max(steps(1, contract), 1), self._most)
+        self._few = min(AT_ONCE // max(self._steps_each, 1), self._most)
         self._given: list[Any] = []
         self._read_seconds = 0.0
         self._object_loop = ObjectLoop(collected.new)
@@ -106,7 +107,7 @@ class CallStream:
 
     async def read(self) -> tuple[Outcome, ReadReport | None]:
         """Read the whole text, once the stream has ended. A mere text has no report."""
-        effort = steps(self._characters, self._contract)
+        effort = self._characters * self._steps_each
         outcome = self.answer.explained(await beside(self._close, steps=effort))
         if self._contract.format == "text":
             return outcome, None
@@ -116,7 +117,9 @@ class CallStream:
         """Pass on the objects of the whole text that are final only now."""
         if self._listen is None or self._contract.format != "jsonl":
             return
-        effort = steps(self._characters, self._contract)
+        if len(outcome.value) == len(self._given) and not outcome.retracted:
+            return  # the usual case: all came while the text arrived
+        effort = self._characters * self._steps_each
         await self._pass_on(
             await beside(_missing, outcome.value, self._given, outcome.retracted, steps=effort)
         )
@@ -191,8 +194,6 @@ def _shortened(delta: Delta, characters: int) -> Delta:
 
 def _missing(final: list[Any], given: list[Any], retracted: tuple[Any, ...]) -> list[Any]:
     """The objects of the whole text that were not given while it arrived."""
-    if len(final) == len(given) and not retracted:
-        return []
     counts = Counter(map(canonical, given)) - Counter(map(canonical, retracted))
     missing = []
     for value in final:

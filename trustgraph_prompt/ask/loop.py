@@ -136,12 +136,13 @@ class _Asking:
         follow_ups = FollowUps(self.prompt, self.provider, first, self.attempts, self.feedback)
         end, cause = None, None
         step: Step | None = first
+        steps_each = steps(1, collected.contract)  # for each character of an answer
         try:
             if self.attempts < 1:
                 raise BudgetSpent("the budget allows no attempts")
             while step is not None:
                 reply = await self._reply(step, collected)
-                effort = steps(len(reply.text), collected.contract)
+                effort = len(reply.text) * steps_each
                 step = await beside(_follow_up, reply, collected, follow_ups, steps=effort)
         except BudgetSpent as spent:
             end = Issue(Reason.BUDGET_SPENT, str(spent))
@@ -173,6 +174,7 @@ class _Asking:
         return await self.retry.run(attempt, sleep=self.sleep, seconds_left=self.meter.seconds_left)
 
     async def _call(self, why: str, step: Step, collected: Collected) -> Reply:
+        """Make one call, count it, and return the reply. Raises as `_reply`, whose attempt it is."""
         allowed, wanted = self.meter.answer_tokens(step.messages), step.config.answer_limit
         if allowed is not None and allowed <= step.more_than:
             found = f"the budget leaves {allowed} tokens for an answer"

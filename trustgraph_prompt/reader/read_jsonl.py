@@ -99,11 +99,9 @@ class JsonlReader:
             within_value=scanner.truncated or full or _array_is_open(between),
             within_fence=scanner.fenced,
         )
-        ends_empty = _has_empty_array(scanner.after_thinking)
-        if scanner.ends_draft and not full and ends_empty:
+        if scanner.ends_draft and not full and _has_empty_array(scanner.after_thinking):
             self._retract(0, 0, 0)
-        is_empty = self._is_empty or ends_empty or _has_empty_array(between)
-        reason = self._reason(truncated, is_empty)
+        reason = self._reason(truncated)
         return Outcome(
             value=self.accepted,
             reason=reason,
@@ -123,14 +121,15 @@ class JsonlReader:
         is_direct = not (self._held or self._is_full) and _LINES.match(between)
         return Stage.DIRECT if is_direct else Stage.EXTRACTED
 
-    def _reason(self, truncated: bool | None, is_empty: bool) -> Reason:
+    def _reason(self, truncated: bool | None) -> Reason:
         if self.accepted:
             return Reason.SUCCESS
         if self._contract.spent:
             return Reason.EFFORT_SPENT
         if self.rejected:
             return self.rejected[0].issues[0].reason
-        if is_empty:
+        around = self._scanner.between, self._scanner.after_thinking
+        if self._is_empty or any(map(_has_empty_array, around)):
             return Reason.SUCCESS
         return Reason.TRUNCATED if truncated else Reason.EXTRACTION_FAILED
 
