@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from trustgraph_prompt.contract.canonical_schema import JsonSchema
@@ -17,7 +18,7 @@ from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import RANK, MatchKind, Passage
 from trustgraph_prompt.json_text.pointer import pointer
-from trustgraph_prompt.json_text.values import strings
+from trustgraph_prompt.json_text.values import levels, strings
 
 _MOST_KEPT: Final = 10_000  # values whose grounding is cached
 _SHORTEST: Final = 3  # characters of a string that can identify an echo
@@ -61,7 +62,8 @@ class Echoes:
     def __init__(
         self, examples: Iterable[Any], schema: JsonSchema | None, conform: Callable[[Any], Any]
     ) -> None:
-        objects = [part for example in examples for part in _objects(example)]
+        parts = chain.from_iterable(map(levels, examples))
+        objects = [part for level in parts for part in level if isinstance(part, dict)]
         self._objects = frozenset(map(_canonical, (*objects, *map(conform, objects))))
         self._prescribed = frozenset(_prescribed(schema))
 
@@ -171,15 +173,6 @@ def _plain_numbers(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain_numbers(part) for part in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """All objects in a value, itself included."""
-    if isinstance(value, dict):
-        yield value
-    if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _objects(part)
 
 
 def _prescribed(schema: JsonSchema | None) -> Iterator[str]:

@@ -8,9 +8,9 @@ from enum import Enum, auto
 from typing import Any
 
 from trustgraph_prompt.json_text import grammar
+from trustgraph_prompt.reader.complete_values import LONGEST_WRAPPER
 from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.scan_results import Values
-from trustgraph_prompt.reader.whole_values import LONGEST_WRAPPER
 
 _MOST_AT_ONCE = 1_000  # elements
 

@@ -315,13 +315,40 @@ class _JsonAnswer:
 
         Where the text ends within a value, that value was meant, unless nothing is left of it.
         """
+        best, refused = self._best_repaired(start, ends_within_value=ends_within_value)
+        if not best:
+            if refused is None or strict.reason is Reason.TRUNCATED:
+                return strict
+            likeliest, cut = refused
+            issues = self.contract.issues(likeliest.value)
+            outcome = self._rejected(likeliest, issues, cut or strict.truncated, is_cut=cut)
+            return replace(outcome, reason=Reason.REPAIR_FAILED)
+        if len(best) > 1:
+            return self._ambiguous(len(best), strict.truncated)
+        [(value, repaired)] = best
+        meant, stage = _Candidate(value, repaired.raw, repaired.start), repaired.stage
+        outcome = Outcome(
+            value, Reason.SUCCESS, self.contract, stage, truncated=strict.truncated, span=meant.span
+        )
+        if stage is Stage.EXTRACTED:
+            return strict if strict.ok else outcome
+        closed = stage is Stage.REPAIRED and self._is_closed(meant)
+        truncated = is_truncated(self.finish_reason, within_value=stage is Stage.SALVAGED) and not closed
+        return replace(outcome, truncated=truncated, repaired=(repaired,))
+
+    def _best_repaired(
+        self, start: int, *, ends_within_value: bool
+    ) -> tuple[list[tuple[Any, Repaired]], tuple[_Candidate, bool] | None]:
+        """The different values that fit best once repaired; and the last one refused, and whether it is cut.
+
+        Those in fences fit better than others, and then those that took less to read.
+        """
         # Imported late: its patterns take longer to compile than all others.
         from trustgraph_prompt.reader.repair.best_reading import Repair
 
-        contract = self.contract
         by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
         refused: tuple[_Candidate, bool] | None = None
-        for found in Repair(contract, self.commands).values(self.text, start, self._fit):
+        for found in Repair(self.contract, self.commands).values(self.text, start, self._fit):
             reading = found.reading
             if ends_within_value and reading.value:
                 by_rank.clear()
@@ -335,24 +362,7 @@ class _JsonAnswer:
             repaired = Repaired(0, raw, found.start, edits, stage)
             same_rank = by_rank.setdefault((not found.fenced, stage), {})
             same_rank[_identity(found.fit.value, raw)] = found.fit.value, repaired
-        if not by_rank:
-            if refused is None or strict.reason is Reason.TRUNCATED:
-                return strict
-            likeliest, cut = refused
-            issues = contract.issues(likeliest.value)
-            outcome = self._rejected(likeliest, issues, cut or strict.truncated, is_cut=cut)
-            return replace(outcome, reason=Reason.REPAIR_FAILED)
-        best = min(by_rank)
-        if len(by_rank[best]) > 1:
-            return self._ambiguous(len(by_rank[best]), strict.truncated)
-        [(value, repaired)] = by_rank[best].values()
-        meant, stage = _Candidate(value, repaired.raw, repaired.start), repaired.stage
-        outcome = Outcome(value, Reason.SUCCESS, contract, stage, truncated=strict.truncated, span=meant.span)
-        if stage is Stage.EXTRACTED:
-            return strict if strict.ok else outcome
-        closed = stage is Stage.REPAIRED and self._is_closed(meant)
-        truncated = is_truncated(self.finish_reason, within_value=stage is Stage.SALVAGED) and not closed
-        return replace(outcome, truncated=truncated, repaired=(repaired,))
+        return list(by_rank[min(by_rank)].values()) if by_rank else [], refused
 
     # Verdicts
 

@@ -17,11 +17,11 @@ from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.reader.broken_values import BrokenValue, next_value
+from trustgraph_prompt.reader.complete_values import CompleteValues, NamesWrapper, Whole
 from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.markers import FENCE, Markers
 from trustgraph_prompt.reader.open_value import OpenValue, TextWindow, ValueEvent
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, ScanResults, Values
-from trustgraph_prompt.reader.whole_values import CompleteValues, NamesWrapper, Whole
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair import RepairedValue
