@@ -282,9 +282,14 @@ class Contract:
         return self._plain or self
 
     @property
+    def searches(self) -> bool:
+        """Whether anything is searched in the terms of the question to judge a value."""
+        return self._terms is not None
+
+    @property
     def demand(self) -> int:
         """About how many steps it takes to validate one character of an answer."""
-        return self._judge.demand + (SEARCHING if self._terms is not None else 0)
+        return self._judge.demand + (SEARCHING if self.searches else 0)
 
     @property
     def spent(self) -> Issue | None:

@@ -6,19 +6,18 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
-
-import orjson
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.latex import has_hint, may_be_eaten
 from trustgraph_prompt.outcome import CallReport, Edit, Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.changed_strings import Commands, parse_strings
-from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
+from trustgraph_prompt.reader.clean_lines import CleanLines
+from trustgraph_prompt.reader.decode import decode, decode_error
 from trustgraph_prompt.reader.markers import Markers
-from trustgraph_prompt.reader.other_shapes import LEVELS, OtherShapes, as_object
+from trustgraph_prompt.reader.other_shapes import OtherShapes, as_object
 from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -45,15 +44,19 @@ _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 class JsonlReader:
     """Collects what a scanner finds: the objects that the contract accepts, and those that are rejected.
 
+    It goes on after `lines`, the clean ones that an answer begins with, if these have been read already.
     Repair has a meter of its own, since it runs while text is scanned, a chunk ahead of all other validation.
     """
 
-    def __init__(self, contract: Contract, markers: Markers, commands: Commands) -> None:
-        self.accepted: list[Any] = []
+    def __init__(
+        self, contract: Contract, markers: Markers, commands: Commands, lines: CleanLines | None = None
+    ) -> None:
+        self.accepted: list[Any] = [] if lines is None else lines.objects
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
         self.repaired: list[Repaired] = []
-        self._unmetered, self._contract = contract, contract.metered()
+        self._unmetered = contract
+        self._contract = contract.metered() if lines is None else lines.contract
         self._limits = contract.limits
         self._commands = commands
         self._scanner = Scanner(
@@ -62,6 +65,8 @@ class JsonlReader:
             repair=_repair(contract, commands) if contract.repair else None,
             markers=markers,
         )
+        if lines is not None:
+            self._scanner.pass_lines(lines.text, len(lines.objects))
         self._shapes = OtherShapes(self._contract)
         self._held: list[Values] = []  # found in other shapes; to be taken when the answer ends
         self._wrapper = (0, 0, 0)
@@ -290,46 +295,6 @@ def _repaired(index: int, mark: Mark) -> Repaired:
     reading: RepairedValue = mark.value
     edits = tuple(edit._replace(offset=mark.start + edit.offset) for edit in reading.edits)
     return Repaired(index, mark.raw, mark.start, edits, Stage.REPAIRED)
-
-
-def clean_lines(text: str, contract: Contract) -> list[Any] | None:
-    """The objects of a text that is one accepted object a line and nothing else; else None.
-
-    At the speed of the decoder. For whole answers, and for the first objects of a stream; what follows in a
-    stream is scanned.
-    """
-    content = text.strip(" \t\r\n")
-    if not (content.startswith("{") and content.endswith("}")):
-        return None
-    if has_long_number(content) or may_be_eaten(content):
-        return None
-    lines = content.split("\n")  # `splitlines` would split within strings
-    if len(lines) > contract.limits.objects:
-        return None
-    try:
-        values = decode_lines(content, lines)
-    except orjson.JSONDecodeError:
-        return None
-    if set(map(type, values)) != {dict}:
-        return None
-    if "[" in content:
-        first = (next(iter(value.values()), None) for value in values)
-        if any(_may_wrap(part) for part in first if isinstance(part, (list, dict))):
-            return None
-    depth, longest = contract.limits.depth, max(map(len, lines))
-    most = max(line.count("{") + line.count("[") for line in lines) if longest > depth else 0
-    if most > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
-        return None
-    return contract.take_all(values, len(content), longest)
-
-
-def _may_wrap(first: Any) -> bool:
-    """Whether the first member of an object is a list, or an object that begins with one."""
-    for _ in range(LEVELS):
-        if not isinstance(first, dict):
-            break
-        first = next(iter(first.values()), None)
-    return isinstance(first, list)
 
 
 def _has_empty_array(between: str) -> bool:

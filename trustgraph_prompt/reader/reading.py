@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,9 +10,10 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.outcome import CallReport, Outcome
 from trustgraph_prompt.reader.changed_strings import Commands
+from trustgraph_prompt.reader.clean_lines import CleanLines
 from trustgraph_prompt.reader.markers import markers_of
 from trustgraph_prompt.reader.read_json import read_value
-from trustgraph_prompt.reader.read_jsonl import JsonlReader, clean_lines
+from trustgraph_prompt.reader.read_jsonl import JsonlReader
 from trustgraph_prompt.reader.truncation import is_truncated
 
 _BOM = "\ufeff"
@@ -21,13 +21,6 @@ _BOM = "\ufeff"
 # Steps per character of hostile text, each a few nanoseconds.
 _READING = 250
 _REPAIRING = 1_000
-
-_STRING = r'"(?:[^"\\<`~\x00-\x1f]|\\["\\/bfnrt])*+'
-_NAME = rf'{_STRING}"[ \t]*:[ \t]*'
-#: What a truncated answer mostly ends with after clean lines: an object that ends within one of its strings.
-_CUT_OBJECT = re.compile(
-    rf'[^\S\n]*+\n\s*+\{{[ \t]*(?:{_NAME}{_STRING}"[ \t]*,[ \t]*)*+(?:{_NAME})?{_STRING}'
-)
 
 
 def read(
@@ -65,7 +58,7 @@ def steps(characters: int, contract: Contract | Format) -> int:
 class StreamReader:
     """Reads an answer chunk by chunk; the outcome does not depend on how the text is divided into chunks.
 
-    `clean_lines` reads the first objects of a jsonl answer, `JsonlReader` those of later chunks.
+    `CleanLines` reads the objects of a jsonl answer as long as that is nothing else, `JsonlReader` the rest.
     """
 
     def __init__(
@@ -81,8 +74,8 @@ class StreamReader:
         self._markers = markers_of(None if thinking is None else notation(*thinking))
         self._unread: list[str] = []
         self._read: list[str] = []
-        self._lines: list[object] | None = None  # the objects of a first chunk that is clean lines
-        self._objects: JsonlReader | None = None
+        self._lines = CleanLines(self._contract) if self._contract.format == "jsonl" else None
+        self._objects: JsonlReader | None = None  # from the first text on that is not clean lines
 
     def feed(self, chunk: str) -> list[object]:
         """Read a chunk, and return the objects that it completes and the contract accepts.
@@ -96,9 +89,9 @@ class StreamReader:
         self._unread.append(chunk[:end])
         text = "".join(self._unread)
         self._unread = [chunk[end:]]
-        if not self._read:  # often all of it, from a provider that does not stream
-            self._lines = clean_lines(text, self._contract)
-        objects = self._scanned().feed(text) if self._read or self._lines is None else list(self._lines)
+        objects = None if self._lines is None else self._lines.take(text)
+        if objects is None:
+            objects = self._scanned().feed(text)
         self._read.append(text)
         return objects
 
@@ -106,11 +99,15 @@ class StreamReader:
         """Estimate the steps that `feed(chunk)` takes at most: 0 where the chunk is only stored.
 
         A value is judged as a whole once it is complete, so everything read of an open value counts as well;
-        so do lines that were decoded together, since they are scanned again when more text follows.
+        so do clean lines that are scanned again when other text follows.
         """
         if "}" not in chunk or self._contract.format != "jsonl":
             return 0
-        again = self._objects.open if self._objects is not None else sum(map(len, self._read))
+        again = 0
+        if self._objects is not None:
+            again = self._objects.open
+        elif self._contract.searches:
+            again = sum(map(len, self._read))
         return steps(again + sum(map(len, self._unread)) + len(chunk), self._contract)
 
     def close(self, finish_reason: str | None = None) -> Outcome:
@@ -123,12 +120,10 @@ class StreamReader:
         contract, truncated = self._contract, is_truncated(call.finish_reason)
         if contract.format == "text":
             return Outcome(text, Reason.SUCCESS, contract, truncated=truncated, calls=(call,))
-        if self._lines is not None and self._objects is None:
-            has_room = len(self._lines) < contract.limits.objects
-            cut = has_room and _CUT_OBJECT.fullmatch(rest) is not None
-            if cut or not rest.strip():
-                truncated = is_truncated(call.finish_reason, within_value=cut)
-                return Outcome(self._lines, Reason.SUCCESS, contract, truncated=truncated, calls=(call,))
+        lines = self._lines
+        if lines is not None and (cut := lines.is_cut(rest)) is not None:
+            truncated = is_truncated(call.finish_reason, within_value=cut)
+            return Outcome(lines.objects, Reason.SUCCESS, contract, truncated=truncated, calls=(call,))
         if not text.removeprefix(_BOM).strip():
             issue = Issue(Reason.EMPTY, "the answer is empty")
             value: list[object] | None = [] if contract.format == "jsonl" else None
@@ -140,9 +135,14 @@ class StreamReader:
         return self._scanned().close(rest, call)
 
     def _scanned(self) -> JsonlReader:
-        """The reader that scans; it first gets what was read as clean lines."""
+        """The reader that scans, and goes on where the clean lines end."""
         if self._objects is None:
-            self._objects = JsonlReader(self._contract, self._markers, self._commands)
-            for text in self._read:
+            lines, self._lines = self._lines, None
+            if self._contract.searches:  # it has a budget for searching, which a single text has not
+                lines = None
+            elif lines is not None:
+                lines.text = "".join(self._read)
+            self._objects = JsonlReader(self._contract, self._markers, self._commands, lines)
+            for text in self._read if lines is None else ():
                 self._objects.feed(text)
         return self._objects

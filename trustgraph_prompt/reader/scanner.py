@@ -145,6 +145,13 @@ class Scanner:
             return self._feed(text)
         return [result for part in _slices(text) for result in self._feed(part)]
 
+    def pass_lines(self, text: str, count: int) -> None:
+        """Pass the beginning of the answer: so many objects, one a line, that were read elsewhere."""
+        self._results.pass_values(count)
+        self._between.append("\n".join(["{}"] * count))
+        self._before = self._last_before(text, len(text))
+        self._passed = len(text)
+
     def _feed(self, text: str) -> list[ScanResult]:
         if self._results.full:
             return []
