@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from itertools import repeat
 from typing import Any
 
@@ -27,28 +28,37 @@ _CUT_OBJECT = re.compile(
 class CleanLines:
     """The objects of an answer, as long as that is clean lines; many answers are nothing else.
 
-    They share one budget of steps; a scanner goes on with it, after their `text`. Where values are searched
-    in the terms, which takes further steps, only the first text is read, without a budget: often it is the
-    whole answer.
+    The first text is read without a meter, since it is often the whole answer. Where values are searched in
+    the terms, which takes steps of its own, no other text is read.
     """
 
     def __init__(self, contract: Contract) -> None:
-        self.contract = contract if contract.searches else contract.metered()
         self.objects: list[Any] = []
-        self.text = ""
+        self._contract = contract
+        self._first = ""
         self._texts = 0
 
     def take(self, text: str) -> list[Any] | None:
         """The objects of the next text; None if that is not clean, and must be scanned."""
         if self.objects:
             begins_a_line = "\n" in text[: len(text) - len(text.lstrip(_SPACE))]
-            if not begins_a_line or self.contract.searches:
+            if not begins_a_line or self._contract.searches:
                 return None
-        found = _objects_of(text, self.contract, most=self.contract.limits.objects - len(self.objects))
+            contract = self.metered
+        else:
+            self._first, contract = text, self._contract
+        found = _objects_of(text, contract, most=contract.limits.objects - len(self.objects))
         if found is not None:
             self.objects += found
             self._texts += 1
         return found
+
+    @cached_property
+    def metered(self) -> Contract:
+        """The contract with one budget of steps, of which the first text has spent its part."""
+        metered = self._contract.metered()
+        _objects_of(self._first, metered, most=metered.limits.objects)
+        return metered
 
     def is_cut(self, rest: str) -> bool | None:
         """Whether the answer, which ends with `rest`, is cut off within an object; None: it must be scanned.
@@ -57,7 +67,7 @@ class CleanLines:
         """
         if not self.objects or (self._texts > 1 and not _LINE_ENDS.match(rest)):
             return None
-        if len(self.objects) < self.contract.limits.objects and _CUT_OBJECT.fullmatch(rest):
+        if len(self.objects) < self._contract.limits.objects and _CUT_OBJECT.fullmatch(rest):
             return True
         return None if rest.strip() else False
 

@@ -44,19 +44,24 @@ _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 class JsonlReader:
     """Collects what a scanner finds: the objects that the contract accepts, and those that are rejected.
 
-    It goes on after `lines`, the clean ones that an answer begins with, if these have been read already.
+    It goes on after the clean `lines` of the `text` that an answer begins with, if these were read already.
     Repair has a meter of its own, since it runs while text is scanned, a chunk ahead of all other validation.
     """
 
     def __init__(
-        self, contract: Contract, markers: Markers, commands: Commands, lines: CleanLines | None = None
+        self,
+        contract: Contract,
+        markers: Markers,
+        commands: Commands,
+        lines: CleanLines | None = None,
+        text: str = "",
     ) -> None:
         self.accepted: list[Any] = [] if lines is None else lines.objects
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
         self.repaired: list[Repaired] = []
         self._unmetered = contract
-        self._contract = contract.metered() if lines is None else lines.contract
+        self._contract = contract.metered() if lines is None else lines.metered
         self._limits = contract.limits
         self._commands = commands
         self._scanner = Scanner(
@@ -66,7 +71,7 @@ class JsonlReader:
             markers=markers,
         )
         if lines is not None:
-            self._scanner.pass_lines(lines.text, len(lines.objects))
+            self._scanner.pass_lines(text, len(lines.objects))
         self._shapes = OtherShapes(self._contract)
         self._held: list[Values] = []  # found in other shapes; to be taken when the answer ends
         self._wrapper = (0, 0, 0)

@@ -99,15 +99,13 @@ class StreamReader:
         """Estimate the steps that `feed(chunk)` takes at most: 0 where the chunk is only stored.
 
         A value is judged as a whole once it is complete, so everything read of an open value counts as well;
-        so do clean lines that are scanned again when other text follows.
+        so do the clean lines of a first text, which are judged again when more text follows.
         """
         if "}" not in chunk or self._contract.format != "jsonl":
             return 0
-        again = 0
+        again = len(self._read[0]) if len(self._read) == 1 else 0
         if self._objects is not None:
             again = self._objects.open
-        elif self._contract.searches:
-            again = sum(map(len, self._read))
         return steps(again + sum(map(len, self._unread)) + len(chunk), self._contract)
 
     def close(self, finish_reason: str | None = None) -> Outcome:
@@ -138,11 +136,11 @@ class StreamReader:
         """The reader that scans, and goes on where the clean lines end."""
         if self._objects is None:
             lines, self._lines = self._lines, None
-            if self._contract.searches:  # it has a budget for searching, which a single text has not
-                lines = None
-            elif lines is not None:
-                lines.text = "".join(self._read)
-            self._objects = JsonlReader(self._contract, self._markers, self._commands, lines)
-            for text in self._read if lines is None else ():
-                self._objects.feed(text)
+            text = "".join(self._read)
+            if text and not self._contract.searches:
+                self._objects = JsonlReader(self._contract, self._markers, self._commands, lines, text)
+            else:
+                self._objects = JsonlReader(self._contract, self._markers, self._commands)
+                if text:
+                    self._objects.feed(text)  # again, with a budget for searching
         return self._objects
