@@ -41,7 +41,7 @@ class CleanLines:
     def take(self, text: str) -> list[Any] | None:
         """The objects of the next text; None if that is not clean, and must be scanned."""
         if self.objects:
-            begins_a_line = "\n" in text[: len(text) - len(text.lstrip(_SPACE))]
+            begins_a_line = text.find("\n", 0, text.find("{")) >= 0
             if not begins_a_line or self._contract.searches:
                 return None
             contract = self.metered
