@@ -8,6 +8,7 @@ from math import inf
 
 from trustgraph_prompt.cost import Budget, Price, Usage
 from trustgraph_prompt.llm import Call, Message
+from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.llm.token_estimates import estimate_messages, estimate_usage
 
 
@@ -34,6 +35,7 @@ class BudgetMeter:
         self._clock = clock
         self._is_priced = price is not None
         self._price = price or Price(0, 0)
+        self._counts_tokens = budget.tokens is not None or budget.money is not None
         asked = clock()
         began = asked if published is None else published
         self._ends = inf if budget.seconds is None else began + budget.seconds
@@ -46,11 +48,13 @@ class BudgetMeter:
 
         Raises `BudgetSpent` where the time is over, or the conversation alone exceeds what is left.
         """
-        question = Usage(estimate_messages(conversation), 0)
         if spent := self.spent():
             raise BudgetSpent(spent)
-        if self._work_ends <= self._clock():
+        if self._budget.work_seconds is not None and self._work_ends <= self._clock():
             raise BudgetSpent(f"the {self._budget.work_seconds:g} seconds of work (work_seconds) are over")
+        if not self._counts_tokens:
+            return None
+        question = Usage(estimate_messages(conversation), 0)
         if spent := self.spent(question):
             raise BudgetSpent(f"{spent} with a question of about {question.tokens} tokens")
         limits = []
@@ -64,9 +68,11 @@ class BudgetMeter:
     def spent(self, more: Usage = Usage()) -> str | None:
         """What of the budget is used up once `more` is spent, as a message; None if nothing is."""
         budget = self._budget
-        if (over := self._clock() - self._ends) >= 0:
+        if budget.seconds is not None and (over := self._clock() - self._ends) >= 0:
             ended = "are over" if over < 2 else f"ended {over:.0f} seconds ago"
             return f"the {budget.seconds:g} seconds of the budget {ended}"
+        if not self._counts_tokens:
+            return None
         tokens = self._tokens + more.tokens
         if budget.tokens is not None and tokens >= budget.tokens:
             return f"{tokens} of {budget.tokens} tokens are spent"
@@ -77,15 +83,18 @@ class BudgetMeter:
 
     def seconds_left(self) -> float | None:
         """Until the seconds of the budget, or those of work, are over; None without such a limit."""
-        left = min(self._ends, self._work_ends) - self._clock()
-        return None if left == inf else left
+        ends = min(self._ends, self._work_ends)
+        return None if ends == inf else ends - self._clock()
 
-    def pay(self, call: Call, usage: Usage, written: str, *, failed: bool) -> float | None:
+    def pay(self, call: Call, answer: DeltaAccumulator, *, failed: bool) -> float | None:
         """Count a call and return its cost; None without a price.
 
-        What the provider did not report is estimated from the call and from `written`, its answer. A call
-        that `failed` before anything came is free.
+        What the provider did not report is estimated from the call and its answer. A call that `failed`
+        before anything came is free.
         """
+        if not (self._counts_tokens or self._is_priced):
+            return None
+        usage, written = answer.usage, answer.thinking + answer.text
         if failed and not written and usage == Usage():
             return 0.0 if self._is_priced else None
         if usage.total_tokens is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -145,7 +144,8 @@ def _pack(outcome: Outcome, made: float) -> bytes | None:
 
 async def _opened(stored: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:
     """Call `_open`, in a thread for a long answer."""
-    return await beside(partial(_open, stored, prompt, now), steps(len(stored or b""), prompt.contract))
+    effort = steps(len(stored or b""), prompt.contract)
+    return await beside(_open, stored, prompt, now, steps=effort)
 
 
 def _open(stored: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:

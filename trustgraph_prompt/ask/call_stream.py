@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from functools import partial
 from time import perf_counter
 from typing import Any
 
 from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.deadline import Deadline, DeadlinePassed
 from trustgraph_prompt.ask.repetition import LOOK, LOOP, ObjectLoop, is_loop
-from trustgraph_prompt.ask.step import Reply, Step
+from trustgraph_prompt.ask.step import Step
 from trustgraph_prompt.compute_thread import AT_ONCE, beside
 from trustgraph_prompt.contract import Grounded
-from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable
+from trustgraph_prompt.errors import ProviderInvalidResponse, ProviderUnavailable
 from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
-from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
+from trustgraph_prompt.reader import Outcome, ReadReport, Stage, StreamReader
 from trustgraph_prompt.reader.reading import steps
 from trustgraph_prompt.reader.scanner import SLICE
-
-#: The part of the token limit from which an answer counts as having filled it: servers count differently.
-_FULL = 0.9
 
 _UNLIMITED = 2**62
 
@@ -52,7 +48,7 @@ class CallStream:
 
     The prefill of `step` was passed on before, and is only read. What takes long to read is read in a thread,
     a slice at a time. An answer is received up to its limit of `characters`, or until it is a loop.
-    `thinking` is a notation of the provider's own.
+    `terms` are those of the question; `thinking` is a notation of the provider's own.
     """
 
     def __init__(
@@ -61,6 +57,7 @@ class CallStream:
         collected: Collected,
         listen: Listen | None,
         characters: int | None = None,
+        terms: Mapping[str, object] | None = None,
         thinking: Notation | None = None,
     ) -> None:
         #: What has come so far, byte for byte.
@@ -71,11 +68,12 @@ class CallStream:
         self._collected = collected
         self._contract = contract = collected.contract
         self._listen = listen
-        self._reader = StreamReader(contract, thinking=thinking)
+        self._reader = StreamReader(contract, terms, thinking)
         self._most = _UNLIMITED if characters is None else characters
         self._characters = len(step.prefill)
+        self._steps_each = steps(1, contract)
         # an answer of up to so many characters is never long
-        self._few = min(AT_ONCE // max(steps(1, contract), 1), self._most)
+        self._few = min(AT_ONCE // max(self._steps_each, 1), self._most)
         self._given: list[Any] = []
         self._read_seconds = 0.0
         self._object_loop = ObjectLoop(collected.new)
@@ -86,13 +84,15 @@ class CallStream:
 
         Raises the provider's errors, also on timeout and for an answer with too many characters.
         """
-        self._given = await self._feed_slices(self._step.prefill)
+        if self._step.prefill:
+            self._given = await self._feed_slices(self._step.prefill)
         has_ended = False
         with Deadline(seconds) as deadline:
             async with aclosing(deltas):
                 while not (has_ended or deadline.has_passed):
                     try:
-                        delta = await deadline.wait(anext(deltas))
+                        following = anext(deltas)
+                        delta = await (following if seconds is None else deadline.wait(following))
                     except StopAsyncIteration:
                         has_ended = True
                     except DeadlinePassed:
@@ -105,29 +105,23 @@ class CallStream:
         if self.answer.finish_reason == "error" and not (self.answer.text or self.is_loop):
             raise ProviderUnavailable("the provider ended the answer with an error before it began")
 
-    async def reply(self, report: CallReport, broken: ProviderError | None, *, room: int | None) -> Reply:
-        """Read the whole text, once the stream has ended, and pass on what is final only now.
+    async def read(self) -> tuple[Outcome, ReadReport | None]:
+        """Read the whole text, once the stream has ended. A mere text has no report."""
+        effort = self._characters * self._steps_each
+        outcome = self.answer.explained(await beside(self._close, steps=effort))
+        if self._contract.format == "text":
+            return outcome, None
+        return outcome, ReadReport(outcome.stage, outcome.reason, self._read_seconds)
 
-        `room` is the token limit of the prompt, None where something else limited the answer.
-        """
-        effort = steps(self._characters, self._contract)
-        outcome = self.answer.explained(await beside(self._close, effort))
-        if self._contract.format != "text":
-            report = replace(report, read=ReadReport(outcome.stage, outcome.reason, self._read_seconds))
-        if self._contract.format == "jsonl":
-            missing = partial(_missing, outcome.value, self._given, outcome.retracted)
-            await self._pass_on(await beside(missing, effort))
-        # an answer that is much shorter than its room was truncated by a limit of the server's own
-        took = self.answer.usage.completion_tokens
-        fills_room = room is not None and (took is None or took >= room * _FULL)
-        return Reply(
-            self._step,
-            outcome,
-            report,
-            self._step.prefill + self.answer.text,
-            None if self.answer.has_ended else broken,
-            filled=self.answer.finish_reason == "length" and fills_room,
-            is_loop=self.is_loop,
+    async def pass_on_rest(self, outcome: Outcome) -> None:
+        """Pass on the objects of the whole text that are final only now."""
+        if self._listen is None or self._contract.format != "jsonl":
+            return
+        if len(outcome.value) == len(self._given) and not outcome.retracted:
+            return  # the usual case: all came while the text arrived
+        effort = self._characters * self._steps_each
+        await self._pass_on(
+            await beside(_missing, outcome.value, self._given, outcome.retracted, steps=effort)
         )
 
     def _goes_on_in_a_loop(self, delta: Delta) -> bool:
@@ -175,7 +169,7 @@ class CallStream:
         objects: list[Any] = []
         for start in range(0, len(text), SLICE):
             part = text[start : start + SLICE]
-            objects += await beside(partial(self._feed, part), self._reader.due(part))
+            objects += await beside(self._feed, part, steps=self._reader.due(part))
         return objects
 
     def _close(self) -> Outcome:
@@ -200,8 +194,6 @@ def _shortened(delta: Delta, characters: int) -> Delta:
 
 def _missing(final: list[Any], given: list[Any], retracted: tuple[Any, ...]) -> list[Any]:
     """The objects of the whole text that were not given while it arrived."""
-    if len(final) == len(given) and not retracted:
-        return []
     counts = Counter(map(canonical, given)) - Counter(map(canonical, retracted))
     missing = []
     for value in final:

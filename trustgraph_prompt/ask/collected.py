@@ -131,9 +131,9 @@ class Collected:
         return condition is not None and condition.holds(text, cut=self.last.is_truncated)
 
     @property
-    def may_have_more_objects(self) -> bool:
-        """Whether the last answer was truncated and brought new objects."""
-        return self.last.is_truncated and self._fresh > 0
+    def has_fresh_objects(self) -> bool:
+        """Whether the last answer brought objects that no earlier one did."""
+        return self._fresh > 0
 
     def new(self, values: Iterable[Any]) -> list[Any]:
         """The objects that no earlier call brought."""

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from trustgraph_prompt.ask.budget_meter import BudgetMeter, BudgetSpent
 from trustgraph_prompt.ask.cache import Cache
@@ -14,8 +13,8 @@ from trustgraph_prompt.ask.caching import cached
 from trustgraph_prompt.ask.call_stream import CallStream, Listen, Piece
 from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.echoes import judging_by_terms
+from trustgraph_prompt.ask.follow_ups import FollowUps
 from trustgraph_prompt.ask.messages import Feedback, next_pass
-from trustgraph_prompt.ask.next_step import NextSteps
 from trustgraph_prompt.ask.passes import add_pass, may_have_more
 from trustgraph_prompt.ask.step import Reply, Step, first_step
 from trustgraph_prompt.compute_thread import beside
@@ -27,6 +26,9 @@ from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.reader.reading import steps
+
+#: The part of the token limit from which an answer counts as having filled it: servers count differently.
+_FULL = 0.9
 
 
 async def ask(
@@ -126,21 +128,22 @@ class _Asking:
         return outcome
 
     async def _pass(self, first: Step, earlier: Outcome | None = None) -> Outcome:
-        """Make the first call, then continue a truncated answer and ask again about what was rejected.
+        """Make the first call and those that follow from its answer, and merge what they bring.
 
         Ends when nothing more helps, or the budget allows no other call.
         """
         collected = Collected(self.prompt, earlier)
-        plan = NextSteps(self.prompt, self.provider, first, self.attempts, self.feedback)
+        follow_ups = FollowUps(self.prompt, self.provider, first, self.attempts, self.feedback)
         end, cause = None, None
         step: Step | None = first
+        steps_each = steps(1, collected.contract)  # for each character of an answer
         try:
             if self.attempts < 1:
                 raise BudgetSpent("the budget allows no attempts")
             while step is not None:
                 reply = await self._reply(step, collected)
-                next_step = partial(plan.after, reply, collected)
-                step = await beside(next_step, steps(len(reply.text), collected.contract))
+                effort = len(reply.text) * steps_each
+                step = await beside(_follow_up, reply, collected, follow_ups, steps=effort)
         except BudgetSpent as spent:
             end = Issue(Reason.BUDGET_SPENT, str(spent))
         except ProviderError as error:
@@ -171,6 +174,7 @@ class _Asking:
         return await self.retry.run(attempt, sleep=self.sleep, seconds_left=self.meter.seconds_left)
 
     async def _call(self, why: str, step: Step, collected: Collected) -> Reply:
+        """Make one call, count it, and return the reply. Raises as `_reply`, whose attempt it is."""
         allowed, wanted = self.meter.answer_tokens(step.messages), step.config.answer_limit
         if allowed is not None and allowed <= step.more_than:
             found = f"the budget leaves {allowed} tokens for an answer"
@@ -178,7 +182,7 @@ class _Asking:
         call = step.call(self.prompt, why, number=self.calls + 1, answer_tokens=allowed, request=self.request)
         # not every provider is a `Completer`, which has `thinking`
         thinking = getattr(self.provider, "thinking", None)
-        stream = CallStream(step, collected, self.listen, self.characters, thinking)
+        stream = CallStream(step, collected, self.listen, self.characters, self.question.terms, thinking)
         answer, broken = stream.answer, None
         try:
             await stream.receive(self.provider.stream(call), self.meter.seconds_left())
@@ -186,19 +190,29 @@ class _Asking:
             raise  # no call was made, or none that counts, so none is reported
         except ProviderError as error:
             broken = without_frames(error)
-        text = answer.text
-        cost = self.meter.pay(call, answer.usage, answer.thinking + text, failed=broken is not None)
-        report = answer.report(why, f"{broken.category}: {broken}" if broken else None, cost)
+        cost = self.meter.pay(call, answer, failed=broken is not None)
+        outcome = read = None
+        if broken is None or answer.text:
+            outcome, read = await stream.read()
+        report = answer.report(why, f"{broken.category}: {broken}" if broken else None, cost, read)
         if broken or stream.is_loop:
             report = replace(report, usage=answer.usage_of(call))
         collected.calls.append(report)
         self.calls += 1
-        if broken and not text:
+        if outcome is None:
+            assert broken is not None
             raise broken
-        is_the_prompts = wanted is not None and (allowed is None or wanted <= allowed)
-        reply = await stream.reply(report, broken, room=wanted if is_the_prompts else None)
-        collected.calls[-1] = reply.report
-        return reply
+        await stream.pass_on_rest(outcome)
+        room = wanted if wanted is not None and (allowed is None or wanted <= allowed) else None
+        return Reply(
+            step,
+            outcome,
+            report,
+            step.prefill + answer.text,
+            None if answer.has_ended else broken,
+            filled=answer.finish_reason == "length" and _fills(room, answer.usage.completion_tokens),
+            is_loop=stream.is_loop,
+        )
 
     def _end_by(self, error: ProviderError) -> Issue:
         """The issue of an error that ended the loop: what of the budget is used up, if anything."""
@@ -207,3 +221,23 @@ class _Asking:
         if isinstance(error, ProviderAway):
             return Issue(Reason.PROVIDER_ERROR, str(error))  # which names the category of the cause
         return Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}")
+
+
+def _follow_up(reply: Reply, collected: Collected, follow_ups: FollowUps) -> Step | None:
+    """Collect a reply; while the answer is truncated, continue it, else ask again about what was rejected.
+
+    None if the answer is complete, or another call would not help. Raises the error of a reply that failed
+    for good, as `Collected.add` does.
+    """
+    collected.add(reply)
+    if collected.is_over or collected.is_escalated:
+        return None
+    return follow_ups.rest(collected) or follow_ups.attempt(collected)
+
+
+def _fills(room: int | None, tokens: int | None) -> bool:
+    """Whether an answer of so many tokens has filled the room that the prompt gives it.
+
+    One that is much shorter was truncated by a limit of the server's own.
+    """
+    return room is not None and (tokens is None or tokens >= room * _FULL)

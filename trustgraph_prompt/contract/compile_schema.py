@@ -18,6 +18,7 @@ from trustgraph_prompt.contract.references import BY_NAME, ONE_OR_MORE, Path, Re
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import ContractError, excerpt
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.values import JSON_TYPES
 
 MAX_DEPTH = 100
 MAX_NODES = 10_000
@@ -155,7 +156,7 @@ class _Copy:
 
 _LOOKED_UP = 100  # unknown words; each takes a tenth of a millisecond
 
-_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_TYPES = sorted(JSON_TYPES.values())
 
 _FORMATS = frozenset(
     (

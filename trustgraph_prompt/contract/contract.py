@@ -266,11 +266,15 @@ class Contract:
         """Return the contract for the answer to a question with these terms.
 
         It also rejects values that do not occur in their sources, and echoes of examples, but searches only
-        for values that meet the schema. It is the same contract without terms, and for a text.
+        for values that meet the schema. It is the same contract where nothing has to be searched: without
+        terms, for a text, and without sources and echoes.
         """
-        if terms is None or self.format == "text":
+        if terms is None or (echoes is None and self._terms is not None and self._terms.given is terms):
             return self
-        return replace(self, _terms=Terms(terms, self.sources, echoes), _plain=self)
+        plain = self.without_terms
+        if self.format == "text" or (self.sources is None and echoes is None):
+            return plain
+        return replace(plain, _terms=Terms(terms, self.sources, echoes), _plain=plain)
 
     @property
     def without_terms(self) -> Contract:
@@ -278,9 +282,14 @@ class Contract:
         return self._plain or self
 
     @property
+    def searches(self) -> bool:
+        """Whether anything is searched in the terms of the question to judge a value."""
+        return self._terms is not None
+
+    @property
     def demand(self) -> int:
         """About how many steps it takes to validate one character of an answer."""
-        return self._judge.demand + (SEARCHING if self._searches else 0)
+        return self._judge.demand + (SEARCHING if self.searches else 0)
 
     @property
     def spent(self) -> Issue | None:
@@ -375,7 +384,7 @@ class Contract:
         left = 0
         if self._meter is not None:
             left, self._meter.left = self._meter.left, trial.left
-        if not self._searches or all(map(self._is_true, made)):
+        if self._terms is None or all(map(self._is_true, made)):
             return made
         if self._meter is not None:  # the caller then takes each alone, and pays for it
             self._meter.left = left
@@ -427,11 +436,6 @@ class Contract:
             isinstance(schema, dict) and declares(schema, References(schema), name) for schema in schemas
         )
 
-    @property
-    def control_words(self) -> frozenset[str]:
-        """The words of the terms of the question with a control character before them, as `latex` has it."""
-        return frozenset() if self._terms is None else self._terms.control_words
-
     def ungrounded(self, value: Any) -> tuple[Issue, ...]:
         """Explain which values do not occur in the terms of the question; the schema is not asked."""
         try:
@@ -469,11 +473,6 @@ class Contract:
         except TooCostly:
             return False
         return True
-
-    @property
-    def _searches(self) -> bool:
-        """Whether anything is searched in the terms of the question to judge a value."""
-        return self._terms is not None and self._terms.searches
 
     def _is_true(self, value: Any) -> bool:
         """Whether the terms have nothing against a value that meets the schema."""

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from trustgraph_prompt.contract.canonical_schema import JsonSchema
@@ -16,8 +17,8 @@ from trustgraph_prompt.contract.limits import StepMeter
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import RANK, MatchKind, Passage
-from trustgraph_prompt.json_text.latex import control_words
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.values import levels, strings
 
 _MOST_KEPT: Final = 10_000  # values whose grounding is cached
 _SHORTEST: Final = 3  # characters of a string that can identify an echo
@@ -61,7 +62,8 @@ class Echoes:
     def __init__(
         self, examples: Iterable[Any], schema: JsonSchema | None, conform: Callable[[Any], Any]
     ) -> None:
-        objects = [part for example in examples for part in _objects(example)]
+        parts = chain.from_iterable(map(levels, examples))
+        objects = [part for level in parts for part in level if isinstance(part, dict)]
         self._objects = frozenset(map(_canonical, (*objects, *map(conform, objects))))
         self._prescribed = frozenset(_prescribed(schema))
 
@@ -72,7 +74,7 @@ class Echoes:
         """Whether a value repeats an example, and none of the strings in it occurs in the text."""
         if not isinstance(value, dict) or _canonical(value) not in self._objects:
             return False
-        free = [string for string in _strings(value) if string.strip() and string not in self._prescribed]
+        free = [string for string in strings(value) if string.strip() and string not in self._prescribed]
         free = [string for string in free if len(string) >= _SHORTEST] or free
         found = map(text().find, free)
         return bool(free) and not any(match and not match.kind.is_weak for match in found)
@@ -86,22 +88,19 @@ in no term and were accepted."""
 class Terms:
     """The terms of one question, in which the answer's values are searched; those that are texts are indexed.
 
-    `searches` says whether a value is searched at all: `sources` are the keys whose values must occur there,
-    `echoes` the examples that an answer must not repeat.
+    `given` are the terms, `sources` the keys whose values must occur there, `echoes` the examples that an
+    answer must not repeat.
     """
 
     def __init__(self, terms: Mapping[str, object], sources: Sources | None, echoes: Echoes | None) -> None:
-        self.searches = sources is not None or echoes is not None
-        self._terms = terms
+        self.given = terms
         self._sources = sources
         self._echoes = echoes
         self._known: dict[tuple[tuple[str, ...], str], Grounding | None] = {}
-        self._passages = {name: Passage(text) for name, text in terms.items() if isinstance(text, str)}
-
-    @cached_property
-    def control_words(self) -> frozenset[str]:
-        """The words of the terms with a control character before them, as `latex` has it."""
-        return frozenset().union(*map(control_words, _strings(self._terms)))
+        texts = (
+            {} if sources is None else {name: text for name, text in terms.items() if isinstance(text, str)}
+        )
+        self._passages = {name: Passage(text) for name, text in texts.items()}
 
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
         """Where the values of these objects occur; None without sources."""
@@ -138,7 +137,7 @@ class Terms:
     @cached_property
     def _all(self) -> Passage:
         """All strings in all terms."""
-        return Passage("\n".join(_strings(self._terms)))
+        return Passage("\n".join(strings(self.given)))
 
     def _sourced(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
         """The values with a source of which at least one term is a text here."""
@@ -176,28 +175,7 @@ def _plain_numbers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """All objects in a value, itself included."""
-    if isinstance(value, dict):
-        yield value
-    if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _objects(part)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    open_ = [value]
-    while open_:
-        part = open_.pop()
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, Mapping):
-            open_ += part.values()
-        elif isinstance(part, list | tuple):
-            open_ += part
-
-
 def _prescribed(schema: JsonSchema | None) -> Iterator[str]:
     if isinstance(schema, dict):
         for _, part in References(schema).subschemas():
-            yield from _strings([part.get("const"), part.get("enum")])
+            yield from strings([part.get("const"), part.get("enum")])

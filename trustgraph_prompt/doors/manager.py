@@ -109,7 +109,8 @@ class PromptManager:
         a warning.
         """
         prompt = self._prompt(id)
-        contract = prompt.contract.with_terms(self._terms(prompt, input))
+        terms = self._terms(prompt, input)
+        contract = prompt.contract.with_terms(terms)
         system = self._rendered(id, prompt, prompt.system or self.system_template, input)
         answer = await llm(system=system, prompt=self._question(id, prompt, input))
         if answer is None:
@@ -120,10 +121,10 @@ class PromptManager:
             case "text":
                 return answer
             case "json":
-                work: Callable[[], Any] = partial(self._value, id, answer, contract)
+                work: Callable[[], Any] = partial(self._value, id, answer, contract, terms)
             case "jsonl":
-                work = partial(self._objects, answer, contract)
-        return await beside(work, steps(len(answer), contract))
+                work = partial(self._objects, answer, contract, terms)
+        return await beside(work, steps=steps(len(answer), contract))
 
     def parse_json(self, text: str) -> Any:
         """Find the JSON value in an answer. Raises `json.JSONDecodeError`, as TrustGraph's does."""
@@ -138,7 +139,7 @@ class PromptManager:
         _warn(text, outcome)
         return list(outcome.value)
 
-    def _value(self, id: str, answer: str, contract: Contract) -> Any:
+    def _value(self, id: str, answer: str, contract: Contract, terms: Mapping[str, object]) -> Any:
         if self._overrides("parse_json"):
             try:
                 value = self.parse_json(answer)
@@ -149,16 +150,16 @@ class PromptManager:
                 issues = "; ".join(map(str, contract.issues(value)))
                 raise RuntimeError(f"Schema validation fail: {issues}")
             return taken
-        outcome = read(answer, contract)
+        outcome = read(answer, contract, terms=terms)
         if outcome.ok:
             return outcome.value
         if outcome.reason in _NO_JSON:
             raise _no_json(id, outcome.explain())
         raise RuntimeError(f"Schema validation fail: {outcome.explain()}")
 
-    def _objects(self, answer: str, contract: Contract) -> list[Any]:
+    def _objects(self, answer: str, contract: Contract, terms: Mapping[str, object]) -> list[Any]:
         if not self._overrides("parse_jsonl"):
-            outcome = read(answer, contract)
+            outcome = read(answer, contract, terms=terms)
             _warn(answer, outcome)
             return list(outcome.value)
         objects: list[Any] = []

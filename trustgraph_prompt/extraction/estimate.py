@@ -9,7 +9,7 @@ from math import ceil, inf, sqrt
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from trustgraph_prompt.ask.next_step import MOST_DOUBLINGS
+from trustgraph_prompt.ask.follow_ups import MOST_DOUBLINGS
 from trustgraph_prompt.ask.step import first_call
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import ConfigError, ProviderError, RenderError, RequestError

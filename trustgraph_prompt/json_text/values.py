@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -46,3 +46,16 @@ def levels(value: object) -> Iterator[list[Any]]:
     while level:
         yield level
         level = list(chain.from_iterable(map(within, level)))
+
+
+def strings(value: object) -> Iterator[str]:
+    """The strings in a value, itself included, whose parts may also be tuples and mappings of any kind."""
+    open_: list[Any] = [value]
+    while open_:
+        part = open_.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Mapping):
+            open_ += part.values()
+        elif isinstance(part, list | tuple):
+            open_ += part

@@ -10,7 +10,7 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason, SchemaPath, ToolCall
 from trustgraph_prompt.llm.token_estimates import estimate_usage
-from trustgraph_prompt.reader import CallReport, Outcome
+from trustgraph_prompt.reader import CallReport, Outcome, ReadReport
 
 
 class DeltaAccumulator:
@@ -70,7 +70,9 @@ class DeltaAccumulator:
         reason = self._finish_reason
         return reason is not None and (reason != "tool_calls" or bool(self.tool_calls))
 
-    def report(self, why: str, error: str | None, cost: float | None = None) -> CallReport:
+    def report(
+        self, why: str, error: str | None, cost: float | None = None, read: ReadReport | None = None
+    ) -> CallReport:
         """The report of the call; `error` is what ended it, if it did not end by itself."""
         return CallReport(
             why,
@@ -81,6 +83,7 @@ class DeltaAccumulator:
             error=error,
             schema_path=self.schema_path,
             cost=cost,
+            read=read,
         )
 
     def explained(self, outcome: Outcome) -> Outcome:

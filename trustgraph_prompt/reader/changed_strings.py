@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from itertools import islice
 from operator import is_
 from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.json_text import grammar, positions
-from trustgraph_prompt.json_text.latex import may_be_eaten, restored
+from trustgraph_prompt.json_text.latex import control_words, may_be_eaten, restored
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.values import strings
 from trustgraph_prompt.outcome import Edit
 from trustgraph_prompt.reader.decode import decode, is_too_deep
 
@@ -40,28 +42,43 @@ class ParsedStrings(NamedTuple):
         return tuple(Edit(start + positions.member(raw, path).start, _JSON) for path in self.paths)
 
 
-def restore_commands(value: Any, raw: str, start: int, contract: Contract) -> RestoredCommands | None:
-    """Restore the commands in a value, whose text `raw` begins at `start`; None if there are none."""
-    if not may_be_eaten(raw):
-        return None
-    changed: set[str] = set()
+class Commands:
+    """Restores the commands in the values of an answer, except for what the terms of the question have, too.
 
-    def restore(text: str) -> str:
-        made = text if text.isprintable() else restored(text, contract.control_words)
-        if made != text:
-            changed.add(text)
-        return made
+    Few answers have commands, so the terms are searched when the first one comes.
+    """
 
-    made = _with_strings(value, restore)
-    if made is value:
-        return None
-    places = (
-        string.start()
-        for string in _STRINGS.finditer(raw)
-        if string[1] and may_be_eaten(string[0]) and decode(string[0]) in changed
-    )
-    edits = tuple(Edit(start + place, _COMMAND) for place in islice(places, _MOST_EDITS))
-    return RestoredCommands(made, edits or (Edit(start, _COMMAND),))  # none is found where quotes are broken
+    def __init__(self, terms: Mapping[str, object] | None) -> None:
+        self._terms = terms
+
+    def restored(self, value: Any, raw: str, start: int) -> RestoredCommands | None:
+        """The value with its commands restored; None if there are none. Its text `raw` begins at `start`."""
+        if not may_be_eaten(raw):
+            return None
+        changed: set[str] = set()
+
+        def restore(text: str) -> str:
+            made = text if text.isprintable() else restored(text, self._written)
+            if made != text:
+                changed.add(text)
+            return made
+
+        made = _with_strings(value, restore)
+        if made is value:
+            return None
+        places = (
+            string.start()
+            for string in _STRINGS.finditer(raw)
+            if string[1] and may_be_eaten(string[0]) and decode(string[0]) in changed
+        )
+        edits = tuple(Edit(start + place, _COMMAND) for place in islice(places, _MOST_EDITS))
+        # no place is found where quotes are broken
+        return RestoredCommands(made, edits or (Edit(start, _COMMAND),))
+
+    @cached_property
+    def _written(self) -> frozenset[str]:
+        """The words of the terms with a control character before them, as `latex` has it."""
+        return frozenset().union(*map(control_words, strings(self._terms)))
 
 
 def parse_strings(value: Any, text: str, contract: Contract) -> ParsedStrings | None:

@@ -75,6 +75,8 @@ def decode_lines(text: str, lines: list[str]) -> list[Any]:
     It is safe if there is no comma between two objects: then the number of values equals that of the lines
     only if each newline ended a value. Raises `orjson.JSONDecodeError`.
     """
+    if len(lines) == 1:
+        return [orjson.loads(text)]
     if not _COMMA_BETWEEN.search(text):
         values: list[Any] = orjson.loads(f"[{text.replace(_NEWLINE, ',')}]")
         if len(values) == len(lines):

@@ -8,9 +8,9 @@ from enum import Enum, auto
 from typing import Any
 
 from trustgraph_prompt.json_text import grammar
+from trustgraph_prompt.reader.complete_values import LONGEST_WRAPPER
 from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.scan_results import Values
-from trustgraph_prompt.reader.whole_values import LONGEST_WRAPPER
 
 _MOST_AT_ONCE = 1_000  # elements
 
@@ -58,7 +58,7 @@ class TextWindow:
         return "".join((*self._parts, window[self._start : end]))
 
 
-class Progress(Enum):
+class ValueEvent(Enum):
     """The event at which `OpenValue.advance` stops."""
 
     WAITS = auto()  # for more text; at the end of the text, the value is truncated
@@ -124,7 +124,7 @@ class OpenValue:
 
     def advance(
         self, window: str, position: int, elements_at: Callable[[int, int], Values]
-    ) -> tuple[Progress, int]:
+    ) -> tuple[ValueEvent, int]:
         """Go on from `position` to the next event, and return its position.
 
         `elements_at` reads elements of a wrapper that are complete in the window, several at once.
@@ -139,18 +139,18 @@ class OpenValue:
                 position += 1
             elif self._first_key is not None and self._expected == "member" and len(self.stack) == 1:
                 if grammar.OBJECTS_BEGIN_LATER.match(window, position):
-                    return Progress.WAITS, position
+                    return ValueEvent.WAITS, position
                 key, self._first_key = self._first_key, None
                 if grammar.OBJECTS_BEGIN.match(window, position) and self._names_wrapper(key):
                     self.wrap()
-                    return Progress.WRAPS, window.index("[", position) + 1
+                    return ValueEvent.WRAPS, window.index("[", position) + 1
             elif self.is_wrapper and self.in_wrapper and self._expected in ("first element", "element"):
                 self.element_run = elements_at(grammar.skip_space(window, position), _MOST_AT_ONCE)
                 if self.element_run.values:
                     self._expected = "next element"
                     last = len(self.element_run.values) - 1
                     start = self.element_run.starts[last] - self._passed
-                    return Progress.ELEMENTS, start + len(self.element_run.raws[last])
+                    return ValueEvent.ELEMENTS, start + len(self.element_run.raws[last])
             elif (
                 self._expected == "next element"
                 and self.in_wrapper
@@ -167,14 +167,14 @@ class OpenValue:
                 return self._stuck(window, position)
             kind = "string" if token[1] else "value" if token[2] else token[0][-1]
             if kind not in _MOVES[self._expected]:
-                return Progress.BREAKS, position
+                return ValueEvent.BREAKS, position
             if kind in "{[" and len(self.stack) >= self._max_depth:
-                return Progress.BREAKS, position
+                return ValueEvent.BREAKS, position
             position = token.end()
             if event := self._take(kind, token, window):
                 return event, position
 
-    def _take(self, kind: str, token: re.Match[str], window: str) -> Progress | None:
+    def _take(self, kind: str, token: re.Match[str], window: str) -> ValueEvent | None:
         in_wrapper = self.is_wrapper and self.in_wrapper
         if in_wrapper and kind == "{":
             self.element = TextWindow(token.end() - 1, self._passed)
@@ -196,21 +196,21 @@ class OpenValue:
         self.stack.append(bracket)
         self._expected = "first key" if bracket == "{" else "first element"
 
-    def _pop(self, window: str, end: int) -> Progress | None:
+    def _pop(self, window: str, end: int) -> ValueEvent | None:
         closed = self.stack.pop()
         if not self.stack:
-            return Progress.ENDS
+            return ValueEvent.ENDS
         self._expected = "next member" if self.stack[-1] == "{" else "next element"
         if self.element is not None and closed == "{" and self.in_wrapper:
             return self._end_element(window, end)
         return None
 
-    def _end_element(self, window: str, end: int) -> Progress:
+    def _end_element(self, window: str, end: int) -> ValueEvent:
         assert self.element is not None
         raw = self.element.until(window, end)
         self.last_element = raw, self.element.at, decode_or_error(raw)
         self.element = self.element_run = None
-        return Progress.ELEMENTS
+        return ValueEvent.ELEMENTS
 
     @property
     def _near_limit(self) -> bool:
@@ -229,21 +229,21 @@ class OpenValue:
             return match.end()
         return position
 
-    def _stuck(self, window: str, position: int) -> tuple[Progress, int]:
+    def _stuck(self, window: str, position: int) -> tuple[ValueEvent, int]:
         moves = _MOVES[self._expected]
         if "string" in moves and (match := grammar.STRING_BEGINS.match(window, position)):
             may_wrap = len(self.stack) == 1 and self._expected == "first key"
-            progress, end = self._stuck_in_string(window, match.end())
-            if progress is Progress.WAITS and may_wrap and end - match.start(1) <= LONGEST_WRAPPER:
-                return Progress.WAITS, position  # its name is needed as a whole
+            event, end = self._stuck_in_string(window, match.end())
+            if event is ValueEvent.WAITS and may_wrap and end - match.start(1) <= LONGEST_WRAPPER:
+                return ValueEvent.WAITS, position  # its name is needed as a whole
             self.in_string = True
-            return progress, end
+            return event, end
         unfinished = grammar.UNFINISHED.match(window, position)
         if unfinished and ("value" in moves or not unfinished[0].strip()):
-            return Progress.WAITS, position
-        return Progress.BREAKS, position
+            return ValueEvent.WAITS, position
+        return ValueEvent.BREAKS, position
 
-    def _stuck_in_string(self, window: str, position: int) -> tuple[Progress, int]:
+    def _stuck_in_string(self, window: str, position: int) -> tuple[ValueEvent, int]:
         if grammar.UNFINISHED_ESCAPE.match(window, position):
-            return Progress.WAITS, position
-        return Progress.BREAKS, position
+            return ValueEvent.WAITS, position
+        return ValueEvent.BREAKS, position

@@ -33,7 +33,7 @@ _WELL = {
 }
 
 
-class _Part(NamedTuple):
+class _RawValue(NamedTuple):
     """A member or element, its text, and where that begins; it has no value if the text ends within it."""
 
     value: Any
@@ -73,13 +73,13 @@ class OtherShapes:
         is_wrapped = levels > 1 and isinstance(held[0], dict)
         return self.is_nothing(held[0], levels - 1) if is_wrapped else held[0] == []
 
-    def _accepts(self, found: _Part) -> bool:
+    def _accepts(self, found: _RawValue) -> bool:
         value = [found.value] if self.contract.many and self.contract.format == "json" else found.value
         return self.contract.take(value)[1]
 
-    def _elements(self, raw: str, at: int, levels: int) -> list[_Part]:
+    def _elements(self, raw: str, at: int, levels: int) -> list[_RawValue]:
         """The objects in lists; an object with a declared key is an object of the answer, and wraps none."""
-        found: list[_Part] = []
+        found: list[_RawValue] = []
         for member in islice(_members(raw, at), _MOST_MEMBERS):
             if self._declares(member.name):
                 return []
@@ -90,7 +90,7 @@ class OtherShapes:
                 found += self._elements(raw, member.start, levels - 1)
         return found
 
-    def _readings(self, raw: str, at: int, levels: int) -> Iterator[list[_Part]]:
+    def _readings(self, raw: str, at: int, levels: int) -> Iterator[list[_RawValue]]:
         """The readings as a call, and with names as keys, of the value or of the only one that it wraps."""
         members = list(islice(_members(raw, at), _MOST_MEMBERS + 1))
         if [member.name for member in members] == _CALL and isinstance(members[1].value, dict):
@@ -131,26 +131,26 @@ def _says_well(name: str, value: Any) -> bool:
     return said in _WELL.get(name.lower(), ())
 
 
-def _members(raw: str, at: int) -> Iterator[_Part]:
+def _members(raw: str, at: int) -> Iterator[_RawValue]:
     """The members of the object at `at`, up to the end of the text."""
     end: int | None = at
     while end is not None and (name := _NEXT_MEMBER.match(raw, end)):
         value, end = decode_here(raw, name.end()) or (None, None)
-        yield _Part(value, raw[name.end() : end], name.end(), decode(name[1]))
+        yield _RawValue(value, raw[name.end() : end], name.end(), decode(name[1]))
         end = end and grammar.skip_space(raw, end)
 
 
-def _objects(raw: str, at: int) -> Iterator[_Part]:
+def _objects(raw: str, at: int) -> Iterator[_RawValue]:
     """The complete objects in the list at `at`."""
     end = at
     while (begins := _NEXT_ELEMENT.match(raw, end)) and (found := decode_here(raw, begins.end())):
         value, end = found
         if isinstance(value, dict):
-            yield _Part(value, raw[begins.end() : end], begins.end())
+            yield _RawValue(value, raw[begins.end() : end], begins.end())
         end = grammar.skip_space(raw, end)
 
 
-def _values(found: list[_Part], start: int) -> Values:
+def _values(found: list[_RawValue], start: int) -> Values:
     return Values(
         [each.value for each in found],
         [each.raw for each in found],

@@ -14,7 +14,7 @@ from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.changed_strings import ParsedStrings, parse_strings, restore_commands
+from trustgraph_prompt.reader.changed_strings import Commands, ParsedStrings, parse_strings
 from trustgraph_prompt.reader.decode import NotJson, decode, decode_error, decode_or_error, is_too_deep
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import OtherShapes
@@ -70,14 +70,16 @@ _AFTER_VALUE = " \t\r\n`~"
 _PART_OF_VALUE = re.compile(r'"[^"\n]{0,100}"\s*:|\}\s*[\]}]|,\s*\]')
 
 
-def read_value(text: str, contract: Contract, finish_reason: str | None, markers: Markers) -> Outcome:
+def read_value(
+    text: str, contract: Contract, finish_reason: str | None, markers: Markers, commands: Commands
+) -> Outcome:
     """Read the one value of an answer; the caller fills in `calls`.
 
     A value that the contract accepts comes before others, a fenced one before one in prose. Two different
     values are ambiguous. Where the text ends within a value, that value was meant.
     """
     metered = contract.metered()
-    outcome = _Answer(text, metered, finish_reason).read(markers)
+    outcome = _JsonAnswer(text, metered, finish_reason, commands).read(markers)
     if spent := metered.spent:
         outcome = replace(outcome, value=None, reason=spent.reason, issues=(spent,), repaired=(), span=None)
     return outcome
@@ -118,12 +120,13 @@ class _Fit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """The text of an answer, the contract for it, and why the model stopped."""
+class _JsonAnswer:
+    """The text of an answer, the contract for it, why the model stopped, and what restores commands."""
 
     text: str
     contract: Contract
     finish_reason: str | None
+    commands: Commands
 
     def read(self, markers: Markers) -> Outcome:
         """The outcome: of the whole text if that is JSON, else of what a scanner finds in it."""
@@ -146,7 +149,7 @@ class _Answer:
 
     def _restored(self, value: Any, raw: str, start: int, fenced: bool = False) -> _Candidate:
         """The candidate with the commands in its strings restored."""
-        if not isinstance(value, NotJson) and (found := restore_commands(value, raw, start, self.contract)):
+        if not isinstance(value, NotJson) and (found := self.commands.restored(value, raw, start)):
             return _Candidate(found.value, raw, start, fenced, found.edits)
         return _Candidate(value, raw, start, fenced)
 
@@ -312,13 +315,40 @@ class _Answer:
 
         Where the text ends within a value, that value was meant, unless nothing is left of it.
         """
+        best, refused = self._best_repaired(start, ends_within_value=ends_within_value)
+        if not best:
+            if refused is None or strict.reason is Reason.TRUNCATED:
+                return strict
+            likeliest, cut = refused
+            issues = self.contract.issues(likeliest.value)
+            outcome = self._rejected(likeliest, issues, cut or strict.truncated, is_cut=cut)
+            return replace(outcome, reason=Reason.REPAIR_FAILED)
+        if len(best) > 1:
+            return self._ambiguous(len(best), strict.truncated)
+        [(value, repaired)] = best
+        meant, stage = _Candidate(value, repaired.raw, repaired.start), repaired.stage
+        outcome = Outcome(
+            value, Reason.SUCCESS, self.contract, stage, truncated=strict.truncated, span=meant.span
+        )
+        if stage is Stage.EXTRACTED:
+            return strict if strict.ok else outcome
+        closed = stage is Stage.REPAIRED and self._is_closed(meant)
+        truncated = is_truncated(self.finish_reason, within_value=stage is Stage.SALVAGED) and not closed
+        return replace(outcome, truncated=truncated, repaired=(repaired,))
+
+    def _best_repaired(
+        self, start: int, *, ends_within_value: bool
+    ) -> tuple[list[tuple[Any, Repaired]], tuple[_Candidate, bool] | None]:
+        """The different values that fit best once repaired; and the last one refused, and whether it is cut.
+
+        Those in fences fit better than others, and then those that took less to read.
+        """
         # Imported late: its patterns take longer to compile than all others.
         from trustgraph_prompt.reader.repair.best_reading import Repair
 
-        contract = self.contract
         by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
         refused: tuple[_Candidate, bool] | None = None
-        for found in Repair(contract).values(self.text, start, self._fit):
+        for found in Repair(self.contract, self.commands).values(self.text, start, self._fit):
             reading = found.reading
             if ends_within_value and reading.value:
                 by_rank.clear()
@@ -332,24 +362,7 @@ class _Answer:
             repaired = Repaired(0, raw, found.start, edits, stage)
             same_rank = by_rank.setdefault((not found.fenced, stage), {})
             same_rank[_identity(found.fit.value, raw)] = found.fit.value, repaired
-        if not by_rank:
-            if refused is None or strict.reason is Reason.TRUNCATED:
-                return strict
-            likeliest, cut = refused
-            issues = contract.issues(likeliest.value)
-            outcome = self._rejected(likeliest, issues, cut or strict.truncated, is_cut=cut)
-            return replace(outcome, reason=Reason.REPAIR_FAILED)
-        best = min(by_rank)
-        if len(by_rank[best]) > 1:
-            return self._ambiguous(len(by_rank[best]), strict.truncated)
-        [(value, repaired)] = by_rank[best].values()
-        meant, stage = _Candidate(value, repaired.raw, repaired.start), repaired.stage
-        outcome = Outcome(value, Reason.SUCCESS, contract, stage, truncated=strict.truncated, span=meant.span)
-        if stage is Stage.EXTRACTED:
-            return strict if strict.ok else outcome
-        closed = stage is Stage.REPAIRED and self._is_closed(meant)
-        truncated = is_truncated(self.finish_reason, within_value=stage is Stage.SALVAGED) and not closed
-        return replace(outcome, truncated=truncated, repaired=(repaired,))
+        return list(by_rank[min(by_rank)].values()) if by_rank else [], refused
 
     # Verdicts
 

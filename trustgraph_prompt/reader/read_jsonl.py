@@ -6,19 +6,18 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
-
-import orjson
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.latex import has_hint, may_be_eaten
-from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
-from trustgraph_prompt.reader.decode import decode, decode_error, decode_lines, has_long_number, is_too_deep
+from trustgraph_prompt.outcome import CallReport, Edit, Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.reader.changed_strings import Commands, parse_strings
+from trustgraph_prompt.reader.clean_lines import CleanLines
+from trustgraph_prompt.reader.decode import decode, decode_error
 from trustgraph_prompt.reader.markers import Markers
-from trustgraph_prompt.reader.other_shapes import LEVELS, OtherShapes, as_object
+from trustgraph_prompt.reader.other_shapes import OtherShapes, as_object
 from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -45,22 +44,34 @@ _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 class JsonlReader:
     """Collects what a scanner finds: the objects that the contract accepts, and those that are rejected.
 
+    It goes on after the clean `lines` of the `text` that an answer begins with, if these were read already.
     Repair has a meter of its own, since it runs while text is scanned, a chunk ahead of all other validation.
     """
 
-    def __init__(self, contract: Contract, markers: Markers) -> None:
-        self.accepted: list[Any] = []
+    def __init__(
+        self,
+        contract: Contract,
+        markers: Markers,
+        commands: Commands,
+        lines: CleanLines | None = None,
+        text: str = "",
+    ) -> None:
+        self.accepted: list[Any] = [] if lines is None else lines.objects
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
         self.repaired: list[Repaired] = []
-        self._contract = contract.metered()
+        self._unmetered = contract
+        self._contract = contract.metered() if lines is None else lines.metered
         self._limits = contract.limits
+        self._commands = commands
         self._scanner = Scanner(
             contract.limits,
             names_wrapper=partial(_names_wrapper, contract),
-            repair=_repair(contract) if contract.repair else None,
+            repair=_repair(contract, commands) if contract.repair else None,
             markers=markers,
         )
+        if lines is not None:
+            self._scanner.pass_lines(text, len(lines.objects))
         self._shapes = OtherShapes(self._contract)
         self._held: list[Values] = []  # found in other shapes; to be taken when the answer ends
         self._wrapper = (0, 0, 0)
@@ -86,33 +97,32 @@ class JsonlReader:
         """Whether the rest of the text is left unread."""
         return self._scanner.full or self._has_enough
 
-    def close(self, rest: str, finish_reason: str | None) -> Outcome:
-        """The outcome of the whole text, which ends with `rest`; the caller fills in `calls`."""
+    def close(self, rest: str, call: CallReport) -> Outcome:
+        """The outcome of the whole text, that of the `call`, which ends with `rest`."""
         self._given = len(self.accepted)
         self.feed(rest)
         self._collect(self._scanner.close())
         self._take_held()
         scanner, between, full = self._scanner, self._scanner.between, self._is_full
         truncated = is_truncated(
-            finish_reason,
+            call.finish_reason,
             within_value=scanner.truncated or full or _array_is_open(between),
             within_fence=scanner.fenced,
         )
-        ends_empty = _has_empty_array(scanner.after_thinking)
-        if scanner.ends_draft and not full and ends_empty:
+        if scanner.ends_draft and not full and _has_empty_array(scanner.after_thinking):
             self._retract(0, 0, 0)
-        is_empty = self._is_empty or ends_empty or _has_empty_array(between)
-        reason = self._reason(truncated, is_empty)
+        reason = self._reason(truncated)
         return Outcome(
             value=self.accepted,
             reason=reason,
-            contract=self._contract,
+            contract=self._unmetered,
             stage=self._stage(between),
             rejected=tuple(self.rejected),
             issues=self._issues(reason),
             truncated=truncated,
             retracted=tuple(self.retracted),
             repaired=tuple(self.repaired),
+            calls=(call,),
         )
 
     def _stage(self, between: str) -> Stage:
@@ -121,14 +131,15 @@ class JsonlReader:
         is_direct = not (self._held or self._is_full) and _LINES.match(between)
         return Stage.DIRECT if is_direct else Stage.EXTRACTED
 
-    def _reason(self, truncated: bool | None, is_empty: bool) -> Reason:
+    def _reason(self, truncated: bool | None) -> Reason:
         if self.accepted:
             return Reason.SUCCESS
         if self._contract.spent:
             return Reason.EFFORT_SPENT
         if self.rejected:
             return self.rejected[0].issues[0].reason
-        if is_empty:
+        around = self._scanner.between, self._scanner.after_thinking
+        if self._is_empty or any(map(_has_empty_array, around)):
             return Reason.SUCCESS
         return Reason.TRUNCATED if truncated else Reason.EXTRACTION_FAILED
 
@@ -202,7 +213,7 @@ class JsonlReader:
         fresh: list[Any] = []
         for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
             edits: tuple[Edit, ...] = ()
-            if is_eaten and (restored := restore_commands(value, raw, start, self._contract)):
+            if is_eaten and (restored := self._commands.restored(value, raw, start)):
                 value, edits = restored
             taken, accepted = self._contract.take(value, len(raw))
             if not accepted and (found := parse_strings(value, raw, self._contract)):
@@ -278,57 +289,17 @@ def _names_wrapper(contract: Contract, keys: tuple[str, ...]) -> bool:
     return as_object(contract, wrapper) is None
 
 
-def _repair(contract: Contract) -> Callable[[str, bool], RepairedValue | None]:
+def _repair(contract: Contract, commands: Commands) -> Callable[[str, bool], RepairedValue | None]:
     # Imported late: its patterns take longer to compile than all others.
     from trustgraph_prompt.reader.repair.best_reading import Repair
 
-    return Repair(contract.metered()).object
+    return Repair(contract.metered(), commands).object
 
 
 def _repaired(index: int, mark: Mark) -> Repaired:
     reading: RepairedValue = mark.value
     edits = tuple(edit._replace(offset=mark.start + edit.offset) for edit in reading.edits)
     return Repaired(index, mark.raw, mark.start, edits, Stage.REPAIRED)
-
-
-def clean_lines(text: str, contract: Contract) -> list[Any] | None:
-    """The objects of a text that is one accepted object a line and nothing else; else None.
-
-    At the speed of the decoder. For whole answers, and for the first objects of a stream; what follows in a
-    stream is scanned.
-    """
-    content = text.strip(" \t\r\n")
-    if not (content.startswith("{") and content.endswith("}")):
-        return None
-    if has_long_number(content) or may_be_eaten(content):
-        return None
-    lines = content.split("\n")  # `splitlines` would split within strings
-    if len(lines) > contract.limits.objects:
-        return None
-    try:
-        values = decode_lines(content, lines)
-    except orjson.JSONDecodeError:
-        return None
-    if set(map(type, values)) != {dict}:
-        return None
-    if "[" in content:
-        first = (next(iter(value.values()), None) for value in values)
-        if any(_may_wrap(part) for part in first if isinstance(part, (list, dict))):
-            return None
-    depth, longest = contract.limits.depth, max(map(len, lines))
-    most = max(line.count("{") + line.count("[") for line in lines) if longest > depth else 0
-    if most > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
-        return None
-    return contract.take_all(values, len(content), longest)
-
-
-def _may_wrap(first: Any) -> bool:
-    """Whether the first member of an object is a list, or an object that begins with one."""
-    for _ in range(LEVELS):
-        if not isinstance(first, dict):
-            break
-        first = next(iter(first.values()), None)
-    return isinstance(first, list)
 
 
 def _has_empty_array(between: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,9 +9,11 @@ from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.outcome import CallReport, Outcome
+from trustgraph_prompt.reader.changed_strings import Commands
+from trustgraph_prompt.reader.clean_lines import CleanLines
 from trustgraph_prompt.reader.markers import markers_of
 from trustgraph_prompt.reader.read_json import read_value
-from trustgraph_prompt.reader.read_jsonl import JsonlReader, clean_lines
+from trustgraph_prompt.reader.read_jsonl import JsonlReader
 from trustgraph_prompt.reader.truncation import is_truncated
 
 _BOM = "\ufeff"
@@ -20,13 +21,6 @@ _BOM = "\ufeff"
 # Steps per character of hostile text, each a few nanoseconds.
 _READING = 250
 _REPAIRING = 1_000
-
-_STRING = r'"(?:[^"\\<`~\x00-\x1f]|\\["\\/bfnrt])*+'
-_NAME = rf'{_STRING}"[ \t]*:[ \t]*'
-#: What a truncated answer mostly ends with after clean lines: an object that ends within one of its strings.
-_CUT_OBJECT = re.compile(
-    rf'[^\S\n]*+\n\s*+\{{[ \t]*(?:{_NAME}{_STRING}"[ \t]*,[ \t]*)*+(?:{_NAME})?{_STRING}'
-)
 
 
 def read(
@@ -64,7 +58,7 @@ def steps(characters: int, contract: Contract | Format) -> int:
 class StreamReader:
     """Reads an answer chunk by chunk; the outcome does not depend on how the text is divided into chunks.
 
-    `clean_lines` reads the first objects of a jsonl answer, `JsonlReader` those of later chunks.
+    `CleanLines` reads the objects of a jsonl answer as long as that is nothing else, `JsonlReader` the rest.
     """
 
     def __init__(
@@ -76,11 +70,12 @@ class StreamReader:
         if not isinstance(contract, Contract):
             contract = Contract.from_schema(None, format=contract)
         self._contract = contract.with_terms(terms)
+        self._commands = Commands(terms)
         self._markers = markers_of(None if thinking is None else notation(*thinking))
         self._unread: list[str] = []
         self._read: list[str] = []
-        self._lines: list[object] | None = None  # the objects of a first chunk that is clean lines
-        self._objects: JsonlReader | None = None
+        self._lines = CleanLines(self._contract) if self._contract.format == "jsonl" else None
+        self._objects: JsonlReader | None = None  # from the first text on that is not clean lines
 
     def feed(self, chunk: str) -> list[object]:
         """Read a chunk, and return the objects that it completes and the contract accepts.
@@ -94,9 +89,9 @@ class StreamReader:
         self._unread.append(chunk[:end])
         text = "".join(self._unread)
         self._unread = [chunk[end:]]
-        if not self._read:  # often all of it, from a provider that does not stream
-            self._lines = clean_lines(text, self._contract)
-        objects = self._scanned().feed(text) if self._read or self._lines is None else list(self._lines)
+        objects = None if self._lines is None else self._lines.take(text)
+        if objects is None:
+            objects = self._scanned().feed(text)
         self._read.append(text)
         return objects
 
@@ -104,46 +99,48 @@ class StreamReader:
         """Estimate the steps that `feed(chunk)` takes at most: 0 where the chunk is only stored.
 
         A value is judged as a whole once it is complete, so everything read of an open value counts as well;
-        so do lines that were decoded together, since they are scanned again when more text follows.
+        so do the clean lines of a first text, which are judged again when more text follows.
         """
         if "}" not in chunk or self._contract.format != "jsonl":
             return 0
-        again = self._objects.open if self._objects is not None else sum(map(len, self._read))
+        again = len(self._read[0]) if len(self._read) == 1 else 0
+        if self._objects is not None:
+            again = self._objects.open
         return steps(again + sum(map(len, self._unread)) + len(chunk), self._contract)
 
     def close(self, finish_reason: str | None = None) -> Outcome:
         """The outcome of the whole answer, the same as `read` of all chunks together. Call it once."""
         rest = "".join(self._unread)
         text = "".join((*self._read, rest))
-        calls = (CallReport("first", text, finish_reason),)
-        if self._lines is not None and self._objects is None:
-            has_room = len(self._lines) < self._contract.limits.objects
-            cut = has_room and _CUT_OBJECT.fullmatch(rest) is not None
-            if cut or not rest.strip():
-                truncated = is_truncated(finish_reason, within_value=cut)
-                return Outcome(
-                    self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls
-                ).without_terms()
-        outcome = replace(self._outcome(text, rest, finish_reason), contract=self._contract, calls=calls)
-        return outcome.without_terms()
+        return self._outcome(text, rest, CallReport("first", text, finish_reason)).without_terms()
 
-    def _outcome(self, text: str, rest: str, finish_reason: str | None) -> Outcome:
-        contract, truncated = self._contract, is_truncated(finish_reason)
+    def _outcome(self, text: str, rest: str, call: CallReport) -> Outcome:
+        contract, truncated = self._contract, is_truncated(call.finish_reason)
         if contract.format == "text":
-            return Outcome(text, Reason.SUCCESS, contract, truncated=truncated)
+            return Outcome(text, Reason.SUCCESS, contract, truncated=truncated, calls=(call,))
+        lines = self._lines
+        if lines is not None and (cut := lines.is_cut(rest)) is not None:
+            truncated = is_truncated(call.finish_reason, within_value=cut)
+            return Outcome(lines.objects, Reason.SUCCESS, contract, truncated=truncated, calls=(call,))
         if not text.removeprefix(_BOM).strip():
             issue = Issue(Reason.EMPTY, "the answer is empty")
             value: list[object] | None = [] if contract.format == "jsonl" else None
-            return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
+            return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated, calls=(call,))
         if contract.format == "json":
             without_bom = " " + text[1:] if text.startswith(_BOM) else text  # positions stay the same
-            return read_value(without_bom, contract, finish_reason, self._markers)
-        return self._scanned().close(rest, finish_reason)
+            outcome = read_value(without_bom, contract, call.finish_reason, self._markers, self._commands)
+            return replace(outcome, contract=contract, calls=(call,))
+        return self._scanned().close(rest, call)
 
     def _scanned(self) -> JsonlReader:
-        """The reader that scans; it first gets what was read as clean lines."""
+        """The reader that scans, and goes on where the clean lines end."""
         if self._objects is None:
-            self._objects = JsonlReader(self._contract, self._markers)
-            for text in self._read:
-                self._objects.feed(text)
+            lines, self._lines = self._lines, None
+            text = "".join(self._read)
+            if text and not self._contract.searches:
+                self._objects = JsonlReader(self._contract, self._markers, self._commands, lines, text)
+            else:
+                self._objects = JsonlReader(self._contract, self._markers, self._commands)
+                if text:
+                    self._objects.feed(text)  # again, with a budget for searching
         return self._objects

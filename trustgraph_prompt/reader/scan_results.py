@@ -174,6 +174,10 @@ class ScanResults:
         self._refused += 1
         self.full = self.full or self._refused > MAX_REFUSED
 
+    def pass_values(self, count: int) -> None:
+        """Count values that were read elsewhere."""
+        self._values += count
+
     def pass_landmarks(self, count: int) -> None:
         """Count brackets of the prose, or marks of thinking."""
         self._landmarks += count

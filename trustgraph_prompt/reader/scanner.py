@@ -17,11 +17,11 @@ from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.reader.broken_values import BrokenValue, next_value
+from trustgraph_prompt.reader.complete_values import CompleteValues, NamesWrapper, Whole
 from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.markers import FENCE, Markers
-from trustgraph_prompt.reader.open_value import OpenValue, Progress, TextWindow
+from trustgraph_prompt.reader.open_value import OpenValue, TextWindow, ValueEvent
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, ScanResults, Values
-from trustgraph_prompt.reader.whole_values import CompleteValues, NamesWrapper, Whole
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair import RepairedValue
@@ -144,6 +144,13 @@ class Scanner:
         if len(text) <= SLICE:
             return self._feed(text)
         return [result for part in _slices(text) for result in self._feed(part)]
+
+    def pass_lines(self, text: str, count: int) -> None:
+        """Pass the beginning of the answer: so many objects, one a line, that were read elsewhere."""
+        self._results.pass_values(count)
+        self._between.append("\n".join(["{}"] * count))
+        self._before = self._last_before(text, len(text))
+        self._passed = len(text)
 
     def _feed(self, text: str) -> list[ScanResult]:
         if self._results.full:
@@ -409,28 +416,28 @@ class Scanner:
     def _follow(self, position: int) -> int | None:
         """In a value that is grammatical so far."""
         value, window = self._value, self._window
-        progress, position = value.advance(window, position, self._elements_at)
-        match progress:
-            case Progress.WAITS:
+        event, position = value.advance(window, position, self._elements_at)
+        match event:
+            case ValueEvent.WAITS:
                 self.truncated = self._final
                 if self._final and not value.is_wrapper:
                     self._results.mark(MarkKind.CUT, value.raw.until(window, len(window)), value.raw.at)
                 value.keep(window, position)
                 self._wait(position)
                 return None
-            case Progress.WRAPS:
+            case ValueEvent.WRAPS:
                 self._between.append("wrapper")
                 self._results.mark(MarkKind.WRAPPER)
-            case Progress.ELEMENTS:
+            case ValueEvent.ELEMENTS:
                 value.is_empty = False
                 if value.element_run is not None:
                     self._results.run(value.element_run)
                 else:
                     self._results.value(*value.last_element, self.fenced)
-            case Progress.ENDS:
+            case ValueEvent.ENDS:
                 self._mode = Scanner._search
                 self._end(value, position)
-            case Progress.BREAKS:
+            case ValueEvent.BREAKS:
                 return self._break(value, position)
         return position
 

@@ -92,7 +92,7 @@ async def render(prompt: PromptDefinition, terms: Mapping[str, object]) -> Quest
     try:
         question = prompt.question(terms, share=SHARE_ON_THE_LOOP)
     except RenderTooLong:
-        question = await beside(partial(prompt.question, terms))
+        question = await beside(prompt.question, terms)
     if missing := prompt.missing(terms):
         log.warning("prompt %s: the request has no value for: %s", prompt.id, ", ".join(missing))
     return question
@@ -175,7 +175,7 @@ async def _within(
     """
     if prompt.contract.versions:
         raise RequestError(f"prompt {prompt.id} has versions, which cannot keep to an ontology")
-    part = await beside(partial(ontology.choose, text))
+    part = await beside(ontology.choose, text)
     prompt = replace(
         prompt.with_contract(prompt.contract.checked(part.check)), attempts=max(ATTEMPTS, prompt.attempts)
     )

@@ -56,7 +56,7 @@ async def publish_graph(
         graph = _graph(prompt, objects, grounded, flow)
         return [*_messages(graph, _origin(prompt, request, chunk, flow), chunk, flow)]
 
-    messages = iter(await beside(make, _STEPS * len(encode(objects))))
+    messages = iter(await beside(make, steps=_STEPS * len(encode(objects))))
     while batch := list(islice(messages, MAX_UNCONFIRMED)):
         await asyncio.gather(
             *(producers.send(topic, data, key=request.id, batch=True) for topic, data in batch)

@@ -74,7 +74,7 @@ class RowsHandler(PromptHandler):
         assert topic is not None
         assert chunk is not None
         made = table.messages(outcome.value, chunk, MAX_MESSAGE_SIZE)
-        messages = await beside(lambda: [*made], _STEPS * len(outcome.value))
+        messages = await beside(list, made, steps=_STEPS * len(outcome.value))
         send, id = self._context.services.producers.send, self._context.request.id
         await asyncio.gather(*(send(topic, data, key=id, batch=True) for data in messages))
 

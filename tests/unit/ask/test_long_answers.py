@@ -76,8 +76,8 @@ async def test_event_loop_goes_on_while_a_long_answer_is_read(text: str, contrac
 
 async def test_work_of_few_steps_runs_at_once_and_more_in_one_thread() -> None:
     here = threading.get_ident()
-    assert await beside(threading.get_ident, AT_ONCE) == here
-    there = {await beside(threading.get_ident, AT_ONCE + 1), await beside(threading.get_ident)}
+    assert await beside(threading.get_ident, steps=AT_ONCE) == here
+    there = {await beside(threading.get_ident, steps=AT_ONCE + 1), await beside(threading.get_ident)}
     assert len(there) == 1
     assert here not in there
     with pytest.raises(ZeroDivisionError):

@@ -55,6 +55,16 @@ async def test_example_of_the_prompt_that_comes_back_is_refused_and_not_given() 
     assert [one for piece in pieces for one in piece.objects] == outcome.value
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, MARKED], ids=["no key looked up", "a key looked up"])
+@pytest.mark.parametrize("echoes", ["refuse", "keep"])
+async def test_word_of_the_text_is_not_restored_as_a_command(schema: Any, echoes: str) -> None:
+    definition = prompt(schema, **({} if echoes == "refuse" else {"echoes": echoes}))
+    outcome, _ = await asked(definition, "the end of a page\x0crac is a word", r'{"name": "page\frac"}')
+    assert outcome.value == [{"name": "page\x0crac"}]
+    outcome, _ = await asked(definition, r"the page \frac is one", r'{"name": "page \frac"}')
+    assert outcome.value == [{"name": r"page \frac"}]
+
+
 @pytest.mark.parametrize(
     ("text", "answer", "more"),
     [

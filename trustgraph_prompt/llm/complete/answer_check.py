@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract
@@ -50,7 +49,7 @@ async def check_tool_calls(answer: DeltaAccumulator, tools: Contracts) -> None:
     ids: set[str] = set()
     for call in answer.tool_calls:
         effort = steps(len(call.arguments_text or ""), tools[call.name]) if call.name in tools else 0
-        if problem := await beside(partial(_problem, call, ids, tools), effort):
+        if problem := await beside(_problem, call, ids, tools, steps=effort):
             if answer.finish_reason == "length":
                 problem += " (the answer was truncated at its token limit)"
             raise ProviderInvalidResponse(problem)
@@ -60,7 +59,7 @@ async def check_tool_calls(answer: DeltaAccumulator, tools: Contracts) -> None:
 async def read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
     """Read the content; the value is an instance where the contract is of a type."""
     effort = steps(len(answer.text), expected.contract)
-    return await beside(partial(_read_content, answer, expected), effort)
+    return await beside(_read_content, answer, expected, steps=effort)
 
 
 def _read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.reader.changed_strings import parse_strings, restore_commands
+from trustgraph_prompt.reader.changed_strings import Commands, parse_strings
 from trustgraph_prompt.reader.repair import (
     RepairBudget,
     RepairedValue,
@@ -38,8 +38,9 @@ class BestReading(Generic[Fit]):
 class Repair:
     """Repairs the broken values of one answer, as far as one budget of steps allows."""
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, commands: Commands) -> None:
         self._contract = contract
+        self._commands = commands
         self._budget = RepairBudget()
 
     def object(self, raw: str, ends_text: bool) -> RepairedValue | None:
@@ -113,7 +114,7 @@ class Repair:
             budget=self._budget,
         ):
             raw = text[root.start : repaired.end]
-            if found := restore_commands(repaired.value, raw, root.start, self._contract):
+            if found := self._commands.restored(repaired.value, raw, root.start):
                 edits = tuple(sorted((*repaired.edits, *found.edits)))
                 yield replace(repaired, value=found.value, edits=edits)
             else:

@@ -19,7 +19,7 @@ from trustgraph_prompt.reader.repair.grammar import (
 NOTHING = object()  # the result where no value was meant
 
 
-class Open:
+class OpenBracket:
     """A bracket that is not closed yet, and what it contains so far."""
 
     __slots__ = ("bracket", "called", "closer", "commas", "items", "key", "members", "start")
@@ -61,17 +61,17 @@ class Brackets:
 
     def __init__(self, text: str, names: Names, max_depth: int) -> None:
         self.value: Any = NOTHING
-        self.open: list[Open] = []
+        self.open: list[OpenBracket] = []
         self.missing: list[str] = []  # the closing ones, the outermost first
         self._text = text
         self._names = names
         self._max_depth = max_depth
 
-    def begin(self, bracket: str, start: int, *, called: bool = False) -> Open:
+    def begin(self, bracket: str, start: int, *, called: bool = False) -> OpenBracket:
         """Open a bracket. Raises `Unrepairable` where the nesting is too deep."""
         if len(self.open) >= self._max_depth:
             raise Unrepairable(f"nested deeper than {self._max_depth} levels", start)
-        self.open.append(Open(bracket, start, called=called))
+        self.open.append(OpenBracket(bracket, start, called=called))
         self.missing.append(CLOSERS[bracket])
         return self.open[-1]
 

@@ -11,7 +11,7 @@ from trustgraph_prompt.json_text.grammar import end_of
 from trustgraph_prompt.outcome import Edit
 from trustgraph_prompt.reader.repair.ambiguities import Ambiguities, RepairBudget
 from trustgraph_prompt.reader.repair.bare_values import BareValues, Half
-from trustgraph_prompt.reader.repair.brackets import Brackets, Open
+from trustgraph_prompt.reader.repair.brackets import Brackets, OpenBracket
 from trustgraph_prompt.reader.repair.grammar import (
     COLON,
     COMMA,
@@ -110,12 +110,12 @@ class Parser:
         return self._brackets.value
 
     @property
-    def _top(self) -> Open:
+    def _top(self) -> OpenBracket:
         return self._brackets.open[-1]
 
     # Brackets
 
-    def _begin(self, bracket: str, start: int, *, called: bool = False) -> Open:
+    def _begin(self, bracket: str, start: int, *, called: bool = False) -> OpenBracket:
         self.end = start + 1
         return self._brackets.begin(bracket, start, called=called)
 
@@ -217,7 +217,7 @@ class Parser:
 
     # Members
 
-    def _read_member(self, top: Open) -> None:
+    def _read_member(self, top: OpenBracket) -> None:
         text = self._text
         commas = top.commas
         mark = self._next(commas=True)
@@ -246,7 +246,7 @@ class Parser:
         while self._brackets.open and self._top.bracket == "{":
             self._brackets.close()
 
-    def _open_without_key(self, top: Open, mark: str) -> None:
+    def _open_without_key(self, top: OpenBracket, mark: str) -> None:
         """Braces that are doubled or of a set; or an array that was closed too early continues."""
         start = self.end
         last = next(reversed(top.members), None)
@@ -258,7 +258,7 @@ class Parser:
         self._edit(start, "a value without a key")
         self._begin(mark, start)
 
-    def _read_key(self, top: Open) -> None:
+    def _read_key(self, top: OpenBracket) -> None:
         text, start = self._text, self.end
         if prefix := _PREFIX.match(text, start):
             self.end = prefix.end()
@@ -293,11 +293,11 @@ class Parser:
             return False  # `{name}`, `{1, 2}`
         return QUOTED_KEY.match(self._text, word.start(1)) is None
 
-    def _has_quoted_keys(self, top: Open) -> bool:
+    def _has_quoted_keys(self, top: OpenBracket) -> bool:
         start = end_of(_SPACE, self._text, top.start + 1)
         return not top.is_empty and self._text[start : start + 1] in QUOTES
 
-    def _pass_misplaced(self, top: Open) -> None:
+    def _pass_misplaced(self, top: OpenBracket) -> None:
         """Pass what cannot belong here; if nothing else came so far, no value was meant."""
         if not self._meant:
             self._brackets.open.clear()
@@ -305,7 +305,7 @@ class Parser:
         self._edit(self.end, "something that has no place there")
         self.end = end_of(_MISPLACED, self._text, self.end)
 
-    def _read_value_of(self, top: Open, key: str) -> None:
+    def _read_value_of(self, top: OpenBracket, key: str) -> None:
         """Read what follows a key: a colon and a value, or what is there instead."""
         text = self._text
         mark = self._next()
@@ -344,7 +344,7 @@ class Parser:
 
     # Elements
 
-    def _read_element(self, top: Open) -> None:
+    def _read_element(self, top: OpenBracket) -> None:
         text = self._text
         mark = self._next(commas=True)
         if top.bracket == "[" and mark and (run := _ELEMENTS.match(text, self.end)):
@@ -365,7 +365,7 @@ class Parser:
         else:
             self._read_value(Within.ELEMENT, mark)
 
-    def _read_member_of_array(self, top: Open, key: str) -> None:
+    def _read_member_of_array(self, top: OpenBracket, key: str) -> None:
         """At a key in an array: an object's opening bracket is missing, or the array's closing one."""
         start = self.end
         before = top.items[-1] if top.items else None

@@ -80,7 +80,7 @@ _ESCAPES_A_STEP = 4
 _MOST_WITHOUT_END = 16
 
 
-class Quoted(NamedTuple):
+class RepairedString(NamedTuple):
     """A string, where the text after it begins, and what is wrong; `truncated`: the text ends within it."""
 
     value: str
@@ -99,17 +99,17 @@ class Strings:
         self._budget = budget
         self._without_end = 0
 
-    def read(self, start: int, place: Within, brackets: Sequence[str]) -> Quoted:
+    def read(self, start: int, place: Within, brackets: Sequence[str]) -> RepairedString:
         """The string whose opening quote is at `start`; `brackets` are the closing ones missing around it."""
         text = self._text
         plain = _PLAIN.match(text, start)
         if plain and _PLAINLY_FOLLOWS[place].match(text, plain.end()):
             return self._quoted(start + 1, plain.end() - 1, plain.end())
         if place is Within.KEY and (words := _WORD_KEY.match(text, start)):
-            return Quoted(words[1], words.end(), "other quotes than JSON's")
+            return RepairedString(words[1], words.end(), "other quotes than JSON's")
         return self._block(start) or self._string(start, place, brackets)
 
-    def _block(self, start: int) -> Quoted | None:
+    def _block(self, start: int) -> RepairedString | None:
         r"""The string between tripled or escaped quotes, or fences, that begins at `start`."""
         text, marks = self._text, self._text[start] * 3
         if text.startswith('\\"', start):
@@ -126,9 +126,9 @@ class Strings:
             return self._quoted(start + 3, end, end + 3, "a block of text for a string")
         info = _INFO_LINE.match(text, start + 3, end)
         code = dedent(text[info.end() if info else start + 3 : end])
-        return Quoted(code.rstrip() if info else code, end + 3, "a block of code for a string")
+        return RepairedString(code.rstrip() if info else code, end + 3, "a block of code for a string")
 
-    def _string(self, start: int, place: Within, brackets: Sequence[str]) -> Quoted:
+    def _string(self, start: int, place: Within, brackets: Sequence[str]) -> RepairedString:
         text = self._text
         begin = gap = start + 1
         closing = CLOSING_QUOTES[text[start]]
@@ -137,7 +137,7 @@ class Strings:
         member: int | None = None  # a quote that may begin a key, judged by what follows
         inner = 0  # unescaped quotes in it; after an odd number, a quotation is open
         depth = fences = 0  # brackets and fences that its text opens: quotes within them are a part of it
-        likely: Quoted | None = None  # the string, if these are never closed
+        likely: RepairedString | None = None  # the string, if these are never closed
         while (quote := self._next_quote(closing, gap)) < len(text):
             depth += _depth_of(text[gap:quote])
             fences += text.count("```", gap, quote)
@@ -165,7 +165,7 @@ class Strings:
             return self._quoted(begin, stray, stray + 1, "a remark behind a string")
         return likely or self._without_end_quote(begin, remark, member, place, brackets)
 
-    def _between(self, start: int, quote: int, inner: int, gap: int) -> Quoted:
+    def _between(self, start: int, quote: int, inner: int, gap: int) -> RepairedString:
         """The string between two quotes; `gap` is after the last of the `inner` quotes in it.
 
         A single one beside the first or last quote merely doubles it, unless it stands for inches.
@@ -305,12 +305,12 @@ class Strings:
             return None
         return start
 
-    def _without_quote(self, begin: int, end: int) -> Quoted:
+    def _without_quote(self, begin: int, end: int) -> RepairedString:
         """A string that ended before `end` without a quote, or with an escaped one or one of another kind."""
         text = self._text
         end = begin + len(text[begin:end].rstrip(f" \t\r\n{COMMA}"))
         if text.endswith('\\"', begin, end):
-            return Quoted(
+            return RepairedString(
                 self._unescaped(text[begin : end - 1] + "\\"), end, "a backslash before a closing quote"
             )
         raw = text[begin:end]
@@ -318,17 +318,17 @@ class Strings:
             openings = [opening for opening, closers in CLOSING_QUOTES.items() if raw[-1] in closers]
             if not any(opening in raw[:-1] for opening in openings):
                 raw = raw[:-1]
-        return Quoted(self._unescaped(raw), end, "a string without its end")
+        return RepairedString(self._unescaped(raw), end, "a string without its end")
 
     def _without_end_quote(
         self, begin: int, remark: int | None, member: int | None, place: Within, brackets: Sequence[str]
-    ) -> Quoted:
+    ) -> RepairedString:
         """A string that no quote ends: the text is truncated within it, or its quote was forgotten."""
         text = self._text
         if place is Within.KEY:
             end = _end_of_key(text, begin, len(text))
             if end is None or self._before_last_brackets(begin, brackets) is None:
-                return Quoted(text[begin:], len(text), truncated=True)
+                return RepairedString(text[begin:], len(text), truncated=True)
             return self._without_quote(begin, end)
         end = self._before_last_brackets(begin, brackets)
         if end is not None:
@@ -341,7 +341,7 @@ class Strings:
         value = self._unescaped(text[begin : strict.end_of(_WITHOUT_HALF_ESCAPE, text, begin)])
         if "\ud800" <= value[-1:] <= "\udbff":
             value = value[:-1]  # half of a surrogate pair
-        return Quoted(value, len(text), truncated=True)
+        return RepairedString(value, len(text), truncated=True)
 
     def _before_last_brackets(self, begin: int, brackets: Sequence[str]) -> int | None:
         """Where the closing brackets at the end of the text begin, if the string opened none of them."""
@@ -361,11 +361,11 @@ class Strings:
             return None
         return end
 
-    def _quoted(self, begin: int, end: int, after: int, flaw: str = "") -> Quoted:
+    def _quoted(self, begin: int, end: int, after: int, flaw: str = "") -> RepairedString:
         raw = self._text[begin:end]
         if not flaw and not _SOUND.match(raw):
             flaw = "a raw control character or unknown escape in a string"
-        return Quoted(self._unescaped(raw), after, flaw)
+        return RepairedString(self._unescaped(raw), after, flaw)
 
     def _unescaped(self, raw: str) -> str:
         """The string that is written as `raw`."""

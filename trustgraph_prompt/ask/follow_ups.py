@@ -1,4 +1,4 @@
-"""Decides on the next call to the model (docs/reference/asking.md has the table)."""
+"""Decides on the calls after the first one (docs/reference/asking.md has the table)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trustgraph_prompt.reader import Rejected
 MOST_DOUBLINGS = 2
 
 
-class NextSteps:
+class FollowUps:
     """Decides on the steps of one pass after its `first`, with up to `attempts` of the answer in all.
 
     With `feedback`, the question describes the schema to the model; otherwise the provider may do it.
@@ -38,25 +38,16 @@ class NextSteps:
         self._config = first.config
         self._has_just_repaired = False
 
-    def after(self, reply: Reply, collected: Collected) -> Step | None:
-        """Add the reply to what was collected, and return the next step.
-
-        None if the answer is complete, or another call would not help. Raises the error of a reply that
-        failed for good, as `Collected.add` does.
-        """
-        collected.add(reply)
-        if collected.is_over or collected.is_escalated:
+    def rest(self, collected: Collected) -> Step | None:
+        """The step that gets the rest of a truncated answer, or all of it with more room for it."""
+        last = collected.last
+        if not last.is_truncated:
             return None
-        return (
-            self._continue_objects(collected)
-            or self._continue_text(collected.last)
-            or self._double_the_limit(collected.last)
-            or self._next_attempt(collected)
-        )
+        return self._continue_objects(collected) or self._continue_text(last) or self._double_the_limit(last)
 
     def _continue_objects(self, collected: Collected) -> Step | None:
-        """The rest of an answer that was truncated after some objects, of which the last ones are shown."""
-        if not collected.may_have_more_objects:
+        """The rest of an answer that was truncated after new objects, of which the last ones are shown."""
+        if not collected.has_fresh_objects:
             return None
         return Step("continue", messages.continuation(self._opening, collected.objects), self._config)
 
@@ -80,7 +71,7 @@ class NextSteps:
         limit, self._config = self._config.answer_limit, self._config.doubled()
         return replace(last.step, why="room", config=self._config, prefill="", more_than=limit or 0)
 
-    def _next_attempt(self, collected: Collected) -> Step | None:
+    def attempt(self, collected: Collected) -> Step | None:
         """The question again, or only the rejected ones of several objects, with feedback."""
         if self._attempts_left < 1:
             return None
