@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 
 from trustgraph_prompt.broker import Broker, Consumer, Producer, Reader, connect
-from trustgraph_prompt.broker.embedded import engine, store_connection
+from trustgraph_prompt.broker.embedded import store_connection, transactions
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
 
 Process = asyncio.subprocess.Process
@@ -341,7 +341,7 @@ class TestOneFile:
     async def test_a_close_that_failed_can_be_repeated(
         self, broker_url: str, topic: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
+        monkeypatch.setattr(transactions, "BUSY_SECONDS", 0.2)
         async with await connect(broker_url) as broker:
             only = await broker.consumer(topic, "s", type="exclusive")
             volatile = f"non-{topic}"
@@ -419,7 +419,7 @@ def left_behind(directory: Path) -> list[str]:
 async def test_locked_database_error_names_the_process_that_holds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(transactions, "BUSY_SECONDS", 0.2)
     path = tmp_path / "broker.db"
     frozen = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1], isolation_level=None); "
     frozen += "d.execute('BEGIN IMMEDIATE'); print('holds', flush=True); sys.stdin.read()"

@@ -12,7 +12,7 @@ from tests.support.graph_records import EntityContexts, Triple, Triples
 from tests.support.workers import DEFINITION, ENTRIES, House, entry
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.cost import Budget
-from trustgraph_prompt.graph.clause import EntityForm, GraphClause
+from trustgraph_prompt.graph.graph_clause import EntityForm, GraphClause
 from trustgraph_prompt.wire import Chunk, Metadata, encode
 from trustgraph_prompt.worker import Answer, Flow, GraphOptions, Input, Outputs
 

@@ -14,7 +14,7 @@ from trustgraph_prompt.errors import BrokerUnavailable, FlowError
 from trustgraph_prompt.llm import Limits, Provider, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.flow import ProviderChoice
-from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.tracing_interface import Tracing
 
 
 @pytest.fixture

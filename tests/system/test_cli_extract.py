@@ -23,7 +23,7 @@ import pytest
 
 from tests.support.command import DOCUMENT, PROGRAM, RECORDING, ROOT, SCRIPTED, environment, run, started
 from tests.support.model_server import ModelServer, Reply, Then, streamed
-from trustgraph_prompt.llm import ScriptedAnswer, recordings
+from trustgraph_prompt.llm import ScriptedAnswer, recording_files
 
 OBJECTS = 68
 ANSWERS = 14
@@ -449,7 +449,7 @@ class Recorded:
     """The recording behind a server that is busy, hangs up before or amid an answer, and else behaves."""
 
     def __init__(self) -> None:
-        self._answers = list(recordings.read(RECORDING))
+        self._answers = list(recording_files.read(RECORDING))
         self._given: Counter[str] = Counter()
         self._seen: set[str] = set()
         self.troubles: Counter[str] = Counter()

@@ -20,7 +20,7 @@ from tests.support.browser import Launch, browsers, opened
 from tests.support.command import ROOT, run
 from tests.support.made_graph import made_graph
 from tests.support.stored_graph import Answer, Paper, relation
-from trustgraph_prompt.graph_store.layout import layout
+from trustgraph_prompt.graph_store.node_positions import layout
 from trustgraph_prompt.graph_store.page import TEMPLATE, write_page
 from trustgraph_prompt.graph_store.store import GraphStore
 from trustgraph_prompt.graph_store.view import (

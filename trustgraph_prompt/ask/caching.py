@@ -19,7 +19,7 @@ from trustgraph_prompt.llm import Identity
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome, Stage
 from trustgraph_prompt.reader.decode import NotJson, decode
-from trustgraph_prompt.reader.reading import steps
+from trustgraph_prompt.reader.stream_reader import steps
 
 MOST_WAITS = 2
 """How often a question waits for the answer to an equal one. If two answers could not be stored, the next may

@@ -21,8 +21,8 @@ from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.reader import Outcome, ReadReport, Stage, StreamReader
-from trustgraph_prompt.reader.reading import steps
 from trustgraph_prompt.reader.scanner import SLICE
+from trustgraph_prompt.reader.stream_reader import steps
 
 _UNLIMITED = 2**62
 

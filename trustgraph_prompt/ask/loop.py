@@ -25,7 +25,7 @@ from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.reader.reading import steps
+from trustgraph_prompt.reader.stream_reader import steps
 
 #: The part of the token limit from which an answer counts as having filled it: servers count differently.
 _FULL = 0.9

@@ -19,7 +19,7 @@ from trustgraph_prompt.contract.object_keys import not_looked_up
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
 from trustgraph_prompt.evaluation import gold
 from trustgraph_prompt.evaluation.gold import GoldText, check_for, remarks, terms_in_no_text, texts_for
-from trustgraph_prompt.llm import recordings
+from trustgraph_prompt.llm import recording_files
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.prompts import files as prompt_files
 from trustgraph_prompt.prompts.entry_schema import SCHEMA
@@ -36,7 +36,7 @@ MAX_BYTES_COMPARED = 100_000
 
 _LINES: Mapping[str, Mapping[str, Any]] = {
     "gold file": gold.LINE["properties"],
-    "recording": recordings.LINE["properties"],
+    "recording": recording_files.LINE["properties"],
     "file of objects": dict.fromkeys(("prompt", "file", "sha256", "chunk", "start", "object")),
 }
 """The keys of lines, by what the file is."""
@@ -200,7 +200,7 @@ def _check_lines(path: Path) -> CheckedFile:
         if what == "gold file":
             return CheckedFile(str(path), what, gold=gold.read(path))
         if what == "recording":
-            answers = output.counted(len(list(recordings.read(path))), "answer")
+            answers = output.counted(len(list(recording_files.read(path))), "answer")
             return CheckedFile(str(path), f"{what}, {answers}", named=_prompts_in(path))
         raise ConfigError(
             "cannot be checked",

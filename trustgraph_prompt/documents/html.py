@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 from trustgraph_prompt.documents.document import Document
 from trustgraph_prompt.documents.elements import outermost
-from trustgraph_prompt.documents.html_markup import (
+from trustgraph_prompt.documents.plain_html_markup import (
     BLOCKS,
     LEVELS,
     SKIPPED,

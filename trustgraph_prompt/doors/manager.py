@@ -22,7 +22,7 @@ from trustgraph_prompt.prompts import PromptDefinition, Template, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
-from trustgraph_prompt.reader.reading import steps
+from trustgraph_prompt.reader.stream_reader import steps
 
 __all__ = ["Llm", "Prompt", "PromptManager"]
 

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from trustgraph_prompt.contract import Grounded, Grounding
-from trustgraph_prompt.graph.clause import EntityForm, Form, GraphClause, StatementForm
+from trustgraph_prompt.graph.graph_clause import EntityForm, Form, GraphClause, StatementForm
 from trustgraph_prompt.graph.names import Naming
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTEGER, LABEL, TYPE

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from trustgraph_prompt.documents.markdown import WITH_HEADINGS, heading_spans
-from trustgraph_prompt.graph_store.layout import layout
+from trustgraph_prompt.graph_store.node_positions import layout
 from trustgraph_prompt.graph_store.same_names import things_named
 from trustgraph_prompt.graph_store.view import Fact, GraphView, SourceDocument, SourcePassage, Thing
 from trustgraph_prompt.replaced_file import replaced

@@ -10,7 +10,7 @@ from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.lost_messages import LostMessages
 from trustgraph_prompt.llm.provider import Provider
 from trustgraph_prompt.llm.rate_limits import Limits
-from trustgraph_prompt.llm.recordings import ScriptedAnswer
+from trustgraph_prompt.llm.recording_files import ScriptedAnswer
 from trustgraph_prompt.llm.records import (
     Call,
     Delta,

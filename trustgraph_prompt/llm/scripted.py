@@ -1,4 +1,4 @@
-"""A provider with prepared answers (`recordings.py`), for demos and tests."""
+"""A provider with prepared answers (`recording_files.py`), for demos and tests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 
 from trustgraph_prompt.errors import ProviderInvalidRequest, excerpt
-from trustgraph_prompt.llm import recordings
+from trustgraph_prompt.llm import recording_files
 from trustgraph_prompt.llm.complete import Completer
-from trustgraph_prompt.llm.recordings import ScriptedAnswer
+from trustgraph_prompt.llm.recording_files import ScriptedAnswer
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.llm.token_estimates import estimate_usage
 
@@ -48,7 +48,7 @@ class ScriptedProvider(Completer):
     @classmethod
     def load(cls, path: str | Path) -> ScriptedProvider:
         """Load a recording. Raises `ConfigError` with the line that is wrong."""
-        return cls(recordings.read(Path(path)), name=str(path))
+        return cls(recording_files.read(Path(path)), name=str(path))
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """Stream the answer. Raises `ProviderInvalidRequest` where the script has none for the question."""

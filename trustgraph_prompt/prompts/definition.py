@@ -23,7 +23,7 @@ from trustgraph_prompt.errors import (
     excerpt,
 )
 from trustgraph_prompt.graph import ontology
-from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trustgraph_prompt.graph.clause import SCHEMA as GRAPH_SCHEMA
+from trustgraph_prompt.graph.graph_clause import SCHEMA as GRAPH_SCHEMA
 from trustgraph_prompt.llm.records import NO_EXTRAS
 from trustgraph_prompt.prompts.match_clause import SCHEMA as MATCH_SCHEMA
 

@@ -14,10 +14,10 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.latex import has_hint, may_be_eaten
 from trustgraph_prompt.outcome import CallReport, Edit, Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.changed_strings import Commands, parse_strings
-from trustgraph_prompt.reader.clean_lines import CleanLines
 from trustgraph_prompt.reader.decode import decode, decode_error
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import OtherShapes, as_object
+from trustgraph_prompt.reader.plain_jsonl import PlainJsonl
 from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Mark, MarkKind, ScanResult, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -53,7 +53,7 @@ class JsonlReader:
         contract: Contract,
         markers: Markers,
         commands: Commands,
-        lines: CleanLines | None = None,
+        lines: PlainJsonl | None = None,
         text: str = "",
     ) -> None:
         self.accepted: list[Any] = [] if lines is None else lines.objects

@@ -9,7 +9,7 @@ from typing import Final
 from trustgraph_prompt import package_data
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import ConfigError, FlowError, suggestion
-from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.graph.ontology_config import merged, read_ontology
 from trustgraph_prompt.graph.tables import read_table
 from trustgraph_prompt.prompts import files

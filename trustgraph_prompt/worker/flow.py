@@ -10,7 +10,7 @@ from typing import Any, Literal
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import suggestion
-from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.graph.ontology import TERMS as ONTOLOGY_TERMS
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.tables import TableDefinition

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, contextmanager
 from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.worker.service import Service
 from trustgraph_prompt.worker.telemetry import logs, tracing_setup
-from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.tracing_interface import Tracing
 
 log = logging.getLogger(__name__)
 

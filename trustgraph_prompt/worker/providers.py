@@ -17,7 +17,7 @@ from trustgraph_prompt.worker.around.circuits import Circuits
 from trustgraph_prompt.worker.config.source import FlowOrigin
 from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
 from trustgraph_prompt.worker.telemetry.call_metrics import CallMetrics, CountedProvider
-from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.tracing_interface import Tracing
 
 Choice = tuple[ProviderChoice | TopicChoice | None, str | None]
 

@@ -32,7 +32,7 @@ from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry.activity import Activity
 from trustgraph_prompt.worker.telemetry.health import Health, reason_since
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
-from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.tracing_interface import Tracing
 from trustgraph_prompt.worker.telemetry.watch import Watch
 from trustgraph_prompt.worker.timeouts import Timeouts
 

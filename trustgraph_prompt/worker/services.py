@@ -18,7 +18,7 @@ from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.telemetry.activity import Activity
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
-from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.tracing_interface import Tracing
 from trustgraph_prompt.worker.telemetry.watch import Watch
 from trustgraph_prompt.worker.timeouts import Timeouts
 

@@ -20,7 +20,7 @@ from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome, StreamReader, read
-from trustgraph_prompt.reader.reading import steps
+from trustgraph_prompt.reader.stream_reader import steps
 
 LONG = lines(range(10_000))
 

@@ -8,7 +8,7 @@ import pytest
 
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.errors import PromptError
-from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement

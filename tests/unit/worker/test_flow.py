@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.graph.clause import GraphClause
+from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import read_ontology
 from trustgraph_prompt.prompts import PromptSet

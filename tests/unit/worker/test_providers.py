@@ -16,7 +16,7 @@ from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.providers import Providers
 from trustgraph_prompt.worker.telemetry.call_metrics import CallMetrics
 from trustgraph_prompt.worker.telemetry.series import SeriesRegistry
-from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.tracing_interface import Tracing
 
 
 class Closing(ScriptedProvider):

@@ -17,9 +17,9 @@ from trustgraph_prompt.broker.embedded.clients import (
     EmbeddedVolatileConsumer,
 )
 from trustgraph_prompt.broker.embedded.database_file import MEMORY
-from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.embedded.store_connection import Connection
+from trustgraph_prompt.broker.embedded.transactions import Effect
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.shutdown import Handles, Shutdown, run_all
 from trustgraph_prompt.errors import ConfigError

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 from trustgraph_prompt.broker import retry_and_dead_letters, topics
-from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.embedded.store_connection import Connection
+from trustgraph_prompt.broker.embedded.transactions import Effect
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, Shutdown, has_failed
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable

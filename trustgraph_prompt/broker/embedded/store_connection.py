@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded.database_file import MEMORY, FileGone
-from trustgraph_prompt.broker.embedded.engine import Effect, Engine
 from trustgraph_prompt.broker.embedded.peer_processes import PeerProcesses
 from trustgraph_prompt.broker.embedded.store import Listener, Store
+from trustgraph_prompt.broker.embedded.transactions import Effect, Engine
 from trustgraph_prompt.broker.shutdown import Shutdown, run_all
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 

@@ -20,7 +20,7 @@ from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.llm.records import ToolCall
 from trustgraph_prompt.reader import Outcome, Stage, read
-from trustgraph_prompt.reader.reading import steps
+from trustgraph_prompt.reader.stream_reader import steps
 
 #: The contract of the arguments of each tool, by its name.
 Contracts = Mapping[str, Contract]

@@ -29,7 +29,7 @@ from trustgraph_prompt.worker.flow import Flow, Unusable
 from trustgraph_prompt.worker.messages.answer_record import is_served
 from trustgraph_prompt.worker.messages.request import request_id
 from trustgraph_prompt.worker.telemetry import logs
-from trustgraph_prompt.worker.telemetry.tracing import RecordResult, Tracing
+from trustgraph_prompt.worker.telemetry.tracing_interface import RecordResult, Tracing
 
 SECONDS_TO_CLOSE: Final = 5.0
 """How long shutdown waits for an unavailable collector."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from trustgraph_prompt import http_urls
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.tracing_interface import Tracing
 
 EXPORTERS: Final = ("otlp", "console")
 

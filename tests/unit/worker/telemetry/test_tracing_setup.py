@@ -9,7 +9,7 @@ import pytest
 
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.worker.telemetry.spans import Spans
-from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.tracing_interface import Tracing
 from trustgraph_prompt.worker.telemetry.tracing_setup import from_environment
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

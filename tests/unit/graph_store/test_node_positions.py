@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from tests.support.steps import is_linear
-from trustgraph_prompt.graph_store.layout import layout
+from trustgraph_prompt.graph_store.node_positions import layout
 
 
 def cliques(count: int, size: int) -> list[tuple[int, int]]:

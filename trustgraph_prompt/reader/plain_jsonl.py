@@ -25,7 +25,7 @@ _CUT_OBJECT = re.compile(
 )
 
 
-class CleanLines:
+class PlainJsonl:
     """The objects of an answer, as long as that is clean lines; many answers are nothing else.
 
     The first text is read without a meter, since it is often the whole answer. Where values are searched in

@@ -10,8 +10,8 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.outcome import CallReport, Outcome
 from trustgraph_prompt.reader.changed_strings import Commands
-from trustgraph_prompt.reader.clean_lines import CleanLines
 from trustgraph_prompt.reader.markers import markers_of
+from trustgraph_prompt.reader.plain_jsonl import PlainJsonl
 from trustgraph_prompt.reader.read_json import read_value
 from trustgraph_prompt.reader.read_jsonl import JsonlReader
 from trustgraph_prompt.reader.truncation import is_truncated
@@ -58,7 +58,7 @@ def steps(characters: int, contract: Contract | Format) -> int:
 class StreamReader:
     """Reads an answer chunk by chunk; the outcome does not depend on how the text is divided into chunks.
 
-    `CleanLines` reads the objects of a jsonl answer as long as that is nothing else, `JsonlReader` the rest.
+    `PlainJsonl` reads the objects of a jsonl answer as long as that is nothing else, `JsonlReader` the rest.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StreamReader:
         self._markers = markers_of(None if thinking is None else notation(*thinking))
         self._unread: list[str] = []
         self._read: list[str] = []
-        self._lines = CleanLines(self._contract) if self._contract.format == "jsonl" else None
+        self._lines = PlainJsonl(self._contract) if self._contract.format == "jsonl" else None
         self._objects: JsonlReader | None = None  # from the first text on that is not clean lines
 
     def feed(self, chunk: str) -> list[object]:

@@ -10,7 +10,7 @@ import pytest
 from trustgraph_prompt import package_data
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.graph.clause import example_for
+from trustgraph_prompt.graph.graph_clause import example_for
 from trustgraph_prompt.graph.mapping import graph_of
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.prompts import files
