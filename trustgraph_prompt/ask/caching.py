@@ -19,7 +19,7 @@ from trustgraph_prompt.llm import Identity
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome, Stage
 from trustgraph_prompt.reader.decode import NotJson, decode
-from trustgraph_prompt.reader.stream_reader import steps
+from trustgraph_prompt.reader.stream_reader import reading_effort
 
 MOST_WAITS = 2
 """How often a question waits for the answer to an equal one. If two answers could not be stored, the next may
@@ -144,7 +144,7 @@ def _pack(outcome: Outcome, made: float) -> bytes | None:
 
 async def _opened(stored: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:
     """Call `_open`, in a thread for a long answer."""
-    effort = steps(len(stored or b""), prompt.contract)
+    effort = reading_effort(len(stored or b""), prompt.contract)
     return await beside(_open, stored, prompt, now, steps=effort)
 
 

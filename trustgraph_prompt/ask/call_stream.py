@@ -22,7 +22,7 @@ from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.reader import Outcome, ReadReport, Stage, StreamReader
 from trustgraph_prompt.reader.scanner import SLICE
-from trustgraph_prompt.reader.stream_reader import steps
+from trustgraph_prompt.reader.stream_reader import reading_effort
 
 _UNLIMITED = 2**62
 
@@ -71,9 +71,9 @@ class CallStream:
         self._reader = StreamReader(contract, terms, thinking)
         self._most = _UNLIMITED if characters is None else characters
         self._characters = len(step.prefill)
-        self._steps_each = steps(1, contract)
+        self._effort_each = reading_effort(1, contract)
         # an answer of up to so many characters is never long
-        self._few = min(AT_ONCE // max(self._steps_each, 1), self._most)
+        self._few = min(AT_ONCE // max(self._effort_each, 1), self._most)
         self._given: list[Any] = []
         self._read_seconds = 0.0
         self._object_loop = ObjectLoop(collected.new)
@@ -107,7 +107,7 @@ class CallStream:
 
     async def read(self) -> tuple[Outcome, ReadReport | None]:
         """Read the whole text, once the stream has ended. A mere text has no report."""
-        effort = self._characters * self._steps_each
+        effort = self._characters * self._effort_each
         outcome = self.answer.explained(await beside(self._close, steps=effort))
         if self._contract.format == "text":
             return outcome, None
@@ -119,7 +119,7 @@ class CallStream:
             return
         if len(outcome.value) == len(self._given) and not outcome.retracted:
             return  # the usual case: all came while the text arrived
-        effort = self._characters * self._steps_each
+        effort = self._characters * self._effort_each
         await self._pass_on(
             await beside(_missing, outcome.value, self._given, outcome.retracted, steps=effort)
         )

@@ -25,7 +25,7 @@ from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.reader.stream_reader import steps
+from trustgraph_prompt.reader.stream_reader import reading_effort
 
 #: The part of the token limit from which an answer counts as having filled it: servers count differently.
 _FULL = 0.9
@@ -136,13 +136,13 @@ class _Asking:
         follow_ups = FollowUps(self.prompt, self.provider, first, self.attempts, self.feedback)
         end, cause = None, None
         step: Step | None = first
-        steps_each = steps(1, collected.contract)  # for each character of an answer
+        effort_each = reading_effort(1, collected.contract)  # for each character of an answer
         try:
             if self.attempts < 1:
                 raise BudgetSpent("the budget allows no attempts")
             while step is not None:
                 reply = await self._reply(step, collected)
-                effort = len(reply.text) * steps_each
+                effort = len(reply.text) * effort_each
                 step = await beside(_follow_up, reply, collected, follow_ups, steps=effort)
         except BudgetSpent as spent:
             end = Issue(Reason.BUDGET_SPENT, str(spent))

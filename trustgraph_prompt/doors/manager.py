@@ -22,7 +22,7 @@ from trustgraph_prompt.prompts import PromptDefinition, Template, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
-from trustgraph_prompt.reader.stream_reader import steps
+from trustgraph_prompt.reader.stream_reader import reading_effort
 
 __all__ = ["Llm", "Prompt", "PromptManager"]
 
@@ -124,7 +124,7 @@ class PromptManager:
                 work: Callable[[], Any] = partial(self._value, id, answer, contract, terms)
             case "jsonl":
                 work = partial(self._objects, answer, contract, terms)
-        return await beside(work, steps=steps(len(answer), contract))
+        return await beside(work, steps=reading_effort(len(answer), contract))
 
     def parse_json(self, text: str) -> Any:
         """Find the JSON value in an answer. Raises `json.JSONDecodeError`, as TrustGraph's does."""

@@ -43,7 +43,7 @@ def read(
     return reader.close(finish_reason)
 
 
-def steps(characters: int, contract: Contract | Format) -> int:
+def reading_effort(characters: int, contract: Contract | Format) -> int:
     """Estimate the steps, of a few nanoseconds each, that reading takes at most for any text of that length.
 
     Callers use it before they read, to decide whether to read in a thread.
@@ -106,7 +106,7 @@ class StreamReader:
         again = len(self._read[0]) if len(self._read) == 1 else 0
         if self._objects is not None:
             again = self._objects.open
-        return steps(again + sum(map(len, self._unread)) + len(chunk), self._contract)
+        return reading_effort(again + sum(map(len, self._unread)) + len(chunk), self._contract)
 
     def close(self, finish_reason: str | None = None) -> Outcome:
         """The outcome of the whole answer, the same as `read` of all chunks together. Call it once."""

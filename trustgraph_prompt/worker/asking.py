@@ -49,7 +49,10 @@ class Handler(Protocol):
 
 
 class PromptHandler(Publisher):
-    """Answers one prompt request or one chunk; publishes objects and streams text as they arrive."""
+    """Answers one prompt request or one chunk; publishes objects and streams text as they arrive.
+
+    `send` is the publisher's.
+    """
 
     async def ask(self) -> None:
         """Ask the prompt of the request, in the terms of the ontology if the flow has one.

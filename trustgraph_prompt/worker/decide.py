@@ -1,8 +1,8 @@
 """Decides what happens to a message: one table, evaluated by one pure function.
 
-`decide` is called after each step: after the model call, after the answer was sent, after either failed, and
-on shutdown. The code that carries out a disposition decides nothing itself. The table is in
-docs/reference/dispositions.md, the reasons are in decision 0019.
+`decide` is called before the first step and after each one (the model call, sending the answer, a failure of
+either), of a request that cannot be decoded, and on shutdown. The code that carries out a disposition decides
+nothing itself. The table is in docs/reference/dispositions.md, the reasons are in decision 0019.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Decode the request and call the model, unless the journal has the outcome. Then decide again."""
+    """Call the model, unless the journal has the outcome. Then decide again."""
 
 
 @dataclass(frozen=True, slots=True)

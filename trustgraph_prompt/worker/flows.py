@@ -333,13 +333,13 @@ class _Running(FlowLoop):
 
     async def _subscribe(self) -> Consumer | None:
         flow = self.flow
-        consumer = await retry_until_stopped(_part(flow.name), self._attempt, self._waiting, self.stopping)
+        consumer = await retry_until_stopped(_part(flow.name), self._open, self._waiting, self.stopping)
         self.attempted.set()
         if consumer is not None:
             log.info("serving", extra={"flow": flow.name, "topic": flow.input.topic})
         return consumer
 
-    async def _attempt(self) -> Consumer:
+    async def _open(self) -> Consumer:
         input = self.flow.input
         try:
             if self.crash_record is not None and await self.crash_record.open():

@@ -97,7 +97,7 @@ class Delivery:
         self._deadline = inf
         self._last_reason = ""
         self._awaited: AwaitProvider | None = None
-        self._answered: GiveUp | None = None  # of which only the message is still to be settled
+        self._error_sent: GiveUp | None = None  # of which only the message is still to be settled
         self._phase = Phase.WORKING
         self._task: asyncio.Task[Any] | None = None
         self._cancelled = self._cut_off = False
@@ -142,7 +142,8 @@ class Delivery:
         self._end_if_cancelled()
         provider_is_back = False
         while True:
-            async with self._recorded() as self._situation.crashes:
+            async with self._recorded() as crashes:
+                self._situation.crashes = crashes
                 result = await self._attempt(provider_is_back=provider_is_back)
             if self._awaited is None:
                 return result
@@ -161,6 +162,7 @@ class Delivery:
     async def _attempt(self, *, provider_is_back: bool) -> Result | None:
         """Decode the message, look the request up in the journal, and take it through its steps."""
         flow, services, message = self.flow, self.services, self.message
+        # A message that has crashed too many workers is settled without being decoded.
         if self._situation.crashes and isinstance(disposition := self._decide(None), Settlement):
             await self._settle(disposition)
             return None
@@ -174,7 +176,7 @@ class Delivery:
                 self._situation.sent = flow.outputs.response_stays and entry.has_answered(message)
                 if self._situation.sent:
                     log.info("redelivered after it was answered in full; only settled")
-                # Otherwise there is no time left, or a duplicate has got an outcome meanwhile.
+                # Another outcome stays: no time is left, or a duplicate has got one meanwhile.
                 if provider_is_back and entry.is_provider_away:
                     entry.forget_result()
                 context = self._context = RequestContext(request, flow, self.provider, services, entry)
@@ -196,9 +198,9 @@ class Delivery:
                     handler = _handler_of(context)  # anew for each try
                     result = await self._ask(context, handler)
                 case SendOut():
-                    result = await self._uncancelled(
-                        partial(_try, context, partial(self._send, context, handler))
-                    )
+                    # it follows only a `Begin`, which has made the handler
+                    send = partial(self._send, context, handler)
+                    result = await self._uncancelled(partial(_try, context, send))
                 case AwaitProvider():
                     self._awaited = disposition
                     return result
@@ -257,7 +259,7 @@ class Delivery:
             return
         context = self._context
         result = context.outcome if context and context.entry.result else None
-        settlement = self._answered or self._settlement(result, ending=True)
+        settlement = self._error_sent or self._settlement(result, ending=True)
         with _about(context.request) if context else nullcontext():
             try:
                 if isinstance(settlement, GiveUp) and settlement.answer:
@@ -271,7 +273,7 @@ class Delivery:
         if (id := request_id(self.message)) is not None:
             response = error_response(self.flow, settlement.error)
             await send_response(self.services.producers, self.flow, id, response)
-        self._answered = replace(settlement, answer=False)
+        self._error_sent = replace(settlement, answer=False)
 
     async def _settle_once(self, settlement: Settlement) -> None:
         """Carry out a settlement. Raises `BrokerError`."""
@@ -280,6 +282,7 @@ class Delivery:
             case Acknowledge():
                 await self.consumer.acknowledge(message)
             case Retry():
+                # the next delivery counts one more than this
                 again = message if settlement.counted else replace(message, deliveries=message.deliveries - 1)
                 await self.consumer.retry(again, settlement.seconds)
                 metrics.put_off(self.flow.name)

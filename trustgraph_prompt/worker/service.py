@@ -51,6 +51,8 @@ class Service:
     does not affect readiness. Prompts may set `allow_parameters` in all flows.
     `timeouts` are its waits, `circuit_times` the clock, sleep and chance of circuits.
 
+    Messages are received in `flows.py` and processed in `process.py`.
+
     Call `run` once. Raises `ConfigError` if the provider of a flow cannot be created.
     """
 

@@ -20,7 +20,7 @@ from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome, StreamReader, read
-from trustgraph_prompt.reader.stream_reader import steps
+from trustgraph_prompt.reader.stream_reader import reading_effort
 
 LONG = lines(range(10_000))
 
@@ -88,13 +88,13 @@ def test_estimated_steps_grow_with_the_answer_and_its_contract() -> None:
     schema = {"required": ["n"]}
     plain, mending = Contract.from_schema(schema), Contract.from_schema(schema, repair=True)
     ruled = Contract.from_schema(schema, invariants=["n > 1"] * 100)
-    assert steps(2_000, plain) == 2 * steps(1_000, plain) <= AT_ONCE
-    assert steps(1_000, plain) < steps(1_000, mending)
-    assert steps(1_000, plain) < steps(1_000, ruled)
+    assert reading_effort(2_000, plain) == 2 * reading_effort(1_000, plain) <= AT_ONCE
+    assert reading_effort(1_000, plain) < reading_effort(1_000, mending)
+    assert reading_effort(1_000, plain) < reading_effort(1_000, ruled)
     many = Contract.from_schema({"items": {"allOf": [{"type": "string"}] * 40}})
     choosing = Contract.from_schema({"items": {"anyOf": [{"required": ["a"]}] * 3}}, coerce=True)
-    assert steps(1_000, plain) < steps(1_000, choosing) < steps(1_000, many)
-    assert steps(10**9, "text") == 0 < steps(10, "jsonl")
+    assert reading_effort(1_000, plain) < reading_effort(1_000, choosing) < reading_effort(1_000, many)
+    assert reading_effort(10**9, "text") == 0 < reading_effort(10, "jsonl")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_end_of_a_value_counts_the_steps_of_all_its_text(text: str) -> None:
     reader = StreamReader(contract)
     for start in range(0, len(text) - 1, 16):
         reader.feed(text[start : min(start + 16, len(text) - 1)])
-    assert reader.due("}") == steps(len(text), contract) > AT_ONCE
+    assert reader.due("}") == reading_effort(len(text), contract) > AT_ONCE
     reader.feed("}\n")
     assert reader.due('{"b": 1}') < AT_ONCE
 
@@ -120,7 +120,7 @@ def test_lines_read_a_second_time_count_their_steps_again() -> None:
     contract = Contract.from_schema(None, format="jsonl")
     reader = StreamReader(contract)
     reader.feed(LONG)
-    assert reader.due("and {}") >= steps(len(LONG), contract)
+    assert reader.due("and {}") >= reading_effort(len(LONG), contract)
     reader.feed("and {}")
     assert reader.due("and {}") < AT_ONCE
 

@@ -20,7 +20,7 @@ from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.llm.records import ToolCall
 from trustgraph_prompt.reader import Outcome, Stage, read
-from trustgraph_prompt.reader.stream_reader import steps
+from trustgraph_prompt.reader.stream_reader import reading_effort
 
 #: The contract of the arguments of each tool, by its name.
 Contracts = Mapping[str, Contract]
@@ -48,7 +48,7 @@ async def check_tool_calls(answer: DeltaAccumulator, tools: Contracts) -> None:
         return
     ids: set[str] = set()
     for call in answer.tool_calls:
-        effort = steps(len(call.arguments_text or ""), tools[call.name]) if call.name in tools else 0
+        effort = reading_effort(len(call.arguments_text or ""), tools[call.name]) if call.name in tools else 0
         if problem := await beside(_problem, call, ids, tools, steps=effort):
             if answer.finish_reason == "length":
                 problem += " (the answer was truncated at its token limit)"
@@ -58,7 +58,7 @@ async def check_tool_calls(answer: DeltaAccumulator, tools: Contracts) -> None:
 
 async def read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
     """Read the content; the value is an instance where the contract is of a type."""
-    effort = steps(len(answer.text), expected.contract)
+    effort = reading_effort(len(answer.text), expected.contract)
     return await beside(_read_content, answer, expected, steps=effort)
 
 

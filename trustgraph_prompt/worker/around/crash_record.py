@@ -158,6 +158,7 @@ class CrashRecord:
         """
         if is_suspect := self._is_suspect(id):
             with self.isolation.other():
+                # It may only have been redelivered: a living worker that processes it, too, disowns it now.
                 async with self._recorded(id, None):
                     await asyncio.sleep(self.timeouts.disown)
             is_suspect = self._is_suspect(id)
