@@ -42,7 +42,7 @@ class ParsedStrings(NamedTuple):
         return tuple(Edit(start + positions.member(raw, path).start, _JSON) for path in self.paths)
 
 
-class Commands:
+class LatexCommands:
     """Restores the commands in the values of an answer, except for what the terms of the question have, too.
 
     Few answers have commands, so the terms are searched when the first one comes.

@@ -14,7 +14,7 @@ from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.outcome import Edit, Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.changed_strings import Commands, ParsedStrings, parse_strings
+from trustgraph_prompt.reader.changed_strings import LatexCommands, ParsedStrings, parse_strings
 from trustgraph_prompt.reader.decode import NotJson, decode, decode_error, decode_or_error, is_too_deep
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import OtherShapes
@@ -71,7 +71,7 @@ _PART_OF_VALUE = re.compile(r'"[^"\n]{0,100}"\s*:|\}\s*[\]}]|,\s*\]')
 
 
 def read_value(
-    text: str, contract: Contract, finish_reason: str | None, markers: Markers, commands: Commands
+    text: str, contract: Contract, finish_reason: str | None, markers: Markers, commands: LatexCommands
 ) -> Outcome:
     """Read the one value of an answer; the caller fills in `calls`.
 
@@ -126,7 +126,7 @@ class _JsonAnswer:
     text: str
     contract: Contract
     finish_reason: str | None
-    commands: Commands
+    commands: LatexCommands
 
     def read(self, markers: Markers) -> Outcome:
         """The outcome: of the whole text if that is JSON, else of what a scanner finds in it."""

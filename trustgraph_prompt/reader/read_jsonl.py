@@ -13,7 +13,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.latex import has_hint, may_be_eaten
 from trustgraph_prompt.outcome import CallReport, Edit, Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.changed_strings import Commands, parse_strings
+from trustgraph_prompt.reader.changed_strings import LatexCommands, parse_strings
 from trustgraph_prompt.reader.decode import decode, decode_error
 from trustgraph_prompt.reader.markers import Markers
 from trustgraph_prompt.reader.other_shapes import OtherShapes, as_object
@@ -52,7 +52,7 @@ class JsonlReader:
         self,
         contract: Contract,
         markers: Markers,
-        commands: Commands,
+        commands: LatexCommands,
         lines: PlainJsonl | None = None,
         text: str = "",
     ) -> None:
@@ -289,7 +289,7 @@ def _names_wrapper(contract: Contract, keys: tuple[str, ...]) -> bool:
     return as_object(contract, wrapper) is None
 
 
-def _repair(contract: Contract, commands: Commands) -> Callable[[str, bool], RepairedValue | None]:
+def _repair(contract: Contract, commands: LatexCommands) -> Callable[[str, bool], RepairedValue | None]:
     # Imported late: its patterns take longer to compile than all others.
     from trustgraph_prompt.reader.repair.best_reading import Repair
 

@@ -9,7 +9,7 @@ from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.json_text.thinking import Notation, notation
 from trustgraph_prompt.outcome import CallReport, Outcome
-from trustgraph_prompt.reader.changed_strings import Commands
+from trustgraph_prompt.reader.changed_strings import LatexCommands
 from trustgraph_prompt.reader.markers import markers_of
 from trustgraph_prompt.reader.plain_jsonl import PlainJsonl
 from trustgraph_prompt.reader.read_json import read_value
@@ -70,7 +70,7 @@ class StreamReader:
         if not isinstance(contract, Contract):
             contract = Contract.from_schema(None, format=contract)
         self._contract = contract.with_terms(terms)
-        self._commands = Commands(terms)
+        self._commands = LatexCommands(terms)
         self._markers = markers_of(None if thinking is None else notation(*thinking))
         self._unread: list[str] = []
         self._read: list[str] = []

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.reader.changed_strings import Commands, parse_strings
+from trustgraph_prompt.reader.changed_strings import LatexCommands, parse_strings
 from trustgraph_prompt.reader.repair import (
     RepairBudget,
     RepairedValue,
@@ -38,7 +38,7 @@ class BestReading(Generic[Fit]):
 class Repair:
     """Repairs the broken values of one answer, as far as one budget of steps allows."""
 
-    def __init__(self, contract: Contract, commands: Commands) -> None:
+    def __init__(self, contract: Contract, commands: LatexCommands) -> None:
         self._contract = contract
         self._commands = commands
         self._budget = RepairBudget()
