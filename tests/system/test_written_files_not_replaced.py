@@ -261,8 +261,8 @@ class TestKeptAnswersThatNoLongerFit:
         without_record(folder / "out.jsonl.state")
         told = run(*EXTRACT, "--chunk-size", "900", "--estimate", folder=folder).stderr
         assert told.splitlines()[0].endswith(
-            "answers no longer fit: the texts of files, or which files are read, or the model, a --term or the "
-            "size of chunks, have changed"
+            "answers no longer fit: the texts of files, or which files are read, or the model, a --term "
+            "or the size of chunks, have changed"
         )
 
     def test_unfit_answers_name_a_prompt_that_has_changed(self, folder: Path) -> None:
