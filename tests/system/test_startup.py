@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE
 
 import pytest
 
-from tests.support.command import environment
+from tests.support.command import ROOT, environment
 from tests.support.worker_processes import Site
 from tests.support.workers import entry
 from trustgraph_prompt.broker import connect
@@ -66,6 +66,12 @@ def test_the_package_imports_none_of_its_libraries() -> None:
 def test_reading_imports_nothing_of_asking() -> None:
     program = "from trustgraph_prompt import read; read('[1]', 'json').unwrap()"
     assert imported_by("-c", program) & (SELDOM | {"asyncio", "typer", "yaml"}) == set()
+
+
+def test_checking_imports_nothing_that_reads_documents() -> None:
+    file = ROOT / "templates" / "extract-definitions.prompt"
+    modules = imported_by("-m", "trustgraph_prompt", "check", str(file))
+    assert modules & {"trustgraph_prompt.documents", "semantic_text_splitter"} == set()
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -256,6 +256,15 @@ class TestKeptAnswersThatNoLongerFit:
         assert asked.stderr.startswith(told)
         assert "no longer fit" not in run(*words, folder=folder).stderr
 
+    def test_unfit_answers_of_a_build_without_a_record_have_any_reason(self, folder: Path) -> None:
+        assert run(*EXTRACT, folder=folder).returncode == 0
+        without_record(folder / "out.jsonl.state")
+        told = run(*EXTRACT, "--chunk-size", "900", "--estimate", folder=folder).stderr
+        assert told.splitlines()[0].endswith(
+            "answers no longer fit: the texts of files, or which files are read, or the model, a --term "
+            "or the size of chunks, have changed"
+        )
+
     def test_unfit_answers_name_a_prompt_that_has_changed(self, folder: Path) -> None:
         shutil.copy(ROOT / "templates" / "extract-definitions.prompt", folder / "mine.prompt")
         words = (*EXTRACT, "--templates", "mine.prompt", "--prompt", "extract-definitions")

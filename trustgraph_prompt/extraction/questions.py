@@ -139,14 +139,10 @@ def jobs(
                 for prompt in prompts:
                     context = [chunk.context] if chunk.context else []
                     given = wire.canonical(terms).decode()
-                    id = request_id(prompt.id, prompt.version, model, given, chunk.text, *context)
+                    decides = (prompt.id, prompt.version, model, given, chunk.text, *context)
+                    id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
                     jobs.append(Job(len(jobs), id, prompt.id, document, chunk))
     return jobs, unusable
-
-
-def request_id(*decides: object) -> str:
-    """The id of a request, made of all that decides its answer."""
-    return hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
 
 
 def showing_context(prompts: PromptSet, shown: Iterable[PromptDefinition]) -> PromptSet:

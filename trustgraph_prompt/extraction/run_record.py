@@ -37,7 +37,7 @@ class RunRecord:
 
     @property
     def run(self) -> Mapping[str, Any]:
-        """Whose the state is, and how the last run asked; empty before the first run."""
+        """Whose the state is, and how the last run asked; empty before the first run with a record."""
         found: Mapping[str, Any] = self._entries.get(OWNER, {})
         return found
 

@@ -42,12 +42,14 @@ def unfit_answers(state: Path, jobs: Iterable[Job]) -> tuple[Unfit, bool]:
 def why_unfit(fresh: Unfit, before: Mapping[str, Any], now: Mapping[str, Any], versions: set[str]) -> str:
     """What has changed since the last run, so that these answers do not fit any more.
 
-    `before` and `now` are the records of both runs. `versions` are those of the prompts.
+    `before` and `now` are the records of both runs, the first empty for a build without a record. `versions`
+    are those of the prompts.
     """
     changed = [key for key in SETTINGS if key in before and before[key] != now[key]]
     if changed:
         return "; ".join(f"{SETTINGS[key]} was {before[key] or 'none'!s:.30}" for key in changed)
-    texts = "the texts of files, or which files are read, have changed"
+    others = "" if before else ", or the model, a --term or the size of chunks"
+    texts = f"the texts of files, or which files are read{others}, have changed"
     keys = (key.rpartition(" ") for key in fresh)
     return "; ".join(
         sorted({texts if key[-1] in versions else f"the prompt {key[0]} has changed" for key in keys})

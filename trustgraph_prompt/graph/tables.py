@@ -70,8 +70,12 @@ class Field:
     @classmethod
     def of(cls, definition: Mapping[str, Any]) -> Field:
         """Make a column of its definition, in which null says what a missing key says."""
-        enum, primary = tuple(definition.get("enum") or ()), definition.get("primary_key")
-        given = {**definition, "enum": enum, "primary": primary}
+        given = {
+            **definition,
+            "size": definition.get("size") or 0,  # 0.0 is an integer of JSON, too
+            "primary": definition.get("primary_key"),
+            "enum": tuple(definition.get("enum") or ()),
+        }
         return cls(
             **{each.name: given[each.name] for each in fields(cls) if given.get(each.name) is not None}
         )

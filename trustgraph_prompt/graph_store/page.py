@@ -35,7 +35,7 @@ def write_page(view: GraphView, out: Path, title: str | None = None, incomplete:
     head, tail = TEMPLATE.read_text("utf-8").split("{{data}}")
     head = head.replace("{{incomplete}}", html.escape(incomplete))
     head = head.replace("{{title}}", html.escape(title or _title(view)))
-    data = json.dumps(_Data(view).as_json(), ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(_Content(view).as_json(), ensure_ascii=False, separators=(",", ":"))
     # No `<`, so nothing in the data ends the element that holds it.
     page = head + data.replace("<", "\\u003c") + tail
     with replaced(out) as part:
@@ -47,7 +47,7 @@ def _title(view: GraphView) -> str:
     return PurePath(files[0]).name if len(view.documents) == 1 and files else "Knowledge graph"
 
 
-class _Data:
+class _Content:
     """The content of the page, as `page/src/data.js` reads it: texts once, references as numbers."""
 
     def __init__(self, view: GraphView) -> None:

@@ -191,6 +191,12 @@ def test_term_of_a_table_is_that_of_trustgraphs_extractor(definition: dict[str, 
     assert table(definition).term == translators.row_schema_translator.encode(row_schema)
 
 
+@pytest.mark.parametrize("size", ["null", "0", "0.0", "-0.0"])
+def test_term_of_a_column_without_a_size_has_0(size: str) -> None:
+    definition = f'{{"fields": [{{"name": "a", "type": "string", "size": {size}}}]}}'
+    assert json.dumps(read_table("k", definition).term["fields"][0]["size"]) == "0"
+
+
 @pytest.mark.upstream
 def test_message_is_read_by_trustgraphs_own_classes() -> None:
     try:
