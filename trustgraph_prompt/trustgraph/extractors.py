@@ -139,7 +139,7 @@ class Extractor(Processor):
 def extractors(ids: Iterable[str], service: Processor, into: str | None = None) -> list[Extractor]:
     """The extractors with these ids, in the place of a prompt service too. Raises `ConfigError`.
 
-    Each has the clause of the bundled prompt of its prompt.
+    Each has the clause that its prompt has where it is bundled.
     """
     ids = list(dict.fromkeys(ids))
     for id in ids:

@@ -78,7 +78,7 @@ class Publisher(Responder):
         super().__init__(context)
         self._request, self._flow, self._entry = context.request, context.flow, context.entry
         self._producers = context.services.producers
-        self._ids: dict[int, tuple[str, object]] = {}  # with their objects, so that no other has the number
+        self._ids: dict[int, tuple[str, object]] = {}  # by `id()`, unique while the object is held here
         self._id_of: Callable[[object], str] | None = None
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, str] = {}

@@ -100,7 +100,7 @@ class Status:
         }
 
     def _flows(self, now: float) -> list[_FlowState]:
-        """None before the broker answers."""
+        """Empty until the broker answers."""
         if (flow_set := self._service.flow_set) is None:
             return []
         models, known = flow_set.models, self._service.activity.flows
