@@ -369,3 +369,22 @@ async def test_a_cancelled_receive_loses_nothing(broker: Broker, topic: str) -> 
         assert message is not None
         assert message.data == payload
         await consumer.acknowledge(message)
+
+
+async def test_each_message_ends_one_of_several_receives(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    taken: list[bytes] = []
+
+    async def take_all() -> None:
+        while len(taken) < 10 and (message := await consumer.receive()) is not None:
+            taken.append(message.data)
+
+    receiving = [asyncio.create_task(take_all()) for _ in range(3)]
+    await asyncio.sleep(0)
+    payloads = [b"%d" % number for number in range(10)]
+    await publish(broker, topic, *payloads)
+    await asyncio.wait(receiving, timeout=30, return_when="FIRST_COMPLETED")
+    for task in receiving:
+        task.cancel()
+    await asyncio.gather(*receiving, return_exceptions=True)
+    assert sorted(taken) == payloads

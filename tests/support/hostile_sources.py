@@ -28,7 +28,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "schemas": lambda size: "".join(f"schema A{n}:\n a:int\n" for n in range(size // 200)),
     "a line of bases": lambda size: "schema A0:\n a:int\n" + "".join(f"schema A{n} extends A{n - 1}:\n" for n in range(1, min(99, size // 200))),
     "a circle of bases": lambda size: "".join(f"schema A{n} extends A{(n + 1) % min(99, size // 200)}:\n a:int\n" for n in range(min(99, size // 200))),
-    "constraints": lambda size: "schema A:\n a: int " + "@min(1) " * (size // 100),
+    "constraints": lambda size: "schema A:\n a: int" + "".join(f" @min({n})" for n in range(size // 20)),
     "digits": lambda size: "schema A:\n a: " + "9" * (size - 20),
     "NULs": lambda size: "\0" * size,
     "returns": lambda size: "\r" * size,

@@ -150,7 +150,7 @@ def _check_constraints(
     json_types = [type_of(member, names.types) for member in members]
     known = [constraint for constraint in constraints if constraint.name in KINDS]
     for constraint in constraints:
-        if constraint not in known:
+        if constraint.name not in KINDS:
             near = suggestion(constraint.name, KINDS)
             expected = ", ".join(f"@{name}" for name in KINDS)
             yield Problem(f"unknown constraint{near}", constraint.at, f"@{constraint.name}", expected)

@@ -148,7 +148,8 @@ def merge_prompts(file: File, unread: Collection[str] = ()) -> tuple[File, list[
         places.setdefault(name, []).append(declared.at)
         if name in prompts:
             problems += _conflicts(prompts[name], declared)
-        prompts[name] = _merge(prompts[name], declared) if name in prompts else declared
+            declared = _merge(prompts[name], declared)
+        prompts[name] = declared
     for name, prompt in prompts.items():
         if not prompt.text.strip() and name not in unread:
             lines = ", ".join(str(at.line) for at in places[name][1:] if at is not None)
@@ -182,10 +183,11 @@ def _merge(first: PromptDef, then: PromptDef) -> PromptDef:
 
 def _merge_settings(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of both, objects merged key by key."""
-    merged = {**first, **then, **first}  # in the order of the first
-    for key in first.keys() & then.keys():
-        if isinstance(first[key], Mapping) and isinstance(then[key], Mapping):
-            merged[key] = _merge_settings(first[key], then[key])
+    merged = dict(first)
+    for key, value in then.items():
+        former = merged.setdefault(key, value)
+        if isinstance(former, Mapping) and isinstance(value, Mapping):
+            merged[key] = _merge_settings(former, value)
     return merged
 
 

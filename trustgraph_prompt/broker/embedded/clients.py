@@ -90,12 +90,14 @@ class _AnyConsumer(_Waiting, ABC, Generic[T]):
 
     async def _taken(self) -> T:
         """Wait for a take. It goes on if this is cancelled, and what it takes is for the next call."""
-        if self._taking is None:
-            self._news_event.clear()  # before the step, so that later news set it again
-            self._taking = asyncio.create_task(self._connection.run(self._take))
-        await asyncio.wait({taking := self._taking})
-        self._taking = None
-        return taking.result()
+        while True:
+            if self._taking is None:
+                self._news_event.clear()  # before the step, so that later news set it again
+                self._taking = asyncio.create_task(self._connection.run(self._take))
+            await asyncio.wait({taking := self._taking})
+            if taking is self._taking:  # else another call waited as well, and has what was taken
+                self._taking = None
+                return taking.result()
 
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
         self._check_open()
