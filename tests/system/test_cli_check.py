@@ -269,6 +269,18 @@ def test_check_and_render_show_where_a_question_describes_its_answer(
     assert '\n- "height" (number): In metres.\n' in shown
 
 
+def test_warnings_of_a_prompt_stay_when_flows_and_lines_are_compared_with_it(tmp_path: Path) -> None:
+    prompt, gold = tmp_path / "peaks.prompt", tmp_path / "gold.jsonl"
+    prompt.write_text(
+        'schema Peak:\n    name: string\n\nprompt peaks expecting Peak[] as jsonl: "{{ text }}"\n'
+    )
+    gold.write_text('{"terms": {"text": "x"}, "objects": [{"name": "x"}]}\n')
+    alone = run("check", prompt).stderr
+    assert "peaks does not say that the answer has the key `name`, so" in alone
+    assert alone in run("check", prompt, ROOT / "flows" / "requests.yaml").stderr
+    assert alone in run("check", prompt, gold).stderr
+
+
 def test_check_names_the_numbers_and_dates_that_are_not_looked_up(tmp_path: Path) -> None:
     schema = "schema Person:\n    name: string @from(text)\n    born: date\n    year: int?\n\n"
     prompt = (

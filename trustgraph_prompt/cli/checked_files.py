@@ -246,8 +246,8 @@ def _compared(file: CheckedFile, prompts: PromptSet, only: str | None) -> Checke
     """Compare a flow, or a file of lines: gold texts that name no prompt are for the only one, if any."""
     if file.flow and (lack := file.flow.what_it_lacks({file.flow.workspace: prompts})):
         return replace(file, warnings=(f"{file.place}: {lack}",))
-    unknown = [id for id in file.named if prompts.find(id) is None]
-    file = replace(file, warnings=tuple(f"{file.place}: {_UNKNOWN.format(excerpt(id))}" for id in unknown))
+    unknown = [_UNKNOWN.format(excerpt(id)) for id in file.named if prompts.find(id) is None]
+    file = replace(file, warnings=(*file.warnings, *(f"{file.place}: {warning}" for warning in unknown)))
     for id in dict.fromkeys(id for text in file.gold if (id := text.prompt or only)):
         warnings, errors = _gold_compared(file, id, prompts.find(id))
         placed = (f"{file.place}: {warning}" for warning in warnings)

@@ -130,7 +130,8 @@ class ExtractSummary:
         counts = counts_of(result, found, is_paid=is_paid)
         self.counts.update(counts)
         self.objects[job.prompt] += len(result.objects)
-        self.not_looked_up[job.prompt] += int(counts["not_looked_up"])
+        if result.objects:  # prompts are listed in the order in which their first objects came
+            self.not_looked_up[job.prompt] += int(counts["not_looked_up"])
         if result.earlier:
             self.counts.update(earlier=1, earlier_objects=len(result.objects))
         chunk = job.document.file, job.chunk.number

@@ -196,6 +196,15 @@ def test_advice_to_the_model_is_left_out_of_refusals() -> None:
     assert "leave" not in counted.text()
 
 
+def test_prompts_whose_objects_are_not_looked_up_are_listed_as_their_first_objects_came() -> None:
+    other = replace(JOB, position=1, id="s", prompt="relate")
+    counted = ExtractSummary([JOB, other, replace(JOB, position=2)])
+    answer = Answer.of(*ANSWER, outcome_of("[]", "stop"), ())
+    for job, objects in (JOB, ()), (other, (FoundObject(b"{}"),)), (JOB, (FoundObject(b"{}"),)):
+        counted.add(Result(job, objects, answer))
+    assert list(counted.as_json()["not_looked_up"]) == ["relate", "define"]
+
+
 def test_objects_not_looked_up_are_counted_apart_from_those_without_doubt() -> None:
     found = {"term": "text", "kind": "exact", "score": 1.0, "spans": [[0, 4]]}
     certain = FoundObject(b'{"n": "text"}', orjson.dumps({"/n": found}).decode())
