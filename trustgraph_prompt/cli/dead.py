@@ -50,7 +50,7 @@ def list_(
 
     Creates no topic. With --json, prints one object per line, with the full reason.
     """
-    from trustgraph_prompt.cli.dead_scope import ChosenLetters, counted
+    from trustgraph_prompt.cli.chosen_letters import ChosenLetters, counted
 
     place: LetterSource | None = None
 
@@ -85,7 +85,7 @@ def show(
     with 1 if the dead letter does not exist.
     """
     from trustgraph_prompt.cli import refused_objects
-    from trustgraph_prompt.cli.dead_scope import ChosenLetters
+    from trustgraph_prompt.cli.chosen_letters import ChosenLetters
 
     async def show_one(found: DeadLetter, view: BrokerView) -> None:
         answered = await refused_objects.answered(found, letters.flows, view, at)
@@ -124,7 +124,7 @@ def replay_(
 
     Exits with 1 if no worker runs there, or if a named dead letter does not exist or cannot be replayed.
     """
-    from trustgraph_prompt.cli.dead_scope import ChosenLetters, check_terms, counted
+    from trustgraph_prompt.cli.chosen_letters import ChosenLetters, check_terms, counted
     from trustgraph_prompt.cli.refused_objects import has_no_record
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import replay
 
@@ -181,7 +181,7 @@ def discard_(
     It is for requests that shall never be served. Exits with 1 if the dead letter does not exist, if several
     have this id, or if another id is typed.
     """
-    from trustgraph_prompt.cli.dead_scope import ChosenLetters, counted
+    from trustgraph_prompt.cli.chosen_letters import ChosenLetters, counted
     from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, discard
 
     found: list[DeadLetter] = []

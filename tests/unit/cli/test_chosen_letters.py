@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trustgraph_prompt.cli.chosen_letters import ChosenLetters, check_terms
 from trustgraph_prompt.cli.dead_options import TermOptions
-from trustgraph_prompt.cli.dead_scope import ChosenLetters, check_terms
 from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
 
 
