@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Validate flows, prompts, exports, gold files and recordings, and test the examples of prompts.
 
-    Flows, gold files and recordings are compared with the prompts among the files, or the bundled ones if there are
-    none.
+    Flows, gold files and recordings are compared with the prompts among the files, or with the bundled ones
+    if there are none.
     No model is called. Each error names the file, the position or key, what was found and what was expected.
     Exits with 2 if there are errors.
     """
