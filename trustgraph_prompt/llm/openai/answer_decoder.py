@@ -205,8 +205,9 @@ class _Frame:
             return
         self._tries -= 1
         before, after = event[: found.start(1)], event[found.end(1) :]
-        # the proof that it is the text which stands there, and not another content of a nested object
-        if _only_text(_object(before + b'"?"' + after)) == "?":
+        # the proof that it is the text which stands there, and not the content of another object: the text of
+        # this event is not empty
+        if _only_text(_object(before + b'""' + after)) == "":
             self.model, self._before, self._after = envelope.get("model"), before, after
 
 
