@@ -70,7 +70,7 @@ class AnswerDecoder:
         if piece := self._frame.text_of(event):
             # as `_delta` would, which finds nothing new in the rest
             text = self._texts["content"].take(piece)
-            self._count(len(text))
+            self._count_characters(len(text))
             return Delta(text, model=self._frame.model)
         envelope = _object(event)
         delta = self._delta(envelope, event)
@@ -136,7 +136,7 @@ class AnswerDecoder:
                 text, self._is_refusal = text + refusal, True
             if message.get("tool_calls") or message.get("function_call"):
                 self._size += self._add_tool_calls(message, are_whole=part == "message")
-        self._count(len(text) + len(thinking))
+        self._count_characters(len(text) + len(thinking))
         finish_reason = _finish_reason(choice.get("finish_reason"))
         self._finish_reason = finish_reason or self._finish_reason
         path, self._schema_path = self._schema_path, None
@@ -152,7 +152,7 @@ class AnswerDecoder:
             return self._tool_calls.add(calls, are_whole=are_whole)
         return self._tool_calls.add_legacy(message["function_call"])
 
-    def _count(self, characters: int) -> None:
+    def _count_characters(self, characters: int) -> None:
         self._size += characters
         if self._size > MAX_ANSWER:
             raise ProviderInvalidResponse(f"the answer has more than {MAX_ANSWER:,} characters")
@@ -205,8 +205,9 @@ class _Frame:
             return
         self._tries -= 1
         before, after = event[: found.start(1)], event[found.end(1) :]
-        # the proof that it is the text which stands there, and not another content of a nested object
-        if _only_text(_object(before + b'"?"' + after)) == "?":
+        # the proof that it is the text which stands there, and not the content of another object: the text of
+        # this event is not empty
+        if _only_text(_object(before + b'""' + after)) == "":
             self.model, self._before, self._after = envelope.get("model"), before, after
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,14 +76,20 @@ def test_answer_is_the_same_whether_its_events_look_alike(
     assert decoded(alike) == decoded(unlike)
 
 
-def test_keys_that_a_server_repeats_count_as_json_has_it() -> None:
-    """The last one counts: in none of these events is the text where it is first met."""
-    event = '{"choices":[{"delta":{"content":"%s"}}],"choices":[{"delta":{"content":"last"}}]}'
-    escaped = '{"content":"%s","choices":[{"delta":{"cont\\u0065nt":"last"}}]}'
+@pytest.mark.parametrize("text", ["last", "?"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{"choices":[{"delta":{"content":"%s"}}],"choices":[{"delta":{"content":"%s"}}]}',
+        '{"choices":[{"delta":{"content":"%s","cont\\u0065nt":"%s"}}]}',
+        '{"choices":[{"index":1,"delta":{"content":"%s"}},{"index":0,"delta":{"content":"%s"}}]}',
+    ],
+    ids=["choices-twice", "content-twice", "other-choice-first"],
+)
+def test_content_that_comes_before_the_text_is_not_the_text(form: str, text: str) -> None:
+    *deltas, _ = decoded([(form % (other, text)).encode() for other in (text, "first", text)])
 
-    for form in (event, escaped):
-        *deltas, _ = decoded([(form % text).encode() for text in ("last", "first", "last")])
-        assert [each.text for each in deltas if isinstance(each, Delta)] == ["last"] * 3
+    assert [each.text for each in deltas if isinstance(each, Delta)] == [text] * 3
 
 
 def test_key_that_ends_like_content_is_another_key() -> None:
