@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.output_file import OutputFile
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.extraction.output_checks import check_page
 from trustgraph_prompt.extraction.results import ObjectsFile
 from trustgraph_prompt.extraction.run_record import hashes_in
-from trustgraph_prompt.extraction.written_files import check_page
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_advice import Advice

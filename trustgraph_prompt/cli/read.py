@@ -62,7 +62,7 @@ def command(
             "cannot be combined with --json, which prints one value at the end", where="--stream"
         )
     from trustgraph_prompt.cli.read_report import AnswerReport
-    from trustgraph_prompt.contract.broken_rule import SchemaFile
+    from trustgraph_prompt.contract.rule_in_source import SchemaFile
     from trustgraph_prompt.reader import read
 
     contract = _contract(format, schema, repair)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.source_excerpt import issue_span, rule_lines, underlined, visible
-from trustgraph_prompt.contract.broken_rule import RuleSource, broken_rule
+from trustgraph_prompt.contract.rule_in_source import RuleSource, broken_rule
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.reader import Outcome, Rejected, Repaired, Stage

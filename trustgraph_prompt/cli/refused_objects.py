@@ -11,7 +11,7 @@ from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.broker_options import RuleOptions
 from trustgraph_prompt.cli.broker_view import BrokerView
 from trustgraph_prompt.cli.source_excerpt import issue_span, rule_lines, underlined, visible
-from trustgraph_prompt.contract.broken_rule import BrokenRule, broken_rule
+from trustgraph_prompt.contract.rule_in_source import BrokenRule, broken_rule
 from trustgraph_prompt.errors import ConfigError, Issue
 from trustgraph_prompt.prompts import PromptSet, files
 from trustgraph_prompt.prompts.prompt_set import PREFIX

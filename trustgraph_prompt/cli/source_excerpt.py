@@ -12,7 +12,7 @@ from trustgraph_prompt.cli import output
 from trustgraph_prompt.errors import Reason
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.contract.broken_rule import BrokenRule
+    from trustgraph_prompt.contract.rule_in_source import BrokenRule
     from trustgraph_prompt.errors import Issue
     from trustgraph_prompt.json_text.positions import Span
     from trustgraph_prompt.outcome import Rejected

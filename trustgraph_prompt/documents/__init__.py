@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trustgraph_prompt.documents.converter import Converter
 from trustgraph_prompt.documents.document import Document, DocumentChunk, Place
-from trustgraph_prompt.documents.files import Listing, listed
 from trustgraph_prompt.documents.formats import convert
+from trustgraph_prompt.documents.named_files import Listing, listed
 
 __all__ = ["Converter", "Document", "DocumentChunk", "Listing", "Place", "convert", "listed"]

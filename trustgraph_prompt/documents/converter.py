@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from trustgraph_prompt.documents.document import Document
-from trustgraph_prompt.documents.files import content
 from trustgraph_prompt.documents.formats import convert, is_plain
+from trustgraph_prompt.documents.named_files import content
 from trustgraph_prompt.errors import ConfigError
 
 MAX_SECONDS: Final = 900.0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from trustgraph_prompt import __version__
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.extraction.output_checks import MayReplace, check_file, check_folder, check_page
 from trustgraph_prompt.extraction.results import Result, refusal_reason
-from trustgraph_prompt.extraction.written_files import MayReplace, check_file, check_folder, check_page
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.graph_clause import example_for
 from trustgraph_prompt.graph.mapping import Graph, graph_of

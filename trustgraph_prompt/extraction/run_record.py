@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trustgraph_prompt import wire
-from trustgraph_prompt.documents.files import is_page_of_ours
+from trustgraph_prompt.documents.named_files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.state import OBJECTS, OWNER, RECORD, read_state, write_state
 

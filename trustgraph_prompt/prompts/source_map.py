@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trustgraph_prompt.contract.broken_rule import BrokenRule, unindented
+from trustgraph_prompt.contract.rule_in_source import BrokenRule, unindented
 
 if TYPE_CHECKING:
     from trustgraph_prompt.language.nodes import Position

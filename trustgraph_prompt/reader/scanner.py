@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.positions import Span
-from trustgraph_prompt.reader.broken_values import BrokenValue, next_value
+from trustgraph_prompt.reader.broken_value_end import BrokenValue, next_value
 from trustgraph_prompt.reader.complete_values import CompleteValues, NamesWrapper, Whole
 from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.markers import FENCE, Markers

@@ -173,6 +173,7 @@ class Delivery:
             return error
         with _about(request):
             async with services.journal.entry(flow.name, request.id, message.data) as entry:
+                # a response on a non-persistent topic may have been missed, so it is sent again
                 self._situation.sent = flow.outputs.response_stays and entry.has_answered(message)
                 if self._situation.sent:
                     log.info("redelivered after it was answered in full; only settled")
@@ -187,7 +188,8 @@ class Delivery:
     async def _follow_decisions(self, context: RequestContext) -> Result | None:
         """Follow `decide` until the message is settled or awaits its provider; returns the last result.
 
-        Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`.
+        Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`; of one without a value they are
+        `Begin`, `SendOut` (an error response), `GiveUp`. Each step leaves its outcome in the journal's entry.
         """
         result: Result | None = None
         while not isinstance(disposition := self._decide(result), Settlement):

@@ -16,8 +16,9 @@ from tests.unit.cli.test_extract_summary import JOB, outcome_of
 from trustgraph_prompt.cli.extract_advice import Advice
 from trustgraph_prompt.cost import Price
 from trustgraph_prompt.documents import Document, DocumentChunk
-from trustgraph_prompt.documents.files import is_page_of_ours
+from trustgraph_prompt.documents.named_files import is_page_of_ours
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.extraction.output_checks import check_page
 from trustgraph_prompt.extraction.questions import Job
 from trustgraph_prompt.extraction.report import (
     MAX_CHARACTERS,
@@ -28,7 +29,6 @@ from trustgraph_prompt.extraction.report import (
     write_report,
 )
 from trustgraph_prompt.extraction.results import FoundObject, Result
-from trustgraph_prompt.extraction.written_files import check_page
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.worker.messages.answer_record import Answer
 from trustgraph_prompt.worker.messages.request import Request

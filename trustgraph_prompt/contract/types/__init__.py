@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from trustgraph_prompt.contract.types.annotations import describe
-from trustgraph_prompt.contract.types.build import Build, Refused, elements
+from trustgraph_prompt.contract.types.instances import Build, Refused, elements
 
 __all__ = ["Build", "Refused", "describe", "elements"]

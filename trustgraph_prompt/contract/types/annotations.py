@@ -19,9 +19,9 @@ from uuid import UUID
 from trustgraph_prompt.contract.canonical_schema import digest
 from trustgraph_prompt.contract.compile_schema import compile_schema, of_sources
 from trustgraph_prompt.contract.limits import DEEPEST
-from trustgraph_prompt.contract.types import build
+from trustgraph_prompt.contract.types import instances
 from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field, from_text
-from trustgraph_prompt.contract.types.build import Build, TypeSchema
+from trustgraph_prompt.contract.types.instances import Build, TypeSchema
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, excerpt
 from trustgraph_prompt.json_text.values import JSON_TYPES
@@ -29,18 +29,21 @@ from trustgraph_prompt.json_text.values_in_strings import BYTES, DECIMAL
 
 _OF_JSON = JSON_TYPES.keys() - {dict, list}
 _SCALARS: Mapping[Any, tuple[dict[str, Any], Build]] = {
-    str: ({"type": "string"}, build.as_it_is),
-    bool: ({"type": "boolean"}, build.as_it_is),
-    None: ({"type": "null"}, build.as_it_is),
-    types.NoneType: ({"type": "null"}, build.as_it_is),
-    int: ({"type": "integer"}, build.converted(int, "an integer")),  # 3.0 is an integer, too
-    float: ({"type": "number"}, build.converted(float, "a number that a float holds")),
-    bytes: (BYTES, build.converted(b64decode, "bytes in base64")),
-    Decimal: (DECIMAL, build.converted(lambda value: Decimal(str(value)), "a decimal number")),
-    datetime: ({"type": "string", "format": "date-time"}, build.converted(datetime.fromisoformat, "a time")),
-    date: ({"type": "string", "format": "date"}, build.converted(date.fromisoformat, "a date")),
-    time: ({"type": "string", "format": "time"}, build.converted(time.fromisoformat, "a time of day")),
-    UUID: ({"type": "string", "format": "uuid"}, build.converted(UUID, "a UUID")),
+    str: ({"type": "string"}, instances.as_it_is),
+    bool: ({"type": "boolean"}, instances.as_it_is),
+    None: ({"type": "null"}, instances.as_it_is),
+    types.NoneType: ({"type": "null"}, instances.as_it_is),
+    int: ({"type": "integer"}, instances.converted(int, "an integer")),  # 3.0 is an integer, too
+    float: ({"type": "number"}, instances.converted(float, "a number that a float holds")),
+    bytes: (BYTES, instances.converted(b64decode, "bytes in base64")),
+    Decimal: (DECIMAL, instances.converted(lambda value: Decimal(str(value)), "a decimal number")),
+    datetime: (
+        {"type": "string", "format": "date-time"},
+        instances.converted(datetime.fromisoformat, "a time"),
+    ),
+    date: ({"type": "string", "format": "date"}, instances.converted(date.fromisoformat, "a date")),
+    time: ({"type": "string", "format": "time"}, instances.converted(time.fromisoformat, "a time of day")),
+    UUID: ({"type": "string", "format": "uuid"}, instances.converted(UUID, "a UUID")),
 }
 _CONTAINERS: Mapping[Any, Callable[[list[Any]], Any]] = {
     list: list,
@@ -74,7 +77,7 @@ class Annotations:
             schema, make = self.of(annotation.__origin__, where)
             return TypeSchema(bounded(schema, annotation.__metadata__, where), make)
         if annotation is Any or annotation is object:
-            return TypeSchema({}, build.as_it_is)
+            return TypeSchema({}, instances.as_it_is)
         try:
             hash(annotation)
         except TypeError:  # an instance, or a list with a class in it
@@ -87,7 +90,7 @@ class Annotations:
             schema = _choice(arguments, where)
             if len(arguments) == 1:
                 schema = {"const": schema.pop("enum")[0], **schema}
-            return TypeSchema(schema, build.one_value_of(arguments))
+            return TypeSchema(schema, instances.one_value_of(arguments))
         if origin in _UNIONS:
             return self._union(arguments, where)
         if origin is tuple:
@@ -97,7 +100,7 @@ class Annotations:
             item = self.of(arguments[0] if arguments else Any, where)
             unique = {"uniqueItems": True} if origin in _SETS else {}
             schema = {"type": "array", **unique, "items": item.schema}
-            return TypeSchema(schema, build.elements(item.build, _CONTAINERS[origin]))
+            return TypeSchema(schema, instances.elements(item.build, _CONTAINERS[origin]))
         if origin in _MAPPINGS:
             return self._mapping(annotation, arguments or (str, Any), where)
         if isinstance(annotation, type) and (described := self._class(annotation)):
@@ -124,8 +127,10 @@ class Annotations:
         self._unions.append((where, [branch for branch in schema["anyOf"] if "$ref" in branch]))
         if len(branches) == 2 and types.NoneType in arguments:
             branch = branches[1 - arguments.index(types.NoneType)]
-            return TypeSchema(schema, build.optional(branch.build))
-        return TypeSchema(schema, build.one_of(cache(lambda: [self._judged(branch) for branch in branches])))
+            return TypeSchema(schema, instances.optional(branch.build))
+        return TypeSchema(
+            schema, instances.one_of(cache(lambda: [self._judged(branch) for branch in branches]))
+        )
 
     def _judged(self, branch: TypeSchema) -> tuple[Callable[[Any], bool], Build]:
         validator = compile_schema({**branch.schema, "$defs": self.definitions}, DEEPEST)
@@ -134,11 +139,11 @@ class Annotations:
     def _tuple(self, arguments: tuple[Any, ...], where: str) -> TypeSchema:
         if arguments[1:] == (...,):
             item = self.of(arguments[0], where)
-            return TypeSchema({"type": "array", "items": item.schema}, build.elements(item.build, tuple))
+            return TypeSchema({"type": "array", "items": item.schema}, instances.elements(item.build, tuple))
         items = [self.of(argument, where) for argument in arguments]
         positions = {"prefixItems": [item.schema for item in items]} if items else {}
         schema = {"type": "array", **positions, "minItems": len(items), "maxItems": len(items)}
-        return TypeSchema(schema, build.positions([item.build for item in items]))
+        return TypeSchema(schema, instances.positions([item.build for item in items]))
 
     def _mapping(self, annotation: Any, arguments: tuple[Any, ...], where: str) -> TypeSchema:
         key, value = arguments
@@ -148,7 +153,7 @@ class Annotations:
             )
         item = self.of(value, where)
         return TypeSchema(
-            {"type": "object", "additionalProperties": item.schema or True}, build.members(item.build)
+            {"type": "object", "additionalProperties": item.schema or True}, instances.members(item.build)
         )
 
     def _class(self, cls: type) -> TypeSchema | None:
@@ -157,7 +162,7 @@ class Annotations:
             return self._classes[cls]
         if issubclass(cls, Enum):
             schema = _choice(tuple(member.value for member in cls), cls.__qualname__)
-            return self._define(cls, schema, build.converted(cls, f"a {cls.__name__}"))
+            return self._define(cls, schema, instances.converted(cls, f"a {cls.__name__}"))
         if hasattr(cls, "__pydantic_core_schema__") or hasattr(cls, "__get_pydantic_core_schema__"):
             return self._model(cls)
         return self._dataclass(cls) if is_dataclass(cls) else None
@@ -189,7 +194,7 @@ class Annotations:
         _check_made_of(cls, [field.name for field in own])
         schema: dict[str, Any] = {}
         builds: dict[str, Build] = {}
-        described = self._define(cls, schema, build.instance(cls, builds))  # its fields may refer to it
+        described = self._define(cls, schema, instances.instance(cls, builds))  # its fields may refer to it
         of_fields = {
             field.name: self.of(hints[field.name], f"{cls.__qualname__}.{field.name}") for field in own
         }

@@ -17,7 +17,7 @@ from pydantic_core.core_schema import DataclassSchema, DatetimeSchema, DecimalSc
 from trustgraph_prompt.contract.compile_schema import of_sources
 from trustgraph_prompt.contract.explain import MAX_ISSUES
 from trustgraph_prompt.contract.types.bounds import from_text
-from trustgraph_prompt.contract.types.build import Build, Refused, TypeSchema
+from trustgraph_prompt.contract.types.instances import Build, Refused, TypeSchema
 from trustgraph_prompt.contract.validator import surrogate_safe
 from trustgraph_prompt.errors import ContractError, Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import pointer

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.doors.structured_response.cache import (
+from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics, StageLatency
+from trustgraph_prompt.doors.structured_response.parser import ResponseParser
+from trustgraph_prompt.doors.structured_response.response import StructuredResponse
+from trustgraph_prompt.doors.structured_response.response_cache import (
     CacheEntry,
     ResponseCache,
     get_parse_stats,
     reset_stats,
 )
-from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics, StageLatency
-from trustgraph_prompt.doors.structured_response.parser import ResponseParser
-from trustgraph_prompt.doors.structured_response.response import StructuredResponse
 from trustgraph_prompt.doors.structured_response.schema import (
     CURRENT_SCHEMA_VERSION,
     RESPONSE_SCHEMA,

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 
 from trustgraph_prompt.llm.openai.refusal import ServerRefusal
-from trustgraph_prompt.llm.openai.response_schema import SchemaPaths, Wanted
+from trustgraph_prompt.llm.openai.schema_paths import SchemaPaths, Wanted
 from trustgraph_prompt.llm.records import LIMITS, SchemaPath
 
 log = logging.getLogger(__name__)

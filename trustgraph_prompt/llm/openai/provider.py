@@ -24,7 +24,7 @@ from trustgraph_prompt.llm.openai.adaptation import Adaptation, KnownModel
 from trustgraph_prompt.llm.openai.answer_decoder import AnswerDecoder, refused_answer
 from trustgraph_prompt.llm.openai.refusal import ServerRefusal
 from trustgraph_prompt.llm.openai.request_body import Dialect, Prefill
-from trustgraph_prompt.llm.openai.response_schema import SchemaPaths, Wanted, told_in_words
+from trustgraph_prompt.llm.openai.schema_paths import SchemaPaths, Wanted, told_in_words
 from trustgraph_prompt.llm.openai.server import REQUEST_ERRORS, Server, beginning_of, body_of, events_of
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
 from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, CallDeadline, Timeout

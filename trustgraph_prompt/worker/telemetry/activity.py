@@ -11,7 +11,7 @@ from time import monotonic, time
 from typing import Any, Final
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.broken_rule import broken_rule
+from trustgraph_prompt.contract.rule_in_source import broken_rule
 from trustgraph_prompt.errors import Issue, excerpt
 from trustgraph_prompt.outcome import Outcome
 from trustgraph_prompt.prompts import PromptDefinition, Question

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.broken_rule import LONGEST, BrokenRule, RuleSource, SchemaFile, broken_rule
+from trustgraph_prompt.contract.rule_in_source import LONGEST, BrokenRule, RuleSource, SchemaFile, broken_rule
 from trustgraph_prompt.prompts import files
 
 PROPERTIES: dict[str, Any] = {
