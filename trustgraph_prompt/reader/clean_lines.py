@@ -79,8 +79,7 @@ def _objects_of(text: str, contract: Contract, *, most: int) -> list[Any] | None
         return None
     if has_long_number(content) or may_be_eaten(content):
         return None
-    # `splitlines` would split within strings; space costs no steps, as a scanner passes none on
-    lines = [line.strip(_SPACE) for line in content.split("\n")]
+    lines = content.split("\n")  # `splitlines` would split within strings
     if len(lines) > most:
         return None
     try:
@@ -97,7 +96,8 @@ def _objects_of(text: str, contract: Contract, *, most: int) -> list[Any] | None
     deepest = max(line.count("{") + line.count("[") for line in lines) if longest > depth else 0
     if deepest > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
         return None
-    return contract.take_all(values, sum(map(len, lines)), longest)
+    characters = sum(map(len, map(str.strip, lines)))  # space takes no steps, as where it is scanned
+    return contract.take_all(values, characters, longest)
 
 
 def _may_wrap(first: Any) -> bool:
