@@ -18,8 +18,9 @@ def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefi
     contract, echoes = prompt.contract, None
     if not prompt.keeps_echoes and (contract.format == "jsonl" or contract.sources is not None):
         echoes = _echoes(prompt.template.source, prompt.system.source, contract)
-    judging = contract.with_terms(question.terms, echoes)
-    return prompt if judging is contract else prompt.with_contract(judging)
+    if question.terms is None or (contract.sources is None and echoes is None):
+        return prompt  # nothing is searched in the terms
+    return prompt.with_contract(contract.with_terms(question.terms, echoes))
 
 
 def examples_like_answers(prompt: PromptDefinition) -> list[Any]:

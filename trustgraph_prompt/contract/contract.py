@@ -266,14 +266,12 @@ class Contract:
         """Return the contract for the answer to a question with these terms.
 
         It also rejects values that do not occur in their sources, and echoes of examples, but searches only
-        for values that meet the schema. It is the same contract where nothing has to be searched: without
-        terms, for a text, and without sources and echoes.
+        for values that meet the schema. Words of the terms are not taken for LaTeX commands. It is the same
+        contract without terms, for a text, and if it has these terms.
         """
-        if terms is None or (echoes is None and self._terms is not None and self._terms.given is terms):
+        if terms is None or self.format == "text" or (echoes is None and terms is self.terms):
             return self
         plain = self.without_terms
-        if self.format == "text" or (self.sources is None and echoes is None):
-            return plain
         return replace(plain, _terms=Terms(terms, self.sources, echoes), _plain=plain)
 
     @property
@@ -282,9 +280,14 @@ class Contract:
         return self._plain or self
 
     @property
+    def terms(self) -> Mapping[str, object] | None:
+        """The terms of the question, as given to `with_terms`."""
+        return None if self._terms is None else self._terms.given
+
+    @property
     def searches(self) -> bool:
         """Whether anything is searched in the terms of the question to judge a value."""
-        return self._terms is not None
+        return self._terms is not None and self._terms.searches
 
     @property
     def demand(self) -> int:

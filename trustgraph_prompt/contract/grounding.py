@@ -89,11 +89,12 @@ class Terms:
     """The terms of one question, in which the answer's values are searched; those that are texts are indexed.
 
     `given` are the terms, `sources` the keys whose values must occur there, `echoes` the examples that an
-    answer must not repeat.
+    answer must not repeat. `searches` says whether a value is searched at all.
     """
 
     def __init__(self, terms: Mapping[str, object], sources: Sources | None, echoes: Echoes | None) -> None:
         self.given = terms
+        self.searches = sources is not None or echoes is not None
         self._sources = sources
         self._echoes = echoes
         self._known: dict[tuple[tuple[str, ...], str], Grounding | None] = {}

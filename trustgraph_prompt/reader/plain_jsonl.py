@@ -96,7 +96,8 @@ def _objects_of(text: str, contract: Contract, *, most: int) -> list[Any] | None
     deepest = max(line.count("{") + line.count("[") for line in lines) if longest > depth else 0
     if deepest > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
         return None
-    return contract.take_all(values, len(content), longest)
+    characters = sum(map(len, map(str.strip, lines)))  # space takes no steps, as where it is scanned
+    return contract.take_all(values, characters, longest)
 
 
 def _may_wrap(first: Any) -> bool:

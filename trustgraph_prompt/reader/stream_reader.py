@@ -69,8 +69,8 @@ class StreamReader:
     ) -> None:
         if not isinstance(contract, Contract):
             contract = Contract.from_schema(None, format=contract)
-        self._contract = contract.with_terms(terms)
-        self._commands = LatexCommands(terms)
+        self._contract = contract if contract.sources is None else contract.with_terms(terms)
+        self._commands = LatexCommands(contract.terms if terms is None else terms)
         self._markers = markers_of(None if thinking is None else notation(*thinking))
         self._unread: list[str] = []
         self._read: list[str] = []

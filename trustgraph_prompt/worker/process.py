@@ -188,7 +188,7 @@ class Delivery:
     async def _follow_decisions(self, context: RequestContext) -> Result | None:
         """Follow `decide` until the message is settled or awaits its provider; returns the last result.
 
-        Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`; of one without a value they are
+        Of a useful answer the dispositions are `Begin`, `SendOut`, `Acknowledge`; of one without a value
         `Begin`, `SendOut` (an error response), `GiveUp`. Each step leaves its outcome in the journal's entry.
         """
         result: Result | None = None

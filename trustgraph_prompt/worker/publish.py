@@ -94,9 +94,8 @@ class Publisher(Responder):
         if self._flow.outputs.objects:
             try:
                 ids = await self._publish(prompt, objects, piece.grounding)
-            except (
-                BrokerError
-            ):  # `send` raises it again; the next try publishes everything anew, under the same ids
+            except BrokerError:
+                # `send` raises it again; the next try publishes everything anew, under the same ids
                 self._streams = False
                 return
             if self._refused:

@@ -88,6 +88,13 @@ def test_characters_that_the_passage_has_stay_unchanged(contract: Contract) -> N
     assert found(r"page $\nu$", contract, terms={"nested": [{"text": other}], "text": other}) == r"page $\nu$"
 
 
+@pytest.mark.parametrize("contract", [TERMS, GROUNDED], ids=["no key looked up", "a key looked up"])
+def test_characters_that_the_terms_of_the_contract_have_stay_unchanged(contract: Contract) -> None:
+    with_terms = contract.with_terms({"text": "the end of a page\x0crac is a word"})
+    assert found(r"page\frac", with_terms) == "page\x0crac"
+    assert found(r"page\frac", with_terms, terms={"text": r"page\frac"}) == r"page\frac"
+
+
 def test_restored_command_is_looked_up_in_the_passage() -> None:
     terms = {"text": r"The ratio $\frac{a}{b}$ is fixed."}
     outcome = read(written(r"$\frac{a}{b}$"), GROUNDED, terms=terms)

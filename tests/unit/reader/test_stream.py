@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.layouts import LAYOUTS, Answer, answer
-from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract import Contract, Limits
 from trustgraph_prompt.reader import Outcome, StreamReader, read
 
 SCHEMA = {
@@ -207,3 +207,14 @@ def test_broken_text_in_any_chunks_gives_the_same_outcome(text: str) -> None:
 def test_fast_path_of_clean_lines_gives_the_same_outcome(text: str) -> None:
     for contract in (NUMBERED, Contract.from_schema(None, format="jsonl")):
         assert stream(text, contract)[1] == read(text, contract)
+
+
+@pytest.mark.parametrize("gap", ["\n", "  \r\n  "])
+def test_space_between_objects_takes_no_steps_in_any_chunks(gap: str) -> None:
+    lines = ['{"id": 1}', '{"id": 2}', '{"id": 3}']
+    exact = Contract.from_schema(SCHEMA, format="jsonl", limits=Limits(steps=sum(map(len, lines))))
+    text = gap.join(lines)
+    assert read(text, exact).value == [{"id": 1}, {"id": 2}, {"id": 3}]
+    first = len(f"{lines[0]}{gap}{lines[1]}")
+    assert stream([text[:first], text[first:]], exact)[1] == read(text, exact)
+    assert stream([text[:first], f"{text[first:]} !"], exact)[1] == read(f"{text} !", exact)
