@@ -51,6 +51,7 @@ USED_OTHERWISE: Final = {
     "llm.openai.denials._OF_A_PARAMETER": "of 4,000 characters",
     "llm.openai.denials._OF_THE_FEATURE": "of 4,000 characters",
     "prompts.ibis_dialect._TOKEN": "of text that ends with no space, up to what begins no token",
+    "reader.complete_values._KEYS": "of up to three keys that were matched before",
     "reader.repair.grammar.FENCE": _MATCHED,
     "reader.repair.parser._OMITTED": _MATCHED,
     "reader.repair.strings._PLAINLY_FOLLOWS": _MATCHED,
