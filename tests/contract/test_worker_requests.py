@@ -310,8 +310,7 @@ async def test_a_request_that_comes_twice_is_answered_twice_and_paid_once(house:
 
     await house.work(flow, script)
 
-    for _ in range(2):
-        await house.send(flow, "define", id="the-same", text="x")
+    await house.send_twice(flow, "define", id="the-same", text="x")
     messages = await responses.until(2)
 
     assert [message.properties["id"] for message in messages] == ["the-same"] * 2

@@ -281,6 +281,12 @@ class House:
         await self.put(flow.input.topic, data, {"id": id})
         return id
 
+    async def send_twice(self, flow: Flow, prompt: str, *, id: str, **terms: object) -> None:
+        """Ask twice with the same id and content, in different milliseconds: within one they are one request."""
+        await self.send(flow, prompt, id=id, **terms)
+        await asyncio.sleep(0.002)
+        await self.send(flow, prompt, id=id, **terms)
+
     async def put(
         self, topic: str, data: bytes, properties: Mapping[str, str] | None = None, key: str | None = None
     ) -> None:
