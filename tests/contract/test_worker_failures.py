@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support.flaky_broker import FlakyBroker
 from tests.support.workers import CHALK, ENTRIES, Counted, House
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
-from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.telemetry import logs
@@ -84,6 +85,27 @@ async def test_stream_cut_by_a_broker_error_is_completed_by_the_last_response(
     assert "".join(piece["text"] for piece in pieces) == "abcd"
     assert model.calls == 1
     assert "retry in" not in caplog.text
+
+
+async def test_lines_cut_by_a_broker_error_are_completed_by_the_last_response(
+    house: House, flaky: FlakyBroker
+) -> None:
+    responses, topic = await house.hear(house.topic("responses")), house.topic("responses")
+    flint = '{"entity": "flint", "definition": "a hard nodule"}'
+
+    def answer(call: Call) -> Iterator[Delta]:
+        yield Delta(text=f"{CHALK}\n")
+        flaky.failures[topic] = 1
+        yield Delta(text=flint, finish_reason="stop")
+
+    flow = house.flow()
+    await house.work(flow, answer)
+
+    pieces = await responses.under(await house.send(flow, "define", streaming=True, text="x"))
+
+    text = "".join(piece["text"] for piece in pieces)
+    assert [json.loads(line) for line in text.splitlines()] == [json.loads(CHALK), json.loads(flint)]
+    assert len(pieces) == 2
 
 
 async def test_a_volatile_request_is_tried_again_in_memory(house: House) -> None:

@@ -71,8 +71,8 @@ def last_response(
 ) -> wire.PromptResponse:
     """The last response of a flow, after `streamed_characters` were streamed.
 
-    TrustGraph's client passes on nothing but text to callers that stream. Without streaming, it takes a
-    response for an object if the text is empty.
+    TrustGraph's client passes on nothing but text to callers that stream, so the lines that were not streamed
+    follow in the text. Without streaming, it takes a response for an object if the text is empty.
     """
     last = outcome.calls[-1] if outcome.calls else None
     usage = outcome.usage
@@ -98,7 +98,9 @@ def last_response(
     lines = "".join(map(jsonl_line, outcome.value)) if outcome.contract.format == "jsonl" else value
     if streamed_characters and streamed_characters >= len(lines):
         return wire.PromptResponse(text="", **details)
-    return wire.PromptResponse(text="" if streamed_characters else lines, object=value, **details)
+    is_prefix = not outcome.retracted  # else what was streamed is not the beginning of the lines
+    rest = lines[streamed_characters:] if is_prefix or not streamed_characters else ""
+    return wire.PromptResponse(text=rest, object=value, **details)
 
 
 def jsonl_line(value: object) -> str:
