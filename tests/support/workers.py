@@ -282,7 +282,7 @@ class House:
         return id
 
     async def send_twice(self, flow: Flow, prompt: str, *, id: str, **terms: object) -> None:
-        """Ask twice with the same id and content, in different milliseconds: within one they are one request."""
+        """Ask twice with one id and content, in two milliseconds: within one the second is a redelivery."""
         await self.send(flow, prompt, id=id, **terms)
         await asyncio.sleep(0.002)
         await self.send(flow, prompt, id=id, **terms)
