@@ -12,6 +12,7 @@ from itertools import accumulate, takewhile
 
 from trustgraph_prompt.grounding.declension import Family, families_of, family_of_alphabet
 from trustgraph_prompt.grounding.inflection import base_forms, hebrew_forms, verb_forms
+from trustgraph_prompt.grounding.languages import languages_of
 from trustgraph_prompt.grounding.numbers import EXPONENT, NUMBER
 from trustgraph_prompt.grounding.words import LINE_END, STOP_WORDS, UNSPACED, Words
 
@@ -155,7 +156,7 @@ class Index:
             for stem, endings in family.stems(word):
                 for each in self._beginning(stem):
                     if endings.fullmatch(each, len(stem)) and (
-                        len(families) == 1 or (len(each) >= len(stem) + 2 and self._is_capital(each))
+                        len(families) == 1 or (len(each) >= len(stem) + 2 and self.is_capital(each))
                     ):
                         yield each
 
@@ -178,12 +179,22 @@ class Index:
         """The words of the text that are forms of the same English verb: burn, burning, burned."""
         return frozenset(each for each in verb_forms(word) if each in self.at)
 
+    def words_within(self, start: int, end: int) -> list[str]:
+        """The words that begin between these positions of the text."""
+        return self.words[bisect_left(self._spans, (start,)) : bisect_left(self._spans, (end,))]
+
     def content_words(self, first: int, last: int) -> int:
         """How many words of a run are content words."""
         return self._content_before[last + 1] - self._content_before[first]
 
-    def _is_capital(self, word: str) -> bool:
+    def is_capital(self, word: str) -> bool:
+        """Whether a word of the text is capitalised where it occurs first."""
         return self.text[self._spans[self.at[word][0]][0]].isupper()
+
+    @cached_property
+    def languages(self) -> frozenset[str]:
+        """The languages that the text may be in, by its stop words; see `languages_of`."""
+        return languages_of({word: len(places) for word, places in self.at.items()})
 
     @cached_property
     def _latin(self) -> Sequence[Family]:

@@ -104,12 +104,12 @@ class Passage:
 
     def _in_other_letters(self, value: str) -> Match | None:
         said = words(value)
-        found = _Search(self._index, value, said).best()
+        found = _Search(self.index, value, said).best()
         if found and found.kind is MatchKind.FOLDED:
             return found
         if not (said.readings or (self._words.readings and any(w[0] == NUMBER for w in said.folded))):
             return found
-        indexes = (self._index, self._reread) if self._words.readings else (self._index,)
+        indexes = (self.index, self._reread) if self._words.readings else (self.index,)
         sayings = (said, said.reread()) if said.readings else (said,)
         _, *read = product(indexes, sayings)
         others = (_Search(index, value, each).best() for index, each in read)
@@ -129,7 +129,8 @@ class Passage:
         return words(self.text)
 
     @cached_property
-    def _index(self) -> Index:
+    def index(self) -> Index:
+        """The words of the text."""
         return Index(self.text, self._words)
 
     @cached_property
@@ -144,7 +145,7 @@ class _Search:
     def __init__(self, index: Index, value: str, said: Words) -> None:
         self._index = index
         self._value = value
-        self._words, needed = _words_of_value(value, said)
+        self._words, needed = words_of_value(value, said)
         self._needed = list(dict.fromkeys(needed))
         self._content = list(filter(is_content_word, self._needed))
 
@@ -266,7 +267,7 @@ class _Search:
         return list(islice(merge(*(self._index.at[word] for word in sought)), MOST_PLACES))
 
 
-def _words_of_value(value: str, said: Words) -> tuple[list[str], list[str]]:
+def words_of_value(value: str, said: Words) -> tuple[list[str], list[str]]:
     """The words of a value without stop words at both ends, and without any stop words.
 
     A stop word in capitals among small letters is a name: vitamin A, World War I, the IT department.
