@@ -165,7 +165,7 @@ _FORMATS = frozenset(
         *("uri-reference", "uri-template", "uuid"),
     )
 )
-_OF_SOURCES = ("x-from", "x-grounding", "x-quote")  # our own keywords
+_OF_SOURCES = ("x-from", "x-grounding", "x-quote", "x-supported")  # our own keywords
 _KEYWORDS = frozenset(
     (
         *BY_NAME,

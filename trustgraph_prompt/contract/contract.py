@@ -23,6 +23,7 @@ from trustgraph_prompt.contract.invariants import Invariant, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import MAX_CALL, Limits, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.roles import Role, take_roles
 from trustgraph_prompt.contract.schema_versions import (
     Version,
     Versions,
@@ -72,7 +73,8 @@ class Contract:
     `schema` describes one object of a jsonl answer, the value of a json answer, or one element of that value
     if it is a list (`many`); None accepts everything. `discriminator` is the property whose `const` or `enum`
     picks the branch of a `oneOf` or `anyOf`, if there is one. `sources` are the keys whose values must occur
-    in terms of the question (`x-from`, `x-quote`); they are removed from `schema`.
+    in terms of the question (`x-from`, `x-quote`); they are removed from `schema`. `roles` are the keys that
+    make a statement (`x-supported`, or those of `with_roles`).
     """
 
     format: Format
@@ -89,6 +91,7 @@ class Contract:
     limits: Limits = field(default=Limits(), compare=False)
     discriminator: str | None = field(default=None, compare=False)
     sources: Sources | None = field(default=None, compare=False, repr=False)
+    roles: tuple[Role, ...] = field(default=(), compare=False, repr=False)
     _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
     _build: Build | None = field(default=None, repr=False, compare=False)
     _meter: StepMeter | None = field(default=None, repr=False, compare=False)
@@ -134,7 +137,8 @@ class Contract:
         if format == "text":
             _check_nothing_for_text(schema, versions, written)
         plain, unversioned, by_version = _schemas(schema, versions)
-        sources = Sources.take(dict([(None, unversioned), *by_version.items()]))
+        versioned = dict([(None, unversioned), *by_version.items()])
+        sources, roles = Sources.take(versioned), take_roles(versioned)
         judge_of = partial(Judge.of, coerce=bool(coerce), rules=compiled, depth=limits.depth)
         if by_version:
             judge: Judge | Versions = Versions.of(by_version, unversioned, extra, judge_of)
@@ -155,6 +159,7 @@ class Contract:
             limits=limits,
             discriminator=discriminator_of(branches),
             sources=sources,
+            roles=roles,
             _judge=judge,
         )
         return replace(contract, fingerprint=contract._hash(unversioned))
@@ -263,6 +268,18 @@ class Contract:
         """
         return replace(self, _meter=self._new_meter())
 
+    def with_roles(self, roles: Iterable[Role]) -> Contract:
+        """Return the contract that also checks what an object says by these roles.
+
+        It is this contract where nothing new is checked: without a quote and without roles of its own, so
+        that prompts which say nothing about quotes keep their versions.
+        """
+        every = tuple(dict.fromkeys((*self.roles, *roles)))
+        if every == self.roles or not (self.quote_keys or self.roles):
+            return self
+        decides = json.dumps([self.fingerprint, every])
+        return replace(self, roles=every, fingerprint=hashlib.sha256(decides.encode()).hexdigest())
+
     def with_terms(self, terms: Mapping[str, object] | None, echoes: Echoes | None = None) -> Contract:
         """Return the contract for the answer to a question with these terms.
 
@@ -274,7 +291,7 @@ class Contract:
         if terms is None or self.format == "text" or (echoes is None and terms is self.terms):
             return self
         plain = self.without_terms
-        return replace(plain, _terms=Terms(terms, self.sources, echoes), _plain=plain)
+        return replace(plain, _terms=Terms(terms, self.sources, echoes, self.roles), _plain=plain)
 
     @property
     def without_terms(self) -> Contract:
@@ -285,6 +302,11 @@ class Contract:
     def terms(self) -> Mapping[str, object] | None:
         """The terms of the question, as given to `with_terms`."""
         return None if self._terms is None else self._terms.given
+
+    @property
+    def asks_terms(self) -> bool:
+        """Whether an answer is judged by the terms of its question, if they are given."""
+        return self.sources is not None or bool(self.roles)
 
     @property
     def searches(self) -> bool:
@@ -551,6 +573,7 @@ class Contract:
             },
             "limits": asdict(self.limits),
             **({} if self.sources is None else {"sources": self.sources.said}),
+            **({"roles": self.roles} if self.roles else {}),
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 

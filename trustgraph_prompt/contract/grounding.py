@@ -15,6 +15,8 @@ from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.grounded_keys import Source, Sources
 from trustgraph_prompt.contract.limits import StepMeter
 from trustgraph_prompt.contract.references import Path, References
+from trustgraph_prompt.contract.roles import Role
+from trustgraph_prompt.contract.support import support_flaws
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import RANK, MatchKind, Passage, as_written, find_quote, is_too_long
 from trustgraph_prompt.grounding.quotes import MOST_IN_ALL
@@ -91,13 +93,20 @@ class Terms:
     """The terms of one question, in which the answer's values are searched; those that are texts are indexed.
 
     `given` are the terms, `sources` the keys whose values must occur there, `echoes` the examples that an
-    answer must not repeat. `searches` says whether a value is searched at all. `quotes` are the sources of
-    those quotes of an object, by key, that are searched.
+    answer must not repeat, `roles` the keys that make a statement. `searches` says whether a value is
+    searched at all. `quotes` are the sources of those quotes of an object, by key, that are searched.
     """
 
-    def __init__(self, terms: Mapping[str, object], sources: Sources | None, echoes: Echoes | None) -> None:
+    def __init__(
+        self,
+        terms: Mapping[str, object],
+        sources: Sources | None,
+        echoes: Echoes | None,
+        roles: Sequence[Role] = (),
+    ) -> None:
         self.given = terms
-        self.searches = sources is not None or echoes is not None
+        self.searches = sources is not None or echoes is not None or bool(roles)
+        self._roles = roles
         self._sources = sources
         self._echoes = echoes
         self._known: dict[tuple[bool, tuple[str, ...], str], Grounding | None] = {}
@@ -169,6 +178,8 @@ class Terms:
             elif source.policy == "strict" and found.kind.is_weak:
                 message = f"{show(text)} is in the passage only in part"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)
+        if self._roles:
+            yield from support_flaws(value, self._roles, list(self.passages_of(value)), meter)
         if self._echoes is not None and self._echoes.has(value, lambda: self._all):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
 

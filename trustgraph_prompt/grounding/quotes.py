@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trustgraph_prompt.grounding.passage import RANK, Match, MatchKind, Passage
+from trustgraph_prompt.grounding.sentences import SENTENCE_END, Span
 
 MOST_CHARACTERS: Final = 300
 MOST_SENTENCES: Final = 2
@@ -18,9 +19,6 @@ MOST_IN_ALL: Final = 1_000
 _MOST_STRETCHES: Final = 10
 _DOTS: Final = " … "
 _LEFT_OUT = re.compile(r"[\[(]?(?:…|\.\.\.)[\])]?")
-_SENTENCE_END = re.compile(r"\w{3}[.!?][\"'”’)\]]*+\s|[。！？؟।]|\n\s*\n")  # three letters: see `passage`
-
-Span = tuple[int, int]
 
 
 def find_quote(passage: Passage, quote: str) -> Match | None:
@@ -75,5 +73,5 @@ def _is_short(stretches: Sequence[str]) -> bool:
     characters = len(_DOTS.join(stretches))
     if characters <= MOST_CHARACTERS:
         return True
-    sentences = sum(1 + len(_SENTENCE_END.findall(stretch.rstrip("。！？؟। \n"))) for stretch in stretches)
+    sentences = sum(1 + len(SENTENCE_END.findall(stretch.rstrip("。！？؟। \n"))) for stretch in stretches)
     return characters <= MOST_IN_ALL and sentences <= MOST_SENTENCES

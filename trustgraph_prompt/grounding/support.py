@@ -8,23 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, groupby, islice
-from typing import Final
 
 from trustgraph_prompt.grounding.index import Index, is_content_word, occurrences
 from trustgraph_prompt.grounding.inflection import base_forms
 from trustgraph_prompt.grounding.languages import languages_of, scripts_of
 from trustgraph_prompt.grounding.numbers import NUMBER
 from trustgraph_prompt.grounding.passage import Passage, words_of_value
+from trustgraph_prompt.grounding.sentences import Span, sentences_around
 from trustgraph_prompt.grounding.words import UNSPACED, words
 
-Span = tuple[int, int]
-
-MOST_AROUND: Final = 1_000
-"""Characters before and after a quote within which its sentences begin and end."""
-
-# Three letters before a full stop: not after an initial.
-_SENTENCE_END = re.compile(r"(?<=\w{3})[.!?]+[\"')\]”’»]*(?=\s)|[。！？｡؟۔।॥]|\n\s*\n")
-_CLOSED = re.compile(r"[.!?。！？｡؟۔।॥][\"')\]”’»]*\s*\Z")
 _HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 _LITTLE_HAN = frozenset("的是一了在和与與及或不为為以于於有这這那其之个個种種被由对對从從到也而所")
 _HAN_OR_REST = re.compile(f"({_HAN.pattern})")
@@ -107,18 +99,7 @@ def _around_all(passage: Passage, spans: Sequence[Span]) -> Iterator[Span]:
     for start, end in spans:
         others = islice(occurrences(passage.text, passage.text[start:end]), _MOST_PLACES)
         for at in dict.fromkeys(chain((start,), others)):
-            yield _around(passage.text, at, at + end - start)
-
-
-def _around(text: str, start: int, end: int) -> Span:
-    """Where the sentences begin and end in which text[start:end] stands."""
-    begins = max(0, start - MOST_AROUND)
-    for each in _SENTENCE_END.finditer(text, begins, start):
-        begins = each.end()
-    if _CLOSED.search(text, max(start, end - 10), end):
-        return begins, end
-    found = _SENTENCE_END.search(text, end, end + MOST_AROUND)
-    return begins, found.end() if found else min(len(text), end + MOST_AROUND)
+            yield sentences_around(passage.text, at, at + end - start)
 
 
 def _is_word(run: str) -> bool:
@@ -144,16 +125,19 @@ def _begin_alike(word: str, other: str) -> bool:
 def _may_be_compared(statement: str, there: frozenset[str], index: Index) -> bool:
     """Whether a statement is in the script and the language of sentences, as far as its words say so.
 
-    Without stop words it may be in any language, unless one of its words stands elsewhere in the text, other
-    than as a name. Where the text is English it is taken for English, in which models answer by themselves.
+    Without stop words, or with those that English has, too, it may be in English, in which models answer by
+    themselves, unless one of its words stands elsewhere in the text, other than as a name.
     """
     said = words(statement).folded
     own, of_text = scripts_of(said), scripts_of(there)
+    if not own:  # only numbers
+        return True
     if own.isdisjoint(of_text) or ("KANA" in own) != ("KANA" in of_text):
         return False
     if own & of_text != {"LATIN"}:
         return True
-    if spoken := languages_of(Counter(said)):
-        return not spoken.isdisjoint(index.languages)
+    spoken, there_spoken = languages_of(Counter(said)), index.languages
+    if spoken and (spoken.isdisjoint(there_spoken) or "en" not in spoken - there_spoken):
+        return not spoken.isdisjoint(there_spoken)
     stand = (word for word in said if is_content_word(word) and word in index.at)
-    return index.languages == {"en"} or not all(map(index.is_capital, stand))
+    return there_spoken == {"en"} or not all(map(index.is_capital, stand))

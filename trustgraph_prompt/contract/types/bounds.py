@@ -8,9 +8,10 @@ from typing import Any
 
 from trustgraph_prompt.contract.compile_schema import similar
 from trustgraph_prompt.contract.grounded_keys import FROM, GROUNDING, QUOTE
+from trustgraph_prompt.contract.roles import SUPPORTED
 from trustgraph_prompt.errors import ContractError
 
-_OF_SOURCES: Mapping[str, str] = {FROM: FROM, GROUNDING: GROUNDING, QUOTE: QUOTE}
+_OF_SOURCES: Mapping[str, str] = {FROM: FROM, GROUNDING: GROUNDING, QUOTE: QUOTE, SUPPORTED: SUPPORTED}
 _OF_NUMBERS: Mapping[str, str] = {
     "gt": "exclusiveMinimum",
     "ge": "minimum",
