@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from trustgraph_prompt.contract.alternatives import branches_of
 from trustgraph_prompt.contract.compile_schema import Schema
-from trustgraph_prompt.contract.references import Path, References, types_in, values_in
+from trustgraph_prompt.contract.references import Path, References, values_in
 from trustgraph_prompt.contract.schema_versions import Version
 from trustgraph_prompt.errors import ContractError, suggestion
 from trustgraph_prompt.json_text.pointer import pointer
@@ -16,8 +15,6 @@ from trustgraph_prompt.json_text.values import is_one_of
 
 SUPPORTED = "x-supported"
 """Our keyword on a key that says something: the key that it is said of."""
-
-_VALUES: Final = frozenset(("string", "integer", "number"))
 
 
 class Role(NamedTuple):
@@ -56,7 +53,7 @@ def take_roles(schemas: Mapping[Version | None, Schema | None]) -> tuple[Role, .
             holders = dict(_marked(properties))
             of = {key: part[SUPPORTED] for key, part in holders.items()}
             for key, part in holders.items():
-                _check(key, part, of, properties, places[id(part)])
+                _check(key, of, properties, places[id(part)])
                 useless.pop(id(part), None)
             found |= dict.fromkeys(_roles(of, when))
         if useless:
@@ -75,16 +72,12 @@ def _roles(of: Mapping[str, str], when: tuple[tuple[str, Any], ...]) -> Iterator
             yield Role(of[named], named, key, when) if named in of else Role(named, None, key, when)
 
 
-def _check(
-    key: str, part: Mapping[str, Any], of: Mapping[str, Any], properties: Mapping[str, Any], place: Path
-) -> None:
+def _check(key: str, of: Mapping[str, Any], properties: Mapping[str, Any], place: Path) -> None:
     """Raise `ContractError` for a key that cannot be said of what it names."""
     named = of[key]
     if not isinstance(named, str) or named not in properties or named == key:
         near = suggestion(named, properties.keys() - {key}) if isinstance(named, str) else ""
         _refuse(f"names no other key of the object{near}", place, named, "the key that this one is said of")
-    if _VALUES.isdisjoint(types_in(part, "string")):
-        _refuse("applies to strings and numbers only", place, part["type"], "it beside the type string")
     if named in of and any(of[named] == other for other in of):
         _refuse("makes too long a chain", place, named, "a value, its relation, and the key they are said of")
 
@@ -92,22 +85,32 @@ def _check(
 def _kinds(references: References) -> Iterator[tuple[Mapping[str, Any], tuple[tuple[str, Any], ...]]]:
     """The properties of each kind of object, with the values by which a branch of a union is known."""
     top = references.followed(references.root) or {}
-    branches = branches_of(top, references)
-    for branch in branches or [{}]:
-        own = branch.get("properties", {})
+    for branch in list(map(references.seen_through, _branches(top))) or [{}]:
+        own = _properties(branch)
         fixed = ((key, values_in(each)) for key, each in own.items() if isinstance(each, dict))
-        when = ((key, values[0]) for key, values in fixed if values and len(values) == 1)
-        yield {**top.get("properties", {}), **own}, tuple(when)
+        when = ((key, values[0]) for key, values in fixed if isinstance(values, list) and len(values) == 1)
+        yield (
+            {**_properties(top), **own},
+            tuple(pair for pair in when if isinstance(pair[1], str | int | float)),
+        )
 
 
 def _marked(properties: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The keys with the keyword, and their subschema that has it: that of a type which may be null, too."""
     for key, schema in properties.items():
-        if isinstance(schema, dict):
-            branches = (each for name in ("anyOf", "oneOf") for each in schema.get(name) or ())
-            for part in (schema, *branches):
-                if isinstance(part, dict) and SUPPORTED in part:
-                    yield key, part
+        for part in (schema, *_branches(schema)):
+            if isinstance(part, dict) and SUPPORTED in part:
+                yield key, part
+
+
+def _branches(schema: Any) -> list[Any]:
+    held = [schema.get(name) for name in ("anyOf", "oneOf")] if isinstance(schema, dict) else []
+    return [branch for branches in held if isinstance(branches, list) for branch in branches]
+
+
+def _properties(schema: Any) -> dict[str, Any]:
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _refuse(message: str, place: Path, found: object, expected: str) -> NoReturn:

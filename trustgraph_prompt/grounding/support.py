@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice
 
 from trustgraph_prompt.grounding.index import Index, is_content_word, occurrences
@@ -28,28 +26,6 @@ _PIECE = 3  # letters in scripts without spaces that are not Han
 _SHORTEST_HAN = 2  # characters of a value
 
 
-@dataclass(frozen=True)
-class _Said:
-    """The words of a text without stop words, and its runs of letters in scripts without spaces."""
-
-    words: list[str]
-    runs: list[str]
-
-    @classmethod
-    def of(cls, text: str) -> _Said:
-        split = words(text)
-        needed = words_of_value(text, split)[1]
-        runs = groupby(split.folded, key=lambda word: bool(UNSPACED.match(word)))
-        return cls(
-            [word for word in dict.fromkeys(needed) if not UNSPACED.match(word)],
-            list(dict.fromkeys("".join(run) for is_unspaced, run in runs if is_unspaced)),
-        )
-
-    @cached_property
-    def pieces(self) -> dict[str, None]:
-        return dict.fromkeys(chain.from_iterable(map(_pieces, self.runs)))
-
-
 def only_repeats(value: str, relation: str) -> bool:
     """Whether a value says nothing that its relation does not: "Delft" of "worked at Delft".
 
@@ -57,9 +33,9 @@ def only_repeats(value: str, relation: str) -> bool:
     """
     if max(len(value), len(relation)) > _LONGEST:
         return False
-    said, index = _Said.of(value), Index(relation, words(relation))
-    is_telling = any(map(is_content_word, said.words)) or any(map(_is_word, said.runs))
-    return is_telling and all(map(index.forms, said.words)) and all(map(index.has, said.runs))
+    (said, runs), index = _words_and_runs(value), Index(relation, words(relation))
+    is_telling = any(map(is_content_word, said)) or any(map(_is_word, runs))
+    return is_telling and all(map(index.forms, said)) and all(map(index.has, runs))
 
 
 def shares_no_word(passage: Passage, spans: Sequence[Span], statement: str, *, but_of: str = "") -> bool:
@@ -69,10 +45,11 @@ def shares_no_word(passage: Passage, spans: Sequence[Span], statement: str, *, b
     not count. False also where nothing can be said: the statement has no content words, or another script or
     language than the sentences.
     """
-    said, others, index = _Said.of(statement), _Said.of(but_of), passage.index
-    known = frozenset(chain.from_iterable(map(base_forms, others.words)))
-    sought = [word for word in said.words if known.isdisjoint(base_forms(word))][:_MOST_SOUGHT]
-    pieces = [each for each in said.pieces if each not in others.pieces][:_MOST_SOUGHT]
+    (said, runs), (others, other_runs), index = *map(_words_and_runs, (statement, but_of)), passage.index
+    known = frozenset(chain.from_iterable(map(base_forms, others)))
+    sought = [word for word in said if known.isdisjoint(base_forms(word))][:_MOST_SOUGHT]
+    known_pieces = frozenset(_pieces(other_runs))
+    pieces = [piece for piece in _pieces(runs) if piece not in known_pieces][:_MOST_SOUGHT]
     if not pieces and not any(map(is_content_word, sought)):
         return False
     there = [word for place in _around_all(passage, spans) for word in index.words_within(*place)]
@@ -102,13 +79,24 @@ def _around_all(passage: Passage, spans: Sequence[Span]) -> Iterator[Span]:
             yield sentences_around(passage.text, at, at + end - start)
 
 
+def _words_and_runs(text: str) -> tuple[list[str], list[str]]:
+    """The words of a text without stop words, and its runs of letters in scripts without spaces."""
+    split = words(text)
+    needed = dict.fromkeys(words_of_value(text, split)[1])
+    runs = groupby(split.folded, key=lambda word: bool(UNSPACED.match(word)))
+    return (
+        [word for word in needed if not UNSPACED.match(word)],
+        list(dict.fromkeys("".join(run) for is_unspaced, run in runs if is_unspaced)),
+    )
+
+
 def _is_word(run: str) -> bool:
     return len(run) >= (_SHORTEST_HAN if _HAN.match(run) else _PIECE)
 
 
-def _pieces(run: str) -> Iterator[str]:
+def _pieces(runs: Iterable[str]) -> Iterator[str]:
     """What stands for words where nothing divides them: Han characters, and three other letters in a row."""
-    for part in _HAN_OR_REST.split(run):
+    for part in chain.from_iterable(map(_HAN_OR_REST.split, runs)):
         if _HAN.match(part):
             yield from () if part in _LITTLE_HAN else (part,)
         elif part:

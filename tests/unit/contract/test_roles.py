@@ -98,7 +98,6 @@ def test_schema_language_class_and_json_schema_say_the_same() -> None:
         (said_of("xx"), "/properties/y/x-supported", "did you mean 'x'"),
         ({"type": "string", "x-supported": ["x"]}, "/properties/y/x-supported", "names no other key"),
         ({"type": "string", "x-supported": None}, "/properties/y/x-supported", "names no other key"),
-        (said_of("x", "object"), "/properties/y/x-supported", "strings and numbers only"),
         ({"type": "array", "items": said_of("x")}, "/properties/y/items/x-supported", "no effect here"),
         ({"properties": {"a": said_of("x")}}, "/properties/y/properties/a/x-supported", "no effect here"),
         ({"x-suported": "x"}, "/properties/y/x-suported", "did you mean 'x-supported'"),
@@ -110,6 +109,28 @@ def test_keyword_that_means_nothing_is_an_error_with_its_path(
     with pytest.raises(ContractError, match=message) as caught:
         Contract.from_schema({"properties": {"x": {"type": "string"}, "y": y}})
     assert caught.value.path == path
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"properties": 5},
+        {"properties": ["x"]},
+        {"oneOf": 5},
+        {"anyOf": [5, {"properties": 5}, {"properties": {"x": 5, "z": {"enum": 5}}}]},
+        {"anyOf": [{"properties": {"x": {"const": [1]}, "y": {"anyOf": 5}}}]},
+        {"$ref": "#"},
+        {"oneOf": [{"$ref": "#"}]},
+    ],
+)
+def test_schema_that_is_invalid_elsewhere_is_no_other_error(hostile: dict[str, Any]) -> None:
+    with pytest.raises(ContractError):
+        Contract.from_schema({**hostile, "$defs": {"a": said_of("x")}})
+
+
+def test_object_of_a_union_is_known_by_scalars_only() -> None:
+    part = {"properties": {"kind": {"const": ["a"]}, "x": {"type": "string"}, "y": said_of("x")}}
+    assert roles({"oneOf": [part, {"type": "null"}]}) == (Role("x", None, "y"),)
 
 
 @pytest.mark.parametrize("of", [{"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "d"}, {"a": "b", "b": ["c"]}])
