@@ -491,15 +491,21 @@ class Contract:
         return () if self.sources is None else tuple(self.sources.quotes)
 
     def without_quotes(self, value: Any) -> Any:
-        """An object without its quotes; the same object if it has none."""
+        """An object, or the objects of a list, without their quotes; the same value if it has none."""
         keys = self.quote_keys
+        if keys and isinstance(value, list):
+            return [self.without_quotes(item) for item in value]
         if not keys or not isinstance(value, dict) or value.keys().isdisjoint(keys):
             return value
         return {name: part for name, part in value.items() if name not in keys}
 
-    def identity(self, value: Any) -> bytes:
-        """The canonical bytes of an object without its quotes: the same for objects that say the same."""
-        return canonical(self.without_quotes(value))
+    @property
+    def identity(self) -> Callable[[Any], bytes]:
+        """A function that gives the canonical bytes of an object without its quotes.
+
+        They are the same for objects that say the same.
+        """
+        return (lambda value: canonical(self.without_quotes(value))) if self.quote_keys else canonical
 
     def names(self) -> frozenset[str]:
         """The names of all properties that the schemas declare at any level."""
