@@ -10,7 +10,8 @@ from trustgraph_prompt.contract.limits import StepMeter
 from trustgraph_prompt.contract.roles import Role
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import Passage
-from trustgraph_prompt.grounding.support import Span, only_repeats, shares_no_word, stands_near
+from trustgraph_prompt.grounding.sentences import Span
+from trustgraph_prompt.grounding.support import only_repeats, shares_no_word, stands_near
 from trustgraph_prompt.json_text.pointer import pointer
 
 COMPARING: Final = 300

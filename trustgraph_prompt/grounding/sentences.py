@@ -7,7 +7,9 @@ from typing import Final
 
 Span = tuple[int, int]
 
-SENTENCE_END: Final = re.compile(r"\w{3}[.!?]++[\"')\]”’»]*+(?=\s)|[。！？｡؟۔।॥]|\n[^\S\n]*+\n")
+SENTENCE_END: Final = re.compile(  # the first set is found fast
+    r"[.!?。！？｡؟۔।॥\n](?:(?<=[。！？｡؟۔।॥])|(?<=\w{3}[.!?])[.!?]*+[\"')\]”’»]*+(?=\s)|(?<=\n)[^\S\n]*+\n)"
+)
 """The end of a sentence, or a blank line. Three letters before a full stop: so not after an initial."""
 
 MOST_AROUND: Final = 1_000

@@ -57,7 +57,7 @@ def shares_no_word(passage: Passage, spans: Sequence[Span], statement: str, *, b
     is_there = (
         any(piece in squeezed for piece in pieces)
         or any(not distinct.isdisjoint(index.forms(word) | index.verbs(word)) for word in sought)
-        or any(_begin_alike(word, other) for word in sought for other in distinct)
+        or any(_begins_like_one(word, distinct) for word in sought)
     )
     return not is_there and _may_be_compared(statement, distinct, index)
 
@@ -103,11 +103,11 @@ def _pieces(runs: Iterable[str]) -> Iterator[str]:
             yield from (part[at : at + _PIECE] for at in range(max(1, len(part) - _PIECE + 1)))
 
 
-def _begin_alike(word: str, other: str) -> bool:
-    """Whether words differ only in their last letters, as painted and painter do; numbers never do."""
+def _begins_like_one(word: str, others: Iterable[str]) -> bool:
+    """Whether a word differs from another only in its last letters: painter, painted. Numbers never do."""
     least = 2 if "\uac00" <= word[0] <= "\ud7a3" else 4 if "\u0590" <= word[0] < "\u0780" else 5
-    length = max(least, min(len(word), len(other)) - _LAST)
-    return word[0] != NUMBER and word[:length] == other[:length]
+    stem = word[: max(least, len(word) - _LAST)]
+    return word[0] != NUMBER and len(stem) >= least and any(other.startswith(stem) for other in others)
 
 
 def _may_be_compared(statement: str, there: frozenset[str], index: Index) -> bool:
