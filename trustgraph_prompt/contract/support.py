@@ -14,8 +14,8 @@ from trustgraph_prompt.grounding.sentences import Span
 from trustgraph_prompt.grounding.support import only_repeats, shares_no_word, stands_near
 from trustgraph_prompt.json_text.pointer import pointer
 
-COMPARING: Final = 300
-"""Steps for each character of a statement."""
+_COMPARING: Final = 300  # steps for each character of a statement
+_READING: Final = 20_000  # steps for the sentences of a quote
 
 _WRITE_IT_ONCE: Final = "; write the relation without it, or leave the object out"
 _WITH_ITS_WORDS: Final = "; say it with the words of the quote, or leave the object out"
@@ -34,7 +34,7 @@ def support_flaws(
             continue
         relation, place = _text(value, role.predicate), pointer((role.value,))
         if meter:
-            meter.spend(COMPARING * (len(said) + len(relation)))
+            meter.spend(_COMPARING * (len(said) + len(relation)) + _READING * len(quotes))
         if relation and only_repeats(said, relation):
             message = f"{show(said)} only repeats the relation {show(relation)}"
             yield Issue(Reason.REPEATS_RELATION, message, place, advice=_WRITE_IT_ONCE)

@@ -12,7 +12,7 @@ SENTENCE_END: Final = re.compile(  # the first set is found fast
 )
 """The end of a sentence, or a blank line. Three letters before a full stop: so not after an initial."""
 
-MOST_AROUND: Final = 1_000
+MOST_AROUND: Final = 500
 """Characters before and after a part of a text within which its sentences begin and end."""
 
 _ENDED = re.compile(r"[.!?。！？｡؟۔।॥][\"')\]”’»]*+\s*+\Z")
