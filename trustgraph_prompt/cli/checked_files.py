@@ -15,7 +15,7 @@ from trustgraph_prompt.ask import try_examples
 from trustgraph_prompt.ask.echoes import examples_like_answers
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.config_files import read_yaml
-from trustgraph_prompt.contract.object_keys import not_looked_up
+from trustgraph_prompt.contract.object_keys import late_quotes, not_looked_up
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
 from trustgraph_prompt.evaluation import gold
 from trustgraph_prompt.evaluation.gold import GoldText, check_for, remarks, terms_in_no_text, texts_for
@@ -162,6 +162,11 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
         yield (
             f"{place}: {prompt.id} makes things of {_quoted(keys)} in the graph, and does not look up their "
             "names in the text; mark what the text names with `@from`, or `x-from`"
+        )
+    if keys := late_quotes(prompt.contract):
+        yield (
+            f"{place}: {prompt.id} asks for a quote after another text, in {_quoted(keys)}; a model that "
+            "quotes first makes up less"
         )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))
