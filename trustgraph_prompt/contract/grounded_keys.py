@@ -148,6 +148,14 @@ class Sources:
         roots = {**dict.fromkeys(schemas, _ANYTHING), **marked}
         return cls(roots, sorted(said), quotes.found) if said else None
 
+    def without_quotes(self, value: Any) -> Any:
+        """An object, or the objects of a list, without their quotes; the same value if it has none."""
+        if self.quotes and isinstance(value, list):
+            return [self.without_quotes(item) for item in value]
+        if not isinstance(value, dict) or value.keys().isdisjoint(self.quotes):
+            return value
+        return {name: part for name, part in value.items() if name not in self.quotes}
+
     def values(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
         """Yield path, source and text of all strings and numbers with a source, also those in lists.
 
