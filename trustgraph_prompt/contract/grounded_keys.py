@@ -186,15 +186,10 @@ class _Quotes:
         self.found: dict[str, Source] = {}
         self._names: dict[int, str] = {}  # by `id()` of the subschema of a key, or of a branch of it
         self._others: set[str] = set()
-        for schema in schemas:
-            references = References(schema)
-            top = references.followed(schema) or {}
-            for kind in (top, *filter(None, map(references.followed, _branches(top)))):
-                for name, part in _pairs(kind.get("properties")):
-                    parts = [each for each in (part, *_branches(part)) if isinstance(each, dict)]
-                    self._names |= {id(each): name for each in parts}
-                    if not any(QUOTE in each for each in parts):
-                        self._others.add(name)
+        for name, parts in chain.from_iterable(map(own_keys, schemas)):
+            self._names |= {id(each): name for each in parts}
+            if not any(QUOTE in each for each in parts):
+                self._others.add(name)
 
     def take(self, part: Mapping[str, Any], path: Path) -> Source:
         """The source of a quote. Raises `ContractError` if there cannot be a quote."""
@@ -212,6 +207,15 @@ class _Quotes:
             problem = f"`{name}` is something else in another branch or version"
             _refuse(problem, place, part[QUOTE], f"the same `{QUOTE}` wherever the key is declared")
         return source
+
+
+def own_keys(schema: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The keys of the objects that a schema or a branch of it describes, with their subschemas."""
+    references = References(schema)
+    top = references.followed(schema) or {}
+    for kind in (top, *filter(None, map(references.followed, _branches(top)))):
+        for name, part in _pairs(kind.get("properties")):
+            yield name, [each for each in (part, *_branches(part)) if isinstance(each, dict)]
 
 
 class _Builder:
