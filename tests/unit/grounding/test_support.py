@@ -128,6 +128,8 @@ def test_form_of_a_word_around_the_quote_supports_a_statement(text: str, quote: 
         (ENGLISH, "Salt was dear", "ein weißes Metall aus der Erde"),
         (ENGLISH, "Salt was dear", "белый металл"),
         (ENGLISH, "Salt was dear", "白色的金属"),
+        ("Сіль була дорога в місті. Пила висіла на стіні.", "Пила висіла", "это был инструмент"),
+        ("كان الملح غاليا في المدينة. المنشار معلق.", "المنشار معلق", "ابزاری که برای بریدن است"),
         (FRENCH, "Il est né à Lyon", "a river of the north"),
         (FRENCH, "Il est né à Lyon", "painter"),
         (FRENCH, "Il est né à Lyon", "Paris"),
