@@ -156,3 +156,9 @@ def test_argument_with_a_name_is_written_with_it() -> None:
     assert format(text) == formatted
     assert format(formatted) == formatted
     assert parse(text) == parse(formatted)
+
+
+def test_terms_that_are_words_are_written_without_quotes() -> None:
+    untidy = "schema A:\n  q:string@quote( 'title' ,'my text' )@length(1,9)'Copied.'\n"
+    tidy = 'schema A:\n    q: string @length(1, 9) @quote(title, "my text")  "Copied."\n'
+    assert format(untidy) == format(tidy) == tidy
