@@ -141,6 +141,8 @@ class PromptDefinition:
             _check_native(contract, entry)
         with _part_of(where, "/graph"):
             graph = GraphClause.of(entry["graph"], contract) if "graph" in entry else None
+        if graph is not None:
+            contract = contract.with_roles(graph.roles)
         with _part_of(where, "/match"):
             match = MatchClause.of(entry.get("match"), contract)
         return cls(
@@ -171,6 +173,13 @@ class PromptDefinition:
         prompt = replace(self, contract=contract)
         prompt.__dict__["version"] = self.version
         return prompt
+
+    def with_roles_of(self, clause: GraphClause | None) -> PromptDefinition:
+        """The same prompt in a flow with this clause `graph`, which one with its own ignores."""
+        if clause is None or self.graph is not None:
+            return self
+        contract = self.contract.with_roles(clause.roles)
+        return self if contract is self.contract else self.with_contract(contract)
 
     def prefaced(self, preface: str) -> PromptDefinition:
         """The same prompt, with a template before its own. Raises `TemplateError`."""
@@ -258,11 +267,14 @@ class PromptDefinition:
 
         Computed on first use: a new system message changes the version of every prompt at once.
         """
+        schemas = [self.contract.schema, self.contract.versions]
         decides = {
             "prompt": [self.template.dialect, self.template.source],
             "system": [self.system.dialect, self.system.source],
             "contract": self.contract.fingerprint,
-            "schema": [self.contract.schema, self.contract.versions],  # a model sees its descriptions
+            "schema": schemas,  # a model sees its descriptions
+            # a quote is worth most as the first key, and the order of keys is sorted away below
+            **({"schema as written": json.dumps(schemas)} if self.contract.quote_keys else {}),
             "config": asdict(self.config),
             "attempts": self.attempts,
             **({"passes": self.passes} if self.passes > 1 else {}),

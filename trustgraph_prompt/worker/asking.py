@@ -61,7 +61,7 @@ class PromptHandler(Publisher):
         large one needs no answer. Raises `RequestError`, `RenderError`.
         """
         context = self._context
-        prompt, terms = prompt_of(context), context.request.terms
+        prompt, terms = prompt_of(context).with_roles_of(context.flow.graph.clause), context.request.terms
         if context.flow.ontology is not None:
             prompt, of_ontology = await _within(context.flow.ontology, prompt, str(terms.get("text", "")))
             if of_ontology is None:
