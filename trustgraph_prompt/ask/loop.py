@@ -122,7 +122,8 @@ class _Asking:
         for _ in range(1, self.prompt.passes):
             if not may_have_more(last):
                 break
-            step = Step("pass", next_pass(self.question, outcome.value), self.prompt.config)
+            conversation = next_pass(self.prompt, self.question, outcome.value)
+            step = Step("pass", conversation, self.prompt.config)
             last = await self._pass(step, outcome)
             outcome = add_pass(outcome, last)
         return outcome

@@ -5,7 +5,7 @@ Their texts are measured behaviour: a change of wording needs the benchmarks (do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -15,7 +15,8 @@ from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm import Message
-from trustgraph_prompt.prompts import Question
+from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.prompts.shown_examples import answer_text
 from trustgraph_prompt.reader import Outcome, Rejected
 
 #: Returns what the model is told of an invalid answer.
@@ -79,19 +80,26 @@ _REPAIR = (
 )
 
 
-def opening(question: Question) -> list[Message]:
-    """The messages of the question."""
+def opening(prompt: PromptDefinition, question: Question) -> list[Message]:
+    """The messages of the question: system, the examples as turns of the conversation, the prompt."""
     system = [Message("system", question.system)] if question.system.strip() else []
-    return [*system, Message("user", question.prompt)]
+    return [*system, *_turns(prompt, question), Message("user", question.prompt)]
 
 
-def next_pass(question: Question, found: Sequence[Any]) -> list[Message]:
+def _turns(prompt: PromptDefinition, question: Question) -> Iterator[Message]:
+    for turn in question.examples:
+        answer = answer_text(turn.answer, prompt.contract, items=prompt.native_items)
+        yield Message("user", turn.passage, is_example=True)
+        yield Message("assistant", answer, is_example=True)
+
+
+def next_pass(prompt: PromptDefinition, question: Question, found: Sequence[Any]) -> list[Message]:
     """The question, the objects that were found (the last ones that fit), and the request for others."""
     texts = [excerpt(encode(value).decode(), VALUES_SHOWN) for value in found]
     count = sum(total <= VALUES_SHOWN for total in accumulate(map(len, reversed(texts))))
     shown = "" if count == len(texts) else f", of which the last {count} stand above"
     return [
-        *opening(question),
+        *opening(prompt, question),
         Message("assistant", "\n".join(texts[-count:])),
         Message("user", _NEXT_PASS.format(objects=_number(found), shown=shown)),
     ]

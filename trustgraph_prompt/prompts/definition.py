@@ -29,6 +29,7 @@ from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.match_clause import MatchClause
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
+from trustgraph_prompt.prompts.shown_examples import Turn
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -64,11 +65,15 @@ AnswerFormat = Literal["none", "append", "needed"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The messages for the model, and the terms in them, None where unknown."""
+    """The messages for the model, and the terms in them, None where unknown.
+
+    `examples` are shown before the prompt, in this order.
+    """
 
     system: str
     prompt: str
     terms: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    examples: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True)
