@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.grounding import Echoes
+from trustgraph_prompt.contract.grounding import Echoes, NearestEchoes
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import read
 
@@ -18,9 +18,19 @@ def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefi
     contract, echoes = prompt.contract, None
     if not prompt.keeps_echoes and (contract.format == "jsonl" or contract.sources is not None):
         echoes = _echoes(prompt.template.source, prompt.system.source, contract)
-    if question.terms is None or (contract.sources is None and echoes is None):
+    nearest = _nearest_echoes(prompt, question)
+    if question.terms is None or (contract.sources is None and echoes is None and nearest is None):
         return prompt  # nothing is searched in the terms
-    return prompt.with_contract(contract.with_terms(question.terms, echoes))
+    return prompt.with_contract(contract.with_terms(question.terms, echoes, nearest))
+
+
+def _nearest_echoes(prompt: PromptDefinition, question: Question) -> NearestEchoes | None:
+    """The objects of the examples that were chosen for the question, if there are any to reject."""
+    answers = [turn.answer for turn in question.examples if turn.is_nearest]
+    if not answers or prompt.pool is None or prompt.keeps_echoes:
+        return None
+    contract = prompt.contract
+    return NearestEchoes(Echoes(answers, contract.schema, contract.conform, nearest=True), prompt.pool.term)
 
 
 def examples_like_answers(prompt: PromptDefinition) -> list[Any]:

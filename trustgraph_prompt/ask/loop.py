@@ -83,17 +83,20 @@ async def ask(
         request,
     )
     if cache is None or prompt.cache is None:
-        return await asking.outcome()
-    return await cached(
-        asking.outcome,
-        prompt,
-        question,
-        provider.identity,
-        cache,
-        listen=listen,
-        seconds_left=meter.seconds_left,
-        clock=clock,
-    )
+        outcome = await asking.outcome()
+    else:
+        outcome = await cached(
+            asking.outcome,
+            prompt,
+            question,
+            provider.identity,
+            cache,
+            listen=listen,
+            seconds_left=meter.seconds_left,
+            clock=clock,
+        )
+    chosen = tuple(turn.id for turn in question.examples if turn.is_nearest)
+    return replace(outcome, examples=chosen) if chosen else outcome
 
 
 @dataclass(eq=False, slots=True)

@@ -17,13 +17,13 @@ from trustgraph_prompt.cli import output
 from trustgraph_prompt.config_files import read_yaml
 from trustgraph_prompt.contract.object_keys import not_looked_up
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
-from trustgraph_prompt.evaluation import gold
-from trustgraph_prompt.evaluation.gold import GoldText, check_for, remarks, terms_in_no_text, texts_for
+from trustgraph_prompt.evaluation.gold import check_for, remarks, terms_in_no_text
 from trustgraph_prompt.llm import recording_files
-from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet, gold_file
 from trustgraph_prompt.prompts import files as prompt_files
 from trustgraph_prompt.prompts.entry_schema import SCHEMA
 from trustgraph_prompt.prompts.files import SUFFIXES, PromptFiles
+from trustgraph_prompt.prompts.gold_file import GoldText, texts_for
 from trustgraph_prompt.worker import flow_file
 from trustgraph_prompt.worker.flow import Flow
 
@@ -35,7 +35,7 @@ MAX_BYTES_COMPARED = 100_000
 """How many keys of a file, and bytes of its lines, decide what it is: a flow or a recording."""
 
 _LINES: Mapping[str, Mapping[str, Any]] = {
-    "gold file": gold.LINE["properties"],
+    "gold file": gold_file.LINE["properties"],
     "recording": recording_files.LINE["properties"],
     "file of objects": dict.fromkeys(("prompt", "file", "sha256", "chunk", "start", "object")),
 }
@@ -198,7 +198,7 @@ def _check_lines(path: Path) -> CheckedFile:
     what = max(_LINES, key=lambda kind: _known(keys, _LINES[kind]))
     try:
         if what == "gold file":
-            return CheckedFile(str(path), what, gold=gold.read(path))
+            return CheckedFile(str(path), what, gold=gold_file.read(path))
         if what == "recording":
             answers = output.counted(len(list(recording_files.read(path))), "answer")
             return CheckedFile(str(path), f"{what}, {answers}", named=_prompts_in(path))

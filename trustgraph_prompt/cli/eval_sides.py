@@ -19,11 +19,12 @@ from trustgraph_prompt.cli.model_options import ModelOptions, recording
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 from trustgraph_prompt.evaluation import measured_prompts
-from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText, check_for, remarks, texts_for
+from trustgraph_prompt.evaluation.gold import GoldQuestion, check_for, remarks
 from trustgraph_prompt.evaluation.scores import is_unanswered
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.llm import Provider, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
+from trustgraph_prompt.prompts.gold_file import GoldText, texts_for
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.worker.config.history import bundled_system
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -28,8 +28,9 @@ from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.match_clause import MatchClause
+from trustgraph_prompt.prompts.pool import NONE_CHOSEN, Pool, PoolClause
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
-from trustgraph_prompt.prompts.shown_examples import Turn
+from trustgraph_prompt.prompts.shown_examples import Turn, in_schema_order
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -49,7 +50,7 @@ CACHE_SECONDS = 3600.0
 
 _CONTRACT_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
 
-_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format")
+_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format", "examples")
 
 _FORMATS_OF = {
     **dict.fromkeys(("schema", *_CONTRACT_KEYS), ("json", "jsonl")),
@@ -90,6 +91,8 @@ class PromptDefinition:
     `graph` says how the objects become statements, None if they do not. `match` says which objects are the
     same one when answers are scored; it affects no answer, and is not part of the version. `canary` is the id
     of the canary that this version is, None for the served version.
+    `pool_clause` says how many texts of which pool are shown before the question; `pool` has them, once it is
+    there (`with_pool`).
 
     `answer_format` says whether instructions about the answer are appended to the question: "append", "none",
     or "needed", which appends them if the templates do not name the keys. Unless it is "none", the term
@@ -116,6 +119,8 @@ class PromptDefinition:
     graph: GraphClause | None = None
     match: MatchClause = field(default_factory=lambda: MatchClause({}))
     canary: str | None = None
+    pool_clause: PoolClause | None = None
+    pool: Pool | None = None
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -164,6 +169,7 @@ class PromptDefinition:
             native_items="native" in entry,
             graph=graph,
             match=match,
+            pool_clause=PoolClause.of(entry["examples"]) if "examples" in entry else None,
             answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
 
@@ -175,7 +181,15 @@ class PromptDefinition:
         """The same prompt, of the same version, with a contract derived from its own."""
         prompt = replace(self, contract=contract)
         prompt.__dict__["version"] = self.version
+        if self.pool_clause:
+            prompt.__dict__["_version_without_pool"] = self._version_without_pool
         return prompt
+
+    def with_pool(self, pool: Pool) -> PromptDefinition:
+        """The same prompt with the pool that it names, indexed. Raises `PromptError` if it refuses objects."""
+        pool.check(self.contract)
+        _ = pool.index
+        return replace(self, pool=pool)
 
     def prefaced(self, preface: str) -> PromptDefinition:
         """The same prompt, with a template before its own. Raises `TemplateError`."""
@@ -231,7 +245,28 @@ class PromptDefinition:
         given = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
         system, prompt = self.system.render(given, share=share), self.template.render(given, share=share)
         at_end = "" if self._places_instructions else self._instructions
-        return Question(system, answer_format.append(prompt, at_end), merged)
+        examples = self.nearest(terms)
+        return Question(system, answer_format.append(prompt, at_end), merged, examples)
+
+    def nearest(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
+        """The examples of the pool to show before a question with these terms, the nearest last."""
+        if self.pool is None or self.pool_clause is None:
+            return ()
+        rows = self.pool.choose(terms, self.pool_clause).rows
+        texts = [self.pool.texts[row] for row in (rows[::-1] if self.pool_clause.by == "nearest" else rows)]
+        return tuple(
+            Turn(str(text.terms[self.pool.term]), self._answer_of(text.objects), is_nearest=True)
+            for text in texts
+        )
+
+    def left_out(self, terms: Mapping[str, object]) -> int:
+        """How many texts of the pool are not shown because they have the passage, or it has them."""
+        choice = self.pool.choose(terms, self.pool_clause) if self.pool and self.pool_clause else NONE_CHOSEN
+        return choice.left_out
+
+    def _answer_of(self, objects: Sequence[Any]) -> Any:
+        """The answer that has these objects."""
+        return in_schema_order(list(objects) if self.contract.many else objects[0], self.contract)
 
     @cached_property
     def unnamed_keys(self) -> list[str]:
@@ -263,7 +298,28 @@ class PromptDefinition:
 
         Computed on first use: a new system message changes the version of every prompt at once.
         """
-        decides = {
+        clause = self.pool_clause
+        return _hash({**self._decides, "examples": asdict(clause)} if clause else self._decides)
+
+    def identity(self, examples: Iterable[Turn]) -> str:
+        """A hash of everything that affects the answer to a question that shows these examples.
+
+        The version; of a prompt with a pool, the examples count instead of the pool, so that an answer is
+        kept for as long as these stay the same.
+        """
+        if self.pool_clause is None:
+            return self.version
+        shown = [[turn.passage, turn.answer] for turn in examples]
+        return _hash({"version": self._version_without_pool, "shown": shown})
+
+    @cached_property
+    def _version_without_pool(self) -> str:
+        return _hash(self._decides)
+
+    @property
+    def _decides(self) -> dict[str, Any]:
+        """What affects all answers alike."""
+        return {
             "prompt": [self.template.dialect, self.template.source],
             "system": [self.system.dialect, self.system.source],
             "contract": self.contract.fingerprint,
@@ -279,7 +335,6 @@ class PromptDefinition:
             **({"graph": asdict(self.graph)} if self.graph else {}),
             "terms": self.terms,
         }
-        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 def system_template(value: object) -> Template:
@@ -290,6 +345,10 @@ def system_template(value: object) -> Template:
     assert isinstance(value, dict)
     with _part_of("system", "/prompt"):
         return Template.compile(value["prompt"], dialect=value["dialect"], where="system")
+
+
+def _hash(decides: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

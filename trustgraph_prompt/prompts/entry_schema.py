@@ -8,6 +8,7 @@ from typing import Any
 from trustgraph_prompt.graph.graph_clause import SCHEMA as GRAPH_SCHEMA
 from trustgraph_prompt.llm.records import NO_EXTRAS
 from trustgraph_prompt.prompts.match_clause import SCHEMA as MATCH_SCHEMA
+from trustgraph_prompt.prompts.pool import CLAUSE as POOL_CLAUSE
 
 
 def _flag(description: str) -> dict[str, Any]:
@@ -98,6 +99,7 @@ SCHEMA: Mapping[str, Any] = {
             "additionalProperties": {"type": ["object", "boolean"]},
             "description": "Schemas by version (such as 1.0), selected by the `schema_version` of an object.",
         },
+        "examples": POOL_CLAUSE,
         "graph": GRAPH_SCHEMA,
         "match": MATCH_SCHEMA,
         "terms": {"type": "object", "description": "Default values of terms."},

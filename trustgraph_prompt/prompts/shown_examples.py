@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +19,17 @@ class Turn:
     """One example: what the user says, and what the assistant answers to it, before it has a form.
 
     `answer` is the text, the value, or the list of objects (jsonl); its keys are in the order of the schema.
+    `is_nearest`: it was chosen from a pool for this question.
     """
 
     passage: str
     answer: Any
+    is_nearest: bool = False
+
+    @property
+    def id(self) -> str:
+        """A short hash of the passage, by which records name the example."""
+        return hashlib.sha256(self.passage.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
 def answer_text(answer: Any, contract: Contract, *, items: bool = False) -> str:

@@ -1,0 +1,38 @@
+"""Reads the gold files that prompts name in `examples` into pools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trustgraph_prompt.errors import PromptError
+from trustgraph_prompt.prompts.definition import PromptDefinition
+from trustgraph_prompt.prompts.gold_file import GoldText, read, texts_for
+from trustgraph_prompt.prompts.pool import POOL, Pool, PoolText
+
+
+def pool_of_file(prompt: PromptDefinition, path: Path) -> Pool:
+    """Read the pool of a prompt from a gold file, of which the lines count that are for the prompt.
+
+    Raises `ConfigError` with file and line.
+    """
+    texts = texts_for(prompt, read(path))
+    if not texts:
+        raise PromptError(f"no line is for {prompt.id}", where=str(path))
+    shown = (PoolText(text.where, text.terms, list(text.objects)) for text in texts)
+    pool = Pool.of(shown, _term_of_passages(texts), str(path))
+    pool.check(prompt.contract)
+    return pool
+
+
+def naming(pool: Pool, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry of a prompt with the hash of its pool instead of the name of its file."""
+    clause = {key: value for key, value in entry["examples"].items() if key != "from"}
+    return {**entry, "examples": {"pool": pool.key.removeprefix(POOL), **clause}}
+
+
+def _term_of_passages(texts: Sequence[GoldText]) -> str:
+    """The term in which the passages stand: `text`, or else the first one that is a text."""
+    named = [name for name, value in texts[0].terms.items() if isinstance(value, str)]
+    return "text" if "text" in named else next(iter(named), "text")
