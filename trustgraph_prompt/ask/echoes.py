@@ -7,6 +7,7 @@ from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.grounding import Echoes
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import read
 
@@ -17,7 +18,8 @@ def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefi
     """The prompt with a contract that checks values against the terms, and rejects the prompt's examples."""
     contract, echoes = prompt.contract, None
     if not prompt.keeps_echoes and (contract.format == "jsonl" or contract.sources is not None):
-        echoes = _echoes(prompt.template.source, prompt.system.source, contract)
+        shown = [encode(turn.answer).decode() for turn in prompt.examples]
+        echoes = _echoes((prompt.template.source, prompt.system.source, *shown), contract)
     if question.terms is None or (contract.sources is None and echoes is None):
         return prompt  # nothing is searched in the terms
     return prompt.with_contract(contract.with_terms(question.terms, echoes))
@@ -32,8 +34,8 @@ def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
 
 
 @lru_cache(_MOST_PROMPTS)
-def _echoes(template: str, system: str, contract: Contract) -> Echoes | None:
-    objects = _examples(template, system)
+def _echoes(texts: tuple[str, ...], contract: Contract) -> Echoes | None:
+    objects = _examples(*texts)
     return Echoes(objects, contract.schema, contract.conform) if objects else None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from trustgraph_prompt.graph.graph_clause import SCHEMA as GRAPH_SCHEMA
 from trustgraph_prompt.llm.records import NO_EXTRAS
 from trustgraph_prompt.prompts.match_clause import SCHEMA as MATCH_SCHEMA
+from trustgraph_prompt.prompts.shown_examples import SCHEMA as SHOWN_SCHEMA
 
 
 def _flag(description: str) -> dict[str, Any]:
@@ -122,6 +123,20 @@ SCHEMA: Mapping[str, Any] = {
             "default": "refuse",
             "description": "Whether an object is rejected that repeats an example of the prompt and contains "
             "nothing from a term.",
+        },
+        "shown": SHOWN_SCHEMA,
+        "examples": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "as": {
+                    "enum": ["turns", "text"],
+                    "default": "turns",
+                    "description": "turns: as messages of user and assistant before the question; text: in "
+                    "the question itself, for completion workers that receive one text.",
+                },
+            },
+            "description": "How the model is shown examples.",
         },
         "escalate": {
             "type": "object",

@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.alternatives import branches_of, chosen_by, discriminator_of, picked
 from trustgraph_prompt.contract.references import References
-from trustgraph_prompt.contract.server_schema import server_schema
-from trustgraph_prompt.json_text.encoding import encode
+from trustgraph_prompt.errors import Issue, PromptError, Reason, RenderError
+from trustgraph_prompt.prompts.answer_format import RESERVED, TERM
+from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.prompts.definition import PromptDefinition
+
+MOST_SHOWN: Final = 20
+"""The maximum number of examples that a prompt shows."""
+
+MOST_CHARACTERS: Final = 80_000
+"""The maximum length of their passages and answers; about 20,000 tokens."""
+
+SHARE: Final = 0.005
+"""The share of the rendering limits for one passage: 20,000 characters."""
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "array",
+    "maxItems": MOST_SHOWN,
+    "items": {
+        "type": "object",
+        "required": ["terms", "reads"],
+        "additionalProperties": False,
+        "properties": {
+            "terms": {"type": "object", "description": "The terms of its passage."},
+            "reads": {"description": "The text, the value, or the list of objects (jsonl) of its answer."},
+        },
+    },
+    "description": "Examples that the model is shown before the question; in a *.prompt file, an `example` "
+    "with `show: true`.",
+}
+"""The format of an entry's `shown`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +56,27 @@ class Turn:
     answer: Any
 
 
-def answer_text(answer: Any, contract: Contract, *, items: bool = False) -> str:
-    """The answer as the model has to write it: a text, a value, an object a line, or a list in `items`.
-
-    The latter is the form of a list that servers enforce; of a jsonl answer only with `items`.
-    """
+def answer_text(answer: Any, contract: Contract, *, in_items: bool = False) -> str:
+    """The answer as a model writes it: a text, a value, an object a line, or `in_items` a list as `items`."""
     if contract.format == "text":
         return str(answer)
-    if contract.many and server_schema(contract, items=items) is not None:
-        return encode({"items": answer}).decode()
-    lines = answer if contract.format == "jsonl" and answer else [answer]
-    return "\n".join(encode(line).decode() for line in lines)
+    if in_items:
+        return _json({"items": answer})
+    return "\n".join(map(_json, answer if contract.format == "jsonl" and answer else [answer]))
+
+
+def in_text(asked: str, turns: Sequence[Turn], contract: Contract, *, in_items: bool = False) -> str:
+    """What the user says after the examples, all in one text; without examples, as it is."""
+    if not turns:
+        return asked
+    shown = [(turn.passage, answer_text(turn.answer, contract, in_items=in_items)) for turn in turns]
+    parts = [f"Passage:\n{passage}\n\nAnswer:\n{answer}" for passage, answer in (*shown, (asked, ""))]
+    return "\n\n".join(parts).rstrip()
+
+
+def _json(value: Any) -> str:
+    """JSON with blanks after commas and colons, as models write it."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def in_schema_order(value: Any, contract: Contract) -> Any:
@@ -70,3 +112,52 @@ def _properties_of(value: Mapping[str, Any], schema: Any, references: References
         meant = next((b for b in branches if value.keys() <= b.get("properties", {}).keys()), None)
     properties: Mapping[str, Any] = (meant or top).get("properties", {})
     return properties
+
+
+def check_shown(prompt: PromptDefinition) -> None:
+    """Raise `PromptError` for an example whose passage cannot be rendered, or whose answer is invalid.
+
+    Its values are looked up in its own passage.
+    """
+    characters = 0
+    for index, example in enumerate(prompt.shown):
+        terms, reads = {**prompt.terms, **example["terms"]}, example["reads"]
+        of_terms, of_reads = f"/shown/{index}/terms", f"/shown/{index}/reads"
+        if prompt.answer_format != "none" and TERM in terms:
+            raise PromptError(RESERVED, path=f"{of_terms}/{TERM}", found=TERM, expected="another name")
+        if missing := sorted(prompt.template.needs.required.difference(terms, (TERM,))):
+            found, expected = sorted(terms), ", ".join(missing)
+            raise PromptError("terms are missing", path=of_terms, found=found, expected=expected)
+        with _rejected_at(of_reads):
+            check_terms({"reads": reads}, RenderMeter())  # it is plain JSON, of a limited depth
+        for issue in _issues(reads, prompt.contract.with_terms(terms)):
+            raise PromptError(f"the answer is rejected: {issue.message}", path=f"{of_reads}{issue.path}")
+        with _rejected_at(of_terms):
+            turn = prompt.turn(example)
+        characters += len(turn.passage) + len(answer_text(turn.answer, prompt.contract))
+        if characters > MOST_CHARACTERS:
+            problem = "this example and those before it are too long"
+            expected = f"at most {MOST_CHARACTERS:,} characters"
+            raise PromptError(problem, path=f"/shown/{index}", found=characters, expected=expected)
+
+
+@contextmanager
+def _rejected_at(path: str) -> Iterator[None]:
+    try:
+        yield
+    except RenderError as error:
+        raise PromptError(str(error), path=path) from error
+
+
+def _issues(reads: Any, contract: Contract) -> Iterator[Issue]:
+    """Why a contract rejects an answer, by paths into it."""
+    if contract.format == "text" or (contract.format == "jsonl" and not isinstance(reads, list)):
+        if not (contract.format == "text" and isinstance(reads, str)):
+            wanted = "a text" if contract.format == "text" else "a list of objects"
+            yield Issue(Reason.WRONG_CONTAINER, f"the answer must be {wanted}")
+    elif contract.format == "jsonl":
+        for index, value in enumerate(reads):
+            for issue in contract.issues(value):
+                yield replace(issue, path=f"/{index}{issue.path}")
+    else:
+        yield from contract.issues(reads)
