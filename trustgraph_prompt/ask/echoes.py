@@ -7,6 +7,7 @@ from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.grounding import Echoes, NearestEchoes
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import read
 
@@ -17,7 +18,8 @@ def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefi
     """The prompt with a contract that checks values against the terms, and rejects the prompt's examples."""
     contract, echoes = prompt.contract, None
     if not prompt.keeps_echoes and (contract.format == "jsonl" or contract.sources is not None):
-        echoes = _echoes(prompt.template.source, prompt.system.source, contract)
+        shown = [encode(turn.answer).decode() for turn in prompt.examples]
+        echoes = _echoes((prompt.template.source, prompt.system.source, *shown), contract)
     nearest = _nearest_echoes(prompt, question)
     if question.terms is None or (contract.sources is None and echoes is None and nearest is None):
         return prompt  # nothing is searched in the terms
@@ -26,7 +28,7 @@ def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefi
 
 def _nearest_echoes(prompt: PromptDefinition, question: Question) -> NearestEchoes | None:
     """The objects of the examples that were chosen for the question, if there are any to reject."""
-    answers = [turn.answer for turn in question.examples if turn.is_nearest]
+    answers = [turn.answer for turn in question.examples if turn.id]
     if not answers or prompt.pool is None or prompt.keeps_echoes:
         return None
     contract = prompt.contract
@@ -42,8 +44,8 @@ def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
 
 
 @lru_cache(_MOST_PROMPTS)
-def _echoes(template: str, system: str, contract: Contract) -> Echoes | None:
-    objects = _examples(template, system)
+def _echoes(texts: tuple[str, ...], contract: Contract) -> Echoes | None:
+    objects = _examples(*texts)
     return Echoes(objects, contract.schema, contract.conform) if objects else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, cast, get_args
@@ -18,8 +18,9 @@ import orjson
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
-from trustgraph_prompt.prompts import PromptDefinition, Template, answer_format
+from trustgraph_prompt.prompts import PromptDefinition, Template, Turn, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
+from trustgraph_prompt.prompts.shown_examples import in_text
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 from trustgraph_prompt.reader.stream_reader import reading_effort
@@ -50,6 +51,7 @@ class Prompt:
     dialect: Dialect = "ibis"
     system: Template | None = None
     answer_format: AnswerFormat = "none"
+    examples: Sequence[Turn] = ()
 
     @cached_property
     def compiled(self) -> Template:
@@ -183,9 +185,9 @@ class PromptManager:
 
     def _question(self, id: str, prompt: Prompt, input: Mapping[str, Any]) -> str:
         text = self._rendered(id, prompt, prompt.compiled, input)
-        if prompt.answer_format != "append" or answer_format.TERM in prompt.compiled.needs.named:
-            return text
-        return answer_format.append(text, prompt.contract.instructions())
+        if prompt.answer_format == "append" and answer_format.TERM not in prompt.compiled.needs.named:
+            text = answer_format.append(text, prompt.contract.instructions())
+        return in_text(text, prompt.examples, prompt.contract)
 
     def _terms(self, prompt: Prompt, input: Mapping[str, Any]) -> dict[str, Any]:
         return {**self.terms, **(prompt.terms or {}), **input}
@@ -234,6 +236,8 @@ def _compiled_entry(id: str, text: str) -> Prompt:
             prompt.terms = dict(definition.terms)
             prompt.system = definition.system if definition.own_system else None
             prompt.answer_format = definition.answer_format
+            if definition.examples_as == "text":  # the model receives one text
+                prompt.examples = definition.examples
         elif entry.get("answer-format") == "append":
             prompt.answer_format = "append"
         _ = prompt.compiled

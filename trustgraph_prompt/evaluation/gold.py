@@ -60,9 +60,8 @@ def questions(
 ) -> list[GoldQuestion]:
     """Return a question for each prompt and each text that is for it.
 
-    An id covers the prompt's version (with a pool, the examples that are shown instead of the pool), the model
-    and the terms, so that an answer is kept for as long as none of them changes. What should come is not part
-    of it.
+    An id covers the prompt's version, the model and the terms, so that an answer is kept for as long as none
+    of them changes. Of a pool, only the texts count that are shown. What should come is not part of it.
     """
     found: list[GoldQuestion] = []
     for prompt in prompts:

@@ -51,8 +51,8 @@ class RunQuestion(Protocol):
 class Job:
     """One prompt to run on one chunk.
 
-    `id` is the request's: a hash of the prompt's version (with a pool, of the examples that are shown instead of
-    the pool), the model, the terms, the chunk and its context.
+    `id` is the request's: a hash of the prompt's version, the model, the terms, the chunk and its context. Of
+    a pool, only the texts count that are shown.
     `position` counts from 0 over all jobs of a run.
     """
 

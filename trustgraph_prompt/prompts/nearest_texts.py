@@ -1,4 +1,4 @@
-"""Finds the texts that are nearest to another one by their words: BM25, over the rarest words that they share."""
+"""Finds the texts that are nearest to another one by the rarest words that they share (BM25)."""
 
 from __future__ import annotations
 

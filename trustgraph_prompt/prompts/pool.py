@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from trustgraph_prompt.config_files import MAX_ERRORS, check
-from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
-from trustgraph_prompt.json_text.pointer import pointer
-from trustgraph_prompt.prompts.nearest_texts import By, Choice, NearestTexts
+from trustgraph_prompt.prompts.nearest_texts import By, NearestTexts
 
 POOL: Final = "pool."
 """Begins the key of the entry of a pool; the SHA-256 of its text follows."""
@@ -28,13 +25,22 @@ MOST_SHOWN: Final = 10
 CLAUSE: Final[Mapping[str, Any]] = {
     "type": "object",
     "additionalProperties": False,
-    "minProperties": 1,
     "properties": {
-        "from": {"type": "string", "minLength": 1, "description": "A gold file, whose texts may be shown."},
+        "as": {
+            "enum": ["turns", "text"],
+            "default": "turns",
+            "description": "turns: as messages of user and assistant before the question; text: in "
+            "the question itself, for completion workers that receive one text.",
+        },
+        "from": {
+            "type": "string",
+            "minLength": 1,
+            "description": "A gold file, of whose texts some are shown, too.",
+        },
         "pool": {
             "type": "string",
             "pattern": "^[0-9a-f]{64}$",
-            "description": "The SHA-256 of the texts, which stand in the entry `pool.<sha256>`; `config push` "
+            "description": "The hash of these texts, which are an entry `pool.<sha256>`; `config push` "
             "writes it in place of `from`.",
         },
         "show": {
@@ -47,12 +53,11 @@ CLAUSE: Final[Mapping[str, Any]] = {
         "by": {
             "enum": ["nearest", "first"],
             "default": "nearest",
-            "description": "Which texts: those whose words are nearest to the passage's, the nearest last, or "
-            "the first ones.",
+            "description": "nearest: the texts whose words are nearest to those of the passage, the nearest "
+            "last; first: the first texts.",
         },
     },
-    "oneOf": [{"required": ["from"]}, {"required": ["pool"]}],
-    "description": "Texts with their objects of which some are shown as examples before the question.",
+    "description": "How the model is shown examples, and which ones beside those of the prompt itself.",
 }
 """The clause `examples` of a prompt."""
 
@@ -90,9 +95,16 @@ class PoolClause:
     by: By = "nearest"
 
     @classmethod
-    def of(cls, clause: Mapping[str, Any]) -> PoolClause:
-        """Make it from the clause of an entry, which `CLAUSE` allows."""
-        return cls(**{"file" if key == "from" else key: value for key, value in clause.items()})
+    def of(cls, clause: Mapping[str, Any]) -> PoolClause | None:
+        """Make it from the clause of an entry, which `CLAUSE` allows; None if that names no texts.
+
+        Raises `PromptError` for a clause that names two sources of texts, or none to show from.
+        """
+        known = {"file" if key == "from" else key: value for key, value in clause.items() if key != "as"}
+        if known and len(known.keys() & {"file", "pool"}) != 1:
+            expected = "`from`, the name of a gold file, or `pool`, the hash of its texts"
+            raise PromptError("names no pool of texts, or two", found=", ".join(clause), expected=expected)
+        return cls(**known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +114,12 @@ class PoolText:
     where: str
     terms: Mapping[str, Any] = field(repr=False)
     objects: Sequence[Any] = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """A short hash of what is shown, by which records name it."""
+        shown = orjson.dumps([self.terms, self.objects], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(shown).hexdigest()[:12]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +153,7 @@ class Pool:
                 )
             elif before.objects != text.objects:
                 expected = f"the objects of {before.where}, which has the same text, or only one of them"
-                found = _counted(text.objects)
+                found = f"{len(text.objects)} objects"
                 errors.append(_wrong("the same text has other objects", text, "/objects", found, expected))
         raise_first(errors[:MAX_ERRORS])
         shown = tuple(first.values())
@@ -169,29 +187,26 @@ class Pool:
         """The index of its passages."""
         return NearestTexts(str(text.terms[self.term]) for text in self.texts)
 
-    def check(self, contract: Contract) -> None:
-        """Raise `PromptError` for objects that a contract refuses; what a text says is not looked up."""
-        raise_first(islice(self._refused(contract.without_terms), MAX_ERRORS))
-
-    def choose(self, terms: Mapping[str, object], clause: PoolClause) -> Choice:
+    def choose(self, terms: Mapping[str, object], clause: PoolClause) -> Chosen:
         """Choose the texts to show before a question with these terms: none without a passage."""
         passage = terms.get(self.term)
-        return self.index.choose(passage, clause.show, clause.by) if isinstance(passage, str) else NONE_CHOSEN
-
-    def _refused(self, contract: Contract) -> Iterator[ConfigError]:
-        for text in self.texts:
-            if not contract.many and len(text.objects) != 1:
-                found, expected = _counted(text.objects), "one object, as the answer is one value"
-                yield _wrong("the text cannot be shown", text, "/objects", found, expected)
-            for index, value in enumerate(text.objects):
-                whole = [value] if contract.many and contract.format == "json" else value
-                for issue in islice(contract.issues(whole), 1):
-                    message = f"an object that the prompt refuses cannot be shown: {issue.message}"
-                    at, expected = pointer(("objects", str(index))), "an object that its schema accepts"
-                    yield _wrong(message, text, at, value, expected)
+        if not isinstance(passage, str):
+            return Chosen([], 0)
+        choice = self.index.choose(passage, clause.show, clause.by)
+        return Chosen([self.texts[row] for row in choice.rows], choice.left_out)
 
 
-NONE_CHOSEN: Final = Choice([], 0)
+class Chosen(NamedTuple):
+    """Texts to show, the best first, and how many were left out because they may be the passage."""
+
+    texts: list[PoolText]
+    left_out: int
+
+
+def passage_term(terms: Mapping[str, Any]) -> str:
+    """The term in which a passage stands: `text`, or else the first one that is a text."""
+    named = [name for name, value in terms.items() if isinstance(value, str)]
+    return "text" if "text" in named else next(iter(named), "text")
 
 
 def _wrong(message: str, text: PoolText, path: str, found: object, expected: str) -> ConfigError:
@@ -204,7 +219,3 @@ def _check_size(data: bytes, where: str) -> None:
         raise PromptError(
             "the pool is too large", where=where, found=f"{len(data):,} bytes", expected=expected
         )
-
-
-def _counted(objects: Sequence[Any]) -> str:
-    return "1 object" if len(objects) == 1 else f"{len(objects)} objects"

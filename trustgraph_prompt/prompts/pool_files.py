@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.prompts.definition import PromptDefinition
-from trustgraph_prompt.prompts.gold_file import GoldText, read, texts_for
-from trustgraph_prompt.prompts.pool import POOL, Pool, PoolText
+from trustgraph_prompt.prompts.gold_file import read, texts_for
+from trustgraph_prompt.prompts.pool import POOL, Pool, PoolText, passage_term
+from trustgraph_prompt.prompts.shown_examples import check_pool
 
 
 def pool_of_file(prompt: PromptDefinition, path: Path) -> Pool:
@@ -21,8 +22,8 @@ def pool_of_file(prompt: PromptDefinition, path: Path) -> Pool:
     if not texts:
         raise PromptError(f"no line is for {prompt.id}", where=str(path))
     shown = (PoolText(text.where, text.terms, list(text.objects)) for text in texts)
-    pool = Pool.of(shown, _term_of_passages(texts), str(path))
-    pool.check(prompt.contract)
+    pool = Pool.of(shown, passage_term(texts[0].terms), str(path))
+    check_pool(prompt, pool)
     return pool
 
 
@@ -30,9 +31,3 @@ def naming(pool: Pool, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The entry of a prompt with the hash of its pool instead of the name of its file."""
     clause = {key: value for key, value in entry["examples"].items() if key != "from"}
     return {**entry, "examples": {"pool": pool.key.removeprefix(POOL), **clause}}
-
-
-def _term_of_passages(texts: Sequence[GoldText]) -> str:
-    """The term in which the passages stand: `text`, or else the first one that is a text."""
-    named = [name for name, value in texts[0].terms.items() if isinstance(value, str)]
-    return "text" if "text" in named else next(iter(named), "text")

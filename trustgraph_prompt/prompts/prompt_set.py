@@ -20,7 +20,7 @@ MAX_PROMPTS = 1_000
 MAX_ENTRY = 512 * 1024
 """The maximum size of an entry, in bytes."""
 
-MAX_POOLS = 64 * 1024 * 1024
+MAX_POOLS = 32 * 1024 * 1024
 """The maximum size of all pools that the prompts of a workspace name, in bytes."""
 
 MANY_PROMPTS = MAX_PROMPTS * 9 // 10

@@ -22,7 +22,7 @@ def test_question_shows_the_nearest_texts_the_nearest_last() -> None:
     _, asked = question("Stalker is a film by Andrei Tarkovsky.")
     assert [turn.passage for turn in asked.examples] == [FILMS[3][0], FILMS[1][0]]
     assert asked.examples[1].answer == [{"film": "Solaris", "by": "Andrei Tarkovsky"}]
-    assert all(turn.is_nearest for turn in asked.examples)
+    assert len({turn.id for turn in asked.examples}) == 2
 
 
 def test_first_texts_are_shown_in_the_order_of_the_file() -> None:
@@ -107,31 +107,28 @@ def test_text_with_two_answers_names_both_places() -> None:
 @pytest.mark.parametrize("said", ["", " \n", 5, None])
 def test_text_without_a_passage_is_refused(said: Any) -> None:
     with pytest.raises(
-        PromptError, match="g:1 /terms: there is no passage to show .*expected `text`, a text"
+        PromptError, match=r"g:1 /terms: there is no passage to show .*expected `text`, a text"
     ):
         pool([(said, [])])
 
 
 def test_pool_is_limited_in_size() -> None:
-    with pytest.raises(PromptError, match="the pool is too large .*at most 4,194,304 bytes"):
+    with pytest.raises(PromptError, match=r"the pool is too large .*at most 4,194,304 bytes"):
         pool([("brick " * (MAX_POOL // 6 + 1), [])])
 
 
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ({"film": "Alien"}, "/objects/0: an object that the prompt refuses cannot be shown: .*by"),
-        ({"film": "Alien", "by": 5}, "cannot be shown"),
-        ("Alien", "cannot be shown"),
+        ({"film": "Alien"}, 'text 5 /objects/0: the answer is rejected: "by" is missing'),
+        ({"film": "Alien", "by": 5}, "text 5 /objects/0/by: the answer is rejected"),
+        ("Alien", "text 5 /objects/0: the answer is rejected"),
     ],
 )
 def test_prompt_with_an_object_that_it_refuses_is_refused(value: Any, why: str) -> None:
     built = prompts(pool([*FILMS, ("Alien again", [value])]))
     assert not built.prompts
-    error = built.refused["template.films"]
-    assert (error.where or "").endswith(" text 5")
-    with pytest.raises(PromptError, match=why):
-        raise error
+    assert why in str(built.refused["template.films"])
 
 
 @pytest.mark.parametrize(
@@ -181,7 +178,6 @@ def test_entry_with_another_hash_than_its_key_is_refused() -> None:
 @pytest.mark.parametrize(
     "clause",
     [
-        {},
         {"show": 2},
         {"pool": "abc"},
         {"pool": "0" * 64, "from": "x"},

@@ -37,7 +37,9 @@ def test_only_lines_for_the_prompt_count(tmp_path: Path) -> None:
 
 def test_passage_is_the_first_term_that_is_a_text_where_none_is_called_text(tmp_path: Path) -> None:
     line = json.dumps({"terms": {"year": 1979, "page": "Alien is a film."}, "objects": []})
-    assert json.loads(next(iter(files.load(prompt_file(tmp_path, line)).values())))["term"] == "page"
+    path = prompt_file(tmp_path, line)
+    path.write_text(path.read_text().replace("{{ text }}", "{{ page }}"))
+    assert json.loads(next(iter(files.load(path).values())))["term"] == "page"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +53,13 @@ def test_passage_is_the_first_term_that_is_a_text_where_none_is_called_text(tmp_
             [gold_line("a", []), gold_line("a", [{"film": "a", "by": "b"}])],
             r"jsonl:2 /objects: the same text",
         ),
-        ([gold_line("a", [{"film": "a"}])], r"jsonl:1 /objects/0: an object that the prompt refuses"),
+        ([gold_line("a", [{"film": "a"}])], r"jsonl:1 /objects/0: the answer is rejected"),
+        (
+            [gold_line("a", [{"film": "a" * 20_000, "by": "b"}])],
+            r"jsonl:1: the text is too long to be shown .*at most 20,000",
+        ),
         (['{"terms": {}, "objects": []}'], r"jsonl:1 /terms: there is no passage"),
+        ([gold_line("brick " * 4_000, [])], r"jsonl:1 /terms: .*the rendered text is longer than 20,000"),
         ([gold_line("brick " * 800_000, [])], r"films\.gold\.jsonl: the pool is too large"),
     ],
 )

@@ -122,8 +122,8 @@ class Answer:
     `value` is the result of a `text` or `json` prompt. `reason`, `stage`, `issues`, `cached` and `escalated`
     are those of the Outcome. `grounding` has the positions of objects in the terms, by id. `cost` is in the
     currency of the flow's price, None without one. `seconds` is how long asking took. `canary` is the id of
-    the canary that answered, None for the served version of the prompt. `examples` are the ids of the examples
-    that were chosen for the question.
+    the canary that answered, None for the served version of the prompt. `examples` are the ids of the texts
+    of a pool that were shown.
     """
 
     request: str
