@@ -95,7 +95,7 @@ async def ask(
             seconds_left=meter.seconds_left,
             clock=clock,
         )
-    chosen = tuple(turn.id for turn in question.examples if turn.is_nearest)
+    chosen = tuple(turn.id for turn in question.examples if turn.id)
     return replace(outcome, examples=chosen) if chosen else outcome
 
 

@@ -28,7 +28,7 @@ from trustgraph_prompt.prompts import answer_format, shown_examples
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.match_clause import MatchClause
-from trustgraph_prompt.prompts.nearest_texts import NearestTexts
+from trustgraph_prompt.prompts.nearest_texts import CHOOSING, READING, NearestTexts
 from trustgraph_prompt.prompts.pool import Pool, PoolClause, PoolText, passage_term
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.shown_examples import Turn, in_schema_order
@@ -282,6 +282,11 @@ class PromptDefinition:
             return ()
         texts = self.pool.choose(terms, self.pool_clause).texts
         return tuple(map(self._turn_of, texts if self.pool_clause.by == "first" else reversed(texts)))
+
+    def choosing_effort(self, terms: Mapping[str, object]) -> int:
+        """About how many steps it takes to choose the examples for these terms, as `beside` counts them."""
+        passage = terms.get(self.pool.term) if self.pool else None
+        return CHOOSING + READING * len(passage) if isinstance(passage, str) else 0
 
     def left_out(self, terms: Mapping[str, object]) -> int:
         """How many examples are not shown because they have the passage of the terms, or it has them."""

@@ -20,6 +20,9 @@ _MOST_SCORED: Final = 8_000
 """Occurrences of words that are scored, beginning with the rarest word, so that a choice takes no longer with
 more texts or with a longer passage. Common words hardly change which texts are the nearest."""
 
+CHOOSING, READING = 300_000, 30
+"""Steps of a choice, and for each character of its passage, as `compute_thread` counts them."""
+
 _K1, _B = 1.2, 0.75  # of BM25: how soon more occurrences no longer count, and how much the length does
 _MOST_TIMES = 255  # that one word counts in one text, which fits into a byte
 
