@@ -154,7 +154,7 @@ class TestRejected:
     def test_answer_as_text_must_be_a_text(self) -> None:
         text = {"response-type": "text", "schema": None}
         assert prompt({**ELBE, "reads": "A river."}, **text).examples[0].answer == "A river."
-        assert "must be a text" in str(error({**ELBE, "reads": ["A river."]}, **text))
+        assert "it must be a text" in str(error({**ELBE, "reads": ["A river."]}, **text))
 
     def test_list_as_json_is_checked_item_by_item(self) -> None:
         many = {"response-type": "json", "many": True}
@@ -174,6 +174,13 @@ class TestRejected:
     def test_long_answers_count_as_passages_do(self) -> None:
         answer = [{"name": "Elbe"}] * 5_000
         assert error({"terms": {"text": "The Elbe."}, "reads": answer}).path == "/shown/0"
+
+    def test_passage_that_takes_long_to_render_is_refused(self) -> None:
+        nested = "{% for a in xs %}{% for b in xs %}{{ text }}{% endfor %}{% endfor %}"
+        slow = {"terms": {"text": "", "xs": [0] * 1_000}, "reads": []}
+        refused = error(ELBE | {"terms": {"text": "Elbe", "xs": [0]}}, slow, prompt=nested)
+        assert refused.path == "/shown/1/terms"
+        assert "rendering takes more than" in str(refused)
 
     def test_deeply_nested_answer_is_refused(self) -> None:
         deep: Any = []
