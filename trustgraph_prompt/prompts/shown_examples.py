@@ -130,14 +130,15 @@ def check_shown(prompt: PromptDefinition) -> None:
             raise PromptError("terms are missing", path=of_terms, found=found, expected=expected)
         with _rejected_at(of_reads):
             check_terms({"reads": reads}, RenderMeter())  # it is plain JSON, of a limited depth
+        for issue in _issues(reads, prompt.contract.with_terms(terms).metered()):
+            raise PromptError(f"the answer is rejected: {issue.message}", path=f"{of_reads}{issue.path}")
         with _rejected_at(of_terms):
             turn = prompt.turn(example)
         characters += len(turn.passage) + len(answer_text(turn.answer, prompt.contract))
         if characters > MOST_CHARACTERS:
-            problem, expected = "the examples are too long", f"at most {MOST_CHARACTERS:,} characters"
+            problem = "this example and those before it are too long"
+            expected = f"at most {MOST_CHARACTERS:,} characters"
             raise PromptError(problem, path=f"/shown/{index}", found=characters, expected=expected)
-        for issue in _issues(reads, prompt.contract.with_terms(terms).metered()):
-            raise PromptError(f"the answer is rejected: {issue.message}", path=f"{of_reads}{issue.path}")
 
 
 @contextmanager

@@ -43,7 +43,12 @@ ASKED = [("system", "Find rivers."), *TURNS, ("user", "The Rhine.")]
 
 
 def prompt(**more: Any) -> PromptDefinition:
-    whole = {"dialect": "jinja", "prompt": "{{ text }}", "system": "Find rivers.", "answer-format": "none"}
+    whole: dict[str, Any] = {
+        "dialect": "jinja",
+        "prompt": "{{ text }}",
+        "system": "Find rivers.",
+        "answer-format": "none",
+    }
     whole |= {"response-type": "jsonl", "schema": RIVER, "shown": SHOWN, **more}
     unset = [key for key, value in more.items() if value is None]
     return PromptDefinition.from_entry(
@@ -144,7 +149,12 @@ class TestFollowUps:
     @pytest.mark.parametrize("more", [{}, {"examples": {"as": "text"}}], ids=["no examples", "as text"])
     async def test_wording_without_turns_is_unchanged(self, more: Any) -> None:
         definition = prompt(**{"shown": None, "attempts": 2, "passes": 2, **more})
-        answers = [cut(f'{RHINE}\n{{"na'), '{"name": 3}', '{"name": "Main"}', "[]"]
+        answers: list[str | ScriptedAnswer] = [
+            cut(f'{RHINE}\n{{"na'),
+            '{"name": 3}',
+            '{"name": "Main"}',
+            "[]",
+        ]
         outcome, calls = await asked(definition, *answers)
         assert why(outcome) == ["first", "continue", "invalid", "pass"]
         starts = ["Your answer was cut off after 1 object;", "Of your answer, the 1 object above"]

@@ -101,7 +101,7 @@ class TestQuestions:
         assert answer == value
         written = json.dumps(answer)
         assert sorted(keys) == sorted(part for part in written.replace(":", "").split('"') if part in keys)
-        places = []
+        places: list[int] = []
         for key in keys:
             places.append(written.index(f'"{key}":', places[-1] + 1 if places else 0))
         assert places == sorted(places)
