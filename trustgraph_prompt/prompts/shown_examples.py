@@ -181,7 +181,7 @@ def _checked(
         raise PromptError("terms are missing", path=of_terms, found=found, expected=expected)
     with _rejected_at(of_reads):
         check_terms({"reads": reads}, RenderMeter())  # it is plain JSON, of a limited depth
-    for issue in _issues(reads, contract):
+    for issue in _issues(reads, contract.metered()):
         raise PromptError(f"the answer is rejected: {issue.message}", path=f"{of_reads}{issue.path}")
     with _rejected_at(of_terms):
         return prompt.turn(example)
@@ -197,13 +197,14 @@ def _rejected_at(path: str) -> Iterator[None]:
 
 def _issues(reads: Any, contract: Contract) -> Iterator[Issue]:
     """Why a contract rejects an answer, by paths into it."""
-    if contract.format == "text" or (contract.format == "jsonl" and not isinstance(reads, list)):
-        if not (contract.format == "text" and isinstance(reads, str)):
-            wanted = "a text" if contract.format == "text" else "a list of objects"
-            yield Issue(Reason.WRONG_CONTAINER, f"the answer must be {wanted}")
-    elif contract.format == "jsonl":
+    if contract.format == "text":
+        if not isinstance(reads, str):
+            yield Issue(Reason.WRONG_CONTAINER, "it must be a text")
+    elif contract.format == "json":
+        yield from contract.issues(reads)
+    elif not isinstance(reads, list):
+        yield Issue(Reason.WRONG_CONTAINER, "it must be a list of objects")
+    else:
         for index, value in enumerate(reads):
             for issue in contract.issues(value):
                 yield replace(issue, path=f"/{index}{issue.path}")
-    else:
-        yield from contract.issues(reads)

@@ -360,3 +360,17 @@ async def test_entry_in_our_own_format_keeps_all_its_settings() -> None:
     assert await made.invoke("p", {}, answering('[{"a": 1}, {"a": "2"}]')) == [{"a": 1}, {"a": 2}]
     with pytest.raises(RuntimeError, match="Schema validation fail"):
         await made.invoke("p", {}, answering('{"a": 1}'))
+
+
+@pytest.mark.parametrize("way", ["turns", "text"])
+async def test_examples_are_shown_only_as_text(way: str) -> None:
+    shown = [{"terms": {"text": "A cat."}, "reads": [BOTH[0]]}]
+    entry = {"dialect": "jinja", "response-type": "jsonl", "schema": DEFINITION, "prompt": "{{ text }}"}
+    told = {"system": "Define. {{ answer_format }}", "shown": shown, "examples": {"as": way}}
+    made = manager(p={**entry, **told})
+
+    before = f"Passage:\nA cat.\n\nAnswer:\n{CAT}\n\nPassage:\n"
+    assert made.render("p", {"text": "A dog."}) == (
+        "A dog." if way == "turns" else f"{before}A dog.\n\nAnswer:"
+    )
+    assert await made.invoke("p", {"text": "A dog."}, answering(DOG)) == [BOTH[1]]
