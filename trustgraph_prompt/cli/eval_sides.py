@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -139,10 +139,21 @@ def remarks_on(
         if not (own := texts_for(definition, texts)):
             raise ConfigError(f"no line is for {definition.id}", where=str(gold))
         check_for(definition, own, terms)
-        found[definition.id] = remarks(definition, own)
+        found[definition.id] = [*remarks(definition, own), *_left_out(definition, own, terms)]
         for remark in found[definition.id]:
             output.note(remark)
     return found
+
+
+def _left_out(
+    definition: PromptDefinition, texts: Sequence[GoldText], terms: Mapping[str, object]
+) -> Iterator[str]:
+    """For how many texts an example is not shown because it has the same text."""
+    if count := sum(definition.left_out({**terms, **text.terms}) > 0 for text in texts):
+        yield (
+            f"{definition.id} leaves out examples for {count:,} of {output.counted(len(texts), 'text')}, because "
+            "they have the same text, contain it or are part of it"
+        )
 
 
 @dataclass

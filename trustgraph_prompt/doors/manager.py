@@ -20,6 +20,7 @@ from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
 from trustgraph_prompt.prompts import PromptDefinition, Template, Turn, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
+from trustgraph_prompt.prompts.pool import POOL, Pools
 from trustgraph_prompt.prompts.shown_examples import in_text
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
@@ -51,7 +52,7 @@ class Prompt:
     dialect: Dialect = "ibis"
     system: Template | None = None
     answer_format: AnswerFormat = "none"
-    examples: Sequence[Turn] = ()
+    examples: Callable[[Mapping[str, Any]], Sequence[Turn]] = lambda terms: ()
 
     @cached_property
     def compiled(self) -> Template:
@@ -83,13 +84,14 @@ class PromptManager:
         self.system_template = SYSTEM
 
     def load_config(self, config: Mapping[str, str]) -> None:
-        """Load a configuration: `system` and `template.<id>`, each JSON text.
+        """Load a configuration: `system`, `template.<id>` and `pool.<sha256>`, each JSON text.
 
         Raises `RuntimeError` for an invalid entry, and changes nothing then.
         """
         system = _system(config.get("system", ""))
+        pools = Pools({key: text.encode() for key, text in config.items() if key.startswith(POOL)})
         prompts = {
-            (id := key.removeprefix("template.")): _compiled_entry(id, text)
+            (id := key.removeprefix("template.")): _compiled_entry(id, text, pools)
             for key, text in config.items()
             if key.startswith("template.")
         }
@@ -187,7 +189,7 @@ class PromptManager:
         text = self._rendered(id, prompt, prompt.compiled, input)
         if prompt.answer_format == "append" and answer_format.TERM not in prompt.compiled.needs.named:
             text = answer_format.append(text, prompt.contract.instructions())
-        return in_text(text, prompt.examples, prompt.contract)
+        return in_text(text, prompt.examples(input), prompt.contract)
 
     def _terms(self, prompt: Prompt, input: Mapping[str, Any]) -> dict[str, Any]:
         return {**self.terms, **(prompt.terms or {}), **input}
@@ -216,7 +218,7 @@ def _system(text: str) -> Template:
         raise RuntimeError(f"Error in template: {error}") from error
 
 
-def _compiled_entry(id: str, text: str) -> Prompt:
+def _compiled_entry(id: str, text: str, pools: Pools) -> Prompt:
     try:
         entry = orjson.loads(text)
         if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str):
@@ -237,7 +239,10 @@ def _compiled_entry(id: str, text: str) -> Prompt:
             prompt.system = definition.system if definition.own_system else None
             prompt.answer_format = definition.answer_format
             if definition.examples_as == "text":  # the model receives one text
-                prompt.examples = definition.examples
+                if definition.pool_clause:
+                    key = f"{POOL}{definition.pool_clause.pool}"
+                    definition = definition.with_pool(pools.get(key, f"template.{id}"))
+                prompt.examples = definition.examples_for
         elif entry.get("answer-format") == "append":
             prompt.answer_format = "append"
         _ = prompt.compiled

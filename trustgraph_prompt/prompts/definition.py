@@ -258,7 +258,7 @@ class PromptDefinition:
         merged = {**self.terms, **terms}
         given = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
         system, prompt = self.system.render(given, share=share), self._asked(given, share)
-        return Question(system, prompt, merged, (*self._others(terms), *self.nearest(terms)))
+        return Question(system, prompt, merged, self.examples_for(terms))
 
     def _asked(self, given: Mapping[str, object], share: float) -> str:
         """What the user says, followed by the instructions about the answer unless a template has them."""
@@ -275,6 +275,10 @@ class PromptDefinition:
         reserved = dict.fromkeys(self._reserved, self._instructions)
         passage = self._asked({**self.terms, **example["terms"], **reserved}, shown_examples.SHARE)
         return Turn(passage, in_schema_order(example["reads"], self.contract))
+
+    def examples_for(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
+        """The examples that are shown before a question with these terms."""
+        return (*self._others(terms), *self.nearest(terms))
 
     def nearest(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
         """The examples of the pool that are shown before a question with these terms, the nearest last."""

@@ -20,7 +20,12 @@ POOL: Final = "pool."
 MAX_POOL: Final = 4 * 1024 * 1024
 """The maximum size of a pool, in bytes."""
 
+MAX_POOLS: Final = 32 * 1024 * 1024
+"""The maximum size of all pools that the prompts of a workspace name, in bytes."""
+
 MOST_SHOWN: Final = 10
+
+_AT = "/examples/pool"
 
 CLAUSE: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -177,7 +182,7 @@ class Pool:
         texts = (PoolText(f"{key} text {at}", line["terms"], line["objects"]) for at, line in lines)
         return cls.of(texts, entry["term"], key)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The key of its entry."""
         return POOL + hashlib.sha256(self.text).hexdigest()
@@ -201,6 +206,30 @@ class Chosen(NamedTuple):
 
     texts: list[PoolText]
     left_out: int
+
+
+class Pools:
+    """The pools of a workspace, each read once, when the first prompt names it."""
+
+    def __init__(self, texts: Mapping[str, bytes], known: Iterable[Pool] = ()) -> None:
+        self.texts = texts
+        self._read = {pool.key: pool for pool in known}
+
+    def get(self, key: str, where: str) -> Pool:
+        """The pool of an entry, which the prompt at `where` names.
+
+        Raises `PromptError` if it is missing, not valid, or one too many.
+        """
+        if key not in self.texts:
+            message, expected = "its pool of examples is not there", f"the entry {key} beside it"
+            raise PromptError(message, where=where, path=_AT, found="no such entry", expected=expected)
+        if key not in self._read:
+            size = len(self.texts[key]) + sum(len(pool.text) for pool in self._read.values())
+            if size > MAX_POOLS:
+                message, expected = "the pools of the workspace are too large", f"at most {MAX_POOLS:,} bytes"
+                raise PromptError(message, where=where, path=_AT, found=f"{size:,}", expected=expected)
+            self._read[key] = Pool.parse(self.texts[key], key)
+        return self._read[key]
 
 
 def passage_term(terms: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import orjson
 from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, excerpt, without_frames
 from trustgraph_prompt.prompts.answer_format import TERM
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question, system_template
-from trustgraph_prompt.prompts.pool import POOL, Pool
+from trustgraph_prompt.prompts.pool import POOL, Pools
 from trustgraph_prompt.prompts.template import Template
 
 MAX_PROMPTS = 1_000
@@ -20,16 +20,11 @@ MAX_PROMPTS = 1_000
 MAX_ENTRY = 512 * 1024
 """The maximum size of an entry, in bytes."""
 
-MAX_POOLS = 32 * 1024 * 1024
-"""The maximum size of all pools that the prompts of a workspace name, in bytes."""
-
 MANY_PROMPTS = MAX_PROMPTS * 9 // 10
 """With more prompts, a note warns of the limit."""
 
 _NAMED_IN_NOTE = 5
 """The number of prompts that a note names."""
-
-_AT_POOL = "/examples/pool"
 
 SYSTEM_KEY = "system"
 PREFIX = "template."
@@ -90,7 +85,8 @@ class PromptSet:
             if text and (key == SYSTEM_KEY or key.startswith((PREFIX, POOL)))
         }
         before = previous._entries if previous else {}
-        named = _Pools({key: texts.pop(key) for key in [*texts] if key.startswith(POOL)}, before.values())
+        known = (each.built.pool for each in before.values() if isinstance(each.built, PromptDefinition))
+        named = Pools({key: texts.pop(key) for key in [*texts] if key.startswith(POOL)}, filter(None, known))
         read, too_many = _read_all(texts, before, named if pools else None)
         system = read[SYSTEM_KEY].built if SYSTEM_KEY in read else None
         system = system if isinstance(system, Template) else SYSTEM
@@ -166,39 +162,8 @@ def _note_of_limit(count: int) -> str:
     )
 
 
-class _Pools:
-    """The pools of a workspace, each read once, when the first prompt names it."""
-
-    def __init__(self, texts: Mapping[str, bytes], before: Iterable[_BuiltEntry]) -> None:
-        self.texts = texts
-        self._read = {
-            entry.pool: entry.built.pool
-            for entry in before
-            if isinstance(entry.built, PromptDefinition) and entry.built.pool and entry.error is None
-        }
-
-    def get(self, key: str, where: str) -> Pool:
-        """The pool of an entry, which the prompt at `where` names.
-
-        Raises `PromptError` if it is missing, not valid, or one too many.
-        """
-        if key not in self.texts:
-            message, expected = (
-                "its pool of examples is not there",
-                f"the entry {key}, which is pushed with it",
-            )
-            raise PromptError(message, where=where, path=_AT_POOL, found="no such entry", expected=expected)
-        if key not in self._read:
-            size = len(self.texts[key]) + sum(len(pool.text) for pool in self._read.values())
-            if size > MAX_POOLS:
-                message, expected = "the pools of the workspace are too large", f"at most {MAX_POOLS:,} bytes"
-                raise PromptError(message, where=where, path=_AT_POOL, found=f"{size:,}", expected=expected)
-            self._read[key] = Pool.parse(self.texts[key], key)
-        return self._read[key]
-
-
 def _read_all(
-    texts: Mapping[str, bytes], before: Mapping[str, _BuiltEntry], pools: _Pools | None
+    texts: Mapping[str, bytes], before: Mapping[str, _BuiltEntry], pools: Pools | None
 ) -> tuple[dict[str, _BuiltEntry], dict[str, ConfigError]]:
     """The entries, those that were there before first, and the errors of those beyond the limit, by key."""
     keys = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before))
@@ -210,7 +175,7 @@ def _read_all(
     )
 
 
-def _read(key: str, text: bytes, before: _BuiltEntry | None, pools: _Pools | None) -> _BuiltEntry:
+def _read(key: str, text: bytes, before: _BuiltEntry | None, pools: Pools | None) -> _BuiltEntry:
     there = pools.texts if pools else {}
     if before is not None and before.text == text and before.pool_text == there.get(before.pool, b""):
         return before

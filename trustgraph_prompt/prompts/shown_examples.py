@@ -138,14 +138,15 @@ def check_shown(prompt: PromptDefinition) -> None:
             raise PromptError(problem, path=at, found=characters, expected=expected)
 
 
-def check_pool(prompt: PromptDefinition, pool: Pool) -> None:
+def check_pool(prompt: PromptDefinition, pool: Pool, *, looks_up: bool = False) -> None:
     """Raise `PromptError` for texts of a pool that cannot be rendered, or whose objects are invalid.
 
-    Values are not looked up: that takes seconds for large pools, and `check` and `config push` do it.
+    With `looks_up`, values are looked up in their text, which takes seconds for large pools.
     """
     errors: list[ConfigError] = []
-    contract = prompt.contract.without_terms
     for text in pool.texts:
+        terms = {**prompt.terms, **text.terms} if looks_up else None
+        contract = prompt.contract.with_terms(terms)
         try:
             example = example_of(text, contract)
             turn = _checked(
