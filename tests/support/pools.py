@@ -65,6 +65,6 @@ def prompt_file(folder: Path, *lines: str, examples: str = '{from: "films.gold.j
     path.write_text(
         "schema Film:\n    film: string\n    by: string\n\n"
         "prompt films expecting Film[] as jsonl:\n"
-        f'    text: """{{{{ text }}}}"""\n    examples: {examples}\n'
+        f'    text: """{{{{ text }}}}"""\n    examples: {examples}\n    answer-format: none\n'
     )
     return path

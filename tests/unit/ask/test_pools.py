@@ -35,7 +35,9 @@ async def asked(definition: PromptDefinition, answer: str, **terms: str) -> Outc
 
 
 def test_own_examples_come_first_and_the_nearest_of_the_pool_last() -> None:
-    own = [{"terms": {"text": "Ran is by Akira Kurosawa."}, "reads": [{"film": "Ran", "by": "Akira Kurosawa"}]}]
+    own = [
+        {"terms": {"text": "Ran is by Akira Kurosawa."}, "reads": [{"film": "Ran", "by": "Akira Kurosawa"}]}
+    ]
     definition = films(shown=own)
     messages = opening(definition, definition.question({"text": PASSAGE}))
     assert [message.text for message in messages if message.role == "user"] == [
@@ -70,7 +72,9 @@ async def test_outcome_without_a_pool_names_none() -> None:
 
 
 @pytest.mark.parametrize("schema", [pools.SCHEMA, FROM_TEXT])
-async def test_nearest_example_that_comes_back_is_refused_though_one_end_is_in_the_passage(schema: Any) -> None:
+async def test_nearest_example_that_comes_back_is_refused_though_one_end_is_in_the_passage(
+    schema: Any,
+) -> None:
     outcome = await asked(films(schema=schema), SOLARIS)
     assert outcome.value == []
     *_, issue = outcome.rejected[0].issues
