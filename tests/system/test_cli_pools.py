@@ -166,3 +166,36 @@ def test_estimate_counts_the_examples(tmp_path: Path, prompt: Path) -> None:
     with_examples = tokens(prompt)
     prompt.write_text(prompt.read_text().replace('    examples: {from: "films.gold.jsonl", show: 2}\n', ""))
     assert with_examples > tokens(prompt) + 20
+
+
+def test_eval_shows_no_text_to_itself_and_says_for_how_many(tmp_path: Path, prompt: Path) -> None:
+    gold = prompt.parent / "films.gold.jsonl"
+    answers = [(text, "\n".join(map(json.dumps, objects)) or "[]") for text, objects in FILMS]
+    evaluate = (
+        *("eval", "films", "--gold", gold, "--templates", prompt),
+        *("--provider", recording(tmp_path, *answers), "--json"),
+    )
+    [report] = json.loads(ok(*evaluate))
+    assert report["f1"]["value"] == 1
+    said = "films shows no example that has the same text, or part of it: left out for 4 of 4 texts"
+    assert said in report["remarks"]
+
+    add(prompt, gold_line("Winter is cold.", [], note="measured with no text before"))
+    estimates = json.loads(ok(*evaluate, "--estimate"))
+    assert [(each["kept"], each["questions"]) for each in estimates] == [
+        (3, 2)
+    ]  # the text on winter, and its own
+
+
+def test_eval_compares_with_a_version_that_had_another_pool(tmp_path: Path, prompt: Path) -> None:
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(gold_line(PASSAGE, [json.loads(STALKER)]))
+    evaluate = (
+        *("eval", "films", "--gold", gold, "--templates", prompt),
+        *("--provider", recording(tmp_path, ("Stalker", STALKER)), "--json"),
+    )
+    [first] = json.loads(ok(*evaluate))
+    add(prompt, gold_line("Nostalghia is a film by Andrei Tarkovsky, too.", []))
+    [second] = json.loads(ok(*evaluate, "--against", first["version"]))
+    assert second["version"] != first["version"]
+    assert second["against"]["version"] == first["version"]
