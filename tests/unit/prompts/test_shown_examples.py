@@ -142,6 +142,7 @@ class TestRejected:
             ({"terms": {"text": "a"}, "reads": {"name": "a"}}, "/shown/1/reads", "a list of objects"),
             ({"terms": {"text": "a"}, "reads": [], "answer": "[]"}, "/shown/1", "unknown key"),
             ({"terms": {"text": "a " * 10_001}, "reads": []}, "/shown/1/terms", "longer than 20,000"),
+            ({"terms": {"text": " \n"}, "reads": []}, "/shown/1/terms", "the passage is empty"),
         ],
         ids=str,
     )
@@ -154,7 +155,8 @@ class TestRejected:
     def test_answer_as_text_must_be_a_text(self) -> None:
         text = {"response-type": "text", "schema": None}
         assert prompt({**ELBE, "reads": "A river."}, **text).examples[0].answer == "A river."
-        assert "it must be a text" in str(error({**ELBE, "reads": ["A river."]}, **text))
+        for wrong in (["A river."], "", " \n"):
+            assert "it must be a text that is not empty" in str(error({**ELBE, "reads": wrong}, **text))
 
     def test_list_as_json_is_checked_item_by_item(self) -> None:
         many = {"response-type": "json", "many": True}
