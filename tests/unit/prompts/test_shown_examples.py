@@ -58,6 +58,14 @@ class TestQuestions:
         with pytest.raises(RequestError, match="kind"):
             shown.require({"text": "x"})
 
+    def test_derived_prompts_show_the_same_examples(self) -> None:
+        shown = prompt(ELBE, {"terms": {"text": "A hill."}, "reads": []})
+        examples = shown.question({"text": "x"}).examples
+        checked = shown.with_contract(shown.contract.checked(lambda value: ()))
+        prefaced = shown.prefaced("{% if context %}{{ context }}{% endif %}")
+        assert checked.question({"text": "x"}).examples == examples
+        assert prefaced.question({"text": "x", "context": "Before."}).examples == examples
+
     def test_question_of_a_prompt_without_examples_has_none(self) -> None:
         assert prompt().question({"text": "x"}).examples == ()
 
