@@ -30,6 +30,9 @@ from trustgraph_prompt.worker.flow import Flow
 MAX_KEYS = 5
 """How many keys a warning lists."""
 
+MAX_REPEATED = 100
+"""How many characters of a text may stand around each passage of an example without a warning."""
+
 MAX_KEYS_COMPARED = 100
 MAX_BYTES_COMPARED = 100_000
 """How many keys of a file, and bytes of its lines, decide what it is: a flow or a recording."""
@@ -162,6 +165,11 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
         yield (
             f"{place}: {prompt.id} makes things of {_quoted(keys)} in the graph, and does not look up their "
             "names in the text; mark what the text names with `@from`, or `x-from`"
+        )
+    if prompt.shown and (repeated := len(prompt.template.needs.fixed.strip())) > MAX_REPEATED:
+        yield (
+            f"{place}: {prompt.id} repeats {repeated:,} characters of its text with each example that it "
+            "shows; write instructions into `system`"
         )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))

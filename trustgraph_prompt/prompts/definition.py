@@ -274,6 +274,8 @@ class PromptDefinition:
         """One of the examples `shown`, rendered as a question is. Raises as `Template.render`."""
         reserved = dict.fromkeys(self._reserved, self._instructions)
         passage = self._asked({**self.terms, **example["terms"], **reserved}, shown_examples.SHARE)
+        if not passage.strip():  # servers reject empty messages
+            raise RenderError("the passage is empty")
         return Turn(passage, in_schema_order(example["reads"], self.contract))
 
     def examples_for(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:

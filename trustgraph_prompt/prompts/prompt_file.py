@@ -214,12 +214,12 @@ class _DeclaredPrompt:
         return f"{self._prompt.name}: {example.name or 'an example'}"
 
     def examples(self) -> Iterator[Example]:
-        """Its examples, which are valid."""
+        """Its examples, which are valid. One without an answer is shown, and its answer is what it reads."""
+        contract = self.definition().contract if self._shown else None
         for given, places in self._examples:
             settings = given.settings
-            if "answer" not in settings:  # a shown one: its answer is what it reads
-                answer = answer_text(settings["reads"], self.definition().contract)
-                settings = {"answer": answer, **settings}
+            if "answer" not in settings and contract is not None:
+                settings = {"answer": answer_text(settings["reads"], contract), **settings}
             yield Example.from_settings(self._prompt.name, settings, name=given.name or "", places=places)
 
     def problems(self) -> Iterator[ConfigError]:

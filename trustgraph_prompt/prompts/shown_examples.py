@@ -199,8 +199,8 @@ def _rejected_at(path: str) -> Iterator[None]:
 def _issues(reads: Any, contract: Contract) -> Iterator[Issue]:
     """Why a contract rejects an answer, by paths into it."""
     if contract.format == "text":
-        if not isinstance(reads, str):
-            yield Issue(Reason.WRONG_CONTAINER, "it must be a text")
+        if not (isinstance(reads, str) and reads.strip()):
+            yield Issue(Reason.WRONG_CONTAINER, "it must be a text that is not empty")
     elif contract.format == "json":
         yield from contract.issues(reads)
     elif not isinstance(reads, list):

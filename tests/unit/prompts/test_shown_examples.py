@@ -58,6 +58,14 @@ class TestQuestions:
         with pytest.raises(RequestError, match="kind"):
             shown.require({"text": "x"})
 
+    def test_derived_prompts_show_the_same_examples(self) -> None:
+        shown = prompt(ELBE, {"terms": {"text": "A hill."}, "reads": []})
+        examples = shown.question({"text": "x"}).examples
+        checked = shown.with_contract(shown.contract.checked(lambda value: ()))
+        prefaced = shown.prefaced("{% if context %}{{ context }}{% endif %}")
+        assert checked.question({"text": "x"}).examples == examples
+        assert prefaced.question({"text": "x", "context": "Before."}).examples == examples
+
     def test_question_of_a_prompt_without_examples_has_none(self) -> None:
         assert prompt().question({"text": "x"}).examples == ()
 
@@ -142,6 +150,7 @@ class TestRejected:
             ({"terms": {"text": "a"}, "reads": {"name": "a"}}, "/shown/1/reads", "a list of objects"),
             ({"terms": {"text": "a"}, "reads": [], "answer": "[]"}, "/shown/1", "unknown key"),
             ({"terms": {"text": "a " * 10_001}, "reads": []}, "/shown/1/terms", "longer than 20,000"),
+            ({"terms": {"text": " \n"}, "reads": []}, "/shown/1/terms", "the passage is empty"),
         ],
         ids=str,
     )
@@ -154,7 +163,8 @@ class TestRejected:
     def test_answer_as_text_must_be_a_text(self) -> None:
         text = {"response-type": "text", "schema": None}
         assert prompt({**ELBE, "reads": "A river."}, **text).examples[0].answer == "A river."
-        assert "it must be a text" in str(error({**ELBE, "reads": ["A river."]}, **text))
+        for wrong in (["A river."], "", " \n"):
+            assert "it must be a text that is not empty" in str(error({**ELBE, "reads": wrong}, **text))
 
     def test_list_as_json_is_checked_item_by_item(self) -> None:
         many = {"response-type": "json", "many": True}
