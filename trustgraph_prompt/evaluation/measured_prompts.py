@@ -22,6 +22,7 @@ def keep(state: Path, prompts: Sequence[PromptDefinition], entries: Mapping[str,
     Raises `BrokerError`.
     """
     known = read_state(state, PROMPTS)
+    texts: dict[str, tuple[str, ...]]
     texts = {_key(prompt.id, prompt.version): (SYSTEM_KEY, PREFIX + prompt.id) for prompt in prompts}
     texts |= {prompt.pool.key: (prompt.pool.key,) for prompt in prompts if prompt.pool}
     new = {key: {name: entries[name] for name in names} for key, names in texts.items() if key not in known}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from math import log
@@ -24,7 +24,6 @@ CHOOSING, READING = 300_000, 30
 """Steps of a choice, and for each character of its passage, as `compute_thread` counts them."""
 
 _K1, _B = 1.2, 0.75  # of BM25: how soon more occurrences no longer count, and how much the length does
-_MOST_TIMES = 255  # that one word counts in one text, which fits into a byte
 
 
 class Choice(NamedTuple):
@@ -48,16 +47,14 @@ class NearestTexts:
         folded = [words(text).folded for text in texts]
         self._joined = list(map(_joined, folded))
         average = sum(map(len, folded)) / len(folded) or 1.0
-        self._damping = [_K1 * (1 - _B + _B * len(each) / average) for each in folded]
-        self._places: dict[
-            str, tuple[array[int], array[int]]
-        ] = {}  # of each word: texts, and how often there
+        self._places: dict[str, tuple[array[int], array[float]]] = {}  # of each word: texts, its weight there
         for row, each in enumerate(folded):
+            damping = _K1 * (1 - _B + _B * len(each) / average)
             for word, times in Counter(each).items():
                 if word not in STOP_WORDS:
-                    rows, counts = self._places.setdefault(word, (array("L"), array("B")))
+                    rows, weights = self._places.setdefault(word, (array("L"), array("f")))
                     rows.append(row)
-                    counts.append(min(times, _MOST_TIMES))
+                    weights.append(times / (times + damping))
 
     def choose(self, passage: str, count: int, by: By) -> Choice:
         """Choose at most `count` texts: the nearest that share a word with the passage, or the first ones."""
@@ -76,15 +73,15 @@ class NearestTexts:
 
     def _nearest(self, folded: Sequence[str]) -> list[int]:
         known = sorted((len(self._places[word][0]), word) for word in set(folded) if word in self._places)
-        scores: dict[int, float] = {}
+        scores: defaultdict[int, float] = defaultdict(float)
         left = _MOST_SCORED
         for count, word in known:
             if scores and count > left:
                 break
             left -= count
-            weight = log(1 + (len(self._joined) - count + 0.5) / (count + 0.5))
-            for row, times in zip(*self._places[word], strict=True):
-                scores[row] = scores.get(row, 0.0) + weight * times / (times + self._damping[row])
+            rarity = log(1 + (len(self._joined) - count + 0.5) / (count + 0.5))
+            for row, weight in zip(*self._places[word], strict=True):
+                scores[row] += rarity * weight
         return nlargest(MOST_LOOKED_AT, scores, key=lambda row: (scores[row], -row))
 
 

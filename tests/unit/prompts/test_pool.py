@@ -50,16 +50,16 @@ def test_question_without_a_passage_shows_nothing(terms: dict[str, object]) -> N
     assert prompts().prompts["films"].question(terms).examples == ()
 
 
+CHANGED: list[tuple[Pool | None, dict[str, Any]]] = [
+    (None, {}),
+    (pool(FILMS[:3]), {}),
+    (None, {"show": 1}),
+    (None, {"by": "first"}),
+]
+
+
 def test_version_names_pool_number_and_choice() -> None:
-    versions = {
-        prompts(of, **more).prompts["films"].version
-        for of, more in [
-            (None, {}),
-            (pool(FILMS[:3]), {}),
-            (None, {"show": 1}),
-            (None, {"by": "first"}),
-        ]
-    }
+    versions = {prompts(of, **more).prompts["films"].version for of, more in CHANGED}
     assert len(versions) == 4
 
 

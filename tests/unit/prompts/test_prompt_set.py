@@ -334,7 +334,7 @@ def test_pool_that_no_prompt_names_is_not_read() -> None:
 
 
 def test_pools_beyond_their_limit_are_refused_and_the_first_ones_served() -> None:
-    texts = [(f"{number}{'b' * 18_000}", []) for number in range(220)]
+    texts: list[tuple[str, list[Any]]] = [(f"{number}{'b' * 18_000}", []) for number in range(220)]
     large = [pools.pool([*texts, (f"{number} bricks", [])]) for number in range(9)]
     given: dict[str, str] = {}
     for number, each in enumerate(large):
