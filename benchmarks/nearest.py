@@ -1,8 +1,8 @@
 """How long it takes to choose the examples of a pool. Exits with 1 beyond the limit for 1,000 texts.
 
 The texts are windows of the repository's own guides, of as many words as a sentence, and as a chunk of 2,000
-characters has; so are the passages, which are none of the texts. The scan ranks all texts by all words, without
-an index; it is stated how many of three chosen texts it would choose as well. Times are CPU time in ms, the
+characters has; so are the passages, which are none of the texts. The scan ranks all texts by all words,
+without an index; it is stated how many of three chosen texts it would choose, too. Times are CPU time, the
 least of some rounds.
 """
 
@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import log
 from pathlib import Path
 
@@ -34,6 +35,11 @@ def least_ms(work: Callable[[], object]) -> float:
         work()
         best = min(best, time.process_time() - started)
     return 1_000 * best
+
+
+def choose_all(choose: Callable[[str], object], passages: Sequence[str]) -> None:
+    for passage in passages:
+        choose(passage)
 
 
 def windows(source: Sequence[str], count: int, length: int, seed: int) -> list[str]:
@@ -79,10 +85,11 @@ def main() -> int:
                 windows(source[:half], size, length, 1),
                 windows(source[half:], PASSAGES, length, 2),
             )
-            made = least_ms(lambda texts=texts: NearestTexts(texts))  # type: ignore[misc]
+            made = least_ms(partial(NearestTexts, texts))
             index, scan = NearestTexts(texts), Scan(texts)
-            choice = least_ms(lambda: [index.choose(each, SHOWN, "nearest") for each in passages]) / PASSAGES
-            scanned = least_ms(lambda: [scan.choose(each) for each in passages]) / PASSAGES
+            nearest = partial(index.choose, count=SHOWN, by="nearest")
+            choice = least_ms(partial(choose_all, nearest, passages)) / PASSAGES
+            scanned = least_ms(partial(choose_all, scan.choose, passages)) / PASSAGES
             alike = sum(
                 len({*index.choose(each, SHOWN, "nearest").rows} & {*scan.choose(each)}) for each in passages
             )
