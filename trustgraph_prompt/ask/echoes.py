@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
@@ -32,7 +32,8 @@ def _nearest_echoes(prompt: PromptDefinition, question: Question) -> NearestEcho
     if not answers or prompt.pool is None or prompt.keeps_echoes:
         return None
     contract = prompt.contract
-    return NearestEchoes(Echoes(answers, contract.schema, contract.conform, nearest=True), prompt.pool.term)
+    echoes = Echoes(answers, contract.schema, partial(_said, contract), nearest=True)
+    return NearestEchoes(echoes, prompt.pool.term)
 
 
 def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
@@ -46,7 +47,12 @@ def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
 @lru_cache(_MOST_PROMPTS)
 def _echoes(texts: tuple[str, ...], contract: Contract) -> Echoes | None:
     objects = _examples(*texts)
-    return Echoes(objects, contract.schema, contract.conform) if objects else None
+    return Echoes(objects, contract.schema, partial(_said, contract)) if objects else None
+
+
+def _said(contract: Contract, value: Any) -> Any:
+    """What an example says, as an answer is judged: converted, and without its quotes."""
+    return contract.without_quotes(contract.conform(value))
 
 
 def _examples(*texts: str) -> list[Any]:

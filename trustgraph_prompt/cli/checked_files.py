@@ -15,7 +15,7 @@ from trustgraph_prompt.ask.echoes import examples_like_answers
 from trustgraph_prompt.ask.try_examples import try_examples, try_pools
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.config_files import read_yaml
-from trustgraph_prompt.contract.object_keys import not_looked_up
+from trustgraph_prompt.contract.object_keys import late_quotes, not_looked_up
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
 from trustgraph_prompt.evaluation.gold import check_for, remarks, terms_in_no_text
 from trustgraph_prompt.llm import recording_files
@@ -170,6 +170,11 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
         yield (
             f"{place}: {prompt.id} repeats {repeated:,} characters of its text with each example that it "
             "shows; write instructions into `system`"
+        )
+    if keys := late_quotes(prompt.contract):
+        yield (
+            f"{place}: {prompt.id} asks for a quote after another text, in {_quoted(keys)}; a model that "
+            "quotes first makes up less"
         )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))

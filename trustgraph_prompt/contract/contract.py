@@ -31,6 +31,7 @@ from trustgraph_prompt.contract.schema_versions import (
     parse_versions,
 )
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid, excerpt
+from trustgraph_prompt.json_text.encoding import canonical
 
 if TYPE_CHECKING:
     from trustgraph_prompt.contract.types import Build
@@ -71,7 +72,7 @@ class Contract:
     `schema` describes one object of a jsonl answer, the value of a json answer, or one element of that value
     if it is a list (`many`); None accepts everything. `discriminator` is the property whose `const` or `enum`
     picks the branch of a `oneOf` or `anyOf`, if there is one. `sources` are the keys whose values must occur
-    in terms of the question (`x-from`); they are removed from `schema`.
+    in terms of the question (`x-from`, `x-quote`); they are removed from `schema`.
     """
 
     format: Format
@@ -271,8 +272,9 @@ class Contract:
         """Return the contract for the answer to a question with these terms.
 
         It also rejects values that do not occur in their sources, and echoes of examples, but searches only
-        for values that meet the schema. Words of the terms are not taken for LaTeX commands. It is the same
-        contract without terms, for a text, and if it has these terms.
+        for values that meet the schema. Quotes are replaced by the words of the text before. Words of the
+        terms are not taken for LaTeX commands. It is the same contract without terms, for a text, and if it
+        has these terms.
         """
         without = echoes is None and nearest is None
         if terms is None or self.format == "text" or (without and terms is self.terms):
@@ -343,6 +345,11 @@ class Contract:
         `characters` is the length of its text if known, which saves counting the steps.
         """
         meter = self._meter or self._new_meter()
+        if self._terms is not None and self._terms.quotes:
+            try:
+                value = self._quoted(value, self._meter)
+            except TooCostly:
+                return value, False
         if not self._is_list:
             if not self._is_paid(value, characters):
                 return value, False
@@ -379,6 +386,11 @@ class Contract:
         if each > MAX_CALL or judge.widest * characters > trial.left:
             return None
         trial.spend(judge.widest * characters)
+        if self._terms is not None and self._terms.quotes:
+            try:
+                values = [self._quoted(value, trial) for value in values]
+            except TooCostly:
+                return None
         if judge.is_plain:
             if not judge.accepts_plainly(values, MAX_CALL // max(each, 1)):
                 return None
@@ -410,8 +422,9 @@ class Contract:
         meter = self._meter or self._new_meter()
         if self._is_list and not isinstance(value, list):
             return (Issue(Reason.WRONG_CONTAINER, f"expected an array of values, found {show(value)}"),)
-        items = value if self._is_list and isinstance(value, list) else None
         try:
+            value = self._quoted(value, meter)
+            items = value if self._is_list and isinstance(value, list) else None
             for item in [value] if items is None else items:
                 meter.spend(self._judge.cost(item, characters))
             if items is None:
@@ -456,6 +469,23 @@ class Contract:
         """Where the values of these objects occur in the terms of the question; None without `sources`."""
         return None if self._terms is None else self._terms.grounding(values)
 
+    @property
+    def quote_keys(self) -> tuple[str, ...]:
+        """The keys of an object that are quotes (`x-quote`): its evidence, and no part of what it says."""
+        return () if self.sources is None else tuple(self.sources.quotes)
+
+    def without_quotes(self, value: Any) -> Any:
+        """An object, or the objects of a list, without their quotes; the same value if it has none."""
+        return value if self.sources is None else self.sources.without_quotes(value)
+
+    @property
+    def identity(self) -> Callable[[Any], bytes]:
+        """A function that gives the canonical bytes of an object without its quotes.
+
+        They are the same for objects that say the same.
+        """
+        return (lambda value: canonical(self.without_quotes(value))) if self.quote_keys else canonical
+
     def names(self) -> frozenset[str]:
         """The names of all properties that the schemas declare at any level."""
         return self._judge.names
@@ -482,6 +512,14 @@ class Contract:
         except TooCostly:
             return False
         return True
+
+    def _quoted(self, value: Any, meter: StepMeter | None) -> Any:
+        """The value, or its elements, with the quotes in the words of the text. Raises `TooCostly`."""
+        if self._terms is None or not self._terms.quotes:
+            return value
+        if self._is_list and isinstance(value, list):
+            return _same_if_unchanged([self._terms.quoted(item, meter) for item in value], value)
+        return self._terms.quoted(value, meter)
 
     def _is_true(self, value: Any) -> bool:
         """Whether the terms have nothing against a value that meets the schema."""

@@ -168,7 +168,8 @@ def answer_statements(result: Result, prompt: PromptDefinition, model: str) -> I
     graph = Graph()
     if prompt.graph is not None:
         found = tuple(each.groundings for each in result.objects)
-        said = graph_of(prompt.graph, [each.value for each in result.objects], _named, found)
+        objects = [each.value for each in result.objects]
+        said = graph_of(prompt.graph, objects, _named, found, prompt.contract.quote_keys)
         graph = Graph({**said.facts, **said.labels})
     yield from graph.facts
     yield from provenance(graph, origin)

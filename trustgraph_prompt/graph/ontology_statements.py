@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
 from typing import Any, Final
 
 from trustgraph_prompt.contract import Grounded
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.mapping import Evidence, Graph, evidence_of
+from trustgraph_prompt.graph.mapping import Evidence, Graph, evidence_of, quoted
 from trustgraph_prompt.graph.ontology import Element, Ontology, Said
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 
@@ -24,8 +24,13 @@ _DROPPED_OF_CLASS = re.compile(r"[^\w\-]")
 _HYPHENS = re.compile(r"-+")
 
 
-def ontology_graph(ontology: Ontology, objects: Iterable[Any], grounded: Grounded | None = None) -> Graph:
-    """Make the graph of the objects of an answer; `grounded` says for each where its values occur.
+def ontology_graph(
+    ontology: Ontology,
+    objects: Iterable[Any],
+    grounded: Grounded | None = None,
+    quotes: Collection[str] = (),
+) -> Graph:
+    """Make the graph of the objects of an answer; `grounded` and `quotes` as for `graph_of`.
 
     Each entity gets its class and its label, also if only a relationship or an attribute mentions it. An
     object in which `Ontology.check` finds an issue adds nothing. `labels` describes the classes and
@@ -41,7 +46,7 @@ def ontology_graph(ontology: Ontology, objects: Iterable[Any], grounded: Grounde
             of_subject = evidence_of(found, "subject") + evidence_of(found, "entity")
             of_object = evidence_of(found, "object") + evidence_of(found, "value")
             for fact, of_fact in _facts(ontology, said, of_subject, of_object):
-                graph.facts[fact] = graph.facts.get(fact) or of_fact
+                graph.facts[fact] = graph.facts.get(fact) or quoted(of_fact, found, quotes)
     graph.labels = dict.fromkeys(description(ontology.part(classes, properties)), ())
     graph.contexts = dict.fromkeys(_contexts([*graph.facts, *graph.labels]))
     return graph

@@ -35,9 +35,9 @@ _MARGIN = 40  # characters before a word that are searched for the end of the pr
 _ALIKE = str.maketrans("eykwz", "aicvs")  # letters that are often confused
 
 
-def occurrences(text: str, sought: str) -> Iterator[int]:
-    """Where a text has `sought`, which is not empty; of a long one fewer places are compared."""
-    start = text.find(sought)
+def occurrences(text: str, sought: str, start: int = 0) -> Iterator[int]:
+    """Where a text has `sought`, which is not empty, from `start` on; of a long one fewer are compared."""
+    start = text.find(sought, start)
     for _ in range(min(MOST_PLACES, _MOST_COMPARED // len(sought) + 1)):
         if start < 0:
             return
@@ -120,10 +120,11 @@ class Index:
         """Whether the text without spaces has these letters, as whole words or not."""
         return squeezed in self._squeezed
 
-    def runs(self, sought: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """The runs of these words, also if they are divided differently (data base, database)."""
+    def runs(self, sought: Sequence[str], start: int = 0) -> Iterator[tuple[int, int]]:
+        """The runs of these words from `start` on, also if these are divided differently (data base)."""
         squeezed = "".join(sought)
-        for offset in occurrences(self._squeezed, squeezed):
+        begin = self._begins[bisect_left(self._spans, (start, 0))]
+        for offset in occurrences(self._squeezed, squeezed, begin):
             first = bisect_left(self._begins, offset)
             behind = bisect_left(self._begins, offset + len(squeezed), first)
             aligned = self._begins[first] == offset and self._begins[behind] == offset + len(squeezed)

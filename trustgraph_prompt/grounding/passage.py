@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from trustgraph_prompt.grounding.dates import Date, dates_in, readings
 from trustgraph_prompt.grounding.index import MOST_PLACES, Index, is_content_word, occurrences, stands_alone
 from trustgraph_prompt.grounding.numbers import NEGATIVE, NEGATIVE_WORDS, NUMBER, begins_number
+from trustgraph_prompt.grounding.unwrapped import Unwrapped
 from trustgraph_prompt.grounding.words import STOP_WORDS, UNSPACED, Words, words
 
 _SENTENCE_ENDS = re.compile(r"\w{3}[.!?;]\W?\s")  # three letters, so not after an initial
@@ -70,6 +71,18 @@ class Passage:
         """Find the best match for `value`; None if no content word of it occurs in the text."""
         return self._exact(value) or self._as_date(value) or self._in_other_letters(value)
 
+    def find_copied(self, copied: str, start: int = 0) -> Match | None:
+        """Find the first place from `start` on that has these words in a row, as they are or folded."""
+        text, unwrapped, sought = self.text, self._unwrapped, " ".join(copied.split())
+        for at in occurrences(unwrapped.text, sought, unwrapped.inner(start)) if sought else ():
+            begin, end = unwrapped.outer(at, at + len(sought))
+            if stands_alone(text, begin, end) and (text[begin].isalpha() or begins_number(text, begin)):
+                is_exact = text[begin:end] == copied.strip()
+                return Match(MatchKind.EXACT if is_exact else MatchKind.FOLDED, 1.0, ((begin, end),))
+        folded = words(copied).folded
+        run = next(self._index.runs(folded, start), None) if folded else None
+        return None if run is None else Match(MatchKind.FOLDED, 1.0, (self._index.span(*run),))
+
     def _exact(self, value: str) -> Match | None:
         text, sought = self.text, value.strip()
         if not sought:
@@ -123,6 +136,10 @@ class Passage:
             if len(of_month) < MOST_PLACES:
                 of_month.append((said, span))
         return by_month
+
+    @cached_property
+    def _unwrapped(self) -> Unwrapped:
+        return Unwrapped(self.text)
 
     @cached_property
     def _words(self) -> Words:

@@ -121,10 +121,13 @@ KINDS: Mapping[str, ConstraintKind] = {
         lambda given: len(given) == 1 and given[0] in POLICIES,
         " or ".join(f"@grounding({policy})" for policy in POLICIES),
     ),
+    "quote": ConstraintKind(
+        {"string": ("x-quote",)}, lambda given: given != () and _are_names(given), "@quote(text)"
+    ),
 }
 """In the order in which they are formatted."""
 
-TAKE_BARE_WORDS = ("from", "grounding")
+TAKE_BARE_WORDS = ("from", "grounding", "quote")
 """Constraints whose arguments need no quotes."""
 
 ORDER = {name: place for place, name in enumerate(KINDS)}
@@ -153,9 +156,9 @@ def keywords_of(constraint: Constraint, json_type: str | None) -> Keywords | Non
         return None
     if constraint.name == "unique":
         return {"uniqueItems": True}
-    if constraint.name == "from":
+    if constraint.name in ("from", "quote"):
         first, *others = constraint.arguments
-        return {"x-from": [first, *others] if others else first}
+        return {f"x-{constraint.name}": [first, *others] if others else first}
     names = kind.keywords[json_type]
     given = (*constraint.arguments, *constraint.arguments)[: len(names)]
     return {name: value for name, value in zip(names, given, strict=True) if not _is_default(name, value)}

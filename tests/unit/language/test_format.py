@@ -148,3 +148,9 @@ def test_unreadable_text_is_not_formatted_and_unknown_names_are() -> None:
         format("schema A:\n  a: int int", where="a.prompt")
     assert caught.value.where == "a.prompt:2:10"
     assert format("schema A:\n  a: url") == "schema A:\n    a: url\n"
+
+
+def test_terms_that_are_words_are_written_without_quotes() -> None:
+    untidy = "schema A:\n  q:string@quote( 'title' ,'my text' )@length(1,9)'Copied.'\n"
+    tidy = 'schema A:\n    q: string @length(1, 9) @quote(title, "my text")  "Copied."\n'
+    assert format(untidy) == format(tidy) == tidy
