@@ -148,3 +148,14 @@ def test_shown_answer_is_a_list_of_items_where_the_server_is_held_to_one() -> No
     definition = films(native="items")
     messages = opening(definition, definition.question({"text": PASSAGE}))
     assert json.loads(messages[-2].text) == {"items": pools.FILMS[1][1]}
+
+
+async def test_nearest_example_with_another_quote_is_an_echo_all_the_same() -> None:
+    quoting = {
+        **FROM_TEXT,
+        "properties": {"quote": {"type": "string", "x-quote": "text"}, **pools.SCHEMA["properties"]},
+    }
+    solaris = {"quote": pools.FILMS[1][0], "film": "Solaris", "by": "Andrei Tarkovsky"}
+    definition = films(pools.pool([(pools.FILMS[1][0], [solaris])]), schema=quoting)
+    outcome = await asked(definition, json.dumps({**solaris, "quote": PASSAGE}))
+    assert [issue.reason for issue in outcome.rejected[0].issues] == [Reason.ECHOED]
