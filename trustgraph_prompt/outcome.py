@@ -127,6 +127,7 @@ class Outcome(Generic[T]):
       contract has no `sources`.
     - `passes`: what each pass after the first brought, with its own calls, reason and issues. Its objects,
       rejected objects and calls are in this outcome too.
+    - `examples`: the ids of the examples that were chosen from the pool of the prompt and shown, in order.
     - `escalated`: why the answer needs attention: a condition of the prompt holds for it, or all attempts
       failed.
     """
@@ -148,6 +149,7 @@ class Outcome(Generic[T]):
     escalated: Literal["condition", "attempts"] | None = None
     grounding: Grounded | None = None
     passes: tuple[Outcome[T], ...] = ()
+    examples: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -333,3 +333,20 @@ def test_check_refuses_a_term_of_the_reserved_name(tmp_path: Path) -> None:
     result = run("check", tmp_path / "p.prompt")
     assert result.returncode == 2
     assert "p.prompt:2:28 /terms/answer_format: the term `answer_format` is reserved" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"), [("<passage>{{ text }}</passage>", False), ("Look. " * 20, True)]
+)
+def test_instructions_that_are_repeated_with_each_shown_example_are_a_warning(
+    tmp_path: Path, text: str, is_told: bool
+) -> None:
+    file = tmp_path / "a.prompt"
+    file.write_text(
+        f'prompt name expecting any[] as jsonl:\n    text: "{text}{{{{ text }}}}"\n'
+        '    example "none":\n        show: true\n        terms: {text: "Rain."}\n        reads: []\n'
+    )
+    checked = run("check", file)
+    assert checked.returncode == 0
+    says = "name repeats 119 characters of its text with each example that it shows"
+    assert (says in checked.stderr) is is_told

@@ -83,17 +83,20 @@ async def ask(
         request,
     )
     if cache is None or prompt.cache is None:
-        return await asking.outcome()
-    return await cached(
-        asking.outcome,
-        prompt,
-        question,
-        provider.identity,
-        cache,
-        listen=listen,
-        seconds_left=meter.seconds_left,
-        clock=clock,
-    )
+        outcome = await asking.outcome()
+    else:
+        outcome = await cached(
+            asking.outcome,
+            prompt,
+            question,
+            provider.identity,
+            cache,
+            listen=listen,
+            seconds_left=meter.seconds_left,
+            clock=clock,
+        )
+    chosen = tuple(turn.id for turn in question.examples if turn.id)
+    return replace(outcome, examples=chosen) if chosen else outcome
 
 
 @dataclass(eq=False, slots=True)
@@ -122,7 +125,8 @@ class _Asking:
         for _ in range(1, self.prompt.passes):
             if not may_have_more(last):
                 break
-            step = Step("pass", next_pass(self.question, outcome.value), self.prompt.config)
+            conversation = next_pass(self.prompt, self.question, outcome.value)
+            step = Step("pass", conversation, self.prompt.config)
             last = await self._pass(step, outcome)
             outcome = add_pass(outcome, last)
         return outcome

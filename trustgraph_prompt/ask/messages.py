@@ -15,7 +15,8 @@ from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm import Message
-from trustgraph_prompt.prompts import Question
+from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.prompts.shown_examples import answer_text, in_text
 from trustgraph_prompt.reader import Outcome, Rejected
 
 #: Returns what the model is told of an invalid answer.
@@ -41,34 +42,33 @@ _BEFORE, _AFTER = 80, 40
 #: How many issues of an object are listed, and how many characters of each.
 _ISSUES_TOLD, _ISSUE_TOLD = 3, 200
 
-_ANSWER_AGAIN = (
-    "That answer cannot be used: {problem}. Answer the question again, completely, with that put right."
-)
+_ANSWER_AGAIN = "That answer cannot be used: {problem}. Answer {again}, completely, with that put right."
+_THE_PASSAGE = " about this last passage"  # where there are passages of examples
 _BREAKS = "{problem}. The JSON breaks first where `{before}` is followed by `{after}`"
 _INCOMPLETE = "it ends before it is complete"
 _WITHOUT_OBJECTS = (Reason.EMPTY, Reason.EXTRACTION_FAILED)
 _OR_NOTHING = " If there is nothing to give, answer with []."
 _EMPTY = "An earlier answer to this was empty. Give the answer itself."
 _CONTINUE = (
-    "Your answer was cut off after {objects}; the end of it stands above. Go on with the object that comes "
-    "next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
+    "Your answer{about} was cut off after {objects}; the end of it stands above. Go on with the object that "
+    "comes next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
     "nothing else. If there are no more, answer with []."
 )
 _NEXT_PASS = (
-    "That makes {objects} so far{shown}. Look once more for what is still missing, and give only that: whole "
-    "JSON objects of the same kind, one per line, none of those you gave already, and nothing else. If "
-    "nothing is missing, answer with []."
+    "That makes {objects}{about} so far{shown}. Look once more for what is still missing, and give only "
+    "that: whole JSON objects of the same kind, one per line, none of those you gave already, and nothing "
+    "else. If nothing is missing, answer with []."
 )
 _CORRECT_OBJECTS = (
-    "Of your answer, the {objects} above cannot be used; the others are fine, do not repeat them. What is "
-    "wrong:\n{problems}\nGive the {objects} again, with that put right, in the same order: whole JSON "
-    "objects, one per line, and nothing else."
+    "Of your answer{about}, the {objects} above cannot be used; the others are fine, do not repeat them. "
+    "What is wrong:\n{problems}\nGive the {objects} again, with that put right, in the same order: whole "
+    "JSON objects, one per line, and nothing else."
 )
 _CORRECT_UNGROUNDED = (
-    "Of your answer, the {objects} above cannot be used; the others are fine, do not repeat them. What is "
-    "wrong:\n{problems}\nGive again only what is in the passage, as the passage has it, in the same order: "
-    "whole JSON objects, one per line, and nothing else. Leave out what is not there; if nothing is left, "
-    "answer with []."
+    "Of your answer{about}, the {objects} above cannot be used; the others are fine, do not repeat them. "
+    "What is wrong:\n{problems}\nGive again only what is in the passage, as the passage has it, in the same "
+    "order: whole JSON objects, one per line, and nothing else. Leave out what is not there; if nothing is "
+    "left, answer with []."
 )
 _UNGROUNDED = frozenset((Reason.UNGROUNDED, Reason.ECHOED, Reason.UNSUPPORTED))
 _REPAIR = (
@@ -79,21 +79,41 @@ _REPAIR = (
 )
 
 
-def opening(question: Question) -> list[Message]:
-    """The messages of the question."""
+def opening(prompt: PromptDefinition, question: Question) -> list[Message]:
+    """The messages of the question: system, the examples as turns of the conversation, the prompt."""
     system = [Message("system", question.system)] if question.system.strip() else []
-    return [*system, Message("user", question.prompt)]
+    if not question.examples:
+        return [*system, Message("user", question.prompt)]
+    contract = prompt.contract
+    in_items = contract.many and server_schema(contract, items=prompt.native_items) is not None
+    if prompt.examples_as == "text":
+        text = in_text(question.prompt, question.examples, contract, in_items=in_items)
+        return [*system, Message("user", text)]
+    turns = [
+        message
+        for turn in question.examples
+        for message in (
+            Message("user", turn.passage, is_example=True),
+            Message("assistant", answer_text(turn.answer, contract, in_items=in_items), is_example=True),
+        )
+    ]
+    return [*system, *turns, Message("user", question.prompt)]
 
 
-def next_pass(question: Question, found: Sequence[Any]) -> list[Message]:
+def _about(opening: Sequence[Message]) -> str:
+    return _THE_PASSAGE if any(message.is_example for message in opening) else ""
+
+
+def next_pass(prompt: PromptDefinition, question: Question, found: Sequence[Any]) -> list[Message]:
     """The question, the objects that were found (the last ones that fit), and the request for others."""
     texts = [excerpt(encode(value).decode(), VALUES_SHOWN) for value in found]
     count = sum(total <= VALUES_SHOWN for total in accumulate(map(len, reversed(texts))))
     shown = "" if count == len(texts) else f", of which the last {count} stand above"
+    before = opening(prompt, question)
     return [
-        *opening(question),
+        *before,
         Message("assistant", "\n".join(texts[-count:])),
-        Message("user", _NEXT_PASS.format(objects=_number(found), shown=shown)),
+        Message("user", _NEXT_PASS.format(objects=_number(found), about=_about(before), shown=shown)),
     ]
 
 
@@ -118,7 +138,9 @@ def correction(
         shown, problem = excerpt(answer, VALUES_SHOWN), feedback(outcome)
     else:
         shown = _shown_of(answer, outcome)
-        problem = _ANSWER_AGAIN.format(problem=_problem(outcome).rstrip(".")) + or_nothing
+        about = _about(opening)
+        again = f"again{about}" if about else "the question again"
+        problem = _ANSWER_AGAIN.format(problem=_problem(outcome).rstrip("."), again=again) + or_nothing
     return [*before, user, Message("assistant", shown), Message("user", f"{problem}{form}")]
 
 
@@ -128,7 +150,7 @@ def continuation(opening: Sequence[Message], objects: Sequence[Any]) -> list[Mes
     return [
         *opening,
         Message("assistant", shown),
-        Message("user", _CONTINUE.format(objects=_number(objects))),
+        Message("user", _CONTINUE.format(objects=_number(objects), about=_about(opening))),
     ]
 
 
@@ -149,7 +171,7 @@ def object_correction(
     """The question, objects of the answer that were rejected, and what is wrong with them."""
     reasons = {issue.reason for item in rejected for issue in item.issues}
     wording = _CORRECT_UNGROUNDED if reasons and reasons <= _UNGROUNDED else _CORRECT_OBJECTS
-    request = wording.format(objects=_number(rejected), problems=_problems(rejected))
+    request = wording.format(objects=_number(rejected), about=_about(opening), problems=_problems(rejected))
     return [
         *opening,
         Message("assistant", _raw(rejected)),

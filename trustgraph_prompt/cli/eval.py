@@ -82,6 +82,7 @@ def command(
     from trustgraph_prompt.evaluation import gold as gold_files
     from trustgraph_prompt.evaluation import measured_prompts
     from trustgraph_prompt.extraction.run_record import RunRecord
+    from trustgraph_prompt.prompts import gold_file
 
     least = _least(fail_under or ())
     price = limits.checked_price()
@@ -93,7 +94,7 @@ def command(
     if against is not None:
         sides = [*sides[0].against(against, state, place)]
     model.check_parameters(definition for side in sides for definition in side.asked)
-    texts = gold_files.read(gold)
+    texts = gold_file.read(gold)
     remarks = remarks_on(sides[0].asked, texts, gold, terms)
     owner = RunRecord(state, "eval", "--gold").owner(gold)
     asked = [

@@ -17,7 +17,7 @@ from trustgraph_prompt.contract.canonical_schema import JsonSchema, digest, show
 from trustgraph_prompt.contract.compile_schema import Schema, plain_schema
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Sources
-from trustgraph_prompt.contract.grounding import SEARCHING, Echoes, Grounded, Terms
+from trustgraph_prompt.contract.grounding import SEARCHING, Echoes, Grounded, NearestEchoes, Terms
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
@@ -280,7 +280,12 @@ class Contract:
         decides = json.dumps([self.fingerprint, every])
         return replace(self, roles=every, fingerprint=hashlib.sha256(decides.encode()).hexdigest())
 
-    def with_terms(self, terms: Mapping[str, object] | None, echoes: Echoes | None = None) -> Contract:
+    def with_terms(
+        self,
+        terms: Mapping[str, object] | None,
+        echoes: Echoes | None = None,
+        nearest: NearestEchoes | None = None,
+    ) -> Contract:
         """Return the contract for the answer to a question with these terms.
 
         It also rejects values that do not occur in their sources, and echoes of examples, but searches only
@@ -288,10 +293,11 @@ class Contract:
         terms are not taken for LaTeX commands. It is the same contract without terms, for a text, and if it
         has these terms.
         """
-        if terms is None or self.format == "text" or (echoes is None and terms is self.terms):
+        without = echoes is None and nearest is None
+        if terms is None or self.format == "text" or (without and terms is self.terms):
             return self
         plain = self.without_terms
-        return replace(plain, _terms=Terms(terms, self.sources, echoes, self.roles), _plain=plain)
+        return replace(plain, _terms=Terms(terms, self.sources, echoes, nearest, self.roles), _plain=plain)
 
     @property
     def without_terms(self) -> Contract:

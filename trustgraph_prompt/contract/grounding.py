@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt.contract.canonical_schema import JsonSchema
 from trustgraph_prompt.contract.explain import show
@@ -61,27 +61,47 @@ class Echoes:
 
     Only strings that the model can choose freely identify an echo: strings that the schema prescribes are in
     every answer. An object without any free string may be correct by chance, and is no echo.
+
+    Examples that are `nearest` to the passage share names with it: an object that repeats one must have all
+    of its free strings from there.
     """
 
     def __init__(
-        self, examples: Iterable[Any], schema: JsonSchema | None, conform: Callable[[Any], Any]
+        self,
+        examples: Iterable[Any],
+        schema: JsonSchema | None,
+        conform: Callable[[Any], Any],
+        *,
+        nearest: bool = False,
     ) -> None:
         parts = chain.from_iterable(map(levels, examples))
         objects = [part for level in parts for part in level if isinstance(part, dict)]
         self._objects = frozenset(map(_canonical, (*objects, *map(conform, objects))))
-        self._prescribed = frozenset(_prescribed(schema))
+        self._schema = schema
+        self._needed = all if nearest else any
 
     def __len__(self) -> int:
         return len(self._objects)
 
     def has(self, value: Any, text: Callable[[], Passage]) -> bool:
-        """Whether a value repeats an example, and none of the strings in it occurs in the text."""
+        """Whether a value repeats an example, and no string in it, or not each, occurs in the text."""
         if not isinstance(value, dict) or _canonical(value) not in self._objects:
             return False
         free = [string for string in strings(value) if string.strip() and string not in self._prescribed]
         free = [string for string in free if len(string) >= _SHORTEST] or free
         found = map(text().find, free)
-        return bool(free) and not any(match and not match.kind.is_weak for match in found)
+        return bool(free) and not self._needed(match and not match.kind.is_weak for match in found)
+
+    @cached_property
+    def _prescribed(self) -> frozenset[str]:
+        return frozenset(_prescribed(self._schema))
+
+
+class NearestEchoes(NamedTuple):
+    """The examples that were chosen for the passage of a question, which stands in a term."""
+
+    echoes: Echoes
+    term: str
 
 
 Grounded = tuple[Mapping[str, Grounding | None], ...]
@@ -92,9 +112,10 @@ in no term and were accepted."""
 class Terms:
     """The terms of one question, in which the answer's values are searched; those that are texts are indexed.
 
-    `given` are the terms, `sources` the keys whose values must occur there, `echoes` the examples that an
-    answer must not repeat, `roles` the keys that make a statement. `searches` says whether a value is
-    searched at all. `quotes` are the sources of those quotes of an object, by key, that are searched.
+    `given` are the terms, `sources` the keys whose values must occur there, `echoes` and `nearest` the
+    examples that an answer must not repeat, the latter unless the term with the passage has them, `roles` the
+    keys that make a statement. `searches` says whether a value is searched at all. `quotes` are the sources
+    of those quotes of an object, by key, that are searched.
     """
 
     def __init__(
@@ -102,13 +123,15 @@ class Terms:
         terms: Mapping[str, object],
         sources: Sources | None,
         echoes: Echoes | None,
+        nearest: NearestEchoes | None = None,
         roles: Sequence[Role] = (),
     ) -> None:
         self.given = terms
-        self.searches = sources is not None or echoes is not None or bool(roles)
+        self.searches = any((sources is not None, echoes is not None, nearest is not None, roles))
         self._roles = roles
         self._sources = sources
         self._echoes = echoes
+        self._nearest = nearest
         self._known: dict[tuple[bool, tuple[str, ...], str], Grounding | None] = {}
         texts = (
             {} if sources is None else {name: text for name, text in terms.items() if isinstance(text, str)}
@@ -183,6 +206,17 @@ class Terms:
         said = value if self._sources is None else self._sources.without_quotes(value)  # an echo may quote
         if self._echoes is not None and self._echoes.has(said, lambda: self._all):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
+        elif self._nearest is not None and self._nearest.echoes.has(said, lambda: self._passage):
+            yield Issue(
+                Reason.ECHOED, "this is an example that was shown, and not all of it is in the passage"
+            )
+
+    @cached_property
+    def _passage(self) -> Passage:
+        """The terms from which values come, or without sources the one with the passage."""
+        names = self._sources.terms if self._sources else (self._nearest.term,) if self._nearest else ()
+        texts = (self.given.get(name) for name in sorted(names))
+        return Passage("\n".join(text for text in texts if isinstance(text, str)))
 
     @cached_property
     def _all(self) -> Passage:

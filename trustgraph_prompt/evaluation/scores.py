@@ -11,11 +11,12 @@ import numpy as np
 
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion, GoldText
+from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion
 from trustgraph_prompt.evaluation.matching import Matching, differences, match
 from trustgraph_prompt.evaluation.measures import Counts, Measure, compared, measured
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.outcome import Stage
+from trustgraph_prompt.prompts.gold_file import GoldText
 from trustgraph_prompt.prompts.match_clause import MatchClause
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 

@@ -51,7 +51,8 @@ class RunQuestion(Protocol):
 class Job:
     """One prompt to run on one chunk.
 
-    `id` is the request's: a hash of the prompt's version, the model, the terms, the chunk and its context.
+    `id` is the request's: a hash of the prompt's version, the model, the terms, the chunk and its context. Of
+    a pool, only the texts count that are shown.
     `position` counts from 0 over all jobs of a run.
     """
 
@@ -139,7 +140,8 @@ def jobs(
                 for prompt in prompts:
                     context = [chunk.context] if chunk.context else []
                     given = wire.canonical(terms).decode()
-                    decides = (prompt.id, prompt.version, model, given, chunk.text, *context)
+                    identity = prompt.identity(prompt.nearest({**terms, "text": chunk.text}))
+                    decides = (prompt.id, identity, model, given, chunk.text, *context)
                     id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
                     jobs.append(Job(len(jobs), id, prompt.id, document, chunk))
     return jobs, unusable

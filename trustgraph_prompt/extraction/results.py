@@ -12,7 +12,7 @@ from trustgraph_prompt.broker import Message
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.contract.grounding import without_advice
 from trustgraph_prompt.errors import ProviderError, excerpt
-from trustgraph_prompt.extraction.questions import Job, Q
+from trustgraph_prompt.extraction.questions import Q
 from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.json_text.pointer import follow
 from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, RunIsEnding
@@ -184,10 +184,10 @@ def _was_ended_by(answer: Answer, *errors: type[ProviderError]) -> bool:
 class ObjectsFile:
     """Writes objects as JSON lines, in the order of the jobs whatever the order of the answers.
 
-    A line is `{"prompt", "file", "sha256", "chunk", "start", "page", "heading", "object", "grounding"}`,
-    without `page` and `heading` where the format has none, and without `grounding` if the object's values
-    need not occur in the chunk; with `bare`, it is the object only. `dropped` are the keys, by prompt, that
-    objects are written without.
+    A line is `{"prompt", "file", "sha256", "chunk", "start", "page", "heading", "examples", "object",
+    "grounding"}`, without `page` and `heading` where the format has none, without `examples` if none were
+    chosen from a pool, and without `grounding` if the object's values need not occur in the chunk; with
+    `bare`, it is the object only. `dropped` are the keys, by prompt, that objects are written without.
     """
 
     def __init__(
@@ -217,13 +217,15 @@ class ObjectsFile:
         self._write([self._waiting.pop(position) for position in sorted(self._waiting)])
 
     def _write(self, results: Iterable[Result]) -> None:
-        self._write_lines(self._line(result.job, found) for result in results for found in result.objects)
+        self._write_lines(self._line(result, found) for result in results for found in result.objects)
 
-    def _line(self, job: Job, found: FoundObject) -> bytes:
+    def _line(self, result: Result, found: FoundObject) -> bytes:
+        job = result.job
         text = found.without(self._dropped.get(job.prompt, ()))
         if self._bare:
             return text + b"\n"
         document, chunk = job.document, job.chunk
+        examples = result.answer.examples if result.answer else ()
         place = document.place(chunk.start + _first_offset(found))
         origin = wire.encode(
             {
@@ -234,6 +236,7 @@ class ObjectsFile:
                 "start": chunk.start,
                 **({} if place.page is None else {"page": place.page}),
                 **({} if place.heading is None else {"heading": place.heading}),
+                **({"examples": examples} if examples else {}),
             }
         )
         grounding = b',"grounding":' + found.grounding.encode() if found.grounding else b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from trustgraph_prompt.grounding.passage import RANK, Match, MatchKind, Passage
@@ -34,6 +35,13 @@ def find_quote(passage: Passage, quote: str) -> Match | None:
     words = as_written(passage, match.spans)
     again = match if words == quote else _copied(passage, words)
     return match if again and as_written(passage, again.spans) == words else None
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text that can be quoted, without their line breaks."""
+    ends = [0, *(found.end() for found in SENTENCE_END.finditer(text)), len(text)]
+    found = (" ".join(text[start:end].split()) for start, end in pairwise(ends))
+    return [sentence for sentence in found if _has_word(sentence) and len(sentence) <= MOST_IN_ALL]
 
 
 def is_too_long(passage: Passage, quote: str) -> bool:

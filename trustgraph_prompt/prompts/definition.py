@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -25,10 +24,14 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.graph import ontology
 from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.llm.records import RuntimeConfig
-from trustgraph_prompt.prompts import answer_format
+from trustgraph_prompt.prompts import answer_format, shown_examples
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.match_clause import MatchClause
+from trustgraph_prompt.prompts.nearest_texts import CHOOSING, READING, NearestTexts
+from trustgraph_prompt.prompts.pool import Pool, PoolClause, PoolText, passage_term
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
+from trustgraph_prompt.prompts.shown_examples import Turn, in_schema_order
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -48,7 +51,7 @@ CACHE_SECONDS = 3600.0
 
 _CONTRACT_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
 
-_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format")
+_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format", "examples")
 
 _FORMATS_OF = {
     **dict.fromkeys(("schema", *_CONTRACT_KEYS), ("json", "jsonl")),
@@ -64,11 +67,15 @@ AnswerFormat = Literal["none", "append", "needed"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The messages for the model, and the terms in them, None where unknown."""
+    """The messages for the model, and the terms in them, None where unknown.
+
+    `examples` are shown before the prompt, in this order.
+    """
 
     system: str
     prompt: str
     terms: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    examples: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,11 +87,14 @@ class PromptDefinition:
     is the maximum number of passes, each of which asks for objects that are still missing. `cache` is for how
     many seconds an answer may be reused, None for never. `escalation` decides which answers are escalated.
     With `repair_by_model`, the attempt after a malformed answer shows the model only that answer.
+    `shown` are the examples that the model is shown (`terms` and `reads`), `examples_as` says how.
     With `keeps_echoes`, an object that repeats an example of the prompt is not rejected. With `native_items`,
     a server that supports schemas is asked for the objects of a jsonl answer as `{"items": […]}`.
     `graph` says how the objects become statements, None if they do not. `match` says which objects are the
     same one when answers are scored; it affects no answer, and is not part of the version. `canary` is the id
     of the canary that this version is, None for the served version.
+    `pool_clause` says how many texts of which pool are shown before the question; `pool` has them, once it is
+    there (`with_pool`).
 
     `answer_format` says whether instructions about the answer are appended to the question: "append", "none",
     or "needed", which appends them if the templates do not name the keys. Unless it is "none", the term
@@ -108,9 +118,13 @@ class PromptDefinition:
     keeps_echoes: bool = False
     answer_format: AnswerFormat = "none"
     native_items: bool = False
+    shown: tuple[Mapping[str, Any], ...] = ()
+    examples_as: Literal["turns", "text"] = "turns"
     graph: GraphClause | None = None
     match: MatchClause = field(default_factory=lambda: MatchClause({}))
     canary: str | None = None
+    pool_clause: PoolClause | None = None
+    pool: Pool | None = None
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -145,7 +159,9 @@ class PromptDefinition:
             contract = contract.with_roles(graph.roles)
         with _part_of(where, "/match"):
             match = MatchClause.of(entry.get("match"), contract)
-        return cls(
+        with _part_of(where, "/examples"):
+            pool_clause = PoolClause.of(entry.get("examples", {}))
+        prompt = cls(
             id=id,
             template=template,
             contract=contract,
@@ -159,10 +175,16 @@ class PromptDefinition:
             repair_by_model=entry.get("repair-by-model", False),
             keeps_echoes=entry.get("echoes") == "keep",
             native_items="native" in entry,
+            shown=tuple(entry.get("shown", ())),
+            examples_as=entry.get("examples", {}).get("as", "turns"),
             graph=graph,
             match=match,
+            pool_clause=pool_clause,
             answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
+        with _part_of(where):
+            shown_examples.check_shown(prompt)
+        return prompt
 
     def with_system(self, system: Template) -> PromptDefinition:
         """The same prompt in a workspace with this system message, which one with its own ignores."""
@@ -172,6 +194,8 @@ class PromptDefinition:
         """The same prompt, of the same version, with a contract derived from its own."""
         prompt = replace(self, contract=contract)
         prompt.__dict__["version"] = self.version
+        if self.pool_clause:
+            prompt.__dict__["_version_without_pool"] = self._version_without_pool
         return prompt
 
     def with_roles_of(self, clause: GraphClause | None) -> PromptDefinition:
@@ -180,6 +204,15 @@ class PromptDefinition:
             return self
         contract = self.contract.with_roles(clause.roles)
         return self if contract is self.contract else self.with_contract(contract)
+
+    def with_pool(self, pool: Pool) -> PromptDefinition:
+        """The same prompt with the pool that it names, checked and indexed.
+
+        Raises `PromptError` for a text that cannot be rendered or whose objects the prompt refuses.
+        """
+        shown_examples.check_pool(self, pool)
+        _ = pool.index
+        return replace(self, pool=pool)
 
     def prefaced(self, preface: str) -> PromptDefinition:
         """The same prompt, with a template before its own. Raises `TemplateError`."""
@@ -233,9 +266,66 @@ class PromptDefinition:
             raise RenderError(f"{self.id}: {answer_format.RESERVED}")
         merged = {**self.terms, **terms}
         given = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
-        system, prompt = self.system.render(given, share=share), self.template.render(given, share=share)
+        system, prompt = self.system.render(given, share=share), self._asked(given, share)
+        return Question(system, prompt, merged, self.examples_for(terms))
+
+    def _asked(self, given: Mapping[str, object], share: float) -> str:
+        """What the user says, followed by the instructions about the answer unless a template has them."""
         at_end = "" if self._places_instructions else self._instructions
-        return Question(system, answer_format.append(prompt, at_end), merged)
+        return answer_format.append(self.template.render(given, share=share), at_end)
+
+    @cached_property
+    def examples(self) -> tuple[Turn, ...]:
+        """The examples that the model is shown before each question."""
+        return tuple(map(self.turn, self.shown))
+
+    def turn(self, example: Mapping[str, Any]) -> Turn:
+        """One of the examples `shown`, rendered as a question is. Raises as `Template.render`."""
+        reserved = dict.fromkeys(self._reserved, self._instructions)
+        passage = self._asked({**self.terms, **example["terms"], **reserved}, shown_examples.SHARE)
+        if not passage.strip():  # servers reject empty messages
+            raise RenderError("the passage is empty")
+        return Turn(passage, in_schema_order(example["reads"], self.contract))
+
+    def examples_for(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
+        """The examples that are shown before a question with these terms."""
+        return (*self._others(terms), *self.nearest(terms))
+
+    def nearest(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
+        """The examples of the pool that are shown before a question with these terms, the nearest last."""
+        if self.pool is None or self.pool_clause is None:
+            return ()
+        texts = self.pool.choose(terms, self.pool_clause).texts
+        return tuple(map(self._turn_of, texts if self.pool_clause.by == "first" else reversed(texts)))
+
+    def choosing_effort(self, terms: Mapping[str, object]) -> int:
+        """About how many steps it takes to choose the examples for these terms, as `beside` counts them."""
+        passage = terms.get(self.pool.term) if self.pool else None
+        return CHOOSING + READING * len(passage) if isinstance(passage, str) else 0
+
+    def left_out(self, terms: Mapping[str, object]) -> int:
+        """How many examples are not shown because they have the passage of the terms, or it has them."""
+        chosen = self.pool.choose(terms, self.pool_clause) if self.pool and self.pool_clause else None
+        return len(self.shown) - len(self._others(terms)) + (chosen.left_out if chosen else 0)
+
+    def _others(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
+        """The prompt's own examples, without one that has the passage of the terms, or is part of it."""
+        if not self.shown:
+            return ()
+        passage = terms.get(passage_term(self.shown[0]["terms"]))
+        if not isinstance(passage, str):
+            return self.examples
+        rows, _ = self._passages_shown.choose(passage, len(self.shown), "first")
+        return self.examples if len(rows) == len(self.examples) else tuple(self.examples[row] for row in rows)
+
+    @cached_property
+    def _passages_shown(self) -> NearestTexts:
+        term = passage_term(self.shown[0]["terms"])
+        return NearestTexts(str(example["terms"].get(term, "")) for example in self.shown)
+
+    def _turn_of(self, text: PoolText) -> Turn:
+        """A text of the pool as it is shown."""
+        return replace(self.turn(shown_examples.example_of(text, self.contract)), id=text.id)
 
     @cached_property
     def unnamed_keys(self) -> list[str]:
@@ -267,8 +357,29 @@ class PromptDefinition:
 
         Computed on first use: a new system message changes the version of every prompt at once.
         """
+        clause = self.pool_clause
+        return _hash({**self._decides, "examples": asdict(clause)} if clause else self._decides)
+
+    def identity(self, examples: Iterable[Turn]) -> str:
+        """A hash of everything that affects the answer to a question that shows these examples.
+
+        The version; of a prompt with a pool, the examples count instead of the pool, so that an answer is
+        kept for as long as these stay the same.
+        """
+        if self.pool_clause is None:
+            return self.version
+        shown = [[turn.passage, turn.answer] for turn in examples if turn.id]
+        return _hash({"version": self._version_without_pool, "shown": shown})
+
+    @cached_property
+    def _version_without_pool(self) -> str:
+        return _hash(self._decides)
+
+    @property
+    def _decides(self) -> dict[str, Any]:
+        """What affects all answers alike."""
         schemas = [self.contract.schema, self.contract.versions]
-        decides = {
+        return {
             "prompt": [self.template.dialect, self.template.source],
             "system": [self.system.dialect, self.system.source],
             "contract": self.contract.fingerprint,
@@ -283,10 +394,10 @@ class PromptDefinition:
             **({"echoes": "keep"} if self.keeps_echoes else {}),
             **({"answer-format": self._instructions} if self._instructions else {}),
             **({"native": "items"} if self.native_items else {}),
+            **({"shown": [self.examples_as, *self.shown]} if self.shown or self.pool_clause else {}),
             **({"graph": asdict(self.graph)} if self.graph else {}),
             "terms": self.terms,
         }
-        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 def system_template(value: object) -> Template:
@@ -297,6 +408,10 @@ def system_template(value: object) -> Template:
     assert isinstance(value, dict)
     with _part_of("system", "/prompt"):
         return Template.compile(value["prompt"], dialect=value["dialect"], where="system")
+
+
+def _hash(decides: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
@@ -381,35 +496,3 @@ def _contract(id: str, entry: Mapping[str, Any], *, strict: bool) -> Contract:
         # none of these keys is a keyword of JSON Schema
         is_schema = not error.path.startswith(tuple(f"/{name}" for name in _CONTRACT_KEYS))
         raise error.at("", f"/{key}" if is_schema else "") from error
-
-
-Operator = Literal["~", "==", "!=", "contains"]
-
-_MARKUP = str.maketrans("", "", "*_`#")
-_PUNCTUATION = str.maketrans("", "", ".!?,;:")
-
-
-@dataclass(frozen=True, slots=True)
-class Escalation:
-    """A condition on the text of an answer: how it compares with `value`.
-
-    `==` and `!=` ignore surrounding white space. `~` also ignores Markdown, punctuation, case and layout.
-    `contains` searches for the exact value. An empty answer meets no condition.
-    """
-
-    op: Operator
-    value: str
-
-    def holds(self, answer: str, *, cut: bool = False) -> bool:
-        """Whether the answer is escalated. Only `contains` applies to a truncated (`cut`) answer."""
-        if self.op == "contains":
-            return self.value in answer
-        if cut or not answer.strip():
-            return False
-        if self.op == "~":
-            return _plain(answer) == _plain(self.value)
-        return (answer.strip() == self.value.strip()) is (self.op == "==")
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\s+", " ", text.translate(_MARKUP).translate(_PUNCTUATION)).strip().casefold()

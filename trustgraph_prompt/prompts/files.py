@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from trustgraph_prompt.config_files import check, read_bytes, read_text, read_yaml
-from trustgraph_prompt.errors import PromptError, raise_first
+from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
 from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
+from trustgraph_prompt.prompts.pool import POOL, Pool
+from trustgraph_prompt.prompts.pool_files import naming, pool_of_file
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
 from trustgraph_prompt.prompts.source_map import SourceMap
 
@@ -28,11 +30,15 @@ MAX_EXPORT = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PromptFiles:
-    """The contents of prompt files: entries (JSON text) and their places by config key, and examples."""
+    """The contents of prompt files: entries (JSON text) and their places by config key, and examples.
+
+    `pools` are those of the files that prompts name, by key, with the places of their texts.
+    """
 
     entries: Mapping[str, str]
     examples: tuple[Example, ...] = ()
     places: Mapping[str, SourceMap] = field(default_factory=dict)
+    pools: Mapping[str, Pool] = field(default_factory=dict)
 
     def build(self) -> PromptSet:
         """Compile the prompts. Raises `ConfigError`, also for conflicts between prompts."""
@@ -76,9 +82,10 @@ def together(parts: Iterable[PromptFiles]) -> PromptFiles:
     entries: dict[str, str] = {}
     places: dict[str, SourceMap] = {}
     examples: list[Example] = []
+    pools: dict[str, Pool] = {}
     for part in parts:
         for key in part.entries:
-            if key in entries:
+            if key in entries and not key.startswith(POOL):
                 raise PromptError(
                     "the system message is defined twice"
                     if key == SYSTEM_KEY
@@ -90,7 +97,8 @@ def together(parts: Iterable[PromptFiles]) -> PromptFiles:
         entries |= part.entries
         places |= part.places
         examples += part.examples
-    return PromptFiles(entries, tuple(examples), places)
+        pools |= part.pools
+    return PromptFiles(entries, tuple(examples), places, pools)
 
 
 def _file(path: Path) -> PromptFiles:
@@ -98,15 +106,37 @@ def _file(path: Path) -> PromptFiles:
         document = read_yaml(path, PromptError)
         is_system = path.stem == SYSTEM_KEY
         check(document, SYSTEM_SCHEMA if is_system else SCHEMA, str(path), PromptError)
-        if not is_system:
-            PromptDefinition.from_entry(path.stem, document, where=str(path))
         key = SYSTEM_KEY if is_system else PREFIX + path.stem
-        return PromptFiles({key: _json(document, path)}, places={key: SourceMap(str(path))})
+        places = {key: SourceMap(str(path))}
+        if is_system:
+            return PromptFiles({key: _json(document, path)}, places=places)
+        PromptDefinition.from_entry(path.stem, document, where=str(path))
+        return _with_pools({key: document}, places, path)
     from trustgraph_prompt.prompts.prompt_file import compile_file
 
     compiled = compile_file(read_text(path, PromptError), str(path))
-    entries = {key: _json(entry, path) for key, entry in compiled.entries.items()}
-    return PromptFiles(entries, compiled.examples, compiled.places)
+    return replace(_with_pools(compiled.entries, compiled.places, path), examples=compiled.examples)
+
+
+def _with_pools(
+    entries: Mapping[str, Mapping[str, Any]], places: Mapping[str, SourceMap], path: Path
+) -> PromptFiles:
+    """The entries of a file, after the pools that they name. Raises `ConfigError` for an unusable one."""
+    pools: dict[str, Pool] = {}
+    texts: dict[str, str] = {}
+    for key, entry in entries.items():
+        if name := entry.get("examples", {}).get("from"):
+            try:
+                pool = pool_of_file(
+                    PromptDefinition.from_entry(key.removeprefix(PREFIX), entry), path.parent / name
+                )
+            except ConfigError as error:
+                error.add_note(f"{places[key].of('/examples/from')}: `examples` names this file")
+                raise
+            pools[pool.key] = pool
+            entry = naming(pool, entry)
+        texts[key] = _json(entry, path)
+    return PromptFiles({key: each.text.decode() for key, each in pools.items()} | texts, (), places, pools)
 
 
 def _json(document: Any, path: Path) -> str:
@@ -125,7 +155,7 @@ def _export(path: Path) -> dict[str, str]:
     entries = {
         key: _text(value)
         for key, value in (prompts.items() if isinstance(prompts, dict) else ())
-        if key == SYSTEM_KEY or key.startswith(PREFIX)
+        if key == SYSTEM_KEY or key.startswith((PREFIX, POOL))
     }
     if not entries:
         raise PromptError(

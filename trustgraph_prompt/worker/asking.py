@@ -87,13 +87,14 @@ def prompt_of(context: RequestContext) -> PromptDefinition:
 
 
 async def render(prompt: PromptDefinition, terms: Mapping[str, object]) -> Question:
-    """The question to ask, rendered beside the event loop if that takes long.
+    """The question to ask, rendered, and its examples chosen, beside the event loop if that takes long.
 
     Raises `RequestError`, `RenderError`.
     """
     prompt.require(terms)
     try:
-        question = prompt.question(terms, share=SHARE_ON_THE_LOOP)
+        steps = prompt.choosing_effort(terms)
+        question = await beside(partial(prompt.question, terms, share=SHARE_ON_THE_LOOP), steps=steps)
     except RenderTooLong:
         question = await beside(prompt.question, terms)
     if missing := prompt.missing(terms):

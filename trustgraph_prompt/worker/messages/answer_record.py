@@ -28,7 +28,7 @@ MAX_REJECTED = 200
 MAX_GROUNDING, MAX_GROUNDINGS = 8_000, 256_000
 """Bytes of the grounding of one object, and of all objects of a record."""
 
-LISTS = ("objects", "rejected", "issues", "calls")
+LISTS = ("objects", "rejected", "issues", "calls", "examples")
 
 UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
 
@@ -125,7 +125,8 @@ class Answer:
     `value` is the result of a `text` or `json` prompt. `reason`, `stage`, `issues`, `cached` and `escalated`
     are those of the Outcome. `grounding` has the positions of objects in the terms, by id. `cost` is in the
     currency of the flow's price, None without one. `seconds` is how long asking took. `canary` is the id of
-    the canary that answered, None for the served version of the prompt.
+    the canary that answered, None for the served version of the prompt. `examples` are the ids of the texts
+    of a pool that were shown.
     """
 
     request: str
@@ -149,6 +150,7 @@ class Answer:
     grounding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     seconds: float | None = None
     canary: str | None = None
+    examples: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -190,6 +192,7 @@ class Answer:
             grounding=_bounded(grounding, objects) if grounding else {},
             seconds=seconds,
             canary=canary,
+            examples=outcome.examples,
         )
 
     @property
@@ -238,8 +241,9 @@ class Answer:
             raise RequestError(f"Answer: {error}") from None
 
     def encode(self) -> bytes:
-        """Serialize the record for the topic."""
-        return wire.encode(self)
+        """Serialize the record for the topic; `examples` stands in it only if some were chosen."""
+        names = [name for name in self.__dataclass_fields__ if name != "examples" or self.examples]
+        return wire.encode({name: getattr(self, name) for name in names})
 
 
 def _bounded(

@@ -1,0 +1,250 @@
+"""Pools of examples: texts with their objects, of which those nearest to a passage are shown before it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from trustgraph_prompt.config_files import MAX_ERRORS, check
+from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
+from trustgraph_prompt.prompts.nearest_texts import By, NearestTexts
+
+POOL: Final = "pool."
+"""Begins the key of the entry of a pool; the SHA-256 of its text follows."""
+
+MAX_POOL: Final = 4 * 1024 * 1024
+"""The maximum size of a pool, in bytes."""
+
+MAX_POOLS: Final = 32 * 1024 * 1024
+"""The maximum size of all pools that the prompts of a workspace name, in bytes."""
+
+MOST_SHOWN: Final = 10
+
+_AT = "/examples/pool"
+
+CLAUSE: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "as": {
+            "enum": ["turns", "text"],
+            "default": "turns",
+            "description": "turns: as messages of user and assistant before the question; text: in "
+            "the question itself, for completion workers that receive one text.",
+        },
+        "from": {
+            "type": "string",
+            "minLength": 1,
+            "description": "A gold file, of whose texts some are shown, too.",
+        },
+        "pool": {
+            "type": "string",
+            "pattern": "^[0-9a-f]{64}$",
+            "description": "The hash of these texts, which are an entry `pool.<sha256>`; `config push` "
+            "writes it in place of `from`.",
+        },
+        "show": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST_SHOWN,
+            "default": 3,
+            "description": "How many texts are shown.",
+        },
+        "by": {
+            "enum": ["nearest", "first"],
+            "default": "nearest",
+            "description": "nearest: the texts whose words are nearest to those of the passage, the nearest "
+            "last; first: the first texts.",
+        },
+    },
+    "description": "How the model is shown examples, and which ones beside those of the prompt itself.",
+}
+"""The clause `examples` of a prompt."""
+
+_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "required": ["term", "texts"],
+    "additionalProperties": False,
+    "properties": {
+        "term": {"type": "string"},
+        "texts": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["terms", "objects"],
+                "additionalProperties": False,
+                "properties": {"terms": {"type": "object"}, "objects": {"type": "array"}},
+            },
+        },
+    },
+}
+"""The format of the entry of a pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolClause:
+    """What a prompt says of its examples: how many texts it shows of which pool.
+
+    `pool` is the hash of the pool, None if the prompt names a `file` that was not read.
+    """
+
+    pool: str | None = None
+    file: str | None = None
+    show: int = 3
+    by: By = "nearest"
+
+    @classmethod
+    def of(cls, clause: Mapping[str, Any]) -> PoolClause | None:
+        """Make it from the clause of an entry, which `CLAUSE` allows; None if that names no texts.
+
+        Raises `PromptError` for a clause that names two sources of texts, or none to show from.
+        """
+        known = {"file" if key == "from" else key: value for key, value in clause.items() if key != "as"}
+        if known and len(known.keys() & {"file", "pool"}) != 1:
+            expected = "`from`, the name of a gold file, or `pool`, the hash of its texts"
+            raise PromptError("names no pool of texts, or two", found=", ".join(clause), expected=expected)
+        return cls(**known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolText:
+    """The terms of a question, and the objects that a model should give. `where` names it in errors."""
+
+    where: str
+    terms: Mapping[str, Any] = field(repr=False)
+    objects: Sequence[Any] = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """A short hash of what is shown, by which records name it."""
+        shown = orjson.dumps([self.terms, self.objects], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(shown).hexdigest()[:12]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Texts of which some are shown. `term` is the term of a question in which its passage stands.
+
+    `text` is that of its entry, of which its key has the hash.
+    """
+
+    text: bytes = field(repr=False)
+    term: str
+    texts: Sequence[PoolText] = field(repr=False)
+
+    @classmethod
+    def of(cls, texts: Iterable[PoolText], term: str, where: str) -> Pool:
+        """Make a pool of texts, whose passages are in one term; a passage that comes twice counts once.
+
+        Raises `PromptError` if a text has no passage, or the same one as another with other objects, and for
+        a pool that is too large, which `where` names.
+        """
+        first: dict[str, PoolText] = {}
+        errors: list[ConfigError] = []
+        for text in texts:
+            passage = text.terms.get(term)
+            layout = " ".join(passage.split()) if isinstance(passage, str) else ""
+            before = first.setdefault(layout, text)
+            if not layout:
+                found = ", ".join(text.terms) or "no terms"
+                errors.append(
+                    _wrong("there is no passage to show", text, "/terms", found, f"`{term}`, a text")
+                )
+            elif before.objects != text.objects:
+                expected = f"the objects of {before.where}, which has the same text, or only one of them"
+                found = f"{len(text.objects)} objects"
+                errors.append(_wrong("the same text has other objects", text, "/objects", found, expected))
+        raise_first(errors[:MAX_ERRORS])
+        shown = tuple(first.values())
+        lines = [{"terms": each.terms, "objects": each.objects} for each in shown]
+        data = orjson.dumps({"term": term, "texts": lines})
+        _check_size(data, where)
+        return cls(data, term, shown)
+
+    @classmethod
+    def parse(cls, text: bytes, key: str) -> Pool:
+        """Read the entry of a pool. Raises `PromptError` if it is not valid, or not the one of its key."""
+        _check_size(text, key)
+        if (found := hashlib.sha256(text).hexdigest()) != key.removeprefix(POOL):
+            raise PromptError("the pool has another hash than its key", where=key, found=found)
+        try:
+            entry = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise PromptError(f"the pool is not JSON: {error}", where=key) from error
+        check(entry, _SCHEMA, key, PromptError)
+        lines = enumerate(entry["texts"], 1)
+        texts = (PoolText(f"{key} text {at}", line["terms"], line["objects"]) for at, line in lines)
+        return cls.of(texts, entry["term"], key)
+
+    @cached_property
+    def key(self) -> str:
+        """The key of its entry."""
+        return POOL + hashlib.sha256(self.text).hexdigest()
+
+    @cached_property
+    def index(self) -> NearestTexts:
+        """The index of its passages."""
+        return NearestTexts(str(text.terms[self.term]) for text in self.texts)
+
+    def choose(self, terms: Mapping[str, object], clause: PoolClause) -> Chosen:
+        """Choose the texts to show before a question with these terms: none without a passage."""
+        passage = terms.get(self.term)
+        if not isinstance(passage, str):
+            return Chosen([], 0)
+        choice = self.index.choose(passage, clause.show, clause.by)
+        return Chosen([self.texts[row] for row in choice.rows], choice.left_out)
+
+
+class Chosen(NamedTuple):
+    """Texts to show, the best first, and how many were left out because they may be the passage."""
+
+    texts: list[PoolText]
+    left_out: int
+
+
+class Pools:
+    """The pools of a workspace, each read once, when the first prompt names it."""
+
+    def __init__(self, texts: Mapping[str, bytes], known: Iterable[Pool] = ()) -> None:
+        self.texts = texts
+        self._read = {pool.key: pool for pool in known}
+
+    def get(self, key: str, where: str) -> Pool:
+        """The pool of an entry, which the prompt at `where` names.
+
+        Raises `PromptError` if it is missing, not valid, or one too many.
+        """
+        if key not in self.texts:
+            message, expected = "its pool of examples is not there", f"the entry {key} beside it"
+            raise PromptError(message, where=where, path=_AT, found="no such entry", expected=expected)
+        if key not in self._read:
+            size = len(self.texts[key]) + sum(len(pool.text) for pool in self._read.values())
+            if size > MAX_POOLS:
+                message, expected = "the pools of the workspace are too large", f"at most {MAX_POOLS:,} bytes"
+                raise PromptError(message, where=where, path=_AT, found=f"{size:,}", expected=expected)
+            self._read[key] = Pool.parse(self.texts[key], key)
+        return self._read[key]
+
+
+def passage_term(terms: Mapping[str, Any]) -> str:
+    """The term in which a passage stands: `text`, or else the first one that is a text."""
+    named = [name for name, value in terms.items() if isinstance(value, str)]
+    return "text" if "text" in named else next(iter(named), "text")
+
+
+def _wrong(message: str, text: PoolText, path: str, found: object, expected: str) -> ConfigError:
+    return PromptError(message, where=text.where, path=path, found=found, expected=expected)
+
+
+def _check_size(data: bytes, where: str) -> None:
+    if len(data) > MAX_POOL:
+        expected = f"at most {MAX_POOL:,} bytes of texts and objects"
+        raise PromptError(
+            "the pool is too large", where=where, found=f"{len(data):,} bytes", expected=expected
+        )

@@ -1,0 +1,211 @@
+"""The examples that a model is shown before its question: turns of the conversation, or text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trustgraph_prompt.config_files import MAX_ERRORS
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.alternatives import branches_of, chosen_by, discriminator_of, picked
+from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.errors import ConfigError, Issue, PromptError, Reason, RenderError, raise_first
+from trustgraph_prompt.prompts.answer_format import RESERVED, TERM
+from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.prompts.definition import PromptDefinition
+    from trustgraph_prompt.prompts.pool import Pool, PoolText
+
+MOST_SHOWN: Final = 20
+"""The maximum number of examples that a prompt shows."""
+
+MOST_CHARACTERS: Final = 80_000
+"""The maximum length of their passages and answers; about 20,000 tokens."""
+
+MOST_OF_A_TEXT: Final = 20_000
+"""The maximum length of the passage and the answer of one text of a pool."""
+
+SHARE: Final = 0.005
+"""The share of the rendering limits for one passage: 20,000 characters."""
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "array",
+    "maxItems": MOST_SHOWN,
+    "items": {
+        "type": "object",
+        "required": ["terms", "reads"],
+        "additionalProperties": False,
+        "properties": {
+            "terms": {"type": "object", "description": "The terms of its passage."},
+            "reads": {"description": "The text, the value, or the list of objects (jsonl) of its answer."},
+        },
+    },
+    "description": "Examples that the model is shown before the question; in a *.prompt file, an `example` "
+    "with `show: true`.",
+}
+"""The format of an entry's `shown`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One example: what the user says, and what the assistant answers to it, before it has a form.
+
+    `answer` is the text, the value, or the list of objects (jsonl); its keys are in the order of the schema.
+    `id` names the text of a pool that was chosen for the question; an example of the prompt itself has none.
+    """
+
+    passage: str
+    answer: Any
+    id: str = ""
+
+
+def answer_text(answer: Any, contract: Contract, *, in_items: bool = False) -> str:
+    """The answer as a model writes it: a text, a value, an object a line, or `in_items` a list as `items`."""
+    if contract.format == "text":
+        return str(answer)
+    if in_items:
+        return _json({"items": answer})
+    return "\n".join(map(_json, answer if contract.format == "jsonl" and answer else [answer]))
+
+
+def in_text(asked: str, turns: Sequence[Turn], contract: Contract, *, in_items: bool = False) -> str:
+    """What the user says after the examples, all in one text; without examples, as it is."""
+    if not turns:
+        return asked
+    shown = [(turn.passage, answer_text(turn.answer, contract, in_items=in_items)) for turn in turns]
+    parts = [f"Passage:\n{passage}\n\nAnswer:\n{answer}" for passage, answer in (*shown, (asked, ""))]
+    return "\n\n".join(parts).rstrip()
+
+
+def _json(value: Any) -> str:
+    """JSON with blanks after commas and colons, as models write it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def in_schema_order(value: Any, contract: Contract) -> Any:
+    """The value, or each object of a list (jsonl), with its keys in the order of the schema."""
+    if not isinstance(contract.schema, dict):
+        return value
+    references = References(contract.schema)
+    if contract.many and isinstance(value, list):
+        return [_ordered(item, contract.schema, references) for item in value]
+    return _ordered(value, contract.schema, references)
+
+
+def _ordered(value: Any, schema: Any, references: References) -> Any:
+    """A value, of a limited depth, with the keys of its objects in the order of their schema."""
+    if isinstance(value, list):
+        items = (references.followed(schema) or {}).get("items")
+        return [_ordered(item, items, references) for item in value]
+    if not isinstance(value, dict):
+        return value
+    properties = _properties_of(value, schema, references)
+    keys = [*(key for key in properties if key in value), *(key for key in value if key not in properties)]
+    return {key: _ordered(value[key], properties.get(key), references) for key in keys}
+
+
+def _properties_of(value: Mapping[str, Any], schema: Any, references: References) -> Mapping[str, Any]:
+    """The properties of the schema that describe an object: of a union, those of the branch it means."""
+    top = references.followed(schema) or {}
+    branches = branches_of(top, references)
+    name = discriminator_of(branches)
+    if name is not None and name in value:
+        meant = picked(value[name], branches, [chosen_by(branch, name) for branch in branches])
+    else:
+        meant = next((b for b in branches if value.keys() <= b.get("properties", {}).keys()), None)
+    properties: Mapping[str, Any] = (meant or top).get("properties", {})
+    return properties
+
+
+def check_shown(prompt: PromptDefinition) -> None:
+    """Raise `PromptError` for an example whose passage cannot be rendered, or whose answer is invalid.
+
+    Its values are looked up in its own passage.
+    """
+    characters = 0
+    for index, example in enumerate(prompt.shown):
+        at = f"/shown/{index}"
+        contract = prompt.contract.with_terms({**prompt.terms, **example["terms"]})
+        turn = _checked(prompt, example, contract, f"{at}/terms", f"{at}/reads")
+        characters += len(turn.passage) + len(answer_text(turn.answer, prompt.contract))
+        if characters > MOST_CHARACTERS:
+            problem = "this example and those before it are too long"
+            expected = f"at most {MOST_CHARACTERS:,} characters"
+            raise PromptError(problem, path=at, found=characters, expected=expected)
+
+
+def check_pool(prompt: PromptDefinition, pool: Pool, *, looks_up: bool = False) -> None:
+    """Raise `PromptError` for texts of a pool that cannot be rendered, or whose objects are invalid.
+
+    With `looks_up`, values are looked up in their text, which takes seconds for large pools.
+    """
+    errors: list[ConfigError] = []
+    for text in pool.texts:
+        terms = {**prompt.terms, **text.terms} if looks_up else None
+        contract = prompt.contract.with_terms(terms)
+        try:
+            example = example_of(text, contract)
+            turn = _checked(
+                prompt, example, contract, "/terms", "/objects" if contract.many else "/objects/0"
+            )
+            if (found := len(turn.passage) + len(answer_text(turn.answer, contract))) > MOST_OF_A_TEXT:
+                expected = f"at most {MOST_OF_A_TEXT:,} characters"
+                raise PromptError("the text is too long to be shown", found=found, expected=expected)
+        except PromptError as error:
+            errors.append(error.moved(text.where, error.path))
+    raise_first(errors[:MAX_ERRORS])
+
+
+def example_of(text: PoolText, contract: Contract) -> Mapping[str, Any]:
+    """A text of a pool as an example. Raises `PromptError` unless one value, where that is the answer."""
+    if contract.many:
+        return {"terms": text.terms, "reads": text.objects}
+    if len(text.objects) != 1:
+        found, expected = f"{len(text.objects)} objects", "one object, as the answer is one value"
+        raise PromptError("the text cannot be shown", path="/objects", found=found, expected=expected)
+    return {"terms": text.terms, "reads": text.objects[0]}
+
+
+def _checked(
+    prompt: PromptDefinition, example: Mapping[str, Any], contract: Contract, of_terms: str, of_reads: str
+) -> Turn:
+    """The turn of an example, of which the paths of both parts are given. Raises `PromptError`."""
+    terms, reads = {**prompt.terms, **example["terms"]}, example["reads"]
+    if prompt.answer_format != "none" and TERM in terms:
+        raise PromptError(RESERVED, path=f"{of_terms}/{TERM}", found=TERM, expected="another name")
+    if missing := sorted(prompt.template.needs.required.difference(terms, (TERM,))):
+        found, expected = sorted(terms), ", ".join(missing)
+        raise PromptError("terms are missing", path=of_terms, found=found, expected=expected)
+    with _rejected_at(of_reads):
+        check_terms({"reads": reads}, RenderMeter())  # it is plain JSON, of a limited depth
+    for issue in _issues(reads, contract.metered()):
+        raise PromptError(f"the answer is rejected: {issue.message}", path=f"{of_reads}{issue.path}")
+    with _rejected_at(of_terms):
+        return prompt.turn(example)
+
+
+@contextmanager
+def _rejected_at(path: str) -> Iterator[None]:
+    try:
+        yield
+    except RenderError as error:
+        raise PromptError(str(error), path=path) from error
+
+
+def _issues(reads: Any, contract: Contract) -> Iterator[Issue]:
+    """Why a contract rejects an answer, by paths into it."""
+    if contract.format == "text":
+        if not (isinstance(reads, str) and reads.strip()):
+            yield Issue(Reason.WRONG_CONTAINER, "it must be a text that is not empty")
+    elif contract.format == "json":
+        yield from contract.issues(reads)
+    elif not isinstance(reads, list):
+        yield Issue(Reason.WRONG_CONTAINER, "it must be a list of objects")
+    else:
+        for index, value in enumerate(reads):
+            for issue in contract.issues(value):
+                yield replace(issue, path=f"/{index}{issue.path}")
