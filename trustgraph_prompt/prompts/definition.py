@@ -166,9 +166,12 @@ class PromptDefinition:
         """The same prompt in a workspace with this system message, which one with its own ignores."""
         return self if self.own_system or self.system is system else replace(self, system=system)
 
-    def with_contract(self, contract: Contract) -> PromptDefinition:
-        """The same prompt, of the same version, with a contract derived from its own."""
-        prompt = replace(self, contract=contract)
+    def with_contract(self, contract: Contract, *, attempts: int = 1) -> PromptDefinition:
+        """The same prompt, of the same version, with a contract derived from its own.
+
+        It has at least so many attempts.
+        """
+        prompt = replace(self, contract=contract, attempts=max(attempts, self.attempts))
         prompt.__dict__["version"] = self.version
         return prompt
 
