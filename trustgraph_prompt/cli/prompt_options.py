@@ -89,7 +89,7 @@ def require_terms(definition: PromptDefinition, terms: Mapping[str, object]) -> 
     """
     from trustgraph_prompt.graph import ontology
 
-    for unknown in ontology.unknown_keys(terms) if definition.named >= ontology.TERMS else ():
+    for unknown in ontology.unknown_keys(terms) if definition.named >= ontology.TERMS_SHOWN else ():
         output.note(f"warning: {unknown}")
     given = [name for name, value in terms.items() if not _is_empty(value)]
     missing = definition.missing(given)

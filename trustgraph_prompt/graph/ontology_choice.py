@@ -6,12 +6,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest
 from itertools import chain, product
 from math import fsum, log
 from typing import Final
 
 from trustgraph_prompt.graph.ontology import Element, Ontology
+from trustgraph_prompt.graph.ontology_answer import Vocabulary
 from trustgraph_prompt.grounding.index import is_content_word
 from trustgraph_prompt.grounding.inflection import base_forms
 from trustgraph_prompt.grounding.words import words
@@ -30,10 +32,14 @@ _LONGEST_COMMENT = 60  # words of a comment that count
 
 
 class OntologyIndex:
-    """The words of an ontology. Build it once, to choose for many texts."""
+    """The words of an ontology. Build it once, to choose for many texts.
 
-    def __init__(self, ontology: Ontology) -> None:
+    `language` is the language of the labels that a model sees, by default that of the first label.
+    """
+
+    def __init__(self, ontology: Ontology, language: str = "") -> None:
         self.ontology = ontology
+        self.language = language
         names = [*_names(ontology)]
         self._with: dict[str, list[_Name]] = defaultdict(list)
         for name in names:
@@ -48,9 +54,16 @@ class OntologyIndex:
 
     def __eq__(self, other: object) -> bool:
         """Whether it is an index of an equal ontology: a flow with that one is not swapped."""
-        return isinstance(other, OntologyIndex) and self.ontology == other.ontology
+        if not isinstance(other, OntologyIndex):
+            return False
+        return (self.ontology, self.language) == (other.ontology, other.language)
 
     __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The names of the terms in the language in which a model sees them."""
+        return Vocabulary(self.ontology, self.language)
 
     def choose(self, text: str, limit: int = MOST_CHOSEN) -> Ontology:
         """The part of the ontology that a text needs, of at most `limit` classes and names of properties.

@@ -17,6 +17,7 @@ from trustgraph_prompt.graph.ontology import (
     Element,
     Elements,
     Ontology,
+    listed,
 )
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.graph.vocabulary import OWL, RDFS
@@ -121,7 +122,8 @@ class _ElementReader:
             self._seen.add(key)
             if near := suggestion(key, ENTRY_KEYS):
                 self.warnings.append(f"{path}: unknown key {excerpt(key)!r}{near} It is ignored")
-        parents, domain, ranges = (_list(entry, f"rdfs:{key}") for key in ("subClassOf", "domain", "range"))
+        keys = ("rdfs:subClassOf", "rdfs:domain", "rdfs:range")
+        parents, domain, ranges = (listed(entry.get(key)) for key in keys)
         comments = _texts(entry, "rdfs:comment")
         return Element(
             id,
@@ -153,11 +155,5 @@ class _ElementReader:
 
 def _texts(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """The texts of a label or comment, each of which is a string or an object with its `value`."""
-    texts = (text.get("value") if isinstance(text, dict) else text for text in _list(entry, key))
+    texts = (text.get("value") if isinstance(text, dict) else text for text in listed(entry.get(key)))
     return tuple(filter(None, texts))
-
-
-def _list(entry: Mapping[str, Any], key: str) -> list[Any]:
-    """The values of a key that may have one, several or none."""
-    found = entry.get(key) or []
-    return found if isinstance(found, list) else [found]
