@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt.errors import Issue, Reason, excerpt, suggestion
 from trustgraph_prompt.graph.statements import Iri
+from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.json_text.pointer import pointer
 
 MAX_SUPERCLASSES: Final = 200
@@ -128,6 +130,18 @@ class Ontology:
                 rest += new
             found[id] = frozenset(above)
         return found
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash (sha256, hex) of all that questions say of the ontology and that answers are checked by.
+
+        Its id and its IRIs, unless questions show them, only name what is in a graph.
+        """
+        sections = (self.classes, self.object_properties, self.datatype_properties)
+        decides = [
+            [tuple(each._replace(iri=Iri(), entry={})) for each in section.values()] for section in sections
+        ]
+        return hashlib.sha256(canonical([decides, self.terms])).hexdigest()
 
     @cached_property
     def terms(self) -> dict[str, dict[str, dict[str, object]]]:

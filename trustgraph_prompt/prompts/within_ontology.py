@@ -6,11 +6,24 @@ from collections.abc import Mapping
 from typing import Final
 
 from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.graph.ontology import TERMS
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.prompts.definition import PromptDefinition
 
 ATTEMPTS: Final = 2
 """At least, so that an object that violates an ontology is asked for again. TrustGraph's entries say one."""
+
+_VERSIONS = "has versions, which cannot keep to an ontology"
+
+
+def why_not_within(prompt: PromptDefinition) -> str | None:
+    """Why a prompt cannot keep to an ontology; None if it can."""
+    if prompt.contract.versions:
+        return f"prompt `{prompt.id}` {_VERSIONS}"
+    if TERMS.isdisjoint(prompt.named):
+        terms = ", ".join(sorted(TERMS))
+        return f"prompt `{prompt.id}` uses nothing of the ontology: it names none of the terms {terms}"
+    return None
 
 
 def within(
@@ -22,7 +35,7 @@ def within(
     need not be asked. Choosing from a large ontology takes milliseconds. Raises `RequestError`.
     """
     if prompt.contract.versions:
-        raise RequestError(f"prompt {prompt.id} has versions, which cannot keep to an ontology")
+        raise RequestError(f"prompt {prompt.id} {_VERSIONS}")
     part = ontology.choose(text)
     prompt = prompt.with_contract(prompt.contract.checked(part.check), attempts=ATTEMPTS)
     return prompt, part.terms if part or prompt.contract.format != "jsonl" else None
