@@ -57,6 +57,7 @@ def command(
     model: PromptModelOptions,
     templates: prompt_options.TemplatesOption = None,
     term: prompt_options.TermOption = None,
+    ontology: prompt_options.OntologyOption = None,
     limits: RunOptions,
     place: ReadWorkspaceOptions,
     as_json: options.JsonOption = False,
@@ -94,14 +95,22 @@ def command(
         sides = [*sides[0].against(against, state, place)]
     model.check_parameters(definition for side in sides for definition in side.asked)
     texts = gold_files.read(gold)
-    remarks = remarks_on(sides[0].asked, texts, gold, terms)
+    index = prompt_options.ontology(ontology)
+    remarks = remarks_on(sides[0].asked, texts, gold, terms, index)
     owner = RunRecord(state, "eval", "--gold").owner(gold)
     asked = [
         Questions(
-            gold_files.questions(side.asked, texts, model=side.identity, terms=terms),
+            gold_files.questions(
+                side.asked,
+                texts,
+                model=side.identity,
+                terms=terms,
+                ontology=index and index.ontology.fingerprint,
+            ),
             side.prompts,
             state,
             terms,
+            index,
         )
         for side in sides
     ]

@@ -22,6 +22,7 @@ from trustgraph_prompt.evaluation import measured_prompts
 from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText, check_for, remarks, texts_for
 from trustgraph_prompt.evaluation.scores import is_unanswered
 from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Provider, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
@@ -128,14 +129,21 @@ class Side:
 
 
 def remarks_on(
-    asked: Sequence[PromptDefinition], texts: Sequence[GoldText], gold: Path, terms: Mapping[str, object]
+    asked: Sequence[PromptDefinition],
+    texts: Sequence[GoldText],
+    gold: Path,
+    terms: Mapping[str, object],
+    ontology: OntologyIndex | None = None,
 ) -> dict[str, list[str]]:
     """Print remarks about the texts of each prompt, and return them. Raises `ConfigError` if any is unfit."""
     found: dict[str, list[str]] = {}
     for definition in asked:
         if not (own := texts_for(definition, texts)):
             raise ConfigError(f"no line is for {definition.id}", where=str(gold))
-        check_for(definition, own, terms)
+        for text in own:
+            prompt_options.ontology_terms(definition, text.terms, ontology, text.where)
+        of_ontology = prompt_options.ontology_terms(definition, terms, ontology)
+        check_for(definition, own, {**terms, **of_ontology})
         found[definition.id] = remarks(definition, own)
         for remark in found[definition.id]:
             output.note(remark)

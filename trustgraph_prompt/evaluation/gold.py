@@ -115,16 +115,18 @@ def questions(
     *,
     model: str,
     terms: Mapping[str, object],
+    ontology: str | None = None,
 ) -> list[GoldQuestion]:
     """Return a question for each prompt and each text that is for it.
 
-    An id covers the prompt's version, the model and the terms, so that an answer is kept for as long as none
-    of them changes. What should come is not part of it.
+    An id covers the prompt's version, the model, the terms and the fingerprint of an ontology, so that an
+    answer is kept for as long as none of them changes. What should come is not part of it.
     """
+    within = [{"ontology": ontology}] if ontology else []
     found: list[GoldQuestion] = []
     for prompt in prompts:
         for text in texts_for(prompt, texts):
-            decides = (prompt.id, prompt.version, model, {**terms, **text.terms})
+            decides = (prompt.id, prompt.version, model, {**terms, **text.terms}, *within)
             # As in `extraction.questions`, which imports all that reads documents: `check` needs none of it.
             id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
             found.append(GoldQuestion(len(found), id, prompt.id, text))

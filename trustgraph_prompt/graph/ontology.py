@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt.errors import Issue, Reason, excerpt, suggestion
 from trustgraph_prompt.graph.statements import Iri
+from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.json_text.pointer import pointer
 
 MAX_SUPERCLASSES: Final = 200
@@ -165,6 +167,19 @@ class Ontology:
                 found[id].add(other)
                 found[other].add(id)
         return found
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash (sha256, hex) of all that questions say of the ontology and that answers are checked by.
+
+        Its id and its IRIs, unless questions show them, only name what is in a graph.
+        """
+        sections = (self.classes, self.object_properties, self.datatype_properties)
+        decides = [
+            [(*each._replace(iri=Iri(), entry={}), each.has_range) for each in section.values()]
+            for section in sections
+        ]
+        return hashlib.sha256(canonical([decides, self.terms])).hexdigest()
 
     @cached_property
     def terms(self) -> dict[str, dict[str, dict[str, object]]]:

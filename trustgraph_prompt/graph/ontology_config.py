@@ -71,7 +71,7 @@ def make_ontology(id: str, document: Any, where: str) -> Ontology:
     if (found := sum(map(len, sections.values()))) > MAX_ELEMENTS:
         expected = f"at most {MAX_ELEMENTS:,} classes and properties"
         raise ConfigError("too large", where=where, found=found, expected=expected)
-    reader = _ElementReader(id, sections["classes"])
+    reader = _ElementReader(id, sections["classes"], where)
     classes, relations, attributes = (
         {key: reader.element(name, key, entry) for key, entry in section.items()}
         for name, section in sections.items()
@@ -109,15 +109,16 @@ def _renamed(elements: Elements, ontology: Ontology) -> Iterator[Element]:
 class _ElementReader:
     """Reads the elements of an ontology, and collects warnings."""
 
-    def __init__(self, ontology: str, classes: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, ontology: str, classes: Mapping[str, Mapping[str, Any]], where: str) -> None:
         self.warnings: list[str] = []
+        self._where = where
         self._seen = set(ENTRY_KEYS)
         self._base = f"https://trustgraph.ai/ontology/{ontology}#"
         by_iri = {entry["uri"]: id for id, entry in classes.items() if entry.get("uri")}
         self._ids = {**by_iri, **{id: id for id in classes}}
 
     def element(self, section: str, id: str, entry: Mapping[str, Any]) -> Element:
-        path = pointer((section, id))
+        path = f"{self._where} {pointer((section, id))}"
         for key in islice((key for key in entry if key not in self._seen), MOST_COMPARED - len(self._seen)):
             self._seen.add(key)
             if near := suggestion(key, ENTRY_KEYS):

@@ -165,7 +165,8 @@ class _File:
         above = [end for iri in declared for end in self._ends(iri, v.SUBCLASS_OF)]
         ends = [end for iri in (*relations, *attributes) for end in self._ends(iri, v.DOMAIN)]
         ends += [end for iri in relations for end in self._ends(iri, v.RANGE)]
-        self.warnings += islice(_undeclared(dict.fromkeys(ends), declared, frozenset(above)), MAX_ERRORS)
+        undeclared = _undeclared(dict.fromkeys(ends), declared, frozenset(above), self._where)
+        self.warnings += islice(undeclared, MAX_ERRORS)
         named = (iri for iri in (*above, *ends) if not iri.startswith((v.OWL, v.RDF, v.RDFS, v.XSD)))
         return declared | dict.fromkeys(named)
 
@@ -219,14 +220,15 @@ def _misspelt(iri: str, where: str) -> ConfigError | None:
     return ConfigError(f"there is no {name}{suggestion(name, _TERMS)}", where=where)
 
 
-def _undeclared(ends: Iterable[str], classes: Iterable[str], above: Set[str]) -> Iterator[str]:
+def _undeclared(ends: Iterable[str], classes: Iterable[str], above: Set[str], where: str) -> Iterator[str]:
     """A warning for each domain or range that is no class of the file, though others of its namespace are."""
     local_names = {iri: _local(iri) for iri in classes}
     own = {iri.removesuffix(local) for iri, local in local_names.items()}
     for iri in ends:
         if iri not in local_names and iri not in above and iri.removesuffix(local := _local(iri)) in own:
             near = suggestion(local, islice(local_names.values(), MOST_COMPARED))
-            yield f"{excerpt(iri)} is a domain or a range, but the file does not say that it is a class{near}"
+            what = f"{excerpt(iri)} is a domain or a range"
+            yield f"{where}: {what}, but the file does not say that it is a class{near}"
 
 
 def _local(iri: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.graph.ontology import TERMS
 from trustgraph_prompt.graph.ontology_answer import AnswerReading, asks_for_facts
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_question import question_terms
@@ -14,6 +15,18 @@ from trustgraph_prompt.prompts.definition import PromptDefinition
 
 ATTEMPTS: Final = 2
 """At least, so that an object that violates an ontology is asked for again. TrustGraph's entries say one."""
+
+_VERSIONS = "has versions, which cannot keep to an ontology"
+
+
+def why_not_within(prompt: PromptDefinition) -> str | None:
+    """Why a prompt cannot keep to an ontology; None if it can."""
+    if prompt.contract.versions:
+        return f"prompt `{prompt.id}` {_VERSIONS}"
+    if TERMS.isdisjoint(prompt.named):
+        terms = ", ".join(sorted(TERMS))
+        return f"prompt `{prompt.id}` uses nothing of the ontology: it names none of the terms {terms}"
+    return None
 
 
 def within(
@@ -27,7 +40,7 @@ def within(
     `RequestError`.
     """
     if prompt.contract.versions:
-        raise RequestError(f"prompt {prompt.id} has versions, which cannot keep to an ontology")
+        raise RequestError(f"prompt {prompt.id} {_VERSIONS}")
     part = ontology.choose(text)
     may_be_empty = prompt.contract.format == "jsonl"
     if not asks_for_facts(prompt.contract):

@@ -13,12 +13,13 @@ from typing import Any
 
 from trustgraph_prompt import package_data
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.config_files import check, read_text, read_yaml
+from trustgraph_prompt.config_files import check, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
-from trustgraph_prompt.graph.owl import parse_ontology
+from trustgraph_prompt.graph.ontology_files import load as load_ontology
+from trustgraph_prompt.graph.ontology_files import shown_warnings
 from trustgraph_prompt.graph.tables import TableDefinition
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.worker.flow import (
@@ -43,7 +44,6 @@ OF_ANSWERS = ("terms", "unusable", "allow-parameters", "keep-answers")
 
 log = logging.getLogger(__name__)
 
-_MOST_WARNINGS = 20  # about an ontology
 _SECONDS = {"h": 3600.0, "d": 86_400.0}  # of the units of `keep-answers`
 
 MAX_TEMPERATURE = 100
@@ -216,17 +216,13 @@ def _table(key: str, definition: Any) -> TableDefinition:
 
 
 def _ontology(folder: Path, file: str) -> OntologyIndex:
-    path = folder / file
-    ontology = parse_ontology(path, read_text(path, FlowError))
-    if not ontology.classes:
-        raise FlowError("the ontology has no class", where=str(path), path="/classes")
-    return index_of(ontology, file)
+    return index_of(load_ontology([folder / file]))
 
 
-def index_of(ontology: Ontology, where: str) -> OntologyIndex:
+def index_of(ontology: Ontology) -> OntologyIndex:
     """The index of an ontology; logs its warnings."""
-    for warning in ontology.warnings[:_MOST_WARNINGS]:
-        log.warning("%s: %s", where, warning)
+    for warning in shown_warnings(ontology):
+        log.warning("%s", warning)
     return OntologyIndex(ontology)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from trustgraph_prompt import package_data
-from trustgraph_prompt.extraction.questions import showing_context
+from trustgraph_prompt.extraction.questions import Splitting, jobs, showing_context
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
 
 PROMPTS = PromptSet.build(files.load(package_data.templates()))
@@ -66,3 +68,19 @@ def test_context_in_the_prompt_names_no_key_of_the_answer() -> None:
     prompt = PromptDefinition.from_entry("p", entry)
     assert shown(prompt).question({"text": "a"}) == prompt.question({"text": "a"})
     assert "passage" in prompt.question({"text": "a"}).prompt
+
+
+def test_id_covers_the_fingerprint_of_an_ontology_and_is_as_before_without_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ada wrote.")
+    prompt = PromptDefinition.from_entry(
+        "p", {"dialect": "jinja", "prompt": "{{ text }}", "response-type": "jsonl", "schema": {}}
+    )
+
+    def id_within(ontology: str | None) -> str:
+        [job], _ = jobs(
+            [tmp_path / "a.txt"], [prompt], model="m", terms={}, splitting=Splitting(), ontology=ontology
+        )
+        return job.id
+
+    assert id_within(None) == "bd179e3d37421e8315eeee2e80cc38b8"
+    assert len({id_within(None), id_within("a"), id_within("b")}) == 3

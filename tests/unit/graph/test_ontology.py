@@ -168,8 +168,8 @@ def test_missing_class_is_a_warning_and_restricts_nothing() -> None:
         }
     )
     assert known.warnings == (
-        "/classes/A/rdfs:subClassOf: the ontology has no class 'Gone'; it is ignored",
-        "/objectProperties/p/rdfs:domain: the ontology has no class 'Away'; it is ignored",
+        "ontology 'food' /classes/A/rdfs:subClassOf: the ontology has no class 'Gone'; it is ignored",
+        "ontology 'food' /objectProperties/p/rdfs:domain: the ontology has no class 'Away'; it is ignored",
     )
     assert known.check(relation("p", "B", "B")) == ()
 
@@ -179,7 +179,7 @@ def test_misspelt_key_of_an_element_is_named_in_a_warning() -> None:
         {"classes": {"A": {"rdfs:coment": "a"}, "B": {"rdfs:coment": "b", "made by": "somebody"}}}
     )
     assert known.warnings == (
-        "/classes/A: unknown key 'rdfs:coment', did you mean 'rdfs:comment'? It is ignored",
+        "ontology 'food' /classes/A: unknown key 'rdfs:coment', did you mean 'rdfs:comment'? It is ignored",
     )
 
 
@@ -188,6 +188,30 @@ def test_unknown_keys_of_terms_are_named_with_the_known_ones() -> None:
     of_classes, of_relations = unknown_keys({**terms, "text": "x"})
     assert of_classes.startswith("unknown keys in the term classes: coment; the known ones are uri, labels, ")
     assert of_relations.startswith("unknown keys in the term object_properties: rnge; the known ones are ")
+
+
+def test_fingerprint_is_that_of_what_is_said_and_checked_whatever_the_file_is_called() -> None:
+    assert ontology(id="meals").fingerprint == ontology().fingerprint
+    assert ontology({"classes": {"A": {"uri": "urn:A"}}}, "a").fingerprint == (
+        ontology({"classes": {"A": {"note": "unused", "uri": "urn:A"}}}, "b").fingerprint
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rdfs:label": "a"},
+        {"rdfs:comment": "An A."},
+        {"uri": "urn:A"},
+        {"rdfs:subClassOf": "B"},
+        {"owl:disjointWith": ["B"]},
+    ],
+)
+def test_fingerprint_changes_with_all_that_is_said_of_a_class(changed: dict[str, Any]) -> None:
+    assert (
+        ontology({"classes": {"A": changed, "B": {}}}).fingerprint
+        != ontology({"classes": {"A": {}, "B": {}}}).fingerprint
+    )
 
 
 @pytest.mark.parametrize("value", [{"type": "topic", "topic": "x"}, {}, "leek", {"type": ["entity"]}])

@@ -97,7 +97,7 @@ def test_class_that_is_only_a_domain_or_a_range_is_named_in_a_warning(tmp_path: 
     declared = ":Person a owl:Class . :knows a owl:ObjectProperty ; rdfs:domain :Persn ; rdfs:range :Person ."
     [warning] = turtle(tmp_path, declared).warnings
     assert warning == (
-        "http://plants.example/Persn is a domain or a range, but the file does not say that it is a class, "
+        f"{tmp_path / 'plants.ttl'}: http://plants.example/Persn is a domain or a range, but the file does not say that it is a class, "
         "did you mean 'Person'?"
     )
 

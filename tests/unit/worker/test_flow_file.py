@@ -469,7 +469,7 @@ def test_flow_in_the_reference_can_be_loaded(tmp_path: Path) -> None:
 
 def test_ontology_without_a_class_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plants.json").write_text("{}")
-    with pytest.raises(FlowError, match="/classes: the ontology has no class"):
+    with pytest.raises(ConfigError, match="/classes: the ontology has no class"):
         flow_file.load(written(tmp_path, CHUNKS + "outputs: {}\nontology: plants.json\n"))
 
 
