@@ -259,19 +259,19 @@ async def test_question_names_relations_by_label_and_the_passage_stands_alone(ho
 
 async def test_unknown_relation_is_asked_for_again_with_the_known_ones(house: House) -> None:
     answers = await house.hear(house.topic("answers"))
-    turns = Turns(fact("Ada", "headed", "Babbage Ltd"), fact("Ada", "head Of", "Babbage Ltd"))
+    turns = Turns(fact("Ada", "headed", "Babbage Ltd"), fact("Ada", "head of", "Babbage Ltd"))
     flow = await working(house, turns, prompts=BUNDLED)
 
     await chunk(house, flow)
 
     [record] = await answers.until(1)
     assert len(Answer.decode(record.data).objects) == 1
-    assert "unknown relation 'headed', did you mean 'head Of'?" in turns.asked[1]
+    assert "unknown relation 'headed', did you mean 'head of'?" in turns.asked[1]
 
 
-async def test_class_that_others_exclude_is_remarked_and_makes_no_statement(house: House) -> None:
+async def test_name_of_which_two_classes_are_expected_has_none_and_a_remark(house: House) -> None:
     objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
-    turns = Turns(fact("Ada", "holds", "Babbage Ltd") + fact("Ada", "head Of", "Babbage Ltd"))
+    turns = Turns(fact("Ada", "holds", "Babbage Ltd") + fact("Ada", "head of", "Babbage Ltd"))
     flow = await working(house, turns, prompts=BUNDLED)
 
     await chunk(house, flow)

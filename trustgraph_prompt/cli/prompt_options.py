@@ -125,6 +125,7 @@ def within(
     """
     from trustgraph_prompt.prompts import within_ontology
 
+    ontology = ontology or within_ontology.ontology_in(terms, definition)
     if ontology is None:
         return definition, {**terms}
     definition, of_ontology = within_ontology.within(ontology, definition, str(terms.get("text", "")))

@@ -195,12 +195,15 @@ class Ontology:
         """Whether a class is one of the expected ones, or a subclass of one; without any, every class is."""
         return not expected or class_ in expected or not self.superclasses[class_].isdisjoint(expected)
 
-    def excludes(self, one: str, other: str) -> bool:
-        """Whether nothing is of both classes: they are disjoint, or have no superclass in common."""
-        above, above_other = ({id, *self.superclasses[id]} for id in (one, other))
-        if above.isdisjoint(above_other):
-            return True
+    def are_disjoint(self, one: str, other: str) -> bool:
+        """Whether the ontology says that nothing is of both classes."""
+        above, above_other = (self.superclasses[id] | {id} for id in (one, other))
         return any(not above_other.isdisjoint(self.disjoint.get(id, ())) for id in above)
+
+    def are_apart(self, one: str, other: str) -> bool:
+        """Whether two classes are disjoint, or have nothing in common that the ontology names."""
+        above, above_other = (self.superclasses[id] | {id} for id in (one, other))
+        return above.isdisjoint(above_other) or self.are_disjoint(one, other)
 
     def part(self, classes: Iterable[str], properties: Collection[str]) -> Ontology:
         """The part with these classes and properties, in the order of the ontology.

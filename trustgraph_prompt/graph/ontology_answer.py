@@ -79,8 +79,8 @@ class AnswerReading:
     def read(self, outcome: Outcome) -> Outcome:
         """The outcome with its objects in the terms of the ontology, each once, as TrustGraph has them.
 
-        `remarks` say what was not read as written. With `strict`, objects whose classes exclude each other
-        are rejected.
+        `remarks` say what was not read as written. With `strict`, objects with an end of which no
+        class is all that is expected are rejected.
         """
         if not outcome.value:
             return outcome

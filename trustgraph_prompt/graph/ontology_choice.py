@@ -14,6 +14,7 @@ from typing import Final
 
 from trustgraph_prompt.graph.ontology import Element, Ontology
 from trustgraph_prompt.graph.ontology_answer import Vocabulary
+from trustgraph_prompt.graph.term_names import local_name
 from trustgraph_prompt.grounding.index import is_content_word
 from trustgraph_prompt.grounding.inflection import base_forms
 from trustgraph_prompt.grounding.words import words
@@ -22,8 +23,6 @@ MOST_CHOSEN: Final = 160
 """Classes and properties that are chosen for a text."""
 
 _SENTENCE_ENDS = re.compile(r"(?<=\w{3}[.!?;])\W?\s|\n\s*\n")
-_LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]*+\Z")
-_WORD_BEGINS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 _COMMENT_WEIGHT = 0.25  # of a comment, beside a name
 _PROPERTY_WEIGHT = 0.5  # of a property, for the classes that it joins
 _FURTHER_WEIGHT = 0.7  # of each further class that a word of the text brings
@@ -151,8 +150,7 @@ def _names(ontology: Ontology) -> Iterator[_Name]:
 
 
 def _names_of(element: Element, classes: tuple[str, ...], property: str = "") -> Iterator[_Name]:
-    local = _LOCAL_NAME.search(element.id)
-    for text in (_WORD_BEGINS.sub(" ", local[0] if local else ""), *element.labels):
+    for text in (local_name(element.id), *element.labels):
         if content := _content(text):
             yield _Name(content, False, classes, property)
     if content := _content(element.comment, _LONGEST_COMMENT):

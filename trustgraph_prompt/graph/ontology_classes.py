@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import product
+from itertools import product, starmap
 from typing import Final, NamedTuple
 
 from trustgraph_prompt.graph.ontology import Element, Ontology, one_of
 
 MOST_EXPECTED: Final = 50
-"""Different expectations of one name that are compared; of a name with more, the class is unknown."""
+"""Different expectations of a name, or classes of one, that are compared; with more, its class is unknown."""
 
 _SPACES = re.compile(r"[\s_]+")
 _DROPPED = re.compile(r"[^\w\-.]")
@@ -49,10 +49,14 @@ class Triple(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """The class of a name. If it is unknown, `why`; `contradicts` if its classes exclude each other."""
+    """The class of a name. If it is unknown, `why`.
+
+    `conflicts`: no class is all that is expected of it. `contradicts`: the ontology says that none can be.
+    """
 
     id: str = ""
     why: str = ""
+    conflicts: bool = False
     contradicts: bool = False
 
 
@@ -90,16 +94,18 @@ class DerivedClasses:
         Then the class of each end that is known must fit the other place.
         """
         first, second = triple.property.domain, triple.property.range
-        if not (triple.is_relation and first and second):
+        if not (triple.is_relation and 0 < len(first) <= MOST_EXPECTED and 0 < len(second) <= MOST_EXPECTED):
             return False
         subject, object = self.of(triple.subject, first), self.of(triple.object, second)
-        if subject.contradicts or object.contradicts or name_key(triple.subject) == name_key(triple.object):
+        if subject.conflicts or object.conflicts or name_key(triple.subject) == name_key(triple.object):
             return False
         fit, ontology = [(subject.id, second), (object.id, first)], self._ontology
         if not all(ontology.is_a(id, expected) for id, expected in fit if id):
             return False
         as_written = [(subject.id, first), (object.id, second)]
-        return any(_exclude(ontology, (id,), expected) for id, expected in as_written if id)
+        return any(
+            all(ontology.are_apart(id, each) for each in expected) for id, expected in as_written if id
+        )
 
     def _derive(self, expected: list[Expected]) -> Derived:
         if not expected:
@@ -110,13 +116,17 @@ class DerivedClasses:
         for place, more in enumerate(expected[1:], 1):
             both = _common(self._ontology, allowed, more)
             if not both:
-                excluded = any(_exclude(self._ontology, each, more) for each in expected[:place])
-                return Derived(
-                    why=f"{one_of(allowed)} and {one_of(more)} are expected of it", contradicts=excluded
-                )
+                why = f"{one_of(allowed)} and {one_of(more)} are expected of it"
+                disjoint = any(self._are_disjoint(each, more) for each in expected[:place])
+                return Derived("", why, conflicts=True, contradicts=disjoint)
             allowed = both
-        general = _most_general(self._ontology, allowed)
+        general = _most_general(self._ontology, allowed) if len(allowed) <= MOST_EXPECTED else allowed
         return Derived(general[0]) if len(general) == 1 else Derived(why=f"it may be {one_of(general)}")
+
+    def _are_disjoint(self, one: Expected, other: Expected) -> bool:
+        if not self._ontology.disjoint or max(len(one), len(other)) > MOST_EXPECTED:
+            return False
+        return all(starmap(self._ontology.are_disjoint, product(one, other)))
 
 
 def in_order(ontology: Ontology, triples: list[Triple]) -> list[bool]:
@@ -145,8 +155,3 @@ def _most_general(ontology: Ontology, classes: Expected) -> Expected:
         if not is_below and above[id].isdisjoint(kept):
             kept.append(id)
     return tuple(kept)
-
-
-def _exclude(ontology: Ontology, one: Expected, other: Expected) -> bool:
-    """Whether nothing is of both: all pairs are disjoint, or have no superclass in common."""
-    return all(ontology.excludes(first, second) for first, second in product(one, other))

@@ -32,6 +32,18 @@ MAX_ALTERNATIVES: Final = 500
 _ANYTHING = {"owl:Thing", f"{OWL}Thing", "rdfs:Resource", f"{RDFS}Resource"}
 _SECTIONS = ("classes", "objectProperties", "datatypeProperties")
 
+_TERMS = ("classes", "object_properties", "datatype_properties")
+_KEYS_OF_TERMS = {
+    "uri": "uri",
+    "labels": "rdfs:label",
+    "comment": "rdfs:comment",
+    "subclass_of": "rdfs:subClassOf",
+    "domain": "rdfs:domain",
+    "range": "rdfs:range",
+    "inverse_of": "owl:inverseOf",
+    "disjoint_with": "owl:disjointWith",
+}
+
 _STRING = {"description": "a string", "type": ["string", "null"]}
 _TEXT = {"anyOf": [_STRING, {"type": "object", "required": ["value"], "properties": {"value": _STRING}}]}
 _LIST = {"description": "a list of them", "type": "array", "maxItems": MAX_ALTERNATIVES}
@@ -47,6 +59,8 @@ _ENTRY = {
 }
 _SECTION = {"type": ["object", "null"], "additionalProperties": _ENTRY}
 _SCHEMA = {"type": "object", "properties": dict.fromkeys(_SECTIONS, _SECTION)}
+_OBJECTS = {"type": "object", "additionalProperties": {"type": "object"}}
+_SECTIONS_OF_TERMS = {"type": "object", "additionalProperties": _OBJECTS}
 
 
 def read_ontology(id: str, text: str | bytes, where: str = "") -> Ontology:
@@ -82,6 +96,40 @@ def make_ontology(id: str, document: Any, where: str) -> Ontology:
             path, expected = pointer(("classes", key)), f"at most {MAX_SUPERCLASSES}, direct or not"
             raise ConfigError("too many superclasses", where=where, path=path, expected=expected)
     return ontology
+
+
+def ontology_of_terms(terms: Mapping[str, Any]) -> Ontology:
+    """The ontology in the terms of a question, as `Ontology.terms` has them.
+
+    A class that is only named as a domain, a range or a superclass is one. Raises `ConfigError`.
+    """
+    sections = {section: terms.get(term) or {} for section, term in zip(_SECTIONS, _TERMS, strict=True)}
+    where = "the terms of the ontology"
+    check(sections, _SECTIONS_OF_TERMS, where)
+    document = {
+        section: {id: _entry(term, sections["classes"]) for id, term in elements.items()}
+        for section, elements in sections.items()
+    }
+    relations, attributes = document["objectProperties"].values(), document["datatypeProperties"].values()
+    named = [each.get("rdfs:domain") for each in (*relations, *attributes)]
+    named += [each.get("rdfs:range") for each in relations]
+    named += [each.get("rdfs:subClassOf") for each in document["classes"].values()]
+    names = (name for each in named for name in listed(each) if isinstance(name, str))
+    document["classes"] = {name: {} for name in names if _is_class(name)} | document["classes"]
+    return make_ontology("terms", document, where)
+
+
+def _is_class(name: str) -> bool:
+    return name not in _ANYTHING and not name.startswith("xsd:")
+
+
+def _entry(term: Mapping[str, Any], classes: Mapping[str, Any]) -> dict[str, Any]:
+    """An element in TrustGraph's JSON. Several classes are joined by " and ", or " or "."""
+    entry = {key: term[name] for name, key in _KEYS_OF_TERMS.items() if term.get(name) is not None}
+    for key, joint in (("rdfs:subClassOf", " and "), ("rdfs:domain", " or "), ("rdfs:range", " or ")):
+        if isinstance(named := entry.get(key), str) and named not in classes:
+            entry[key] = named.split(joint)
+    return entry
 
 
 def merged(ontologies: Sequence[Ontology]) -> Ontology:

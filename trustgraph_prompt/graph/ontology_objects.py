@@ -58,7 +58,7 @@ class Fact(NamedTuple):
 def outcome_of(outcome: Outcome, facts: Sequence[Fact], ontology: Ontology, *, strict: bool) -> Outcome:
     """The outcome of facts, one for each of its objects; equal objects become one.
 
-    With `strict`, those are rejected whose classes exclude each other.
+    With `strict`, those are rejected of which no class is all that is expected.
     """
     classes = DerivedClasses(ontology, (fact.triple for fact in facts))
     objects: dict[bytes, Mapping[str, Any]] = {}
@@ -127,7 +127,7 @@ def _remarks(fact: Fact, classes: DerivedClasses, index: int) -> Iterator[Remark
 
 def _contradictions(fact: Fact, classes: DerivedClasses) -> Iterator[Issue]:
     for key, name in fact.entities:
-        if (derived := classes.of(name)).contradicts:
+        if (derived := classes.of(name)).conflicts:
             path = "object" if key == "object" else "subject"
             yield issue_at(path, f"{excerpt(name, LONGEST)!r} has no class: {derived.why}")
 

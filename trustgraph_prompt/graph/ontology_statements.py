@@ -31,8 +31,8 @@ def ontology_graph(
 
     Each entity gets its class, if that is known, and its label, also if only a relationship or an attribute
     mentions it. An object in which `Ontology.check` finds an issue adds nothing; if the classes are `derived`
-    from the answer, neither does one that contradicts another one, or has a value that is not of its
-    datatype. `labels` describes the classes and properties that are used.
+    from the answer, neither does one whose classes are disjoint, or whose value is not of its datatype.
+    `labels` describes the classes and properties that are used.
     """
     graph = Graph()
     classes: set[str] = set()
@@ -54,7 +54,7 @@ def ontology_graph(
 
 
 def _consistent(ontology: Ontology, read: Sequence[Said]) -> Iterator[bool]:
-    """For each object, whether no other one excludes its classes, and its value is of its datatype."""
+    """For each object, whether it may be true: its classes are not disjoint, its value is of its datatype."""
     triples = [
         Triple(said.subject, _property(ontology, said), said.object, _is_relation(ontology, said))
         for said in read

@@ -72,14 +72,15 @@ class TermNames:
 
 
 def local_name(id: str) -> str:
-    """The words of an id or IRI after its last slash, hash or colon."""
+    """The words of an id or IRI after its last slash, hash or colon: `has site` of `org#hasSite`."""
     found = _LOCAL_NAME.search(id)
-    return _WORD_BEGINS.sub(" ", found[0] if found else id)
+    words_ = _WORD_BEGINS.sub(" ", found[0] if found else id).split()
+    return " ".join(word if word[1:].isupper() else word.lower() for word in words_)
 
 
 def _name(element: Element, language: str) -> str:
     labels = (" ".join(label.split()) for label in element.labels_in(language))
-    return excerpt(next(filter(None, labels), "") or " ".join(local_name(element.id).split()), LONGEST_NAME)
+    return excerpt(next(filter(None, labels), "") or local_name(element.id), LONGEST_NAME)
 
 
 def _alike(names: Mapping[str, str]) -> list[str]:

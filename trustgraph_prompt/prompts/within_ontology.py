@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.errors import ConfigError, RequestError
 from trustgraph_prompt.graph.ontology import TERMS
 from trustgraph_prompt.graph.ontology_answer import AnswerReading, asks_for_facts
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
+from trustgraph_prompt.graph.ontology_config import ontology_of_terms
 from trustgraph_prompt.graph.ontology_question import question_terms
 from trustgraph_prompt.prompts.definition import PromptDefinition
 
 ATTEMPTS: Final = 2
 """At least, so that an object that violates an ontology is asked for again. TrustGraph's entries say one."""
+
+log = logging.getLogger(__name__)
 
 _VERSIONS = "has versions, which cannot keep to an ontology"
 
@@ -27,6 +31,21 @@ def why_not_within(prompt: PromptDefinition) -> str | None:
         terms = ", ".join(sorted(TERMS))
         return f"prompt `{prompt.id}` uses nothing of the ontology: it names none of the terms {terms}"
     return None
+
+
+def ontology_in(terms: Mapping[str, object], prompt: PromptDefinition) -> OntologyIndex | None:
+    """The ontology that the terms of a request have, for a prompt that is read in its terms.
+
+    None without any, or if it cannot be read: then the objects stay as the model writes them.
+    """
+    if TERMS.isdisjoint(terms) or not asks_for_facts(prompt.contract):
+        return None
+    try:
+        ontology = ontology_of_terms(terms)
+    except ConfigError as error:
+        log.warning("prompt %s: its answer is not read in the terms of an ontology: %s", prompt.id, error)
+        return None
+    return OntologyIndex(ontology) if ontology else None
 
 
 def within(
