@@ -91,7 +91,7 @@ class DerivedClasses:
     def swapped(self, triple: Triple) -> bool:
         """Whether the ends of a relation are swapped: what the other triples say of them excludes the order.
 
-        Then the class of each end that is known must fit the other place.
+        Then the class of each end that is known must be possible at the other place.
         """
         first, second = triple.property.domain, triple.property.range
         if not (triple.is_relation and 0 < len(first) <= MOST_EXPECTED and 0 < len(second) <= MOST_EXPECTED):
@@ -100,7 +100,7 @@ class DerivedClasses:
         if subject.conflicts or object.conflicts or name_key(triple.subject) == name_key(triple.object):
             return False
         fit, ontology = [(subject.id, second), (object.id, first)], self._ontology
-        if not all(ontology.is_a(id, expected) for id, expected in fit if id):
+        if not all(_common(ontology, (id,), expected) for id, expected in fit if id):
             return False
         as_written = [(subject.id, first), (object.id, second)]
         return any(
