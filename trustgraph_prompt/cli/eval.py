@@ -79,7 +79,7 @@ def command(
     from trustgraph_prompt.cli import failure_advice
     from trustgraph_prompt.cli.asking_run import LimitedProvider, Questions
     from trustgraph_prompt.cli.eval_report import reports
-    from trustgraph_prompt.cli.eval_sides import Side, advise, ask, remarks_on
+    from trustgraph_prompt.cli.eval_sides import Side, advise, as_facts, ask, remarks_on
     from trustgraph_prompt.evaluation import gold as gold_files
     from trustgraph_prompt.evaluation import measured_prompts
     from trustgraph_prompt.extraction.run_record import RunRecord
@@ -94,8 +94,9 @@ def command(
     if against is not None:
         sides = [*sides[0].against(against, state, place)]
     model.check_parameters(definition for side in sides for definition in side.asked)
-    texts = gold_files.read(gold)
     index = prompt_options.ontology(ontology)
+    as_asked = as_facts(sides[0].asked, index)
+    texts = [each.as_asked(as_asked) for each in gold_files.read(gold)]
     remarks = remarks_on(sides[0].asked, texts, gold, terms, index)
     owner = RunRecord(state, "eval", "--gold").owner(gold)
     asked = [
@@ -125,7 +126,7 @@ def command(
         results.append(ask(questions, within, owner))
         money -= within.spending.spent if within.spending else 0
         measured_prompts.keep(state, side.asked, side.entries)
-    found = list(reports(sides, results, price, remarks))
+    found = list(reports(sides, results, price, remarks, as_asked))
     if as_json:
         output.print_json([report.as_json() for report in found])
     else:

@@ -125,7 +125,7 @@ def within(
     """
     from trustgraph_prompt.prompts import within_ontology
 
-    ontology = ontology or within_ontology.ontology_in(terms, definition)
+    ontology = ontology or within_ontology.ontology_in(terms, definition.contract, definition.id)
     if ontology is None:
         return definition, {**terms}
     definition, of_ontology = within_ontology.within(ontology, definition, str(terms.get("text", "")))
@@ -178,7 +178,10 @@ def _is_empty(value: object) -> bool:
 
 
 def _warn_of_unknown(definition: PromptDefinition, given: set[str]) -> None:
-    for name in sorted(given - definition.named):
+    from trustgraph_prompt.graph import ontology
+
+    of_ontology = ontology.TERMS if definition.named >= ontology.TERMS_SHOWN else frozenset()
+    for name in sorted(given - definition.named - of_ontology):
         known = ", ".join(sorted(definition.named)) or "none"
         output.note(f"warning: {definition.id} does not use the term {name}; its terms: {known}")
 

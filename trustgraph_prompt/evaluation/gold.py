@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -64,6 +64,10 @@ class GoldText:
     terms: Mapping[str, Any] = field(repr=False)
     objects: tuple[Any, ...] = field(repr=False)
     prompt: str | None = None
+
+    def as_asked(self, as_asked: Callable[[Any], Any]) -> GoldText:
+        """The text with its objects as a prompt asks for them."""
+        return replace(self, objects=tuple(map(as_asked, self.objects)))
 
 
 def read(path: Path) -> list[GoldText]:

@@ -16,8 +16,10 @@ from trustgraph_prompt.graph.ontology_objects import (
     IS_A,
     KEYS,
     LONGEST,
+    MADE,
     TYPES,
     Fact,
+    fact_keys,
     outcome_of,
     text_of,
     wrong_value,
@@ -58,6 +60,17 @@ class Vocabulary:
             for inverse in listed(each.entry.get("owl:inverseOf"))
         }
         return {name: id for name, id in names.items() if self.names.find(name) is None}
+
+    def as_fact(self, value: Any) -> Any:
+        """An object that was read, or a fact, as a model writes it: without classes, its relation by name."""
+        found = fact_keys(value)
+        if found is None:
+            return value
+        subject, relation, object = (text_of(value[key]) for key in found)
+        meant = self.names.find(relation)
+        others = {key: each for key, each in value.items() if key not in MADE}
+        name = self.names.shown[meant.id] if meant else relation
+        return {"subject": subject, "relation": name, "object": object, **others}
 
     def is_relation(self, property: Element) -> bool:
         """Whether a property joins two entities: a relation without a range gives a value."""

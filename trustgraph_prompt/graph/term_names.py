@@ -51,7 +51,9 @@ class TermNames:
         self.shown: Mapping[str, str] = names
         self._of_name = {name: id for id, name in names.items()}
         texts = [
-            (text, id) for id, each in elements.items() for text in (*each.labels, local_name(id), names[id])
+            (text, id)
+            for id, each in elements.items()
+            for text in (*each.labels, id, local_name(id), names[id])
         ]
         self._of_spelling = _grouped((_spelling(text), id) for text, id in texts)
         self._of_form = _grouped((_form(text), id) for text, id in texts)
