@@ -58,6 +58,7 @@ def command(
     templates: prompt_options.TemplatesOption = None,
     term: prompt_options.TermOption = None,
     ontology: prompt_options.OntologyOption = None,
+    ontology_language: prompt_options.OntologyLanguageOption = None,
     limits: RunOptions,
     place: ReadWorkspaceOptions,
     as_json: options.JsonOption = False,
@@ -94,7 +95,7 @@ def command(
     if against is not None:
         sides = [*sides[0].against(against, state, place)]
     model.check_parameters(definition for side in sides for definition in side.asked)
-    index = prompt_options.ontology(ontology)
+    index = prompt_options.ontology(ontology, ontology_language)
     as_asked = as_facts(sides[0].asked, index)
     texts = [each.as_asked(as_asked) for each in gold_files.read(gold)]
     remarks = remarks_on(sides[0].asked, texts, gold, terms, index)

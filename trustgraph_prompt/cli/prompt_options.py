@@ -35,6 +35,13 @@ OntologyOption = Annotated[
         "May be given several times; several are merged.",
     ),
 ]
+OntologyLanguageOption = Annotated[
+    str | None,
+    option(
+        "--ontology-language CODE",
+        "The language of the labels by which a model sees the ontology. Default: that of the first label.",
+    ),
+]
 PromptFilterOption = Annotated[str | None, option("--prompt ID", "Only requests for this prompt.")]
 
 
@@ -83,14 +90,16 @@ def terms(given: list[str] | None) -> dict[str, object]:
     return terms
 
 
-def ontology(files: Sequence[Path] | None) -> OntologyIndex | None:
+def ontology(files: Sequence[Path] | None, language: str | None = None) -> OntologyIndex | None:
     """Load the ontology of `--ontology`, and print its warnings; None without files. Raises `ConfigError`."""
     if not files:
+        if language is not None:
+            raise ConfigError("there is no --ontology", where="--ontology-language", found=language)
         return None
     from trustgraph_prompt.graph import ontology_files
     from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 
-    found = ontology_files.load(files)
+    found = ontology_files.load(files, language)
     for warning in ontology_files.shown_warnings(found):
         output.note(f"warning: {warning}")
     return OntologyIndex(found)

@@ -39,14 +39,14 @@ def asks_for_facts(contract: Contract) -> bool:
 
 
 class Vocabulary:
-    """The names of an ontology in one language. Build it once, to read many answers."""
+    """The names of an ontology. Build it once, to read many answers."""
 
-    def __init__(self, ontology: Ontology, language: str = "") -> None:
+    def __init__(self, ontology: Ontology) -> None:
         self.ontology = ontology
-        self.classes = TermNames(ontology.classes, language)
+        self.classes = TermNames(ontology.classes)
         properties = {**ontology.datatype_properties, **ontology.object_properties}
         self.properties = properties or {IS_A.id: IS_A}
-        self.names = TermNames(self.properties, language, self._domain)
+        self.names = TermNames(self.properties, self._domain)
 
     def _domain(self, property: Element) -> str:
         return " or ".join(self.classes.shown[id] for id in property.domain)
