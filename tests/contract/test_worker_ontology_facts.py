@@ -1,4 +1,4 @@
-"""A prompt that asks for facts in the terms of an ontology: ids and classes are derived, doubts are remarked."""
+"""A prompt that asks for facts in the terms of an ontology: ids and classes are derived."""
 
 from __future__ import annotations
 
