@@ -14,7 +14,7 @@ from trustgraph_prompt import package_data
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import make_ontology
-from trustgraph_prompt.graph.owl import parse_ontology
+from trustgraph_prompt.graph.ontology_files import parse_ontology
 from trustgraph_prompt.llm import Call, ScriptedAnswer
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.wire import Chunk, Metadata

@@ -13,8 +13,8 @@ from trustgraph_prompt.config_files import read_text
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_config import make_ontology
+from trustgraph_prompt.graph.ontology_files import parse_ontology
 from trustgraph_prompt.graph.ontology_statements import ontology_graph
-from trustgraph_prompt.graph.owl import parse_ontology
 from trustgraph_prompt.graph.statements import Iri
 
 pytest.importorskip("pyoxigraph", reason="no pyoxigraph: pip install trustgraph-prompt[graph]")
