@@ -42,7 +42,7 @@ def trustgraph(classes: int) -> str:
 FORMS: dict[str, Callable[[int], str]] = {
     ".obo": made.gene_ontology,
     ".ttl": lambda size: made.turtle(size * 10 // 11),
-    ".owl": made.fibo,
+    ".owl": lambda size: made.fibo(min(size, 95_000)),  # of 64 MB
     ".jsonld": made.schema_org,
     ".json": trustgraph,
 }

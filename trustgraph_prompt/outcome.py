@@ -79,6 +79,20 @@ class Repaired:
     stage: Stage
 
 
+class Remark(NamedTuple):
+    """How an object was read in the terms of an ontology, where it was not as written, or is doubtful.
+
+    `index` is its place in the `objects` of the outcome, `path` a JSON Pointer into it. `about`: its relation
+    was written in other words, its ends are swapped, its class is unknown, or its value is not of the
+    datatype.
+    """
+
+    index: int
+    about: Literal["relation", "ends", "class", "value"]
+    path: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class ReadReport:
     """The result of reading the text of one call, and the time that it took."""
@@ -127,6 +141,7 @@ class Outcome(Generic[T]):
       contract has no `sources`.
     - `passes`: what each pass after the first brought, with its own calls, reason and issues. Its objects,
       rejected objects and calls are in this outcome too.
+    - `remarks`: how objects were read in the terms of an ontology, where they were not as written.
     - `escalated`: why the answer needs attention: a condition of the prompt holds for it, or all attempts
       failed.
     """
@@ -148,6 +163,7 @@ class Outcome(Generic[T]):
     escalated: Literal["condition", "attempts"] | None = None
     grounding: Grounded | None = None
     passes: tuple[Outcome[T], ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def ok(self) -> bool:

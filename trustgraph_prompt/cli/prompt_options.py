@@ -113,7 +113,7 @@ def ontology_terms(
         raise ConfigError(why, where="--ontology")
     if both := sorted(TERMS.intersection(terms)):
         raise ConfigError("is a term of --ontology, too: leave one of them out", where=f"{where} {both[0]}")
-    return dict.fromkeys(TERMS, "the ontology")
+    return dict.fromkeys(TERMS & definition.named, "the ontology")
 
 
 def within(
@@ -125,6 +125,7 @@ def within(
     """
     from trustgraph_prompt.prompts import within_ontology
 
+    ontology = ontology or within_ontology.ontology_in(terms, definition)
     if ontology is None:
         return definition, {**terms}
     definition, of_ontology = within_ontology.within(ontology, definition, str(terms.get("text", "")))
@@ -149,7 +150,7 @@ def require_terms(definition: PromptDefinition, terms: Mapping[str, object]) -> 
     """
     from trustgraph_prompt.graph import ontology
 
-    for unknown in ontology.unknown_keys(terms) if definition.named >= ontology.TERMS else ():
+    for unknown in ontology.unknown_keys(terms) if definition.named >= ontology.TERMS_SHOWN else ():
         output.note(f"warning: {unknown}")
     given = [name for name, value in terms.items() if not _is_empty(value)]
     missing = definition.missing(given)

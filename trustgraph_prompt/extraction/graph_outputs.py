@@ -16,6 +16,7 @@ from trustgraph_prompt.graph.graph_clause import example_for
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.ontology import Ontology
+from trustgraph_prompt.graph.ontology_answer import asks_for_facts
 from trustgraph_prompt.graph.ontology_statements import ontology_graph
 from trustgraph_prompt.graph.provenance import (
     Origin,
@@ -190,7 +191,7 @@ def _said(result: Result, prompt: PromptDefinition, ontology: Ontology | None) -
     objects = [each.value for each in result.objects]
     found = tuple(each.groundings for each in result.objects)
     if ontology is not None:
-        return ontology_graph(ontology, objects, found)
+        return ontology_graph(ontology, objects, found, derived=asks_for_facts(prompt.contract))
     return graph_of(prompt.graph, objects, _named, found) if prompt.graph else Graph()
 
 

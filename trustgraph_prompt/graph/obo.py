@@ -28,7 +28,7 @@ _USED: Final = frozenset(
 
 
 class _Stanza(NamedTuple):
-    """A class or a relation: its kind, the line of its beginning, and its values by tag, each with its line."""
+    """A class or a relation: its kind, the line where it begins, and its values with their lines, by tag."""
 
     kind: str
     line: int

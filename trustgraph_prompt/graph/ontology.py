@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,6 +66,9 @@ _KEYS_OF_TERMS: Final = {
 TERMS: Final = frozenset(_KEYS_OF_TERMS)
 """The terms in which a prompt is given an ontology."""
 
+TERMS_SHOWN: Final = TERMS - {"classes"}
+"""Those that every prompt in the terms of an ontology shows."""
+
 
 class Element(NamedTuple):
     """A class, a relation of two entities (object property) or an attribute (datatype property).
@@ -83,6 +87,27 @@ class Element(NamedTuple):
     range: tuple[str, ...]
     entry: Mapping[str, Any]
 
+    @property
+    def has_range(self) -> bool:
+        """Whether the ontology says what it leads to, be it anything; `range` has only known classes."""
+        return bool(self.entry.get("rdfs:range"))
+
+    def labels_in(self, language: str) -> list[str]:
+        """The labels, those in a language (a code such as `de`, which `de-AT` is, too) first."""
+        tagged = [each for each in listed(self.entry.get("rdfs:label")) if isinstance(each, dict)]
+        own = [each["value"] for each in tagged if _is_in(each.get("lang"), language) and each.get("value")]
+        return [*own, *(label for label in self.labels if label not in own)]
+
+
+def listed(given: Any) -> list[Any]:
+    """The values of a key of TrustGraph's JSON that may have one, several or none."""
+    return given if isinstance(given, list) else [given] if given else []
+
+
+def _is_in(tag: Any, language: str) -> bool:
+    codes = [str(each or "").lower().replace("_", "-").partition("-")[0] for each in (tag, language)]
+    return bool(language) and codes[0] == codes[1]
+
 
 Elements = Mapping[str, Element]
 
@@ -91,6 +116,7 @@ class Said(NamedTuple):
     """What an object of an answer says.
 
     An entity has no `property`. A relationship has an `object` and its class, an attribute only an `object`.
+    A class that is not known is "".
     """
 
     subject: str
@@ -123,6 +149,17 @@ class Ontology:
         return _Superclasses(self.classes)
 
     @cached_property
+    def disjoint(self) -> Mapping[str, set[str]]:
+        """The classes with which a class is declared to be disjoint, in both directions."""
+        ids = {**{str(each.iri): id for id, each in self.classes.items()}, **{id: id for id in self.classes}}
+        found: dict[str, set[str]] = defaultdict(set)
+        for id, each in self.classes.items():
+            for other in filter(None, map(ids.get, map(str, listed(each.entry.get("owl:disjointWith"))))):
+                found[id].add(other)
+                found[other].add(id)
+        return found
+
+    @cached_property
     def fingerprint(self) -> str:
         """A hash (sha256, hex) of all that questions say of the ontology and that answers are checked by.
 
@@ -130,7 +167,8 @@ class Ontology:
         """
         sections = (self.classes, self.object_properties, self.datatype_properties)
         decides = [
-            [tuple(each._replace(iri=Iri(), entry={})) for each in section.values()] for section in sections
+            [(*each._replace(iri=Iri(), entry={}), each.has_range) for each in section.values()]
+            for section in sections
         ]
         return hashlib.sha256(canonical([decides, self.terms])).hexdigest()
 
@@ -147,6 +185,16 @@ class Ontology:
     def is_a(self, class_: str, expected: Collection[str]) -> bool:
         """Whether a class is one of the expected ones, or a subclass of one; without any, every class is."""
         return not expected or class_ in expected or not self.superclasses[class_].isdisjoint(expected)
+
+    def are_disjoint(self, one: str, other: str) -> bool:
+        """Whether the ontology says that nothing is of both classes."""
+        above, above_other = (self.superclasses[id] | {id} for id in (one, other))
+        return any(not above_other.isdisjoint(self.disjoint.get(id, ())) for id in above)
+
+    def are_apart(self, one: str, other: str) -> bool:
+        """Whether two classes are disjoint, or have nothing in common that the ontology names."""
+        above, above_other = (self.superclasses[id] | {id} for id in (one, other))
+        return above.isdisjoint(above_other) or self.are_disjoint(one, other)
 
     def part(self, classes: Iterable[str], properties: Collection[str]) -> Ontology:
         """The part with these classes and properties, in the order of the ontology.
@@ -169,46 +217,60 @@ class Ontology:
         An object is an entity, a relationship or an attribute, as its `type` says.
         """
         if given := _given(value):
-            return tuple(self._issues(given))
-        return (_issue("type", f"found no object of these types, expected {_listed(_KEYS)}"),)
+            return tuple(self._issues(given, self.datatype_properties))
+        return (issue_at("type", f"found no object of these types, expected {one_of(_KEYS)}"),)
 
-    def read(self, value: Any) -> Said | None:
-        """What an object of an answer says; None if `check` finds an issue."""
-        given = _given(value)
-        if not given or next(self._issues(given), None):
+    def read(self, value: Any, *, derived: bool = False) -> Said | None:
+        """What an object of an answer says; None if `check` finds an issue.
+
+        If the classes were `derived`, some may be missing, and a relation without a range is an attribute.
+        """
+        given = known = _given(value)
+        attributes = self.datatype_properties
+        if derived:
+            known = {key: found for key, found in given.items() if found is not None or key[-5:] != "_type"}
+            attributes = self._may_have_values
+        if not known or next(self._issues(known, attributes), None):
             return None
         # A number or a boolean becomes the text that TrustGraph's extractor makes of it.
-        return Said(*map(str, given.values()))
+        return Said(*("" if found is None else str(found) for found in given.values()))
 
-    def _issues(self, given: Mapping[str, Any]) -> Iterator[Issue]:
+    @cached_property
+    def _may_have_values(self) -> Elements:
+        """The attributes, and the relations without a range."""
+        others = {id: each for id, each in self.object_properties.items() if not each.has_range}
+        return {**others, **self.datatype_properties}
+
+    def _issues(self, given: Mapping[str, Any], attributes: Elements) -> Iterator[Issue]:
         faults = [*filter(None, starmap(_fault, given.items()))]
-        return iter(faults) if faults else self._misuse(given)
+        return iter(faults) if faults else self._misuse(given, attributes)
 
-    def _misuse(self, given: Mapping[str, str]) -> Iterator[Issue]:
+    def _misuse(self, given: Mapping[str, str], attributes: Elements) -> Iterator[Issue]:
         classes = {key: id for key, id in given.items() if key.endswith("_type")}
         unknown = {key: id for key, id in classes.items() if id not in self.classes}
         for key, id in unknown.items():
-            yield _issue(key, _unknown("class", id, self.classes))
-        relations, attributes = self.object_properties, self.datatype_properties
+            yield issue_at(key, _unknown("class", id, self.classes))
+        relations = self.object_properties
         for key, known, others in (("relation", relations, attributes), ("attribute", attributes, relations)):
             name = given.get(key, "")
             if name in known:
                 yield from () if unknown else self._misfits(known[name], classes)
             elif name in others:
-                yield _issue(key, f"{name!r} is {'an attribute' if key == 'relation' else 'a relation'}")
+                yield issue_at(key, f"{name!r} is {'an attribute' if key == 'relation' else 'a relation'}")
             elif name:
-                yield _issue(key, _unknown(key, name, known))
+                yield issue_at(key, _unknown(key, name, known))
 
     def _misfits(self, property: Element, classes: Mapping[str, str]) -> Iterator[Issue]:
         """The classes that are outside the domain or the range of a property."""
         ends = (property.domain, property.range)
-        for (key, id), expected in zip(classes.items(), ends, strict=False):  # a value has no class
+        for key, id in classes.items():
+            expected = ends[key == "object_type"]
             if not self.is_a(id, expected):
                 swapped = [*classes.values()][::-1]
                 would_fit = len(swapped) == 2 and all(map(self.is_a, swapped, ends))
                 hint = "; it would fit if subject and object were swapped" if would_fit else ""
                 what = f"{property.id!r} does not fit the class of the {key.removesuffix('_type')}"
-                yield _issue(key, f"{what}: found {id!r}, expected {_listed(expected)} or a subclass{hint}")
+                yield issue_at(key, f"{what}: found {id!r}, expected {one_of(expected)} or a subclass{hint}")
 
 
 class _Superclasses(dict[str, frozenset[str]]):
@@ -274,23 +336,25 @@ def _given(value: Any) -> dict[str, Any]:
 def _fault(key: str, found: Any) -> Issue | None:
     """What is wrong with the value of a key, whatever the ontology."""
     if found is None:
-        return _issue(key, f"the key {key!r} is missing", Reason.SCHEMA_MISSING_FIELD)
+        return issue_at(key, f"the key {key!r} is missing", Reason.SCHEMA_MISSING_FIELD)
     if key == "value" or (isinstance(found, str) and any(map(str.isalnum, found))):
         return None
     what = f"found {excerpt(repr(found), _LONGEST_NAME)}, expected a string with a letter or a digit"
-    return _issue(key, what, Reason.SCHEMA_VALUE_ERROR)
+    return issue_at(key, what, Reason.SCHEMA_VALUE_ERROR)
 
 
 def _unknown(what: str, id: str, known: Collection[str]) -> str:
     written = excerpt(id, _LONGEST_NAME)
     similar = suggestion(written, islice(known, MOST_COMPARED))
-    return f"unknown {what} {written!r}{similar or f', expected {_listed(known)}'}"
+    return f"unknown {what} {written!r}{similar or f', expected {one_of(known)}'}"
 
 
-def _listed(ids: Collection[str]) -> str:
+def one_of(ids: Collection[str]) -> str:
+    """Some names for a message, with the number of further ones."""
     more = f" or one of {len(ids) - _MOST_LISTED} more" if len(ids) > _MOST_LISTED else ""
     return " or ".join(map(repr, islice(ids, _MOST_LISTED))) + more or "none, as the ontology has none"
 
 
-def _issue(key: str, message: str, reason: Reason = Reason.INVARIANT_VIOLATION) -> Issue:
+def issue_at(key: str, message: str, reason: Reason = Reason.INVARIANT_VIOLATION) -> Issue:
+    """What is wrong with the value of a key of an object."""
     return Issue(reason, message, pointer((key,)))

@@ -6,12 +6,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest, nsmallest
 from itertools import chain, product
 from math import fsum, log
 from typing import Final
 
 from trustgraph_prompt.graph.ontology import Element, Ontology
+from trustgraph_prompt.graph.ontology_answer import Vocabulary
+from trustgraph_prompt.graph.term_names import local_name
 from trustgraph_prompt.grounding.index import is_content_word
 from trustgraph_prompt.grounding.inflection import base_forms
 from trustgraph_prompt.grounding.words import words
@@ -20,8 +23,6 @@ MOST_CHOSEN: Final = 160
 """Classes and properties that are chosen for a text."""
 
 _SENTENCE_ENDS = re.compile(r"(?<=\w{3}[.!?;])\W?\s|\n\s*\n")
-_LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]*+\Z")
-_WORD_BEGINS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 _COMMENT_WEIGHT = 0.25  # of a comment, beside a name
 _PROPERTY_WEIGHT = 0.5  # of a property, for the classes that it joins
 _FURTHER_WEIGHT = 0.7  # of each further class that a word of the text brings
@@ -31,10 +32,14 @@ _LONGEST_COMMENT = 60  # words of a comment that count
 
 
 class OntologyIndex:
-    """The words of an ontology. Build it once, to choose for many texts."""
+    """The words of an ontology. Build it once, to choose for many texts.
 
-    def __init__(self, ontology: Ontology) -> None:
+    `language` is the language of the labels that a model sees, by default that of the first label.
+    """
+
+    def __init__(self, ontology: Ontology, language: str = "") -> None:
         self.ontology = ontology
+        self.language = language
         names = [*_names(ontology)]
         self._with: dict[str, list[_Name]] = defaultdict(list)
         for name in names:
@@ -55,9 +60,21 @@ class OntologyIndex:
 
     def __eq__(self, other: object) -> bool:
         """Whether it is an index of an equal ontology: a flow with that one is not swapped."""
-        return isinstance(other, OntologyIndex) and self.ontology == other.ontology
+        if not isinstance(other, OntologyIndex):
+            return False
+        return (self.ontology, self.language) == (other.ontology, other.language)
 
     __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The names of the terms in the language in which a model sees them."""
+        return Vocabulary(self.ontology, self.language)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that questions say of the ontology, in this language, and answers are read by."""
+        return f"{self.ontology.fingerprint}{self.language and f' {self.language}'}"
 
     def choose(self, text: str, limit: int = MOST_CHOSEN) -> Ontology:
         """The part of the ontology that a text needs, of at most `limit` classes and names of properties.
@@ -145,8 +162,7 @@ def _names(ontology: Ontology) -> Iterator[_Name]:
 
 
 def _names_of(element: Element, classes: tuple[str, ...], property: str = "") -> Iterator[_Name]:
-    local = _LOCAL_NAME.search(element.id)
-    for text in (_WORD_BEGINS.sub(" ", local[0] if local else ""), *element.labels):
+    for text in (local_name(element.id), *element.labels):
         if content := _content(text):
             yield _Name(content, False, classes, property)
     if content := _content(element.comment, _LONGEST_COMMENT):

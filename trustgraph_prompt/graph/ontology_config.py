@@ -17,6 +17,7 @@ from trustgraph_prompt.graph.ontology import (
     Element,
     Elements,
     Ontology,
+    listed,
     superclasses,
 )
 from trustgraph_prompt.graph.statements import Iri
@@ -31,6 +32,18 @@ MAX_ALTERNATIVES: Final = 500
 
 _ANYTHING = {"owl:Thing", f"{OWL}Thing", "rdfs:Resource", f"{RDFS}Resource"}
 _SECTIONS = ("classes", "objectProperties", "datatypeProperties")
+
+_TERMS = ("classes", "object_properties", "datatype_properties")
+_KEYS_OF_TERMS = {
+    "uri": "uri",
+    "labels": "rdfs:label",
+    "comment": "rdfs:comment",
+    "subclass_of": "rdfs:subClassOf",
+    "domain": "rdfs:domain",
+    "range": "rdfs:range",
+    "inverse_of": "owl:inverseOf",
+    "disjoint_with": "owl:disjointWith",
+}
 
 _STRING = {"description": "a string", "type": ["string", "null"]}
 _TEXT = {"anyOf": [_STRING, {"type": "object", "required": ["value"], "properties": {"value": _STRING}}]}
@@ -47,6 +60,8 @@ _ENTRY = {
 }
 _SECTION = {"type": ["object", "null"], "additionalProperties": _ENTRY}
 _SCHEMA = {"type": "object", "properties": dict.fromkeys(_SECTIONS, _SECTION)}
+_OBJECTS = {"type": "object", "additionalProperties": {"type": "object"}}
+_SECTIONS_OF_TERMS = {"type": "object", "additionalProperties": _OBJECTS}
 
 
 def read_ontology(id: str, text: str | bytes, where: str = "", *, limit: int = MAX_FILE_BYTES) -> Ontology:
@@ -82,6 +97,40 @@ def make_ontology(id: str, document: Any, where: str) -> Ontology:
             path, expected = pointer(("classes", key)), f"at most {MAX_SUPERCLASSES}, direct or not"
             raise ConfigError("too many superclasses", where=where, path=path, expected=expected)
     return ontology
+
+
+def ontology_of_terms(terms: Mapping[str, Any]) -> Ontology:
+    """The ontology in the terms of a question, as `Ontology.terms` has them.
+
+    A class that is only named as a domain, a range or a superclass is one. Raises `ConfigError`.
+    """
+    sections = {section: terms.get(term) or {} for section, term in zip(_SECTIONS, _TERMS, strict=True)}
+    where = "the terms of the ontology"
+    check(sections, _SECTIONS_OF_TERMS, where)
+    document = {
+        section: {id: _entry(term, sections["classes"]) for id, term in elements.items()}
+        for section, elements in sections.items()
+    }
+    relations, attributes = document["objectProperties"].values(), document["datatypeProperties"].values()
+    named = [each.get("rdfs:domain") for each in (*relations, *attributes)]
+    named += [each.get("rdfs:range") for each in relations]
+    named += [each.get("rdfs:subClassOf") for each in document["classes"].values()]
+    names = (name for each in named for name in listed(each) if isinstance(name, str))
+    document["classes"] = {name: {} for name in names if _is_class(name)} | document["classes"]
+    return make_ontology("terms", document, where)
+
+
+def _is_class(name: str) -> bool:
+    return name not in _ANYTHING and not name.startswith("xsd:")
+
+
+def _entry(term: Mapping[str, Any], classes: Mapping[str, Any]) -> dict[str, Any]:
+    """An element in TrustGraph's JSON. Several classes are joined by " and ", or " or "."""
+    entry = {key: term[name] for name, key in _KEYS_OF_TERMS.items() if term.get(name) is not None}
+    for key, joint in (("rdfs:subClassOf", " and "), ("rdfs:domain", " or "), ("rdfs:range", " or ")):
+        if isinstance(named := entry.get(key), str) and named not in classes:
+            entry[key] = named.split(joint)
+    return entry
 
 
 def merged(ontologies: Sequence[Ontology]) -> Ontology:
@@ -123,7 +172,8 @@ class _ElementReader:
             self._seen.add(key)
             if near := suggestion(key, ENTRY_KEYS):
                 self.warnings.append(f"{path}: unknown key {excerpt(key)!r}{near} It is ignored")
-        parents, domain, ranges = (_list(entry, f"rdfs:{key}") for key in ("subClassOf", "domain", "range"))
+        keys = ("rdfs:subClassOf", "rdfs:domain", "rdfs:range")
+        parents, domain, ranges = (listed(entry.get(key)) for key in keys)
         comments = _texts(entry, "rdfs:comment")
         return Element(
             id,
@@ -155,11 +205,5 @@ class _ElementReader:
 
 def _texts(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """The texts of a label or comment, each of which is a string or an object with its `value`."""
-    texts = (text.get("value") if isinstance(text, dict) else text for text in _list(entry, key))
+    texts = (text.get("value") if isinstance(text, dict) else text for text in listed(entry.get(key)))
     return tuple(dict.fromkeys(text.strip() for text in texts if text and not text.isspace()))
-
-
-def _list(entry: Mapping[str, Any], key: str) -> list[Any]:
-    """The values of a key that may have one, several or none."""
-    found = entry.get(key) or []
-    return found if isinstance(found, list) else [found]

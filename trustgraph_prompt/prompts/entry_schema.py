@@ -123,6 +123,12 @@ SCHEMA: Mapping[str, Any] = {
             "description": "Whether an object is rejected that repeats an example of the prompt and contains "
             "nothing from a term.",
         },
+        "ontology": {
+            "enum": ["mark", "strict"],
+            "default": "mark",
+            "description": "Whether an object that does not fit the ontology is marked or rejected, if its "
+            "relation is known (jsonl).",
+        },
         "escalate": {
             "type": "object",
             "required": ["op", "value"],

@@ -13,10 +13,11 @@ from typing import Protocol
 from trustgraph_prompt.ask import Listen, ask
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.errors import RenderTooLong, RequestError
+from trustgraph_prompt.graph.ontology import TERMS
 from trustgraph_prompt.llm import RetryPolicy
 from trustgraph_prompt.llm.topic_provider import OverTopics
 from trustgraph_prompt.prompts import PromptDefinition, Question
-from trustgraph_prompt.prompts.within_ontology import within
+from trustgraph_prompt.prompts.within_ontology import ontology_in, within
 from trustgraph_prompt.reader import Outcome, read
 from trustgraph_prompt.worker.around.journal import AskResult
 from trustgraph_prompt.worker.config.source import VERSION_CHARACTERS
@@ -52,16 +53,19 @@ class PromptHandler(Publisher):
     """
 
     async def ask(self) -> None:
-        """Ask the prompt of the request, in the terms of the ontology if the flow has one.
+        """Ask the prompt of the request, in the terms of the ontology if the flow or the request has one.
 
         Then an object that violates the ontology is rejected with the reason. A text that has no word of a
         large one needs no answer. Raises `RequestError`, `RenderError`.
         """
         context = self._context
         prompt, terms = prompt_of(context), context.request.terms
-        if context.flow.ontology is not None:
+        ontology = context.flow.ontology
+        if ontology is None and not TERMS.isdisjoint(terms):
+            ontology = await beside(ontology_in, terms, prompt)
+        if ontology is not None:
             text = str(terms.get("text", ""))
-            prompt, of_ontology = await beside(within, context.flow.ontology, prompt, text)
+            prompt, of_ontology = await beside(within, ontology, prompt, text)
             if of_ontology is None:
                 log.info("the model is not asked: the text has no word of the ontology")
                 context.entry.result = AskResult(prompt, replace(read("[]", prompt.contract), calls=()))

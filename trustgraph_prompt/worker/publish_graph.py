@@ -68,7 +68,8 @@ def _graph(
 ) -> Graph:
     options, clause = flow.graph, prompt.graph or flow.graph.clause
     if flow.ontology is not None:
-        return ontology_graph(flow.ontology.ontology, objects, grounded)
+        derived = prompt.reading is not None
+        return ontology_graph(flow.ontology.ontology, objects, grounded, derived=derived)
     if clause is not None:
         return graph_of(clause, objects, _naming(options.base, exact=options.exact), grounded)
     return Graph()

@@ -28,7 +28,9 @@ MAX_REJECTED = 200
 MAX_GROUNDING, MAX_GROUNDINGS = 8_000, 256_000
 """Bytes of the grounding of one object, and of all objects of a record."""
 
-LISTS = ("objects", "rejected", "issues", "calls")
+MAX_REMARKS = 500
+
+LISTS = ("objects", "rejected", "issues", "calls", "remarks")
 
 UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
 
@@ -122,7 +124,8 @@ class Answer:
     `value` is the result of a `text` or `json` prompt. `reason`, `stage`, `issues`, `cached` and `escalated`
     are those of the Outcome. `grounding` has the positions of objects in the terms, by id. `cost` is in the
     currency of the flow's price, None without one. `seconds` is how long asking took. `canary` is the id of
-    the canary that answered, None for the served version of the prompt.
+    the canary that answered, None for the served version of the prompt. `remarks` say what of the objects
+    was not read as written, in the terms of an ontology; their `index` counts `objects`.
     """
 
     request: str
@@ -146,6 +149,7 @@ class Answer:
     grounding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     seconds: float | None = None
     canary: str | None = None
+    remarks: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -187,6 +191,7 @@ class Answer:
             grounding=_bounded(grounding, objects) if grounding else {},
             seconds=seconds,
             canary=canary,
+            remarks=tuple(remark._asdict() for remark in outcome.remarks[:MAX_REMARKS]),
         )
 
     @property
@@ -235,8 +240,12 @@ class Answer:
             raise RequestError(f"Answer: {error}") from None
 
     def encode(self) -> bytes:
-        """Serialize the record for the topic."""
-        return wire.encode(self)
+        """Serialize the record for the topic; without `remarks` if there are none."""
+        if self.remarks:
+            return wire.encode(self)
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        del fields["remarks"]
+        return wire.encode(fields)
 
 
 def _bounded(
