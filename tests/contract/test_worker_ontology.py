@@ -13,7 +13,7 @@ from tests.support.workers import House, Script, entry
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import make_ontology
-from trustgraph_prompt.graph.owl import parse_ontology
+from trustgraph_prompt.graph.ontology_files import parse_ontology
 from trustgraph_prompt.llm import Call, ScriptedAnswer
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.wire import Chunk, Metadata

@@ -102,13 +102,7 @@ def command(
     owner = RunRecord(state, "eval", "--gold").owner(gold)
     asked = [
         Questions(
-            gold_files.questions(
-                side.asked,
-                texts,
-                model=side.identity,
-                terms=terms,
-                ontology=index and index.ontology.fingerprint,
-            ),
+            side.questions(texts, terms, index),
             side.prompts,
             state,
             terms,

@@ -122,7 +122,7 @@ def ontology_terms(
         raise ConfigError(why, where="--ontology")
     if both := sorted(TERMS.intersection(terms)):
         raise ConfigError("is a term of --ontology, too: leave one of them out", where=f"{where} {both[0]}")
-    return dict.fromkeys(TERMS, "the ontology")
+    return dict.fromkeys(TERMS & definition.named, "the ontology")
 
 
 def within(

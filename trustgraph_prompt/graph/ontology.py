@@ -152,16 +152,7 @@ class Ontology:
     @cached_property
     def superclasses(self) -> Mapping[str, frozenset[str]]:
         """All superclasses of each class, direct or not: of more than `MAX_SUPERCLASSES`, some."""
-        found: dict[str, frozenset[str]] = {}
-        for id in self.classes:
-            above: set[str] = set()
-            rest = [id]
-            while rest and len(above) <= MAX_SUPERCLASSES:
-                new = set(self.classes[rest.pop()].parents) - above
-                above |= new
-                rest += new
-            found[id] = frozenset(above)
-        return found
+        return _Superclasses(self.classes)
 
     @cached_property
     def disjoint(self) -> Mapping[str, set[str]]:
@@ -302,6 +293,29 @@ class Ontology:
                 hint = "; it would fit if subject and object were swapped" if would_fit else ""
                 what = f"{property.id!r} does not fit the class of the {key.removesuffix('_type')}"
                 yield issue_at(key, f"{what}: found {id!r}, expected {one_of(expected)} or a subclass{hint}")
+
+
+class _Superclasses(dict[str, frozenset[str]]):
+    """Found when they are asked for: those of all classes of a large ontology take hundreds of megabytes."""
+
+    def __init__(self, classes: Elements) -> None:
+        super().__init__()
+        self._classes = classes
+
+    def __missing__(self, id: str) -> frozenset[str]:
+        self[id] = found = frozenset(superclasses(id, self._classes))
+        return found
+
+
+def superclasses(id: str, classes: Elements) -> set[str]:
+    """All superclasses of a class, direct or not: of more than `MAX_SUPERCLASSES`, some."""
+    above: set[str] = set()
+    rest = [id]
+    while rest and len(above) <= MAX_SUPERCLASSES:
+        new = set(classes[rest.pop()].parents) - above
+        above |= new
+        rest += new
+    return above
 
 
 def unknown_keys(terms: Mapping[str, object]) -> Iterator[str]:

@@ -18,12 +18,13 @@ from trustgraph_prompt.graph.ontology import (
     Elements,
     Ontology,
     listed,
+    superclasses,
 )
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.graph.vocabulary import OWL, RDFS
 from trustgraph_prompt.json_text.pointer import pointer
 
-MAX_ELEMENTS: Final = 20_000
+MAX_ELEMENTS: Final = 100_000
 """Classes and properties of an ontology."""
 
 MAX_ALTERNATIVES: Final = 500
@@ -63,11 +64,11 @@ _OBJECTS = {"type": "object", "additionalProperties": {"type": "object"}}
 _SECTIONS_OF_TERMS = {"type": "object", "additionalProperties": _OBJECTS}
 
 
-def read_ontology(id: str, text: str | bytes, where: str = "") -> Ontology:
-    """Read the ontology with the key `id`. Raises as `make_ontology`."""
+def read_ontology(id: str, text: str | bytes, where: str = "", *, limit: int = MAX_FILE_BYTES) -> Ontology:
+    """Read the ontology with the key `id`, of at most `limit` characters. Raises as `make_ontology`."""
     where = where or f"ontology {id!r}"
-    if len(text) > MAX_FILE_BYTES:
-        raise ConfigError(f"longer than {MAX_FILE_BYTES:,} characters", where=where)
+    if len(text) > limit:
+        raise ConfigError(f"longer than {limit:,} characters", where=where)
     try:
         return make_ontology(id, orjson.loads(text), where)
     except orjson.JSONDecodeError as cause:
@@ -91,8 +92,8 @@ def make_ontology(id: str, document: Any, where: str) -> Ontology:
         for name, section in sections.items()
     )
     ontology = Ontology(id, classes, relations, attributes, tuple(reader.warnings))
-    for key, above in ontology.superclasses.items():
-        if len(above) > MAX_SUPERCLASSES:
+    for key in classes:
+        if len(superclasses(key, classes)) > MAX_SUPERCLASSES:
             path, expected = pointer(("classes", key)), f"at most {MAX_SUPERCLASSES}, direct or not"
             raise ConfigError("too many superclasses", where=where, path=path, expected=expected)
     return ontology
@@ -205,4 +206,4 @@ class _ElementReader:
 def _texts(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """The texts of a label or comment, each of which is a string or an object with its `value`."""
     texts = (text.get("value") if isinstance(text, dict) else text for text in listed(entry.get(key)))
-    return tuple(filter(None, texts))
+    return tuple(dict.fromkeys(text.strip() for text in texts if text and not text.isspace()))
