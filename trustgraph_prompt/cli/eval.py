@@ -102,7 +102,13 @@ def command(
     owner = RunRecord(state, "eval", "--gold").owner(gold)
     asked = [
         Questions(
-            side.questions(texts, terms, index),
+            gold_files.questions(
+                side.asked,
+                texts,
+                model=side.identity,
+                terms=terms,
+                ontology=index and index.ontology.fingerprint,
+            ),
             side.prompts,
             state,
             terms,

@@ -20,8 +20,7 @@ from trustgraph_prompt.cli.model_options import ModelOptions, recording
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 from trustgraph_prompt.evaluation import measured_prompts
-from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText, check_for, questions, remarks, texts_for
-from trustgraph_prompt.evaluation.ontology_facts import in_terms
+from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText, check_for, remarks, texts_for
 from trustgraph_prompt.evaluation.scores import is_unanswered
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.graph.ontology_answer import asks_for_facts
@@ -83,20 +82,6 @@ class Side:
             if definition.contract.format == "text":
                 raise ConfigError("it answers with text, which contains no objects", where=definition.id)
         return list({definition.id: definition for definition in found}.values())
-
-    def questions(
-        self, texts: Sequence[GoldText], terms: Mapping[str, object], ontology: OntologyIndex | None
-    ) -> list[GoldQuestion]:
-        """The questions about the texts. Raises `ConfigError` for objects that no answer in the terms of the
-        ontology can have.
-        """
-        fingerprint = ontology and ontology.ontology.fingerprint
-        found = questions(self.asked, texts, model=self.identity, terms=terms, ontology=fingerprint)
-        if ontology is None:
-            return found
-        return [
-            replace(each, text=in_terms(each.text, self.prompts.get(each.prompt), ontology)) for each in found
-        ]
 
     def against(self, other: str, state: Path, place: ReadWorkspaceOptions) -> tuple[Side, Side]:
         """Return both sides: of the other, prompts of a path or a version, or the model, differ.

@@ -14,7 +14,6 @@ from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion, GoldText
 from trustgraph_prompt.evaluation.matching import Matching, differences, match
 from trustgraph_prompt.evaluation.measures import Counts, Measure, compared, measured
-from trustgraph_prompt.evaluation.ontology_facts import as_fact
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.outcome import Stage
 from trustgraph_prompt.prompts.match_clause import MatchClause
@@ -141,8 +140,7 @@ def _found(result: Result[GoldQuestion]) -> tuple[Any, ...]:
     """The objects of a jsonl answer; else the value, or the elements of its list, of any type."""
     value = None if result.answer is None else result.answer.value
     if value is None:
-        found = tuple(each.value for each in result.objects)
-        return tuple(map(as_fact, found)) if result.job.text.are_facts else found
+        return tuple(each.value for each in result.objects)
     return tuple(value) if isinstance(value, list) else (value,)
 
 

@@ -191,7 +191,7 @@ class Answer:
             grounding=_bounded(grounding, objects) if grounding else {},
             seconds=seconds,
             canary=canary,
-            remarks=tuple(remark._asdict() for remark in outcome.remarks[:MAX_REMARKS]),
+            remarks=tuple(remark.as_json() for remark in outcome.remarks[:MAX_REMARKS]),
         )
 
     @property
