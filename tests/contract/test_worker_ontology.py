@@ -1,4 +1,4 @@
-"""A flow with an ontology publishes what the ontology allows, and asks again where the model did not."""
+"""A prompt that asks for classes: what the ontology allows is published, the rest is asked for again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.workers import House, Script, entry
-from trustgraph_prompt import package_data
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import make_ontology
@@ -68,7 +67,6 @@ class Turns:
         return ScriptedAnswer(self.answers[len(self.asked) - 1])
 
 
-BUNDLED = files.load(package_data.templates() / "extract-with-ontologies.prompt")
 #: A prompt that asks for the classes of both ends, as the bundled one did.
 TYPED = files.load(Path(__file__).parents[1] / "data" / "typed-objects.prompt")
 TRUSTGRAPHS = {
@@ -196,89 +194,3 @@ async def test_a_chunk_without_a_word_of_the_ontology_costs_nothing_and_has_no_o
     [record] = await answers.until(1)
     answer = Answer.decode(record.data)
     assert (answer.reason, answer.objects, answer.calls, turns.asked) == ("success", (), (), [])
-
-
-def fact(subject: str, relation: str, object: object) -> str:
-    return json.dumps({"subject": subject, "relation": relation, "object": object}) + "\n"
-
-
-async def test_facts_are_published_with_ids_and_the_classes_that_follow(house: House) -> None:
-    objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
-    turns = Turns(
-        fact("Ada", "head of", "Babbage Ltd")
-        + fact("Ada", "Holds", "director")
-        + fact("Babbage Ltd", "founded", "1815")
-    )
-    flow = await working(house, turns, prompts=BUNDLED)
-
-    await chunk(house, flow, TEXT + " It was founded in 1815.")
-
-    [record] = await answers.until(1)
-    published = {json.loads(each.data)["type"]: json.loads(each.data) for each in await objects.until(3)}
-    assert published["attribute"] == {
-        "type": "attribute",
-        "entity": "Babbage Ltd",
-        "entity_type": "Organization",
-        "attribute": "founded",
-        "value": "1815",
-    }
-    answer = Answer.decode(record.data)
-    assert len(answer.objects) == 3
-    assert {(each["about"], each["path"]) for each in answer.remarks} == {("relation", "/relation")}
-
-
-async def test_question_names_relations_by_label_and_the_passage_stands_alone(house: House) -> None:
-    answers = await house.hear(house.topic("answers"))
-    calls: list[Call] = []
-
-    def model(call: Call) -> ScriptedAnswer:
-        calls.append(call)
-        return ScriptedAnswer("[]")
-
-    document = {
-        "classes": {"Q5": {"rdfs:label": " human "}, "Q11424": {"rdfs:label": "film"}},
-        "objectProperties": {
-            "P57": {"rdfs:label": "director ", "rdfs:domain": "Q11424", "rdfs:range": "Q5"},
-        },
-        "datatypeProperties": {"P577": {"rdfs:label": "publication date", "rdfs:range": "xsd:date"}},
-    }
-    flow = await working(house, model, make_ontology("m", document, "m"), BUNDLED)
-
-    await chunk(house, flow, "Heat is a film by Mann.")
-
-    await answers.until(1)
-    [call] = calls
-    system, user = call.messages
-    assert "- director (of a film, to a human)\n" in system.text
-    assert "- publication date (of a thing, to a date)\n" in system.text
-    assert user.text.strip() == "Heat is a film by Mann."
-    assert call.response_schema is not None
-    items = call.response_schema["properties"]["items"]["items"]
-    assert items["properties"]["relation"]["enum"] == ["publication date", "director"]
-
-
-async def test_unknown_relation_is_asked_for_again_with_the_known_ones(house: House) -> None:
-    answers = await house.hear(house.topic("answers"))
-    turns = Turns(fact("Ada", "headed", "Babbage Ltd"), fact("Ada", "head of", "Babbage Ltd"))
-    flow = await working(house, turns, prompts=BUNDLED)
-
-    await chunk(house, flow)
-
-    [record] = await answers.until(1)
-    assert len(Answer.decode(record.data).objects) == 1
-    assert "unknown relation 'headed', did you mean 'head of'?" in turns.asked[1]
-
-
-async def test_name_of_which_two_classes_are_expected_has_none_and_a_remark(house: House) -> None:
-    objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
-    turns = Turns(fact("Ada", "holds", "Babbage Ltd") + fact("Ada", "head of", "Babbage Ltd"))
-    flow = await working(house, turns, prompts=BUNDLED)
-
-    await chunk(house, flow)
-
-    [record] = await answers.until(1)
-    published = [json.loads(each.data) for each in await objects.until(2)]
-    assert all("object_type" not in each and each["subject_type"] == "Person" for each in published)
-    remarks = Answer.decode(record.data).remarks
-    assert [each["path"] for each in remarks] == ["/object_type", "/object_type"]
-    assert "'Post' and 'Organization' are expected of it" in remarks[0]["message"]

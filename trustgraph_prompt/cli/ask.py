@@ -27,6 +27,7 @@ def command(
     model: PromptModelOptions,
     templates: prompt_options.TemplatesOption = None,
     ontology: prompt_options.OntologyOption = None,
+    ontology_language: prompt_options.OntologyLanguageOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Send one prompt to the model and print the answer.
@@ -45,7 +46,7 @@ def command(
     model = model.chosen()
     provider = model.provider()
     model.check_parameters([definition])
-    index = prompt_options.ontology(ontology)
+    index = prompt_options.ontology(ontology, ontology_language)
     of_ontology = prompt_options.ontology_terms(definition, terms, index)
     prompt_options.require_terms(definition, {**terms, **of_ontology})
     definition, every = prompt_options.within(definition, terms, index)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -19,10 +20,10 @@ from trustgraph_prompt.cli.model_options import ModelOptions, recording
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 from trustgraph_prompt.evaluation import measured_prompts
-from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText, check_for, questions, remarks, texts_for
-from trustgraph_prompt.evaluation.ontology_facts import in_terms
+from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText, check_for, remarks, texts_for
 from trustgraph_prompt.evaluation.scores import is_unanswered
 from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.graph.ontology_answer import asks_for_facts
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Provider, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
@@ -82,20 +83,6 @@ class Side:
                 raise ConfigError("it answers with text, which contains no objects", where=definition.id)
         return list({definition.id: definition for definition in found}.values())
 
-    def questions(
-        self, texts: Sequence[GoldText], terms: Mapping[str, object], ontology: OntologyIndex | None
-    ) -> list[GoldQuestion]:
-        """The questions about the texts. Raises `ConfigError` for objects that no answer in the terms of the
-        ontology can have.
-        """
-        fingerprint = ontology and ontology.fingerprint
-        found = questions(self.asked, texts, model=self.identity, terms=terms, ontology=fingerprint)
-        if ontology is None:
-            return found
-        return [
-            replace(each, text=in_terms(each.text, self.prompts.get(each.prompt), ontology)) for each in found
-        ]
-
     def against(self, other: str, state: Path, place: ReadWorkspaceOptions) -> tuple[Side, Side]:
         """Return both sides: of the other, prompts of a path or a version, or the model, differ.
 
@@ -141,6 +128,13 @@ class Side:
         new = replace(self, entries={**self.entries, SYSTEM_KEY: kept.system})
         old = {SYSTEM_KEY: text.system or kept.system, PREFIX + id: text.entry}
         return new, replace(self, entries=old)
+
+
+def as_facts(asked: Sequence[PromptDefinition], ontology: OntologyIndex | None) -> Callable[[Any], Any]:
+    """What makes facts of objects, if all prompts ask for facts in the terms of an ontology."""
+    if ontology is None or not all(asks_for_facts(definition.contract) for definition in asked):
+        return lambda value: value
+    return ontology.vocabulary.as_fact
 
 
 def remarks_on(

@@ -35,6 +35,13 @@ OntologyOption = Annotated[
         "May be given several times; several are merged.",
     ),
 ]
+OntologyLanguageOption = Annotated[
+    str | None,
+    option(
+        "--ontology-language CODE",
+        "The language of the labels by which a model sees the ontology. Default: that of the first label.",
+    ),
+]
 PromptFilterOption = Annotated[str | None, option("--prompt ID", "Only requests for this prompt.")]
 
 
@@ -83,14 +90,16 @@ def terms(given: list[str] | None) -> dict[str, object]:
     return terms
 
 
-def ontology(files: Sequence[Path] | None) -> OntologyIndex | None:
+def ontology(files: Sequence[Path] | None, language: str | None = None) -> OntologyIndex | None:
     """Load the ontology of `--ontology`, and print its warnings; None without files. Raises `ConfigError`."""
     if not files:
+        if language is not None:
+            raise ConfigError("there is no --ontology", where="--ontology-language", found=language)
         return None
     from trustgraph_prompt.graph import ontology_files
     from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 
-    found = ontology_files.load(files)
+    found = ontology_files.load(files, language)
     for warning in ontology_files.shown_warnings(found):
         output.note(f"warning: {warning}")
     return OntologyIndex(found)
@@ -125,7 +134,7 @@ def within(
     """
     from trustgraph_prompt.prompts import within_ontology
 
-    ontology = ontology or within_ontology.ontology_in(terms, definition)
+    ontology = ontology or within_ontology.ontology_in(terms, definition.contract, definition.id)
     if ontology is None:
         return definition, {**terms}
     definition, of_ontology = within_ontology.within(ontology, definition, str(terms.get("text", "")))
@@ -178,7 +187,10 @@ def _is_empty(value: object) -> bool:
 
 
 def _warn_of_unknown(definition: PromptDefinition, given: set[str]) -> None:
-    for name in sorted(given - definition.named):
+    from trustgraph_prompt.graph import ontology
+
+    of_ontology = ontology.TERMS if definition.named >= ontology.TERMS_SHOWN else frozenset()
+    for name in sorted(given - definition.named - of_ontology):
         known = ", ".join(sorted(definition.named)) or "none"
         output.note(f"warning: {definition.id} does not use the term {name}; its terms: {known}")
 

@@ -15,6 +15,7 @@ def command(
     term: prompt_options.TermOption = None,
     templates: prompt_options.TemplatesOption = None,
     ontology: prompt_options.OntologyOption = None,
+    ontology_language: prompt_options.OntologyLanguageOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Render a prompt with the given terms and print it.
@@ -23,7 +24,7 @@ def command(
     """
     definition = prompt_options.prompt(prompt_options.prompts(templates), prompt)
     terms = prompt_options.terms(term)
-    index = prompt_options.ontology(ontology)
+    index = prompt_options.ontology(ontology, ontology_language)
     of_ontology = prompt_options.ontology_terms(definition, terms, index)
     prompt_options.warn_of_terms(definition, {**terms, **of_ontology})
     definition, every = prompt_options.within(definition, terms, index)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -57,7 +57,6 @@ class GoldText:
     """A line of a gold file: the terms of a question, and the objects that should come.
 
     `prompt` is the only prompt that it is for, None for any. `where` is file and line, `name` is for people.
-    If the objects `are_facts` in the terms of an ontology, those that come are compared as such, too.
     """
 
     where: str
@@ -65,7 +64,10 @@ class GoldText:
     terms: Mapping[str, Any] = field(repr=False)
     objects: tuple[Any, ...] = field(repr=False)
     prompt: str | None = None
-    are_facts: bool = False
+
+    def as_asked(self, as_asked: Callable[[Any], Any]) -> GoldText:
+        """The text with its objects as a prompt asks for them."""
+        return replace(self, objects=tuple(map(as_asked, self.objects)))
 
 
 def read(path: Path) -> list[GoldText]:
@@ -124,11 +126,11 @@ def questions(
     An id covers the prompt's version, the model, the terms and the fingerprint of an ontology, so that an
     answer is kept for as long as none of them changes. What should come is not part of it.
     """
-    decided = [{"ontology": ontology}] if ontology else []
+    within = [{"ontology": ontology}] if ontology else []
     found: list[GoldQuestion] = []
     for prompt in prompts:
         for text in texts_for(prompt, texts):
-            decides = (prompt.id, prompt.version, model, {**terms, **text.terms}, *decided)
+            decides = (prompt.id, prompt.version, model, {**terms, **text.terms}, *within)
             # As in `extraction.questions`, which imports all that reads documents: `check` needs none of it.
             id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
             found.append(GoldQuestion(len(found), id, prompt.id, text))

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice, starmap
 from typing import Any, Final, NamedTuple
 
-from trustgraph_prompt.errors import Issue, Reason, excerpt, suggestion
+from trustgraph_prompt.errors import ConfigError, Issue, Reason, excerpt, suggestion
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.json_text.pointer import pointer
@@ -21,6 +21,7 @@ MAX_SUPERCLASSES: Final = 200
 MOST_COMPARED: Final = 500
 """Ids among which a similar one is sought."""
 
+_MOST_LANGUAGES = 60  # in a message
 _MOST_LISTED = 5  # ids in a message
 _LONGEST_NAME = 80  # characters of a name in a message
 
@@ -92,21 +93,27 @@ class Element(NamedTuple):
         """Whether the ontology says what it leads to, be it anything; `range` has only known classes."""
         return bool(self.entry.get("rdfs:range"))
 
-    def labels_in(self, language: str) -> list[str]:
-        """The labels, those in a language (a code such as `de`, which `de-AT` is, too) first."""
+    @property
+    def languages(self) -> Mapping[str, str]:
+        """The language of each label that has one: `de` of `de-AT`."""
         tagged = [each for each in listed(self.entry.get("rdfs:label")) if isinstance(each, dict)]
-        own = [each["value"] for each in tagged if _is_in(each.get("lang"), language) and each.get("value")]
-        return [*own, *(label for label in self.labels if label not in own)]
+        codes = {str(each.get("value")).strip(): language_code(each.get("lang")) for each in tagged}
+        return {label: code for label, code in codes.items() if code}
+
+    def in_language(self, code: str) -> Element:
+        """The element with its labels in a language first."""
+        of = self.languages
+        return self._replace(labels=tuple(sorted(self.labels, key=lambda label: of.get(label) != code)))
+
+
+def language_code(tag: Any) -> str:
+    """The language that a tag begins with, in small letters: `de` of `de-AT`; "" if there is none."""
+    return str(tag or "").lower().replace("_", "-").partition("-")[0]
 
 
 def listed(given: Any) -> list[Any]:
     """The values of a key of TrustGraph's JSON that may have one, several or none."""
     return given if isinstance(given, list) else [given] if given else []
-
-
-def _is_in(tag: Any, language: str) -> bool:
-    codes = [str(each or "").lower().replace("_", "-").partition("-")[0] for each in (tag, language)]
-    return bool(language) and codes[0] == codes[1]
 
 
 Elements = Mapping[str, Element]
@@ -210,6 +217,22 @@ class Ontology:
         wanted.update(*[self.superclasses[id] for id in wanted])
         kept = {id: each for id, each in self.classes.items() if id in wanted}
         return Ontology(self.id, kept, relations, attributes)
+
+    def in_language(self, tag: str, where: str = "") -> Ontology:
+        """The same ontology, which a model sees with the labels of a language. Raises `ConfigError`."""
+        code = language_code(tag)
+        sections = (self.classes, self.object_properties, self.datatype_properties)
+        known = {each for section in sections for one in section.values() for each in one.languages.values()}
+        if code not in known:
+            expected = (
+                f"one of {', '.join(sorted(known)[:_MOST_LANGUAGES])}" if known else "a label that has one"
+            )
+            message = "the ontology has no label in this language"
+            raise ConfigError(message, where=where, found=tag, expected=expected)
+        classes, relations, attributes = (
+            {id: each.in_language(code) for id, each in section.items()} for section in sections
+        )
+        return Ontology(self.id, classes, relations, attributes, self.warnings)
 
     def check(self, value: Any) -> tuple[Issue, ...]:
         """What is wrong with an object of an answer in the terms of the ontology.

@@ -16,8 +16,10 @@ from trustgraph_prompt.graph.ontology_objects import (
     IS_A,
     KEYS,
     LONGEST,
+    MADE,
     TYPES,
     Fact,
+    fact_keys,
     outcome_of,
     text_of,
     wrong_value,
@@ -37,14 +39,14 @@ def asks_for_facts(contract: Contract) -> bool:
 
 
 class Vocabulary:
-    """The names of an ontology in one language. Build it once, to read many answers."""
+    """The names of an ontology. Build it once, to read many answers."""
 
-    def __init__(self, ontology: Ontology, language: str = "") -> None:
+    def __init__(self, ontology: Ontology) -> None:
         self.ontology = ontology
-        self.classes = TermNames(ontology.classes, language)
+        self.classes = TermNames(ontology.classes)
         properties = {**ontology.datatype_properties, **ontology.object_properties}
         self.properties = properties or {IS_A.id: IS_A}
-        self.names = TermNames(self.properties, language, self._domain)
+        self.names = TermNames(self.properties, self._domain)
 
     def _domain(self, property: Element) -> str:
         return " or ".join(self.classes.shown[id] for id in property.domain)
@@ -58,6 +60,17 @@ class Vocabulary:
             for inverse in listed(each.entry.get("owl:inverseOf"))
         }
         return {name: id for name, id in names.items() if self.names.find(name) is None}
+
+    def as_fact(self, value: Any) -> Any:
+        """An object that was read, or a fact, as a model writes it: without classes, its relation by name."""
+        found = fact_keys(value)
+        if found is None:
+            return value
+        subject, relation, object = (text_of(value[key]) for key in found)
+        meant = self.names.find(relation)
+        others = {key: each for key, each in value.items() if key not in MADE}
+        name = self.names.shown[meant.id] if meant else relation
+        return {"subject": subject, "relation": name, "object": object, **others}
 
     def is_relation(self, property: Element) -> bool:
         """Whether a property joins two entities: a relation without a range gives a value."""

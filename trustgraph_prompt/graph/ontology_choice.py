@@ -32,14 +32,10 @@ _LONGEST_COMMENT = 60  # words of a comment that count
 
 
 class OntologyIndex:
-    """The words of an ontology. Build it once, to choose for many texts.
+    """The words of an ontology. Build it once, to choose for many texts."""
 
-    `language` is the language of the labels that a model sees, by default that of the first label.
-    """
-
-    def __init__(self, ontology: Ontology, language: str = "") -> None:
+    def __init__(self, ontology: Ontology) -> None:
         self.ontology = ontology
-        self.language = language
         names = [*_names(ontology)]
         self._with: dict[str, list[_Name]] = defaultdict(list)
         for name in names:
@@ -60,21 +56,14 @@ class OntologyIndex:
 
     def __eq__(self, other: object) -> bool:
         """Whether it is an index of an equal ontology: a flow with that one is not swapped."""
-        if not isinstance(other, OntologyIndex):
-            return False
-        return (self.ontology, self.language) == (other.ontology, other.language)
+        return isinstance(other, OntologyIndex) and self.ontology == other.ontology
 
     __hash__ = None  # type: ignore[assignment]
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The names of the terms in the language in which a model sees them."""
-        return Vocabulary(self.ontology, self.language)
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of all that questions say of the ontology, in this language, and answers are read by."""
-        return f"{self.ontology.fingerprint}{self.language and f' {self.language}'}"
+        """The names of the terms."""
+        return Vocabulary(self.ontology)
 
     def choose(self, text: str, limit: int = MOST_CHOSEN) -> Ontology:
         """The part of the ontology that a text needs, of at most `limit` classes and names of properties.

@@ -20,14 +20,18 @@ MOST_WARNINGS: Final = 20
 """Warnings about an ontology that people are shown."""
 
 
-def load(files: Sequence[Path]) -> Ontology:
-    """The ontology of a file, or of several files, merged as TrustGraph does. Raises `ConfigError`."""
+def load(files: Sequence[Path], language: str | None = None) -> Ontology:
+    """The ontology of a file, or of several files, merged as TrustGraph does.
+
+    A model sees the labels in the language, by default the first ones. Raises `ConfigError`.
+    """
     counts = Counter(file.stem for file in files)
     for file in files:
         if counts[file.stem] > 1:
             expected = "files of different names, which begin the ids of their classes"
             raise ConfigError("two ontologies have the same name", where=str(file), expected=expected)
-    return merged([_loaded(file) for file in files])
+    ontology = merged([_loaded(file) for file in files])
+    return ontology if language is None else ontology.in_language(language, str(files[0]))
 
 
 def shown_warnings(ontology: Ontology) -> list[str]:

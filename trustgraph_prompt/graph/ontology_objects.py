@@ -25,7 +25,10 @@ TYPES: Final = ("subject_type", "object_type", "entity_type", "subject-type", "o
 LONGEST: Final = 80
 """Characters of a name in a message."""
 
-_MADE: Final = frozenset({*KEYS, *TYPES, "type", "entity", "attribute", "value"})
+MADE: Final = frozenset({*KEYS, *TYPES, "type", "entity", "attribute", "value"})
+"""The keys of objects that are made of facts, or replaced."""
+
+_ENDS: Final = (KEYS, ("entity", "attribute", "value"))
 _RELATIONSHIP: Final = ("subject", "subject_type", "relation", "object", "object_type")
 _ATTRIBUTE: Final = ("entity", "entity_type", "attribute", "value")
 
@@ -104,7 +107,7 @@ def _object(fact: Fact, classes: DerivedClasses) -> dict[str, Any]:
             **dict(zip(_ATTRIBUTE, (subject, subject_class, property.id, object), strict=True)),
         }
     known = {key: each for key, each in made.items() if each or key not in TYPES}
-    return known | {key: each for key, each in value.items() if key not in _MADE}
+    return known | {key: each for key, each in value.items() if key not in MADE}
 
 
 def _remarks(fact: Fact, classes: DerivedClasses, index: int) -> Iterator[Remark]:
@@ -138,6 +141,11 @@ def wrong_value(triple: Triple) -> str:
         return ""
     expected = datatypes.named(triple.property.range)
     return f"{excerpt(triple.object, LONGEST)!r} is not {expected}, as {triple.property.id!r} expects"
+
+
+def fact_keys(value: Any) -> Sequence[str] | None:
+    """The keys of subject, relation and object; None of what is neither a fact nor made of one."""
+    return next((keys for keys in _ENDS if isinstance(value, dict) and value.keys() >= set(keys)), None)
 
 
 def text_of(value: Any) -> str:

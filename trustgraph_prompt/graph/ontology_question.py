@@ -21,15 +21,15 @@ _OPAQUE = re.compile(r"\w{0,12}?[_ ]?\d+")  # an id that says nothing: Q47461344
 Terms = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
-def question_terms(vocabulary: Vocabulary, part: Ontology) -> Terms:
-    """The terms of a part of the ontology.
+def question_terms(vocabulary: Vocabulary, part: Ontology | None = None) -> Terms:
+    """The terms of the ontology, or of a part of it.
 
     Beside what `Ontology.terms` has, each has its `name`, and a `hint` if its comment is short. A property
     also has what it is `of` and leads `to`: "a film or a book", "a date".
     """
     terms = {
         section: {id: {**term, **_in_words(vocabulary, section, id)} for id, term in elements.items()}
-        for section, elements in part.terms.items()
+        for section, elements in (part or vocabulary.ontology).terms.items()
     }
     if IS_A.id in vocabulary.properties:
         names = "; ".join(term["name"] for term in terms["classes"].values())

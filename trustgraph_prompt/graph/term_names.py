@@ -38,20 +38,20 @@ class Meant(NamedTuple):
 class TermNames:
     """The names of terms of one kind: `shown` to a model, by id.
 
-    A name is the first label in the language, or else the first one; or the words of the id. Where two are
-    alike, `beside` says what is written beside them, or else their ids are.
+    A name is the first label, or the words of the id. Where two are alike, `beside` says what is written
+    beside them, or else their ids are.
     """
 
-    def __init__(
-        self, elements: Elements, language: str = "", beside: Callable[[Element], str] = lambda element: ""
-    ) -> None:
-        names = {id: _name(each, language) for id, each in elements.items()}
+    def __init__(self, elements: Elements, beside: Callable[[Element], str] = lambda element: "") -> None:
+        names = {id: _name(each) for id, each in elements.items()}
         for say in (lambda id: beside(elements[id]), lambda id: id):
             names |= {id: f"{names[id]} ({more})" for id in _alike(names) if (more := say(id))}
         self.shown: Mapping[str, str] = names
         self._of_name = {name: id for id, name in names.items()}
         texts = [
-            (text, id) for id, each in elements.items() for text in (*each.labels, local_name(id), names[id])
+            (text, id)
+            for id, each in elements.items()
+            for text in (*each.labels, id, local_name(id), names[id])
         ]
         self._of_spelling = _grouped((_spelling(text), id) for text, id in texts)
         self._of_form = _grouped((_form(text), id) for text, id in texts)
@@ -78,8 +78,8 @@ def local_name(id: str) -> str:
     return " ".join(word if word[1:].isupper() else word.lower() for word in words_)
 
 
-def _name(element: Element, language: str) -> str:
-    labels = (" ".join(label.split()) for label in element.labels_in(language))
+def _name(element: Element) -> str:
+    labels = (" ".join(label.split()) for label in element.labels)
     return excerpt(next(filter(None, labels), "") or local_name(element.id), LONGEST_NAME)
 
 

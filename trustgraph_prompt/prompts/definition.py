@@ -220,6 +220,7 @@ class PromptDefinition:
         if self.template.dialect != "jinja" or not (missing := self.missing(terms)):
             return
         own = self.template.needs.required | (self.system.needs.required if self.own_system else frozenset())
+        own |= ontology.TERMS  # `missing` has all of them if there is none
         needed_by = {
             f"the prompt `{self.id}`": [term for term in missing if term in own],
             f"the system message of the workspace, which `{self.id}` uses,": [

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ConfigError, RequestError
 from trustgraph_prompt.graph.ontology import TERMS
 from trustgraph_prompt.graph.ontology_answer import AnswerReading, asks_for_facts
@@ -33,17 +34,17 @@ def why_not_within(prompt: PromptDefinition) -> str | None:
     return None
 
 
-def ontology_in(terms: Mapping[str, object], prompt: PromptDefinition) -> OntologyIndex | None:
+def ontology_in(terms: Mapping[str, object], contract: Contract, prompt: str) -> OntologyIndex | None:
     """The ontology that the terms of a request have, for a prompt that is read in its terms.
 
     None without any, or if it cannot be read: then the objects stay as the model writes them.
     """
-    if TERMS.isdisjoint(terms) or not asks_for_facts(prompt.contract):
+    if TERMS.isdisjoint(terms) or not asks_for_facts(contract):
         return None
     try:
         ontology = ontology_of_terms(terms)
     except ConfigError as error:
-        log.warning("prompt %s: its answer is not read in the terms of an ontology: %s", prompt.id, error)
+        log.warning("prompt %s: its answer is not read in the terms of an ontology: %s", prompt, error)
         return None
     return OntologyIndex(ontology) if ontology else None
 

@@ -62,7 +62,7 @@ class PromptHandler(Publisher):
         prompt, terms = prompt_of(context), context.request.terms
         ontology = context.flow.ontology
         if ontology is None and not TERMS.isdisjoint(terms):
-            ontology = await beside(ontology_in, terms, prompt)
+            ontology = await beside(ontology_in, terms, prompt.contract, prompt.id)
         if ontology is not None:
             text = str(terms.get("text", ""))
             prompt, of_ontology = await beside(within, ontology, prompt, text)

@@ -117,7 +117,7 @@ def _flow(document: Mapping[str, Any], folder: Path, processor: str) -> Flow:
         name=name,
         input=input,
         outputs=_topics_of_outputs(document["outputs"], None if input.kind == COMPLETION else answers),
-        ontology=_ontology(folder, document["ontology"]) if "ontology" in document else None,
+        ontology=_ontology(folder, document) if "ontology" in document else None,
         graph=GraphOptions(**_with_underscores(document.get("graph", {}))),
         tables=_tables(document),
         budget=Budget(**{"work_seconds": WORK_SECONDS} | _with_underscores(document.get("budget", {}))),
@@ -173,7 +173,9 @@ def _check_kind(document: Any) -> None:
         foreign = ["/parameters"] if "parameters" in document else []
     if kind != "chunk":
         foreign += [f"/outputs/{key}" for key in OF_CHUNKS if key in outputs]
-        foreign += [f"/{key}" for key in ("graph", "ontology", "tables") if key in document]
+        foreign += [
+            f"/{key}" for key in ("graph", "ontology", "ontology-language", "tables") if key in document
+        ]
     if foreign:
         raise invalid(foreign[0], f"does not apply to messages of the kind {kind}")
 
@@ -188,7 +190,9 @@ _USELESS = (
 
 
 def _check_together(document: Any) -> None:
-    """Refuse what another key makes useless."""
+    """Refuse what another key makes useless, or needs."""
+    if "ontology-language" in document and "ontology" not in document:
+        raise invalid("/ontology-language", "has no effect without `ontology`")
     for path, beside in _USELESS:
         *inside, key = path.split("/")[1:]
         place = document.get(inside[0], {}) if inside else document
@@ -215,8 +219,8 @@ def _table(key: str, definition: Any) -> TableDefinition:
         raise error.at("", pointer(("tables", key))) from None
 
 
-def _ontology(folder: Path, file: str) -> OntologyIndex:
-    return index_of(load_ontology([folder / file]))
+def _ontology(folder: Path, document: Mapping[str, Any]) -> OntologyIndex:
+    return index_of(load_ontology([folder / document["ontology"]], document.get("ontology-language")))
 
 
 def index_of(ontology: Ontology) -> OntologyIndex:

@@ -12,7 +12,7 @@ from trustgraph_prompt.contract.grounding import Grounding
 from trustgraph_prompt.errors import ConfigError, Reason
 from trustgraph_prompt.graph.mapping import Graph
 from trustgraph_prompt.graph.ontology import MAX_SUPERCLASSES, Ontology, unknown_keys
-from trustgraph_prompt.graph.ontology_config import MAX_ELEMENTS, merged, read_ontology
+from trustgraph_prompt.graph.ontology_config import MAX_ELEMENTS, make_ontology, merged, read_ontology
 from trustgraph_prompt.graph.ontology_statements import (
     description,
     ontology_graph,
@@ -455,3 +455,28 @@ def test_several_ontologies_are_merged_with_their_names_in_the_ids() -> None:
 def test_single_ontology_is_not_renamed() -> None:
     single = ontology()
     assert merged([single]) is single
+
+
+def in_languages(**labels: str) -> list[dict[str, str]]:
+    return [{"value": label, "lang": tag.replace("_", "-")} for tag, label in labels.items()]
+
+
+def test_labels_in_a_language_come_first() -> None:
+    labels = in_languages(en="director", de_AT="Regisseur", pt_BR="diretor")
+    document = {
+        "classes": {"A": {}, "B": {"rdfs:label": "b"}},
+        "objectProperties": {"P57": {"rdfs:label": labels}},
+    }
+    ontology = make_ontology("o", document, "o")
+    for tag, first in (("de", "Regisseur"), ("pt_PT", "diretor"), ("EN", "director")):
+        made = ontology.in_language(tag)
+        assert made.object_properties["P57"].labels[0] == first
+        assert len(made.object_properties["P57"].labels) == 3
+        assert made.classes == ontology.classes
+    assert ontology.in_language("de").fingerprint != ontology.fingerprint
+    with pytest.raises(
+        ConfigError, match=r"no label in this language \(found 'fr', expected one of de, en, pt\)"
+    ):
+        ontology.in_language("fr")
+    with pytest.raises(ConfigError, match="expected a label that has one"):
+        make_ontology("o", {"classes": {"A": {"rdfs:label": "a"}}}, "o").in_language("de")

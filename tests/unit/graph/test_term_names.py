@@ -16,12 +16,8 @@ def elements(**entries: Any) -> dict[str, Element]:
     return dict(make_ontology("o", document, "o").object_properties)
 
 
-def names(language: str = "", **entries: Any) -> TermNames:
-    return TermNames(elements(**entries), language)
-
-
-def in_languages(**labels: str) -> list[dict[str, str]]:
-    return [{"value": label, "lang": language} for language, label in labels.items()]
+def names(**entries: Any) -> TermNames:
+    return TermNames(elements(**entries))
 
 
 def test_name_is_the_first_label_without_blanks_around_it() -> None:
@@ -45,12 +41,6 @@ def test_term_without_a_label_is_called_by_the_words_of_its_id(id: str, words: s
     assert TermNames(elements(**{id: ""})).shown == {id: words}
 
 
-def test_name_is_the_label_in_the_language_or_else_the_first() -> None:
-    labels = in_languages(en="director", de="Regisseur", **{"pt-BR": "diretor"})
-    for language, shown in (("de", "Regisseur"), ("pt", "diretor"), ("pt_PT", "diretor"), ("fr", "director")):
-        assert names(language, P57=labels).shown == {"P57": shown}
-
-
 def test_label_in_any_of_fifty_languages_means_its_term() -> None:
     labels = [{"value": f"Wort {chr(0x4E00 + n)}", "lang": f"x{n}"} for n in range(50)]
     known = names(P57=labels, P1="cost")
@@ -68,7 +58,7 @@ def test_equal_labels_get_their_class_or_id_beside_them() -> None:
         },
     }
     ontology = make_ontology("o", document, "o")
-    known = TermNames(ontology.object_properties, "", lambda each: " or ".join(each.domain))
+    known = TermNames(ontology.object_properties, lambda each: " or ".join(each.domain))
     assert known.shown == {"a": "author (Film)", "b": "Author (Book)", "c": "AUTHOR (c)", "d": "author (d)"}
     assert [known.find(name) for name in ("author", "Author", "written by")] == [None, None, None]
     found = known.find("author (film)")
