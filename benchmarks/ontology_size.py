@@ -1,4 +1,4 @@
-"""Seconds of a processor and memory that ontologies of several sizes and formats take: reading, indexing, choosing.
+"""Seconds of a processor and memory that ontologies take: to be read, indexed and chosen from.
 
 python benchmarks/ontology_size.py [TERMS ...]
 """
@@ -54,6 +54,7 @@ def measure(file: Path) -> None:
     ontology = load([file])
     read = time.process_time()
     index = OntologyIndex(ontology)
+    assert index.vocabulary
     indexed = time.process_time()
     for _ in range(10):
         index.choose(TEXT)

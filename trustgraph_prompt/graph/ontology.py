@@ -97,8 +97,8 @@ class Element(NamedTuple):
     def languages(self) -> Mapping[str, str]:
         """The language of each label that has one: `de` of `de-AT`."""
         tagged = [each for each in listed(self.entry.get("rdfs:label")) if isinstance(each, dict)]
-        codes = {str(each.get("value")).strip(): language_code(each.get("lang")) for each in tagged}
-        return {label: code for label, code in codes.items() if code}
+        codes = [(str(each.get("value")).strip(), language_code(each.get("lang"))) for each in tagged]
+        return {label: code for label, code in codes if code}
 
     def in_language(self, code: str) -> Element:
         """The element with its labels in a language first."""

@@ -31,6 +31,7 @@ MAX_ALTERNATIVES: Final = 500
 """Classes of a domain or a range, labels of a class, and the like."""
 
 _ANYTHING = {"owl:Thing", f"{OWL}Thing", "rdfs:Resource", f"{RDFS}Resource"}
+_INVERSE_OF = "owl:inverseOf"
 _SECTIONS = ("classes", "objectProperties", "datatypeProperties")
 
 _TERMS = ("classes", "object_properties", "datatype_properties")
@@ -147,12 +148,17 @@ def merged(ontologies: Sequence[Ontology]) -> Ontology:
 
 
 def _renamed(elements: Elements, ontology: Ontology) -> Iterator[Element]:
+    known = ontology.classes.keys() | ontology.object_properties.keys()
+
     def new(ids: Sequence[str]) -> tuple[str, ...]:
-        return tuple(f"{ontology.id}:{id}" if id in ontology.classes else id for id in ids)
+        return tuple(f"{ontology.id}:{id}" if id in known else id for id in ids)
 
     for id, each in elements.items():
         parents, domain, ranges = map(new, (each.parents, each.domain, each.range))
-        yield each._replace(id=f"{ontology.id}:{id}", parents=parents, domain=domain, range=ranges)
+        inverses = new([str(inverse) for inverse in listed(each.entry.get(_INVERSE_OF))])
+        entry = {**each.entry, _INVERSE_OF: [*inverses]} if inverses else each.entry
+        new_id = f"{ontology.id}:{id}"
+        yield each._replace(id=new_id, parents=parents, domain=domain, range=ranges, entry=entry)
 
 
 class _ElementReader:

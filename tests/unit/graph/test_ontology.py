@@ -459,6 +459,13 @@ def test_several_ontologies_are_merged_with_their_names_in_the_ids() -> None:
     )
 
 
+def test_inverse_in_a_merged_ontology_has_its_new_id_if_it_is_there() -> None:
+    relations = {"eats": {"owl:inverseOf": "eatenBy"}, "eatenBy": {"owl:inverseOf": ["devours", "eats"]}}
+    both = merged([ontology({"classes": {}, "objectProperties": relations}, "zoo"), ontology()])
+    eats, eaten = (both.object_properties[f"zoo:{id}"].entry["owl:inverseOf"] for id in relations)
+    assert (eats, eaten) == (["zoo:eatenBy"], ["devours", "zoo:eats"])
+
+
 def test_single_ontology_is_not_renamed() -> None:
     single = ontology()
     assert merged([single]) is single

@@ -102,6 +102,50 @@ def test_class_that_is_only_a_domain_or_a_range_is_named_in_a_warning(tmp_path: 
     )
 
 
+def test_labels_are_trimmed_with_their_languages_the_english_ones_of_each_kind_first(tmp_path: Path) -> None:
+    known = turtle(
+        tmp_path,
+        '@prefix skos: <http://www.w3.org/2004/02/skos/core#> . :H a owl:Class ; skos:altLabel "weed"@en ;'
+        ' rdfs:label " Kraut "@de, "herb "@en-GB, " " ; skos:prefLabel "herb", "plante"@fr .',
+    )
+    assert known.classes["H"].labels == ("herb", "Kraut", "plante", "weed")
+    languages = known.classes["H"].languages
+    assert [languages.get(each) for each in known.classes["H"].labels] == ["en", "de", "fr", "en"]
+
+
+@pytest.mark.parametrize("labels", [0, 50])
+def test_class_may_have_no_label_or_labels_in_fifty_languages(tmp_path: Path, labels: int) -> None:
+    codes = [f"{first}{second}" for first in "abcde" for second in "abcdefghij"][:labels]
+    texts = "".join(f' ; rdfs:label "herb in {code}"@{code}' for code in codes)
+    known = turtle(tmp_path, f":Herb a owl:Class{texts} .")
+    assert len(known.classes["Herb"].labels) == labels
+    assert known.warnings == ()
+
+
+def test_inverse_is_the_id_of_a_relation_or_the_name_of_one_that_is_elsewhere(tmp_path: Path) -> None:
+    known = turtle(
+        tmp_path,
+        ":A a owl:Class . :eatenBy a owl:ObjectProperty ."
+        " :eats a owl:ObjectProperty ; owl:inverseOf :eatenBy ."
+        " :owns a owl:ObjectProperty ; owl:inverseOf <http://other.example/#ownedBy> ."
+        " :sees a owl:ObjectProperty ; owl:inverseOf [ owl:inverseOf :eats ] .",
+    )
+    inverses = {id: each.entry.get("owl:inverseOf") for id, each in known.object_properties.items()}
+    assert inverses == {"eatenBy": None, "eats": "eatenBy", "owns": "ownedBy", "sees": None}
+
+
+def test_imports_are_named_and_restrictions_are_no_superclasses(tmp_path: Path) -> None:
+    known = turtle(
+        tmp_path,
+        "<http://plants.example/> a owl:Ontology ; owl:imports <http://soil.example/> . :A a owl:Class ;"
+        " rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :p ; owl:someValuesFrom :B ] .",
+    )
+    assert known.warnings == (
+        f"{tmp_path / 'plants.ttl'}: http://soil.example/ is not imported: give its file, too",
+    )
+    assert (*known.classes, *known.classes["A"].parents) == ("A",)
+
+
 def test_union_of_classes_as_a_domain_allows_each_of_them() -> None:
     org = load_ontology(ONTOLOGIES / "org.ttl")
 
