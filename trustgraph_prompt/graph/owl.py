@@ -38,6 +38,7 @@ _DATATYPES = (v.XSD, v.RDF, v.RDFS + "Literal")
 _CLASSES = (v.CLASS, v.RDFS + "Class")
 _PROPERTY, _DATATYPE = v.RDF + "Property", v.RDFS + "Datatype"
 
+_DISJOINT_WITH = f"{v.OWL}disjointWith"
 _IMPORTS, _INVERSE_OF, _UNION_OF = (f"{v.OWL}{word}" for word in ("imports", "inverseOf", "unionOf"))
 _SAME: Final = {
     f"{scheme}://schema.org/{word}": term
@@ -54,7 +55,7 @@ _TEXTS: Final = frozenset({*_LABELS, v.COMMENT, v.DEFINITION})
 _NODES: Final = frozenset(
     {
         *(v.SUBCLASS_OF, v.DOMAIN, v.RANGE, _INVERSE_OF, _UNION_OF, _IMPORTS),
-        *(v.RDF + "first", v.RDF + "rest"),
+        *(_DISJOINT_WITH, v.RDF + "first", v.RDF + "rest"),
     }
 )
 _TYPES: Final = frozenset({*_CLASSES, *_RELATIONS, v.DATATYPE_PROPERTY, _PROPERTY, _DATATYPE})
@@ -218,6 +219,8 @@ class _File:
         inverse = next((ids.get(each, _local(each)) for each in inverses if not each.startswith("_:")), None)
         if inverse is not None:
             ends["owl:inverseOf"] = inverse
+        if disjoint := [each for each in self._nodes.get((iri, _DISJOINT_WITH), ()) if each in ids]:
+            ends["owl:disjointWith"] = disjoint
         return {"uri": iri, "rdfs:label": labels[:MAX_ALTERNATIVES], "rdfs:comment": comments[:1], **ends}
 
     def _names(self, ends: Sequence[str], ids: Mapping[str, str]) -> list[str]:
