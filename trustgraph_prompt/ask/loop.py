@@ -20,6 +20,7 @@ from trustgraph_prompt.ask.step import Reply, Step, first_step
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, ProviderPaused, Reason, without_frames
+from trustgraph_prompt.graph.ontology_answer import AnswerReading
 from trustgraph_prompt.llm import Provider, RetryPolicy
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
@@ -29,6 +30,7 @@ from trustgraph_prompt.reader.stream_reader import reading_effort
 
 #: The part of the token limit from which an answer counts as having filled it: servers count differently.
 _FULL = 0.9
+_STEPS_TO_READ = 20_000  # for each object, in the terms of an ontology
 
 
 async def ask(
@@ -76,7 +78,7 @@ async def ask(
         meter,
         attempts,
         budget.characters,
-        listen,
+        None if prompt.reading else listen,
         retry,
         sleep,
         feedback,
@@ -91,12 +93,23 @@ async def ask(
             question,
             provider.identity,
             cache,
-            listen=listen,
+            listen=asking.listen,
             seconds_left=meter.seconds_left,
             clock=clock,
         )
+    if prompt.reading is not None:
+        outcome = await _in_its_terms(outcome, prompt.reading, listen)
     chosen = tuple(turn.id for turn in question.examples if turn.id)
     return replace(outcome, examples=chosen) if chosen else outcome
+
+
+async def _in_its_terms(outcome: Outcome, reading: AnswerReading, listen: Listen | None) -> Outcome:
+    """The outcome in the terms of an ontology. The whole answer decides, so its objects come all at once."""
+    effort = _STEPS_TO_READ * len(outcome.value or ())
+    outcome = await beside(reading.read, outcome, steps=effort)
+    if listen is not None and outcome.value:
+        await listen(Piece(objects=tuple(outcome.value), grounding=outcome.grounding))
+    return outcome
 
 
 @dataclass(eq=False, slots=True)

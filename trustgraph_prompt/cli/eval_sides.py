@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -22,6 +23,8 @@ from trustgraph_prompt.evaluation import measured_prompts
 from trustgraph_prompt.evaluation.gold import GoldQuestion, check_for, remarks
 from trustgraph_prompt.evaluation.scores import is_unanswered
 from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.graph.ontology_answer import asks_for_facts
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Provider, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
 from trustgraph_prompt.prompts.gold_file import GoldText, texts_for
@@ -130,15 +133,29 @@ class Side:
         return new, replace(self, entries=old)
 
 
+def as_facts(asked: Sequence[PromptDefinition], ontology: OntologyIndex | None) -> Callable[[Any], Any]:
+    """What makes facts of objects, if all prompts ask for facts in the terms of an ontology."""
+    if ontology is None or not all(asks_for_facts(definition.contract) for definition in asked):
+        return lambda value: value
+    return ontology.vocabulary.as_fact
+
+
 def remarks_on(
-    asked: Sequence[PromptDefinition], texts: Sequence[GoldText], gold: Path, terms: Mapping[str, object]
+    asked: Sequence[PromptDefinition],
+    texts: Sequence[GoldText],
+    gold: Path,
+    terms: Mapping[str, object],
+    ontology: OntologyIndex | None = None,
 ) -> dict[str, list[str]]:
     """Print remarks about the texts of each prompt, and return them. Raises `ConfigError` if any is unfit."""
     found: dict[str, list[str]] = {}
     for definition in asked:
         if not (own := texts_for(definition, texts)):
             raise ConfigError(f"no line is for {definition.id}", where=str(gold))
-        check_for(definition, own, terms)
+        for text in own:
+            prompt_options.ontology_terms(definition, text.terms, ontology, text.where)
+        of_ontology = prompt_options.ontology_terms(definition, terms, ontology)
+        check_for(definition, own, {**terms, **of_ontology})
         found[definition.id] = [*remarks(definition, own), *_left_out(definition, own, terms)]
         for remark in found[definition.id]:
             output.note(remark)

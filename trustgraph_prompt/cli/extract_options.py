@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Literal
 
 from trustgraph_prompt.cli.options import OptionGroup, option
-from trustgraph_prompt.cli.prompt_options import TemplatesOption, TermOption
+from trustgraph_prompt.cli.prompt_options import (
+    OntologyLanguageOption,
+    OntologyOption,
+    TemplatesOption,
+    TermOption,
+)
 
 
 class QuestionOptions(OptionGroup):
@@ -14,6 +19,8 @@ class QuestionOptions(OptionGroup):
 
     templates: TemplatesOption = None
     term: TermOption = None
+    ontology: OntologyOption = None
+    ontology_language: OntologyLanguageOption = None
     chunk_size: str = option(
         "--chunk-size N", "Maximum size of a chunk: characters (2000) or tokens (800t).", "2000"
     )

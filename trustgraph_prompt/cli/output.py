@@ -173,6 +173,7 @@ def outcome_as_json(
             for r in outcome.repaired
         ],
         "retracted": list(outcome.retracted),
+        **({"remarks": [remark.as_json() for remark in outcome.remarks]} if outcome.remarks else {}),
         "calls": [_call_as_json(call) for call in outcome.calls],
         "usage": asdict(outcome.usage),
         "cost": outcome.cost,

@@ -15,6 +15,8 @@ def command(
     prompt: str = argument("ID", "The prompt to render."),
     term: prompt_options.TermOption = None,
     templates: prompt_options.TemplatesOption = None,
+    ontology: prompt_options.OntologyOption = None,
+    ontology_language: prompt_options.OntologyLanguageOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Render a prompt with the given terms and print it.
@@ -23,8 +25,13 @@ def command(
     """
     definition = prompt_options.prompt(prompt_options.prompts(templates), prompt)
     terms = prompt_options.terms(term)
-    prompt_options.warn_of_terms(definition, terms)
-    question = definition.question(terms)
+    index = prompt_options.ontology(ontology, ontology_language)
+    of_ontology = prompt_options.ontology_terms(definition, terms, index)
+    prompt_options.warn_of_terms(definition, {**terms, **of_ontology})
+    definition, every = prompt_options.within(definition, terms, index)
+    if every is None:
+        return
+    question = definition.question(every)
     messages = opening(definition, question)
     texts = [message.text for message in messages if message.is_example]
     examples = list(zip(texts[::2], texts[1::2], strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -74,7 +74,8 @@ class Contract:
     if it is a list (`many`); None accepts everything. `discriminator` is the property whose `const` or `enum`
     picks the branch of a `oneOf` or `anyOf`, if there is one. `sources` are the keys whose values must occur
     in terms of the question (`x-from`, `x-quote`); they are removed from `schema`. `roles` are the keys that
-    make a statement (`x-supported`, or those of `with_roles`).
+    make a statement (`x-supported`, or those of `with_roles`). `offered` are the values to which a server
+    holds the keys of an object; another value is no error.
     """
 
     format: Format
@@ -91,6 +92,7 @@ class Contract:
     limits: Limits = field(default=Limits(), compare=False)
     discriminator: str | None = field(default=None, compare=False)
     sources: Sources | None = field(default=None, compare=False, repr=False)
+    offered: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False, repr=False)
     roles: tuple[Role, ...] = field(default=(), compare=False, repr=False)
     _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
     _build: Build | None = field(default=None, repr=False, compare=False)

@@ -18,11 +18,15 @@ import orjson
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
+from trustgraph_prompt.graph.ontology import TERMS
+from trustgraph_prompt.graph.ontology_answer import AnswerReading
+from trustgraph_prompt.graph.ontology_question import question_terms
 from trustgraph_prompt.prompts import PromptDefinition, Template, Turn, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
 from trustgraph_prompt.prompts.pool import POOL, Pools
 from trustgraph_prompt.prompts.shown_examples import in_text
 from trustgraph_prompt.prompts.template import Dialect
+from trustgraph_prompt.prompts.within_ontology import ontology_in
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 from trustgraph_prompt.reader.stream_reader import reading_effort
 
@@ -113,8 +117,12 @@ class PromptManager:
         a warning.
         """
         prompt = self._prompt(id)
-        terms = self._terms(prompt, input)
-        contract = prompt.contract.with_terms(terms)
+        terms, contract = self._terms(prompt, input), prompt.contract
+        reading = None if TERMS.isdisjoint(terms) else await beside(_reading, id, contract, terms)
+        if reading is not None:
+            input = {**input, **question_terms(reading.vocabulary)}
+            contract = contract.checked(reading.check)
+        contract = contract.with_terms(terms)
         system = self._rendered(id, prompt, prompt.system or self.system_template, input)
         answer = await llm(system=system, prompt=self._question(id, prompt, input))
         if answer is None:
@@ -128,7 +136,10 @@ class PromptManager:
                 work: Callable[[], Any] = partial(self._value, id, answer, contract, terms)
             case "jsonl":
                 work = partial(self._objects, answer, contract, terms)
-        return await beside(work, steps=reading_effort(len(answer), contract))
+        value = await beside(work, steps=reading_effort(len(answer), contract))
+        if reading is None:
+            return value
+        return (await beside(reading.read, Outcome(value, Reason.SUCCESS, contract))).value
 
     def parse_json(self, text: str) -> Any:
         """Find the JSON value in an answer. Raises `json.JSONDecodeError`, as TrustGraph's does."""
@@ -204,6 +215,12 @@ class PromptManager:
             return template.render(terms)
         except RenderError as error:
             raise RuntimeError(f"Error in template: {id}: {error}") from error
+
+
+def _reading(id: str, contract: Contract, terms: Mapping[str, object]) -> AnswerReading | None:
+    """What reads the answer in the terms of the ontology that the terms have."""
+    ontology = ontology_in(terms, contract, id)
+    return None if ontology is None else AnswerReading(ontology.vocabulary, str(terms.get("text", "")))
 
 
 def _system(text: str) -> Template:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
@@ -57,17 +57,20 @@ def questions(
     *,
     model: str,
     terms: Mapping[str, object],
+    ontology: str | None = None,
 ) -> list[GoldQuestion]:
     """Return a question for each prompt and each text that is for it.
 
-    An id covers the prompt's version, the model and the terms, so that an answer is kept for as long as none
-    of them changes. Of a pool, only the texts count that are shown. What should come is not part of it.
+    An id covers the prompt's version, the model, the terms and the fingerprint of an ontology, so that an
+    answer is kept for as long as none of them changes. Of a pool, only the texts count that are shown. What
+    should come is not part of it.
     """
+    within = [{"ontology": ontology}] if ontology else []
     found: list[GoldQuestion] = []
     for prompt in prompts:
         for text in texts_for(prompt, texts):
             given = {**terms, **text.terms}
-            decides = (prompt.id, prompt.identity(prompt.nearest(given)), model, given)
+            decides = (prompt.id, prompt.identity(prompt.nearest(given)), model, given, *within)
             # As in `extraction.questions`, which imports all that reads documents: `check` needs none of it.
             id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
             found.append(GoldQuestion(len(found), id, prompt.id, text))

@@ -88,8 +88,9 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
     """Read all of a graph into memory.
 
     `by_rule` also makes things one that the rules of names say are the same, as `graph resolve` would.
-    Each statement of the default graph is a fact, except for labels. A thing's class is a text, and its
-    statement is a fact like others. Things are the subjects of facts and the objects of relations.
+    Each statement of the default graph is a fact, except for labels and what describes the classes and
+    properties of an ontology. A thing's class is a text, and its statement is a fact like others. Things are
+    the subjects of facts and the objects of relations.
     """
     documents = store.documents()
     sources = _Sources(store, documents)
@@ -101,9 +102,11 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
     pairs = store.pairs(v.SAME_AS) | (_same_by_rule(store) if by_rule else set())
     same = {group[0]: group for group in connected(pairs)}
     first = {iri: one for one, group in same.items() for iri in group}
+    terms = {each.subject for each in triples if each.predicate.value == v.TYPE and _is_term(each)}
     stated: dict[_Key, list[ox.Triple]] = defaultdict(list)
     for fact in triples:
-        if fact.predicate.value != v.LABEL and not isinstance(fact.object, ox.Triple):
+        is_label = fact.predicate.value == v.LABEL
+        if not (is_label or fact.subject in terms or isinstance(fact.object, ox.Triple)):
             stated[_key(fact, first, names)].append(fact)
     types: dict[str, set[str]] = defaultdict(set)
     for key in stated:
@@ -120,6 +123,11 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
         sources.refusals,
         sources.cuts,
     )
+
+
+def _is_term(type: ox.Triple) -> bool:
+    """Whether its subject is a class or a property."""
+    return _name(type.object) in (v.CLASS, v.OBJECT_PROPERTY, v.DATATYPE_PROPERTY)
 
 
 def _key(fact: ox.Triple, first: Mapping[str, str], names: Mapping[str, Counter[str]]) -> _Key:

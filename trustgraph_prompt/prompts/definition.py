@@ -23,6 +23,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.graph import ontology
 from trustgraph_prompt.graph.graph_clause import GraphClause
+from trustgraph_prompt.graph.ontology_answer import AnswerReading
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format, shown_examples
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
@@ -58,7 +59,7 @@ _FORMATS_OF = {
     **dict.fromkeys(("many", "fences"), ("json",)),
     "object-schema": ("jsonl",),
     **dict.fromkeys(_OF_OBJECTS, ("json", "jsonl")),
-    **dict.fromkeys(("native", "passes"), ("jsonl",)),
+    **dict.fromkeys(("native", "passes", "ontology"), ("jsonl",)),
 }
 """The formats of answers to which a key of an entry applies."""
 
@@ -91,8 +92,10 @@ class PromptDefinition:
     With `keeps_echoes`, an object that repeats an example of the prompt is not rejected. With `native_items`,
     a server that supports schemas is asked for the objects of a jsonl answer as `{"items": […]}`.
     `graph` says how the objects become statements, None if they do not. `match` says which objects are the
-    same one when answers are scored; it affects no answer, and is not part of the version. `canary` is the id
-    of the canary that this version is, None for the served version.
+    same one when answers are scored; it affects no answer, and is not part of the version. With
+    `strict_ontology`, what does not fit an ontology is rejected, where it is otherwise only remarked;
+    `reading` reads an answer in the terms of one, None without. `canary` is the id of the canary that this
+    version is, None for the served version.
     `pool_clause` says how many texts of which pool are shown before the question; `pool` has them, once it is
     there (`with_pool`).
 
@@ -122,6 +125,8 @@ class PromptDefinition:
     examples_as: Literal["turns", "text"] = "turns"
     graph: GraphClause | None = None
     match: MatchClause = field(default_factory=lambda: MatchClause({}))
+    strict_ontology: bool = False
+    reading: AnswerReading | None = field(default=None, compare=False, repr=False)
     canary: str | None = None
     pool_clause: PoolClause | None = None
     pool: Pool | None = None
@@ -177,6 +182,7 @@ class PromptDefinition:
             native_items="native" in entry,
             shown=tuple(entry.get("shown", ())),
             examples_as=entry.get("examples", {}).get("as", "turns"),
+            strict_ontology=entry.get("ontology") == "strict",
             graph=graph,
             match=match,
             pool_clause=pool_clause,
@@ -190,9 +196,20 @@ class PromptDefinition:
         """The same prompt in a workspace with this system message, which one with its own ignores."""
         return self if self.own_system or self.system is system else replace(self, system=system)
 
-    def with_contract(self, contract: Contract) -> PromptDefinition:
-        """The same prompt, of the same version, with a contract derived from its own."""
-        prompt = replace(self, contract=contract)
+    def with_contract(
+        self, contract: Contract, *, attempts: int = 1, reading: AnswerReading | None = None
+    ) -> PromptDefinition:
+        """The same prompt, of the same version, with a contract derived from its own.
+
+        It has at least so many attempts. With `reading`, a server is asked for the objects as a list.
+        """
+        prompt = replace(
+            self,
+            contract=contract,
+            attempts=max(attempts, self.attempts),
+            reading=reading or self.reading,
+            native_items=self.native_items or reading is not None,
+        )
         prompt.__dict__["version"] = self.version
         if self.pool_clause:
             prompt.__dict__["_version_without_pool"] = self._version_without_pool
@@ -228,9 +245,12 @@ class PromptDefinition:
 
         Of an ontology each of the `ontology.TERMS` may be missing, but not all unless the template tests one.
         """
-        given, needs = {*terms, *self.terms}, self.template.needs
-        required = needs.required | self.system.needs.required
-        if needs.named >= ontology.TERMS and ontology.TERMS.isdisjoint(given | needs.tested):
+        given, needs = {*terms, *self.terms}, (self.template.needs, self.system.needs)
+        required, named, tested = (
+            frozenset().union(*(getattr(each, kind) for each in needs))
+            for kind in ("required", "named", "tested")
+        )
+        if named >= ontology.TERMS_SHOWN and ontology.TERMS.isdisjoint(given | tested):
             required |= ontology.TERMS
         return sorted(required.difference(given, self._reserved))
 
@@ -242,6 +262,7 @@ class PromptDefinition:
         if self.template.dialect != "jinja" or not (missing := self.missing(terms)):
             return
         own = self.template.needs.required | (self.system.needs.required if self.own_system else frozenset())
+        own |= ontology.TERMS  # `missing` has all of them if there is none
         needed_by = {
             f"the prompt `{self.id}`": [term for term in missing if term in own],
             f"the system message of the workspace, which `{self.id}` uses,": [
@@ -396,6 +417,7 @@ class PromptDefinition:
             **({"native": "items"} if self.native_items else {}),
             **({"shown": [self.examples_as, *self.shown]} if self.shown or self.pool_clause else {}),
             **({"graph": asdict(self.graph)} if self.graph else {}),
+            **({"ontology": "strict"} if self.strict_ontology else {}),
             "terms": self.terms,
         }
 

@@ -127,6 +127,12 @@ SCHEMA: Mapping[str, Any] = {
         },
         "shown": SHOWN_SCHEMA,
         "examples": EXAMPLES_SCHEMA,
+        "ontology": {
+            "enum": ["mark", "strict"],
+            "default": "mark",
+            "description": "Whether an object that does not fit the ontology is marked or rejected, if its "
+            "relation is known (jsonl).",
+        },
         "escalate": {
             "type": "object",
             "required": ["op", "value"],

@@ -49,7 +49,7 @@ def _with_tables(flow: Flow, values: Values) -> Flow:
 
 def _with_ontology(flow: Flow, values: Values) -> Flow:
     ontologies = merged([read_ontology(key, text) for key, text in sorted(values.items())])
-    return replace(flow, ontology=index_of(ontologies, "config type ontology"))
+    return replace(flow, ontology=index_of(ontologies))
 
 
 EXTRACTORS: Final[Mapping[str, ExtractorSpec]] = {

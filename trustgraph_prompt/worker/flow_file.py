@@ -13,12 +13,13 @@ from typing import Any
 
 from trustgraph_prompt import package_data
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.config_files import check, read_text, read_yaml
+from trustgraph_prompt.config_files import check, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
-from trustgraph_prompt.graph.owl import parse_ontology
+from trustgraph_prompt.graph.ontology_files import load as load_ontology
+from trustgraph_prompt.graph.ontology_files import shown_warnings
 from trustgraph_prompt.graph.tables import TableDefinition
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.worker.flow import (
@@ -43,7 +44,6 @@ OF_ANSWERS = ("terms", "unusable", "allow-parameters", "keep-answers")
 
 log = logging.getLogger(__name__)
 
-_MOST_WARNINGS = 20  # about an ontology
 _SECONDS = {"h": 3600.0, "d": 86_400.0}  # of the units of `keep-answers`
 
 MAX_TEMPERATURE = 100
@@ -117,7 +117,7 @@ def _flow(document: Mapping[str, Any], folder: Path, processor: str) -> Flow:
         name=name,
         input=input,
         outputs=_topics_of_outputs(document["outputs"], None if input.kind == COMPLETION else answers),
-        ontology=_ontology(folder, document["ontology"]) if "ontology" in document else None,
+        ontology=_ontology(folder, document) if "ontology" in document else None,
         graph=GraphOptions(**_with_underscores(document.get("graph", {}))),
         tables=_tables(document),
         budget=Budget(**{"work_seconds": WORK_SECONDS} | _with_underscores(document.get("budget", {}))),
@@ -174,7 +174,9 @@ def _check_kind(document: Any) -> None:
         foreign = ["/parameters"] if "parameters" in document else []
     if kind != "chunk":
         foreign += [f"/outputs/{key}" for key in OF_CHUNKS if key in outputs]
-        foreign += [f"/{key}" for key in ("graph", "ontology", "tables") if key in document]
+        foreign += [
+            f"/{key}" for key in ("graph", "ontology", "ontology-language", "tables") if key in document
+        ]
     if foreign:
         raise invalid(foreign[0], f"does not apply to messages of the kind {kind}")
 
@@ -189,7 +191,9 @@ _USELESS = (
 
 
 def _check_together(document: Any) -> None:
-    """Refuse what another key makes useless."""
+    """Refuse what another key makes useless, or needs."""
+    if "ontology-language" in document and "ontology" not in document:
+        raise invalid("/ontology-language", "has no effect without `ontology`")
     for path, beside in _USELESS:
         *inside, key = path.split("/")[1:]
         place = document.get(inside[0], {}) if inside else document
@@ -216,18 +220,14 @@ def _table(key: str, definition: Any) -> TableDefinition:
         raise error.at("", pointer(("tables", key))) from None
 
 
-def _ontology(folder: Path, file: str) -> OntologyIndex:
-    path = folder / file
-    ontology = parse_ontology(path, read_text(path, FlowError))
-    if not ontology.classes:
-        raise FlowError("the ontology has no class", where=str(path), path="/classes")
-    return index_of(ontology, file)
+def _ontology(folder: Path, document: Mapping[str, Any]) -> OntologyIndex:
+    return index_of(load_ontology([folder / document["ontology"]], document.get("ontology-language")))
 
 
-def index_of(ontology: Ontology, where: str) -> OntologyIndex:
+def index_of(ontology: Ontology) -> OntologyIndex:
     """The index of an ontology; logs its warnings."""
-    for warning in ontology.warnings[:_MOST_WARNINGS]:
-        log.warning("%s: %s", where, warning)
+    for warning in shown_warnings(ontology):
+        log.warning("%s", warning)
     return OntologyIndex(ontology)
 
 

@@ -89,3 +89,19 @@ def test_answers_stay_where_a_pool_grows_and_the_examples_do_not(tmp_path: Path)
     before, after = ids(), ids(("In April the lake is free of ice.", []))
     assert before[0] == after[0]
     assert before[1] != after[1]
+
+
+def test_id_covers_the_fingerprint_of_an_ontology_and_is_as_before_without_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ada wrote.")
+    prompt = PromptDefinition.from_entry(
+        "p", {"dialect": "jinja", "prompt": "{{ text }}", "response-type": "jsonl", "schema": {}}
+    )
+
+    def id_within(ontology: str | None) -> str:
+        [job], _ = jobs(
+            [tmp_path / "a.txt"], [prompt], model="m", terms={}, splitting=Splitting(), ontology=ontology
+        )
+        return job.id
+
+    assert id_within(None) == "bd179e3d37421e8315eeee2e80cc38b8"
+    assert len({id_within(None), id_within("a"), id_within("b")}) == 3

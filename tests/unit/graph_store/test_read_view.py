@@ -9,7 +9,7 @@ import pyoxigraph as ox
 from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, entity, relation, same
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
-from trustgraph_prompt.graph.statements import Literal, Statement, TripleTerm
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
 from trustgraph_prompt.graph_store.page import write_page
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GraphStore
@@ -95,6 +95,23 @@ def test_class_is_a_type_of_its_thing_and_no_thing() -> None:
     assert seen.things[entity("Chalk")].types == ("Rock",)
     assert entity("Rock") not in seen.things
     assert [each.object for each in seen.facts if each.predicate == "type"] == ["Rock"]
+
+
+def test_classes_and_properties_of_an_ontology_name_types_and_relations_and_are_no_things() -> None:
+    rock, wears = Iri("urn:o#Rock"), Iri("urn:o#wearsAway")
+    seen = view(
+        Statement(rock, v.TYPE, v.CLASS),
+        Statement(rock, v.LABEL, Literal("kind of rock")),
+        Statement(rock, v.SUBCLASS_OF, Iri("urn:o#Matter")),
+        Statement(wears, v.TYPE, v.OBJECT_PROPERTY),
+        Statement(wears, v.LABEL, Literal("wears away")),
+        Statement(wears, v.RANGE, rock),
+        Statement(entity("Chalk"), v.TYPE, rock),
+        Statement(entity("Rain"), wears, entity("Chalk")),
+    )
+    assert seen.things.keys() == {entity("Chalk"), entity("Rain")}
+    assert seen.things[entity("Chalk")].types == ("kind of rock",)
+    assert {each.predicate for each in seen.facts} == {"type", "wears away"}
 
 
 def test_refusals_and_truncations_have_their_passages() -> None:

@@ -28,7 +28,9 @@ MAX_REJECTED = 200
 MAX_GROUNDING, MAX_GROUNDINGS = 8_000, 256_000
 """Bytes of the grounding of one object, and of all objects of a record."""
 
-LISTS = ("objects", "rejected", "issues", "calls", "examples")
+MAX_REMARKS = 500
+
+LISTS = ("objects", "rejected", "issues", "calls", "examples", "remarks")
 
 UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
 
@@ -126,7 +128,8 @@ class Answer:
     are those of the Outcome. `grounding` has the positions of objects in the terms, by id. `cost` is in the
     currency of the flow's price, None without one. `seconds` is how long asking took. `canary` is the id of
     the canary that answered, None for the served version of the prompt. `examples` are the ids of the texts
-    of a pool that were shown.
+    of a pool that were shown. `remarks` say what of the objects was not read as written, in the terms of an
+    ontology; their `index` counts `objects`.
     """
 
     request: str
@@ -151,6 +154,7 @@ class Answer:
     seconds: float | None = None
     canary: str | None = None
     examples: tuple[str, ...] = ()
+    remarks: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -193,6 +197,7 @@ class Answer:
             seconds=seconds,
             canary=canary,
             examples=outcome.examples,
+            remarks=tuple(remark.as_json() for remark in outcome.remarks[:MAX_REMARKS]),
         )
 
     @property
@@ -241,8 +246,9 @@ class Answer:
             raise RequestError(f"Answer: {error}") from None
 
     def encode(self) -> bytes:
-        """Serialize the record for the topic; `examples` stands in it only if some were chosen."""
-        names = [name for name in self.__dataclass_fields__ if name != "examples" or self.examples]
+        """Serialize the record for the topic; without `examples` and `remarks` if there are none."""
+        is_new = {"examples": self.examples, "remarks": self.remarks}
+        names = [name for name in self.__dataclass_fields__ if is_new.get(name, True)]
         return wire.encode({name: getattr(self, name) for name in names})
 
 
