@@ -281,11 +281,11 @@ class House:
         await self.put(flow.input.topic, data, {"id": id})
         return id
 
-    async def send_twice(self, flow: Flow, prompt: str, *, id: str, **terms: object) -> None:
+    async def send_twice(self, flow: Flow, prompt: str, *, id: str, text: str) -> None:
         """Ask twice with one id and content, in two milliseconds: within one the second is a redelivery."""
-        await self.send(flow, prompt, id=id, **terms)
+        await self.send(flow, prompt, id=id, text=text)
         await asyncio.sleep(0.002)
-        await self.send(flow, prompt, id=id, **terms)
+        await self.send(flow, prompt, id=id, text=text)
 
     async def put(
         self, topic: str, data: bytes, properties: Mapping[str, str] | None = None, key: str | None = None
