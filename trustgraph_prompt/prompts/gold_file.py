@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +45,10 @@ class GoldText:
     terms: Mapping[str, Any] = field(repr=False)
     objects: tuple[Any, ...] = field(repr=False)
     prompt: str | None = None
+
+    def as_asked(self, as_asked: Callable[[Any], Any]) -> GoldText:
+        """The text with its objects as a prompt asks for them."""
+        return replace(self, objects=tuple(map(as_asked, self.objects)))
 
 
 def read(path: Path) -> list[GoldText]:
