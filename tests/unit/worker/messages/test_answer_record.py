@@ -18,8 +18,8 @@ def test_record_names_the_texts_of_a_pool_that_were_shown() -> None:
     assert Answer.decode(encoded).examples == ("a1", "b2")
 
 
-def test_record_without_examples_has_the_bytes_that_it_always_had() -> None:
+def test_record_without_examples_and_remarks_has_the_bytes_that_it_always_had() -> None:
     encoded = RECORD.encode()
     assert b"examples" not in encoded
-    assert encoded == wire.encode(RECORD).replace(b',"examples":[]', b"")
+    assert encoded == wire.encode(RECORD).replace(b',"examples":[],"remarks":[]', b"")
     assert Answer.decode(encoded) == RECORD
