@@ -38,7 +38,9 @@ _DATATYPES = (v.XSD, v.RDF, v.RDFS + "Literal")
 _CLASSES = (v.CLASS, v.RDFS + "Class")
 _PROPERTY, _DATATYPE = v.RDF + "Property", v.RDFS + "Datatype"
 
-_IMPORTS, _INVERSE_OF, _UNION_OF = (f"{v.OWL}{word}" for word in ("imports", "inverseOf", "unionOf"))
+_IMPORTS, _INVERSE_OF, _DISJOINT_WITH, _UNION_OF = (
+    f"{v.OWL}{word}" for word in ("imports", "inverseOf", "disjointWith", "unionOf")
+)
 _SAME: Final = {
     f"{scheme}://schema.org/{word}": term
     for scheme in ("http", "https")
@@ -53,7 +55,7 @@ _LABELS = (v.LABEL, *(f"{v.PREFIXES['skos']}{word}" for word in ("prefLabel", "a
 _TEXTS: Final = frozenset({*_LABELS, v.COMMENT, v.DEFINITION})
 _NODES: Final = frozenset(
     {
-        *(v.SUBCLASS_OF, v.DOMAIN, v.RANGE, _INVERSE_OF, _UNION_OF, _IMPORTS),
+        *(v.SUBCLASS_OF, v.DOMAIN, v.RANGE, _INVERSE_OF, _DISJOINT_WITH, _UNION_OF, _IMPORTS),
         *(v.RDF + "first", v.RDF + "rest"),
     }
 )
@@ -218,6 +220,8 @@ class _File:
         inverse = next((ids.get(each, _local(each)) for each in inverses if not each.startswith("_:")), None)
         if inverse is not None:
             ends["owl:inverseOf"] = inverse
+        if disjoint := self._names(self._ends(iri, _DISJOINT_WITH), ids):
+            ends["owl:disjointWith"] = disjoint
         return {"uri": iri, "rdfs:label": labels[:MAX_ALTERNATIVES], "rdfs:comment": comments[:1], **ends}
 
     def _names(self, ends: Sequence[str], ids: Mapping[str, str]) -> list[str]:
