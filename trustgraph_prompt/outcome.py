@@ -79,7 +79,8 @@ class Repaired:
     stage: Stage
 
 
-class Remark(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Remark:
     """How an object was read in the terms of an ontology, where it was not as written, or is doubtful.
 
     `index` is its place in the `objects` of the outcome, `path` a JSON Pointer into it. `about`: its relation
@@ -91,6 +92,10 @@ class Remark(NamedTuple):
     about: Literal["relation", "ends", "class", "value"]
     path: str
     message: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Its fields, for records."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ FILMS: dict[str, Any] = {
     },
 }
 #: The terms of the same ontology as TrustGraph's extractor sends them.
-TERMS = make_ontology("m", FILMS, "m").terms
+TERMS: dict[str, Any] = {**make_ontology("m", FILMS, "m").terms}
 HEAT = "Heat is a film by Mann."
 DIRECTED = {
     "type": "relationship",
@@ -157,7 +157,7 @@ async def test_each_kind_of_object_goes_to_its_topic(house: House) -> None:
 async def test_value_of_another_datatype_is_remarked_and_makes_no_statement(house: House) -> None:
     answers = await house.hear(house.topic("answers"))
     answer = fact("Heat", "director", "Mann") + fact("Heat", "publication date", "soon")
-    topics = {"triples": house.topic("triples"), "objects": {"": house.topic("objects")}}
+    topics: dict[str, Any] = {"triples": house.topic("triples"), "objects": {"": house.topic("objects")}}
     flow = await working(house, Turns(answer), FILMS, **topics)
 
     await chunk(house, flow, HEAT + " It is out soon.")
@@ -216,7 +216,11 @@ async def test_stream_in_the_terms_of_an_ontology_has_its_objects_at_the_end(hou
 async def test_terms_that_are_no_ontology_leave_the_facts_as_they_are(house: House) -> None:
     flow, responses = served(house), await house.hear(house.topic("responses"))
     await house.work(flow, Turns(fact("Heat", "director", "Mann")), config=True)
-    terms = {"classes": {}, "object_properties": {"P57": {"labels": 3}}, "datatype_properties": {}}
+    terms: dict[str, Any] = {
+        "classes": {},
+        "object_properties": {"P57": {"labels": 3}},
+        "datatype_properties": {},
+    }
 
     [response] = await responses.under(await house.send(flow, PROMPT, text=HEAT, **terms))
 
@@ -257,3 +261,22 @@ async def test_second_delivery_gets_the_same_objects(house: House) -> None:
     assert both[0] == both[1] == json.dumps([DIRECTED], separators=(",", ":"))
     assert {each.key for each in await objects.until(1)} == {each.key for each in await objects.all()}
     assert len(turns.asked) == 1
+
+
+async def test_quote_stays_with_its_object_and_must_say_it(house: House) -> None:
+    objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
+    said = fact("Heat", "director", "Mann")
+    good, bad = (
+        json.dumps({"quote": quote} | json.loads(said)) + "\n" for quote in (HEAT, "a film by Mann of")
+    )
+    [bundled] = BUNDLED.values()
+    schema = json.loads(bundled)["schema"]
+    schema["properties"] = {"quote": {"type": "string", "x-quote": "text"}} | schema["properties"]
+    schema["required"] = ["quote", *schema["required"]]
+    flow = await working(house, Turns(good + bad, "[]"), FILMS, {"schema": schema})
+
+    await chunk(house, flow, HEAT)
+
+    [record], [published] = await answers.until(1), await objects.until(1)
+    assert json.loads(published.data) == DIRECTED | {"quote": HEAT}
+    assert [each["issues"][0]["path"] for each in Answer.decode(record.data).rejected] == ["/quote"]

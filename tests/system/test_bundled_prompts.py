@@ -51,7 +51,7 @@ ONTOLOGY: list[dict[str, Any]] = [
         "value": "4",
     },
 ]
-FACTS = [
+FACTS: list[dict[str, Any]] = [
     {"subject": "leek soup", "relation": "has ingredient", "object": "leek"},
     {"subject": "leek soup", "relation": "food/serves", "object": 4},
 ]

@@ -304,6 +304,19 @@ def test_check_names_keys_of_things_in_the_graph_that_are_not_looked_up(tmp_path
     assert "people makes things of the key `place` in the graph, and does not look up" in checked.stderr
 
 
+@pytest.mark.parametrize("said", ["", " @supported(of: name)", "graph"])
+def test_check_says_where_nothing_says_what_a_quote_is_to_support(said: str, tmp_path: Path) -> None:
+    mark = "" if said == "graph" else said
+    schema = f"schema Person:\n    quote: string @quote(text)\n    name: string\n    job: string{mark}\n\n"
+    prompt = 'prompt people expecting Person[] as jsonl:\n    text: "Who? {{ text }} {{ answer_format }}"\n'
+    clause = "    graph: [{entity: {subject: name, definition: job}}]\n" if said == "graph" else ""
+    (tmp_path / "people.prompt").write_text(schema + prompt + clause)
+    checked = run("check", tmp_path / "people.prompt")
+    assert checked.returncode == 0
+    warning = "people quotes the text in the key `quote`, and does not say what the quote is to support"
+    assert (warning in checked.stderr) == (said == "")
+
+
 def test_check_refuses_a_term_of_the_reserved_name(tmp_path: Path) -> None:
     (tmp_path / "p.prompt").write_text('prompt p:\n    terms: {answer_format: "x"}\n    text: "Which?"\n')
     result = run("check", tmp_path / "p.prompt")

@@ -18,7 +18,7 @@ def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefi
     contract, echoes = prompt.contract, None
     if not prompt.keeps_echoes and (contract.format == "jsonl" or contract.sources is not None):
         echoes = _echoes(prompt.template.source, prompt.system.source, contract)
-    if question.terms is None or (contract.sources is None and echoes is None):
+    if question.terms is None or (not contract.asks_terms and echoes is None):
         return prompt  # nothing is searched in the terms
     return prompt.with_contract(contract.with_terms(question.terms, echoes))
 

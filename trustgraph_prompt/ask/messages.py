@@ -70,7 +70,7 @@ _CORRECT_UNGROUNDED = (
     "whole JSON objects, one per line, and nothing else. Leave out what is not there; if nothing is left, "
     "answer with []."
 )
-_UNGROUNDED = frozenset((Reason.UNGROUNDED, Reason.ECHOED))
+_UNGROUNDED = frozenset((Reason.UNGROUNDED, Reason.ECHOED, Reason.UNSUPPORTED))
 _REPAIR = (
     "An answer that somebody gave is not in the form that was asked for. What is wrong: {problem}\n\n"
     "<answer>\n{answer}\n</answer>\n\n"

@@ -163,6 +163,12 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
             f"{place}: {prompt.id} makes things of {_quoted(keys)} in the graph, and does not look up their "
             "names in the text; mark what the text names with `@from`, or `x-from`"
         )
+    if (keys := [*prompt.contract.quote_keys]) and not prompt.contract.roles:
+        yield (
+            f"{place}: {prompt.id} quotes the text in {_quoted(keys)}, and does not say what the quote is to "
+            "support, so that is not checked; add a clause `graph`, or mark the key that says something with "
+            "`@supported(of: KEY)`, or `x-supported`"
+        )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))
         yield (

@@ -107,7 +107,7 @@ def command(
                 texts,
                 model=side.identity,
                 terms=terms,
-                ontology=index and index.ontology.fingerprint,
+                ontology=None if index is None else index.ontology.fingerprint,
             ),
             side.prompts,
             state,

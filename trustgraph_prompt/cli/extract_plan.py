@@ -104,7 +104,7 @@ def make_plan(
     default = DEFAULT_WITH_ONTOLOGY if given.ontology else DEFAULT_PROMPTS
     asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, default, given.templates)
     ontology = prompt_options.ontology(given.ontology, given.ontology_language)
-    fingerprint = ontology and ontology.ontology.fingerprint
+    fingerprint = None if ontology is None else ontology.ontology.fingerprint
     size = parse_size(given.chunk_size, "--chunk-size")
     before = parse_overlap(given.overlap, size, "--overlap")
     splitting = Splitting(size, before)

@@ -173,7 +173,7 @@ def outcome_as_json(
             for r in outcome.repaired
         ],
         "retracted": list(outcome.retracted),
-        **({"remarks": [remark._asdict() for remark in outcome.remarks]} if outcome.remarks else {}),
+        **({"remarks": [remark.as_json() for remark in outcome.remarks]} if outcome.remarks else {}),
         "calls": [_call_as_json(call) for call in outcome.calls],
         "usage": asdict(outcome.usage),
         "cost": outcome.cost,

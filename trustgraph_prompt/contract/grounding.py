@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -15,8 +15,11 @@ from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.grounded_keys import Source, Sources
 from trustgraph_prompt.contract.limits import StepMeter
 from trustgraph_prompt.contract.references import Path, References
+from trustgraph_prompt.contract.roles import Role
+from trustgraph_prompt.contract.support import support_flaws
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.grounding import RANK, MatchKind, Passage
+from trustgraph_prompt.grounding import RANK, MatchKind, Passage, as_written, find_quote, is_too_long
+from trustgraph_prompt.grounding.quotes import MOST_IN_ALL
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.values import levels, strings
 
@@ -28,6 +31,7 @@ SEARCHING: Final = 300
 _LEAVE_OUT: Final = "; leave the object out"
 _WRITE_NULL: Final = "; write null here if the passage does not say it"
 _NAME_AS_THERE: Final = "; name it as the passage does"
+_COPY: Final = "; copy the words of the passage that say it, two sentences at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +93,31 @@ class Terms:
     """The terms of one question, in which the answer's values are searched; those that are texts are indexed.
 
     `given` are the terms, `sources` the keys whose values must occur there, `echoes` the examples that an
-    answer must not repeat. `searches` says whether a value is searched at all.
+    answer must not repeat, `roles` the keys that make a statement. `searches` says whether a value is
+    searched at all. `quotes` are the sources of those quotes of an object, by key, that are searched.
     """
 
-    def __init__(self, terms: Mapping[str, object], sources: Sources | None, echoes: Echoes | None) -> None:
+    def __init__(
+        self,
+        terms: Mapping[str, object],
+        sources: Sources | None,
+        echoes: Echoes | None,
+        roles: Sequence[Role] = (),
+    ) -> None:
         self.given = terms
-        self.searches = sources is not None or echoes is not None
+        self.searches = sources is not None or echoes is not None or bool(roles)
+        self._roles = roles
         self._sources = sources
         self._echoes = echoes
-        self._known: dict[tuple[tuple[str, ...], str], Grounding | None] = {}
+        self._known: dict[tuple[bool, tuple[str, ...], str], Grounding | None] = {}
         texts = (
             {} if sources is None else {name: text for name, text in terms.items() if isinstance(text, str)}
         )
         self._passages = {name: Passage(text) for name, text in texts.items()}
+        quotes = {} if sources is None else sources.quotes
+        self.quotes = {
+            key: source for key, source in quotes.items() if not texts.keys().isdisjoint(source.terms)
+        }
 
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
         """Where the values of these objects occur; None without sources."""
@@ -111,6 +127,33 @@ class Terms:
             {pointer(path): self._find(source, text) for path, source, text in self._sourced(value)}
             for value in values
         )
+
+    def quoted(self, value: Any, meter: StepMeter | None) -> Any:
+        """The value with its quotes in the words of the text; one that is not there stays as it is.
+
+        The same value if there is nothing to change. Raises `TooCostly`.
+        """
+        made = value
+        for key, source, quote in self._quotes_of(value):
+            if meter:
+                meter.spend(SEARCHING * min(len(quote), MOST_IN_ALL))
+            found = self._find(source, quote)
+            written = quote if found is None else as_written(self._passages[found.term], found.spans)
+            if written != quote:
+                made = {**made, key: written}
+        return made
+
+    def passages_of(self, value: Any) -> Iterator[tuple[Passage, Sequence[tuple[int, int]]]]:
+        """The text that each quote of an object was copied from, with the spans of its stretches in order."""
+        for _, source, quote in self._quotes_of(value):
+            if (found := self._find(source, quote)) is not None:
+                yield self._passages[found.term], found.spans
+
+    def _quotes_of(self, value: Any) -> Iterator[tuple[str, Source, str]]:
+        """Key, source and text of the quotes of an object."""
+        for key, source in self.quotes.items() if isinstance(value, dict) else ():
+            if isinstance(quote := value.get(key), str):
+                yield key, source, quote
 
     def flaws(self, value: Any, meter: StepMeter | None, *, each: bool = False) -> Iterator[Issue]:
         """The issues of a value that meets the schema, or of `each` element of it. Raises `TooCostly`."""
@@ -122,16 +165,21 @@ class Terms:
         for path, source, text in self._sourced(value):
             if source.policy == "mark":
                 continue
-            if meter:
+            if meter and source.policy != "quote":  # which `quoted` has searched
                 meter.spend(SEARCHING * len(text))
             found = self._find(source, text)
-            if found is None:
+            if found is None and source.policy == "quote":
+                wrong = self._quote_fault(source, text)
+                yield Issue(Reason.UNGROUNDED, wrong, pointer(path), source.keyword, _COPY)
+            elif found is None:
                 message = f"{show(text)} is not in the passage"
                 advice = _WRITE_NULL if source.may_be_null else _LEAVE_OUT
                 yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, advice)
             elif source.policy == "strict" and found.kind.is_weak:
                 message = f"{show(text)} is in the passage only in part"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)
+        if self._roles:
+            yield from support_flaws(value, self._roles, list(self.passages_of(value)), meter)
         if self._echoes is not None and self._echoes.has(value, lambda: self._all):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
 
@@ -147,14 +195,23 @@ class Terms:
                 if not self._passages.keys().isdisjoint(source.terms):
                     yield path, source, text
 
+    def _quote_fault(self, source: Source, quote: str) -> str:
+        """What is wrong with a quote that was not found."""
+        passages = (self._passages[term] for term in source.terms if term in self._passages)
+        if any(is_too_long(passage, quote) for passage in passages):
+            return f"the quote has {len(quote):,} characters, more than two sentences"
+        return f"{show(quote)} is not in the passage word for word"
+
     def _find(self, source: Source, value: str) -> Grounding | None:
         """The best match of a value in the terms of its source."""
-        if (key := (source.terms, value)) in self._known:
+        is_quote = source.policy == "quote"
+        if (key := (is_quote, source.terms, value)) in self._known:
             return self._known[key]
         matches = [
             Grounding(term, match.kind, match.score, match.spans)
             for term in source.terms
-            if term in self._passages and (match := self._passages[term].find(value))
+            if (passage := self._passages.get(term))
+            and (match := find_quote(passage, value) if is_quote else passage.find(value))
         ]
         best = min(matches, key=lambda each: (RANK[each.kind], -each.score), default=None)
         if len(self._known) < _MOST_KEPT:

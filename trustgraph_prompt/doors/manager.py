@@ -216,7 +216,7 @@ class PromptManager:
 def _reading(id: str, contract: Contract, terms: Mapping[str, object]) -> AnswerReading | None:
     """What reads the answer in the terms of the ontology that the terms have."""
     ontology = ontology_in(terms, contract, id)
-    return ontology and AnswerReading(ontology.vocabulary, str(terms.get("text", "")))
+    return None if ontology is None else AnswerReading(ontology.vocabulary, str(terms.get("text", "")))
 
 
 def _system(text: str) -> Template:

@@ -180,7 +180,7 @@ def _jobs(
         model=model,
         terms={},
         splitting=splitting,
-        ontology=ontology and ontology.ontology.fingerprint,
+        ontology=None if ontology is None else ontology.ontology.fingerprint,
     )
     documents = {job.document.file: job.document for job in jobs}.values()
     for note in (*notes, *(f"{each.file}: {note}" for each in documents for note in each.notes)):

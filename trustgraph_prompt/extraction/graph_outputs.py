@@ -189,10 +189,10 @@ def answer_statements(
 def _said(result: Result, prompt: PromptDefinition, ontology: Ontology | None) -> Graph:
     """What the objects of an answer say."""
     objects = [each.value for each in result.objects]
-    found = tuple(each.groundings for each in result.objects)
+    found, quotes = tuple(each.groundings for each in result.objects), prompt.contract.quote_keys
     if ontology is not None:
-        return ontology_graph(ontology, objects, found, derived=asks_for_facts(prompt.contract))
-    return graph_of(prompt.graph, objects, _named, found) if prompt.graph else Graph()
+        return ontology_graph(ontology, objects, found, quotes, derived=asks_for_facts(prompt.contract))
+    return graph_of(prompt.graph, objects, _named, found, quotes) if prompt.graph else Graph()
 
 
 def _about_answer(answer: Answer, origin: Origin) -> Iterator[Statement]:

@@ -35,14 +35,12 @@ class Triple(NamedTuple):
     object: str
     is_relation: bool
 
-    @property
     def ends(self) -> Iterator[tuple[str, Expected]]:
         """Each entity by its key, with the classes that the property expects of it."""
         yield name_key(self.subject), self.property.domain
         if self.is_relation:
             yield name_key(self.object), self.property.range
 
-    @property
     def reversed(self) -> Triple:
         """The same relation with its ends swapped."""
         return self._replace(subject=self.object, object=self.subject)
@@ -73,7 +71,7 @@ class DerivedClasses:
         self._ontology = ontology
         self._expected: dict[str, Counter[Expected]] = defaultdict(Counter)
         for triple in triples:
-            for key, expected in triple.ends:
+            for key, expected in triple.ends():
                 if expected:
                     self._expected[key][expected] += 1
         self._known: dict[tuple[str, Expected], Derived] = {}

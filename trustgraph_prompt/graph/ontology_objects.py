@@ -47,7 +47,7 @@ class Fact(NamedTuple):
 
     def swapped(self) -> Fact:
         """The fact with its ends swapped."""
-        return self._replace(triple=self.triple.reversed, is_swapped=True)
+        return self._replace(triple=self.triple.reversed(), is_swapped=True)
 
     @property
     def entities(self) -> Sequence[tuple[str, str]]:

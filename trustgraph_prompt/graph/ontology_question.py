@@ -27,7 +27,7 @@ def question_terms(vocabulary: Vocabulary, part: Ontology | None = None) -> Term
     Beside what `Ontology.terms` has, each has its `name`, and a `hint` if its comment is short. A property
     also has what it is `of` and leads `to`: "a film or a book", "a date".
     """
-    terms = {
+    terms: dict[str, dict[str, dict[str, Any]]] = {
         section: {id: {**term, **_in_words(vocabulary, section, id)} for id, term in elements.items()}
         for section, elements in (part or vocabulary.ontology).terms.items()
     }

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final
 
 from trustgraph_prompt.contract import Grounded
 from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.datatypes import is_of
-from trustgraph_prompt.graph.mapping import Evidence, Graph, evidence_of
+from trustgraph_prompt.graph.mapping import Evidence, Graph, evidence_of, quoted
 from trustgraph_prompt.graph.ontology import Element, Ontology, Said
 from trustgraph_prompt.graph.ontology_classes import DerivedClasses, Triple, name_key
+from trustgraph_prompt.graph.ontology_objects import IS_A
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 
 _ENTITIES: Final = "https://trustgraph.ai"
@@ -25,9 +26,14 @@ _HYPHENS = re.compile(r"-+")
 
 
 def ontology_graph(
-    ontology: Ontology, objects: Iterable[Any], grounded: Grounded | None = None, *, derived: bool = False
+    ontology: Ontology,
+    objects: Iterable[Any],
+    grounded: Grounded | None = None,
+    quotes: Collection[str] = (),
+    *,
+    derived: bool = False,
 ) -> Graph:
-    """Make the graph of the objects of an answer; `grounded` says for each where its values occur.
+    """Make the graph of the objects of an answer; `grounded` and `quotes` as for `graph_of`.
 
     Each entity gets its class, if that is known, and its label, also if only a relationship or an attribute
     mentions it. An object in which `Ontology.check` finds an issue adds nothing; if the classes are `derived`
@@ -47,7 +53,7 @@ def ontology_graph(
             of_subject = evidence_of(found, "subject") + evidence_of(found, "entity")
             of_object = evidence_of(found, "object") + evidence_of(found, "value")
             for fact, of_fact in _facts(ontology, said, of_subject, of_object):
-                graph.facts[fact] = graph.facts.get(fact) or of_fact
+                graph.facts[fact] = graph.facts.get(fact) or quoted(of_fact, found, quotes)
     graph.labels = dict.fromkeys(description(ontology.part(classes, properties)), ())
     graph.contexts = dict.fromkeys(_contexts([*graph.facts, *graph.labels]))
     return graph
@@ -67,6 +73,8 @@ def _consistent(ontology: Ontology, read: Sequence[Said]) -> Iterator[bool]:
 
 
 def _property(ontology: Ontology, said: Said) -> Element:
+    if not said.property:  # an entity, whose class is known
+        return IS_A._replace(domain=(said.subject_class,))
     return ontology.datatype_properties.get(said.property) or ontology.object_properties[said.property]
 
 

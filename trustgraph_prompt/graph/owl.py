@@ -122,8 +122,8 @@ def _statements(text: str, path: Path) -> Iterator[_Statement]:
                 raise ConfigError("the ontology is too large", where=where, expected=expected)
             relation = _SAME.get(predicate.value, predicate.value)
             if isinstance(object, rdf.Literal):
-                text = {"value": object.value.strip(), "lang": object.language or ""}
-                yield _name(subject), relation, text
+                said = {"value": object.value.strip(), "lang": object.language or ""}
+                yield _name(subject), relation, said
             elif not isinstance(object, rdf.Triple):
                 yield _name(subject), relation, _SAME.get(name := _name(object), name)
     except (SyntaxError, ExpatError, JSONDecodeError) as cause:
@@ -220,7 +220,7 @@ class _File:
         inverse = next((ids.get(each, _local(each)) for each in inverses if not each.startswith("_:")), None)
         if inverse is not None:
             ends["owl:inverseOf"] = inverse
-        if disjoint := self._names(self._ends(iri, _DISJOINT_WITH), ids):
+        if disjoint := [ids[each] for each in self._nodes.get((iri, _DISJOINT_WITH), ()) if each in ids]:
             ends["owl:disjointWith"] = disjoint
         return {"uri": iri, "rdfs:label": labels[:MAX_ALTERNATIVES], "rdfs:comment": comments[:1], **ends}
 

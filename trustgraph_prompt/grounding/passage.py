@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from trustgraph_prompt.grounding.dates import Date, dates_in, readings
 from trustgraph_prompt.grounding.index import MOST_PLACES, Index, is_content_word, occurrences, stands_alone
 from trustgraph_prompt.grounding.numbers import NEGATIVE, NEGATIVE_WORDS, NUMBER, begins_number
+from trustgraph_prompt.grounding.unwrapped import Unwrapped
 from trustgraph_prompt.grounding.words import STOP_WORDS, UNSPACED, Words, words
 
 _SENTENCE_ENDS = re.compile(r"\w{3}[.!?;]\W?\s")  # three letters, so not after an initial
@@ -70,6 +71,18 @@ class Passage:
         """Find the best match for `value`; None if no content word of it occurs in the text."""
         return self._exact(value) or self._as_date(value) or self._in_other_letters(value)
 
+    def find_copied(self, copied: str, start: int = 0) -> Match | None:
+        """Find the first place from `start` on that has these words in a row, as they are or folded."""
+        text, unwrapped, sought = self.text, self._unwrapped, " ".join(copied.split())
+        for at in occurrences(unwrapped.text, sought, unwrapped.inner(start)) if sought else ():
+            begin, end = unwrapped.outer(at, at + len(sought))
+            if stands_alone(text, begin, end) and (text[begin].isalpha() or begins_number(text, begin)):
+                is_exact = text[begin:end] == copied.strip()
+                return Match(MatchKind.EXACT if is_exact else MatchKind.FOLDED, 1.0, ((begin, end),))
+        folded = words(copied).folded
+        run = next(self.index.runs(folded, start), None) if folded else None
+        return None if run is None else Match(MatchKind.FOLDED, 1.0, (self.index.span(*run),))
+
     def _exact(self, value: str) -> Match | None:
         text, sought = self.text, value.strip()
         if not sought:
@@ -104,12 +117,12 @@ class Passage:
 
     def _in_other_letters(self, value: str) -> Match | None:
         said = words(value)
-        found = _Search(self._index, value, said).best()
+        found = _Search(self.index, value, said).best()
         if found and found.kind is MatchKind.FOLDED:
             return found
         if not (said.readings or (self._words.readings and any(w[0] == NUMBER for w in said.folded))):
             return found
-        indexes = (self._index, self._reread) if self._words.readings else (self._index,)
+        indexes = (self.index, self._reread) if self._words.readings else (self.index,)
         sayings = (said, said.reread()) if said.readings else (said,)
         _, *read = product(indexes, sayings)
         others = (_Search(index, value, each).best() for index, each in read)
@@ -125,11 +138,16 @@ class Passage:
         return by_month
 
     @cached_property
+    def _unwrapped(self) -> Unwrapped:
+        return Unwrapped(self.text)
+
+    @cached_property
     def _words(self) -> Words:
         return words(self.text)
 
     @cached_property
-    def _index(self) -> Index:
+    def index(self) -> Index:
+        """The words of the text."""
         return Index(self.text, self._words)
 
     @cached_property
@@ -144,7 +162,7 @@ class _Search:
     def __init__(self, index: Index, value: str, said: Words) -> None:
         self._index = index
         self._value = value
-        self._words, needed = _words_of_value(value, said)
+        self._words, needed = words_of_value(value, said)
         self._needed = list(dict.fromkeys(needed))
         self._content = list(filter(is_content_word, self._needed))
 
@@ -266,7 +284,7 @@ class _Search:
         return list(islice(merge(*(self._index.at[word] for word in sought)), MOST_PLACES))
 
 
-def _words_of_value(value: str, said: Words) -> tuple[list[str], list[str]]:
+def words_of_value(value: str, said: Words) -> tuple[list[str], list[str]]:
     """The words of a value without stop words at both ends, and without any stop words.
 
     A stop word in capitals among small letters is a name: vitamin A, World War I, the IT department.

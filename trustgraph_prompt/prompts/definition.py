@@ -146,6 +146,8 @@ class PromptDefinition:
             _check_native(contract, entry)
         with _part_of(where, "/graph"):
             graph = GraphClause.of(entry["graph"], contract) if "graph" in entry else None
+        if graph is not None:
+            contract = contract.with_roles(graph.roles)
         with _part_of(where, "/match"):
             match = MatchClause.of(entry.get("match"), contract)
         return cls(
@@ -188,6 +190,13 @@ class PromptDefinition:
         )
         prompt.__dict__["version"] = self.version
         return prompt
+
+    def with_roles_of(self, clause: GraphClause | None) -> PromptDefinition:
+        """The same prompt in a flow with this clause `graph`, which one with its own ignores."""
+        if clause is None or self.graph is not None:
+            return self
+        contract = self.contract.with_roles(clause.roles)
+        return self if contract is self.contract else self.with_contract(contract)
 
     def prefaced(self, preface: str) -> PromptDefinition:
         """The same prompt, with a template before its own. Raises `TemplateError`."""

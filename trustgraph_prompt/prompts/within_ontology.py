@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.roles import Role
 from trustgraph_prompt.errors import ConfigError, RequestError
 from trustgraph_prompt.graph.ontology import TERMS
 from trustgraph_prompt.graph.ontology_answer import AnswerReading, asks_for_facts
@@ -20,6 +21,9 @@ ATTEMPTS: Final = 2
 """At least, so that an object that violates an ontology is asked for again. TrustGraph's entries say one."""
 
 log = logging.getLogger(__name__)
+
+FACT: Final = Role("subject", "relation", "object")
+"""What an object says that is read in the terms of an ontology."""
 
 _VERSIONS = "has versions, which cannot keep to an ontology"
 
@@ -70,7 +74,7 @@ def within(
     reading = AnswerReading(vocabulary, text, prompt.strict_ontology)
     is_whole = len(part) == len(ontology.ontology)
     contract = replace(
-        prompt.contract.checked(reading.check),
+        prompt.contract.with_roles([FACT]).checked(reading.check),
         discriminator="type",  # of the objects as they are read
         offered={"relation": [*vocabulary.names.shown.values()]} if is_whole and part else {},
     )

@@ -59,7 +59,7 @@ class PromptHandler(Publisher):
         large one needs no answer. Raises `RequestError`, `RenderError`.
         """
         context = self._context
-        prompt, terms = prompt_of(context), context.request.terms
+        prompt, terms = prompt_of(context).with_roles_of(context.flow.graph.clause), context.request.terms
         ontology = context.flow.ontology
         if ontology is None and not TERMS.isdisjoint(terms):
             ontology = await beside(ontology_in, terms, prompt.contract, prompt.id)

@@ -50,7 +50,8 @@ class Outputs:
     """Where results go. `objects` by the value of the discriminator, "" for all other values.
 
     `response` is None if no requester waits (chunks), `answers` if no record is kept (text completions).
-    `triples` and `entity_contexts` are for the graph of a chunk, `rows` for the rows of its tables.
+    `triples` and `entity_contexts` are for the graph of a chunk, `rows` for the rows of its tables. `quotes`
+    says whether objects are published with their quotes.
     """
 
     answers: str | None = None
@@ -59,6 +60,7 @@ class Outputs:
     triples: str | None = None
     entity_contexts: str | None = None
     rows: str | None = None
+    quotes: Literal["keep", "drop"] = "keep"
 
     @property
     def topics(self) -> frozenset[str]:

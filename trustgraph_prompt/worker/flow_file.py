@@ -147,6 +147,7 @@ def _topics_of_outputs(outputs: Mapping[str, Any], answers: str | None) -> Outpu
     single.pop("objects", None)
     return Outputs(
         objects={value: topics.resolve(topic) for value, topic in by_type.items()},
+        quotes=single.pop("quotes", "keep"),
         **_with_underscores({key: topic and topics.resolve(topic) for key, topic in single.items()}),
     )
 

@@ -429,6 +429,13 @@ def test_fact_has_the_evidence_of_the_names_that_it_joins() -> None:
     assert [*facts.values()] == [(soup,), (soup,), (leek,), (leek,), (soup, leek)]
 
 
+def test_quote_is_the_evidence_of_all_facts_of_its_object() -> None:
+    soup, quote = (Grounding("text", MatchKind.EXACT, 1.0, (span,)) for span in ((0, 9), (0, 24)))
+    said = relation("fo/has_ingredient", "fo/Recipe", "fo/Leek")
+    facts = ontology_graph(ontology(), [said], ({"/q": quote, "/subject": soup},), ["q"]).facts
+    assert {evidence[0] for evidence in facts.values()} == {quote}
+
+
 def test_several_ontologies_are_merged_with_their_names_in_the_ids() -> None:
     plants = ontology(
         {

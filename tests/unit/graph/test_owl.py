@@ -134,6 +134,14 @@ def test_inverse_is_the_id_of_a_relation_or_the_name_of_one_that_is_elsewhere(tm
     assert inverses == {"eatenBy": None, "eats": "eatenBy", "owns": "ownedBy", "sees": None}
 
 
+def test_disjoint_classes_are_those_of_the_file(tmp_path: Path) -> None:
+    known = turtle(tmp_path, ":A a owl:Class ; owl:disjointWith :B, :Gone, [] . :B a owl:Class .")
+    assert known.are_disjoint("A", "B")
+    assert known.are_disjoint("B", "A")
+    assert known.classes["A"].entry["owl:disjointWith"] == ["B"]
+    assert "owl:disjointWith" not in known.classes["B"].entry
+
+
 def test_imports_are_named_and_restrictions_are_no_superclasses(tmp_path: Path) -> None:
     known = turtle(
         tmp_path,

@@ -13,7 +13,7 @@ from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.prompts.within_ontology import ATTEMPTS, within
 
 CLASSES: dict[str, Any] = {"Pump": {}, "Room": {}}
-MANY = {f"Filler{n}": {} for n in range(MOST_CHOSEN)}
+MANY: dict[str, Any] = {f"Filler{n}": {} for n in range(MOST_CHOSEN)}
 
 
 def index(classes: dict[str, Any]) -> OntologyIndex:

@@ -90,6 +90,18 @@ def test_default_answers_topic_is_in_the_tenant_of_the_flow(
     assert {name.partition("/")[0] for name in topics} == {"acme"}
 
 
+@pytest.mark.parametrize(("line", "quotes"), [("", "keep"), ("  quotes: drop\n", "drop")])
+def test_flow_says_whether_quotes_are_published(tmp_path: Path, line: str, quotes: str) -> None:
+    [flow] = flow_file.load(written(tmp_path, MINIMAL + line))
+    assert flow.outputs.quotes == quotes
+    assert "drop" not in " ".join(flow.outputs.topics)
+
+
+def test_other_setting_of_quotes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match=r"/outputs/quotes.*expected.*keep"):
+        flow_file.load(written(tmp_path, MINIMAL + "  quotes: hide\n"))
+
+
 CHUNKS = """
 name: f
 input: {topic: flow:tg:in, kind: chunk}

@@ -97,16 +97,19 @@ def bounded_grounding(grounding: Mapping[str, Grounding | None]) -> Mapping[str,
     return {}
 
 
-def object_ids(request: str, prompt: str) -> Callable[[object], str]:
+def object_ids(
+    request: str, prompt: str, identity: Callable[[object], bytes] = wire.canonical
+) -> Callable[[object], str]:
     """Returns a function that computes the id of an object of one request.
 
-    The id is the same in every run for the same object of the same request and prompt.
+    The id is the same in every run for the same object of the same request and prompt. `identity` gives the
+    same bytes for objects that say the same, as `Contract.identity`.
     """
     common = hashlib.sha256(_part(request.encode()) + _part(prompt.encode()))
 
     def id_of(value: object) -> str:
         digest = common.copy()
-        digest.update(_part(wire.canonical(value)))
+        digest.update(_part(identity(value)))
         return digest.hexdigest()[:32]
 
     return id_of
@@ -191,7 +194,7 @@ class Answer:
             grounding=_bounded(grounding, objects) if grounding else {},
             seconds=seconds,
             canary=canary,
-            remarks=tuple(remark._asdict() for remark in outcome.remarks[:MAX_REMARKS]),
+            remarks=tuple(remark.as_json() for remark in outcome.remarks[:MAX_REMARKS]),
         )
 
     @property
