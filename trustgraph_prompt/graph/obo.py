@@ -69,7 +69,7 @@ class _Reader:
             is_attribute = (_first(stanza, "range") or "").startswith("xsd:")
             ends = {"rdfs:domain": "domain", "rdfs:range": "range", "owl:inverseOf": "inverse_of"}
             section = found["datatypeProperties" if is_attribute else "objectProperties"]
-            section[id] = self._entry(id, stanza, ends)
+            section[id] = {"rdfs:range": "owl:Thing", **self._entry(id, stanza, ends)}
         return found, [f"{self._where}: {each} is not imported: give its file, too" for each in self._imports]
 
     def _entry(self, id: str, stanza: _Stanza, tags: dict[str, str]) -> dict[str, Any]:
