@@ -145,6 +145,12 @@ def test_estimate_counts_the_tokens_of_the_ontology(folder: Path) -> None:
     assert extract(folder, "--estimate")["low"]["tokens_in"] > small + 100
 
 
+def test_estimate_of_answers_does_not_grow_with_the_ontology(folder: Path) -> None:
+    answers(folder, [RIGHT])
+    low, high = (extract(folder, "--estimate")[bound]["tokens_out"] for bound in ("low", "high"))
+    assert 0 < low <= high
+
+
 def test_text_without_a_word_of_a_large_ontology_is_not_asked_about(folder: Path) -> None:
     (folder / "org.ttl").write_text(ORG + "".join(f":Thing{n} a owl:Class .\n" for n in range(200)))
     (folder / "doc.txt").write_text("Rain falls.")

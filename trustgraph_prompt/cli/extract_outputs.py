@@ -65,7 +65,7 @@ class RunOutputs:
         self.file.check_replaceable()
         used, may_replace = [self.out, *self._documents], self.file.record.may_replace
         if self.graph is not None:
-            ontology = plan.ontology and plan.ontology.ontology
+            ontology = plan.ontology.ontology if plan.ontology else None
             self.graph.check(plan.asked, ontology, [self.out, *plan.files], may_replace)
             used += self.graph.paths
         if self.report is not None:
@@ -98,7 +98,7 @@ class RunOutputs:
             written += self.graph.write(
                 self._results,
                 plan.prompts.prompts,
-                plan.ontology and plan.ontology.ontology,
+                plan.ontology.ontology if plan.ontology else None,
                 plan.model,
                 earlier,
                 output.note,

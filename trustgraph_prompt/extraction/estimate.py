@@ -17,6 +17,7 @@ from trustgraph_prompt.extraction import run
 from trustgraph_prompt.extraction.questions import Q, RunQuestion
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.extraction.tokenizer import Tokenizer, bundled, choose_tokenizer
+from trustgraph_prompt.graph.ontology import TERMS as ONTOLOGY_TERMS
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Call, Provider
 from trustgraph_prompt.llm.token_estimates import estimate as estimate_text
@@ -42,16 +43,10 @@ class PlannedQuestion:
     term_tokens: int
 
     @classmethod
-    def of(
-        cls, prompt: PromptDefinition, terms: Mapping[str, object], ontology: Mapping[str, object] = {}
-    ) -> Self:
-        """Render the question, with the terms of an ontology, whose tokens do not make an answer longer.
-
-        Raises `RequestError` for a missing term, and `RenderError`.
-        """
-        every = {**terms, **ontology}
-        prompt.require(every)
-        return cls(prompt, first_call(prompt, prompt.question(every)), _tokens_of(terms))
+    def of(cls, prompt: PromptDefinition, terms: Mapping[str, object]) -> Self:
+        """Render the question. Raises `RequestError` for a missing term, and `RenderError`."""
+        prompt.require(terms)
+        return cls(prompt, first_call(prompt, prompt.question(terms)), _tokens_of(terms))
 
 
 class KnownAnswer(NamedTuple):
@@ -225,8 +220,8 @@ def _example_answer(example: Example) -> KnownAnswer | None:
 
 
 def _tokens_of(terms: Mapping[str, object]) -> int:
-    """About how many tokens the terms of a question have."""
-    return sum(estimate_text(str(value)) for value in terms.values())
+    """About how many tokens the terms of a question have, without an ontology: it makes no answer longer."""
+    return sum(estimate_text(str(value)) for name, value in terms.items() if name not in ONTOLOGY_TERMS)
 
 
 async def _counted(
@@ -273,6 +268,6 @@ def _planned(
         if ontology is None:
             return PlannedQuestion.of(prompt, terms)
         prompt, of_ontology = within(ontology, prompt, str(terms.get("text", "")))
-        return None if of_ontology is None else PlannedQuestion.of(prompt, terms, of_ontology)
+        return None if of_ontology is None else PlannedQuestion.of(prompt, {**terms, **of_ontology})
     except (RenderError, RequestError) as error:
         raise ConfigError(f"the question cannot be asked: {error}", where=question.place) from error

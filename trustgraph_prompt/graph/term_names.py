@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 from trustgraph_prompt.errors import excerpt
@@ -48,13 +49,22 @@ class TermNames:
             names |= {id: f"{names[id]} ({more})" for id in _alike(names) if (more := say(id))}
         self.shown: Mapping[str, str] = names
         self._of_name = {name: id for id, name in names.items()}
-        texts = [
-            (text, id)
-            for id, each in elements.items()
-            for text in (*each.labels, id, local_name(id), names[id])
-        ]
-        self._of_spelling = _grouped((_spelling(text), id) for text, id in texts)
-        self._of_form = _grouped((_form(text), id) for text, id in texts)
+        self._elements = elements
+
+    # Of the classes of a large ontology these are seldom needed, and take seconds.
+    @cached_property
+    def _of_spelling(self) -> dict[_Key, set[str]]:
+        return _grouped((_spelling(text), id) for text, id in self._texts())
+
+    @cached_property
+    def _of_form(self) -> dict[_Key, set[str]]:
+        return _grouped((_form(text), id) for text, id in self._texts())
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        """All names of each term, with its id."""
+        for id, each in self._elements.items():
+            for text in (*each.labels, id, local_name(id), self.shown[id]):
+                yield text, id
 
     def find(self, written: str) -> Meant | None:
         """The term that a name means; None if it means none, or may mean several."""

@@ -64,6 +64,11 @@ def test_typedef_is_a_relation_or_with_a_datatype_an_attribute() -> None:
     assert len(known) == 3
 
 
+def test_relation_without_a_range_joins_things_of_any_class() -> None:
+    relation = parsed("[Term]\nid: ZO:1\n[Typedef]\nid: part_of\n").object_properties["part_of"]
+    assert (relation.domain, relation.range, relation.has_range) == ((), (), True)
+
+
 def test_obsolete_term_is_left_out_and_imports_are_named() -> None:
     known = parsed("import: http://x.example/y.obo\n[Term]\nid: ZO:1\n[Term]\nid: ZO:2\nis_obsolete: true\n")
     assert [*known.classes] == ["ZO:1"]
