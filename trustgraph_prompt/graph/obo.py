@@ -22,7 +22,7 @@ _TRUE = "true"
 _USED: Final = frozenset(
     (
         *("ontology", "import", "idspace", "id", "name", "def", "synonym", "is_a", "is_obsolete"),
-        *("xref", "domain", "range", "inverse_of", "is_metadata_tag"),
+        *("xref", "domain", "range", "inverse_of", "is_metadata_tag", "disjoint_from"),
     )
 )
 
@@ -62,7 +62,9 @@ class _Reader:
             if _first(stanza, "is_obsolete") == _TRUE or _first(stanza, "is_metadata_tag") == _TRUE:
                 continue
             if stanza.kind == "Term":
-                found["classes"][id] = self._entry(id, stanza, {"rdfs:subClassOf": "is_a"})
+                found["classes"][id] = self._entry(
+                    id, stanza, {"rdfs:subClassOf": "is_a", "owl:disjointWith": "disjoint_from"}
+                )
                 continue
             is_attribute = (_first(stanza, "range") or "").startswith("xsd:")
             ends = {"rdfs:domain": "domain", "rdfs:range": "range", "owl:inverseOf": "inverse_of"}

@@ -31,7 +31,7 @@ MAX_ALTERNATIVES: Final = 500
 """Classes of a domain or a range, labels of a class, and the like."""
 
 _ANYTHING = {"owl:Thing", f"{OWL}Thing", "rdfs:Resource", f"{RDFS}Resource"}
-_INVERSE_OF = "owl:inverseOf"
+_OTHERS = ("owl:inverseOf", "owl:disjointWith")  # keys whose values are ids
 _SECTIONS = ("classes", "objectProperties", "datatypeProperties")
 
 _TERMS = ("classes", "object_properties", "datatype_properties")
@@ -155,8 +155,8 @@ def _renamed(elements: Elements, ontology: Ontology) -> Iterator[Element]:
 
     for id, each in elements.items():
         parents, domain, ranges = map(new, (each.parents, each.domain, each.range))
-        inverses = new([str(inverse) for inverse in listed(each.entry.get(_INVERSE_OF))])
-        entry = {**each.entry, _INVERSE_OF: [*inverses]} if inverses else each.entry
+        others = {key: [*new([*map(str, listed(each.entry[key]))])] for key in _OTHERS if key in each.entry}
+        entry = {**each.entry, **others}
         new_id = f"{ontology.id}:{id}"
         yield each._replace(id=new_id, parents=parents, domain=domain, range=ranges, entry=entry)
 

@@ -38,8 +38,9 @@ _DATATYPES = (v.XSD, v.RDF, v.RDFS + "Literal")
 _CLASSES = (v.CLASS, v.RDFS + "Class")
 _PROPERTY, _DATATYPE = v.RDF + "Property", v.RDFS + "Datatype"
 
-_DISJOINT_WITH = f"{v.OWL}disjointWith"
-_IMPORTS, _INVERSE_OF, _UNION_OF = (f"{v.OWL}{word}" for word in ("imports", "inverseOf", "unionOf"))
+_IMPORTS, _INVERSE_OF, _DISJOINT_WITH, _UNION_OF = (
+    f"{v.OWL}{word}" for word in ("imports", "inverseOf", "disjointWith", "unionOf")
+)
 _SAME: Final = {
     f"{scheme}://schema.org/{word}": term
     for scheme in ("http", "https")
@@ -54,8 +55,8 @@ _LABELS = (v.LABEL, *(f"{v.PREFIXES['skos']}{word}" for word in ("prefLabel", "a
 _TEXTS: Final = frozenset({*_LABELS, v.COMMENT, v.DEFINITION})
 _NODES: Final = frozenset(
     {
-        *(v.SUBCLASS_OF, v.DOMAIN, v.RANGE, _INVERSE_OF, _UNION_OF, _IMPORTS),
-        *(_DISJOINT_WITH, v.RDF + "first", v.RDF + "rest"),
+        *(v.SUBCLASS_OF, v.DOMAIN, v.RANGE, _INVERSE_OF, _DISJOINT_WITH, _UNION_OF, _IMPORTS),
+        *(v.RDF + "first", v.RDF + "rest"),
     }
 )
 _TYPES: Final = frozenset({*_CLASSES, *_RELATIONS, v.DATATYPE_PROPERTY, _PROPERTY, _DATATYPE})
@@ -121,8 +122,8 @@ def _statements(text: str, path: Path) -> Iterator[_Statement]:
                 raise ConfigError("the ontology is too large", where=where, expected=expected)
             relation = _SAME.get(predicate.value, predicate.value)
             if isinstance(object, rdf.Literal):
-                text = {"value": object.value.strip(), "lang": object.language or ""}
-                yield _name(subject), relation, text
+                said = {"value": object.value.strip(), "lang": object.language or ""}
+                yield _name(subject), relation, said
             elif not isinstance(object, rdf.Triple):
                 yield _name(subject), relation, _SAME.get(name := _name(object), name)
     except (SyntaxError, ExpatError, JSONDecodeError) as cause:
@@ -219,7 +220,7 @@ class _File:
         inverse = next((ids.get(each, _local(each)) for each in inverses if not each.startswith("_:")), None)
         if inverse is not None:
             ends["owl:inverseOf"] = inverse
-        if disjoint := [each for each in self._nodes.get((iri, _DISJOINT_WITH), ()) if each in ids]:
+        if disjoint := [ids[each] for each in self._nodes.get((iri, _DISJOINT_WITH), ()) if each in ids]:
             ends["owl:disjointWith"] = disjoint
         return {"uri": iri, "rdfs:label": labels[:MAX_ALTERNATIVES], "rdfs:comment": comments[:1], **ends}
 

@@ -138,7 +138,7 @@ def test_disjoint_classes_are_those_of_the_file(tmp_path: Path) -> None:
     known = turtle(tmp_path, ":A a owl:Class ; owl:disjointWith :B, :Gone, [] . :B a owl:Class .")
     assert known.are_disjoint("A", "B")
     assert known.are_disjoint("B", "A")
-    assert known.classes["A"].entry["owl:disjointWith"] == [known.classes["B"].iri]
+    assert known.classes["A"].entry["owl:disjointWith"] == ["B"]
     assert "owl:disjointWith" not in known.classes["B"].entry
 
 

@@ -50,6 +50,12 @@ def test_public_ontology_has_all_its_classes_and_properties(
     assert sizes(load([ONTOLOGIES / name])) == expected
 
 
+def test_classes_that_foaf_declares_disjoint_exclude_each_other() -> None:
+    foaf = load([ONTOLOGIES / "foaf.rdf"])
+    assert foaf.are_disjoint("Person", "Organization")
+    assert not foaf.are_disjoint("Person", "Agent")
+
+
 def test_gene_ontology_of_more_than_40_000_terms_is_read() -> None:
     go = parsed("go.obo", made.gene_ontology(45_000))
     assert sizes(go) == (40_000, 3, 0)
