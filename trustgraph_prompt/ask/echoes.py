@@ -34,7 +34,9 @@ def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
 @lru_cache(_MOST_PROMPTS)
 def _echoes(template: str, system: str, contract: Contract) -> Echoes | None:
     objects = _examples(template, system)
-    return Echoes(objects, contract.schema, contract.conform) if objects else None
+    if not objects:
+        return None
+    return Echoes(objects, contract.schema, lambda value: contract.without_quotes(contract.conform(value)))
 
 
 def _examples(*texts: str) -> list[Any]:

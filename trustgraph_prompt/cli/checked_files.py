@@ -15,7 +15,7 @@ from trustgraph_prompt.ask import try_examples
 from trustgraph_prompt.ask.echoes import examples_like_answers
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.config_files import read_yaml
-from trustgraph_prompt.contract.object_keys import not_looked_up
+from trustgraph_prompt.contract.object_keys import late_quotes, not_looked_up
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
 from trustgraph_prompt.evaluation import gold
 from trustgraph_prompt.evaluation.gold import GoldText, check_for, remarks, terms_in_no_text, texts_for
@@ -168,6 +168,11 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
             f"{place}: {prompt.id} quotes the text in {_quoted(keys)}, and does not say what the quote is to "
             "support, so that is not checked; add a clause `graph`, or mark the key that says something with "
             "`@supported(of: KEY)`, or `x-supported`"
+        )
+    if keys := late_quotes(prompt.contract):
+        yield (
+            f"{place}: {prompt.id} asks for a quote after another text, in {_quoted(keys)}; a model that "
+            "quotes first makes up less"
         )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))

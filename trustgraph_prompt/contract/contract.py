@@ -494,12 +494,7 @@ class Contract:
 
     def without_quotes(self, value: Any) -> Any:
         """An object, or the objects of a list, without their quotes; the same value if it has none."""
-        keys = self.quote_keys
-        if keys and isinstance(value, list):
-            return [self.without_quotes(item) for item in value]
-        if not keys or not isinstance(value, dict) or value.keys().isdisjoint(keys):
-            return value
-        return {name: part for name, part in value.items() if name not in keys}
+        return value if self.sources is None else self.sources.without_quotes(value)
 
     @property
     def identity(self) -> Callable[[Any], bytes]:

@@ -148,6 +148,14 @@ class Sources:
         roots = {**dict.fromkeys(schemas, _ANYTHING), **marked}
         return cls(roots, sorted(said), quotes.found) if said else None
 
+    def without_quotes(self, value: Any) -> Any:
+        """An object, or the objects of a list, without their quotes; the same value if it has none."""
+        if self.quotes and isinstance(value, list):
+            return [self.without_quotes(item) for item in value]
+        if not isinstance(value, dict) or value.keys().isdisjoint(self.quotes):
+            return value
+        return {name: part for name, part in value.items() if name not in self.quotes}
+
     def values(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
         """Yield path, source and text of all strings and numbers with a source, also those in lists.
 
@@ -178,15 +186,10 @@ class _Quotes:
         self.found: dict[str, Source] = {}
         self._names: dict[int, str] = {}  # by `id()` of the subschema of a key, or of a branch of it
         self._others: set[str] = set()
-        for schema in schemas:
-            references = References(schema)
-            top = references.followed(schema) or {}
-            for kind in (top, *filter(None, map(references.followed, _branches(top)))):
-                for name, part in _pairs(kind.get("properties")):
-                    parts = [each for each in (part, *_branches(part)) if isinstance(each, dict)]
-                    self._names |= {id(each): name for each in parts}
-                    if not any(QUOTE in each for each in parts):
-                        self._others.add(name)
+        for name, parts in chain.from_iterable(map(own_keys, schemas)):
+            self._names |= {id(each): name for each in parts}
+            if not any(QUOTE in each for each in parts):
+                self._others.add(name)
 
     def take(self, part: Mapping[str, Any], path: Path) -> Source:
         """The source of a quote. Raises `ContractError` if there cannot be a quote."""
@@ -204,6 +207,15 @@ class _Quotes:
             problem = f"`{name}` is something else in another branch or version"
             _refuse(problem, place, part[QUOTE], f"the same `{QUOTE}` wherever the key is declared")
         return source
+
+
+def own_keys(schema: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The keys of the objects that a schema or a branch of it describes, with their subschemas."""
+    references = References(schema)
+    top = references.followed(schema) or {}
+    for kind in (top, *filter(None, map(references.followed, _branches(top)))):
+        for name, part in _pairs(kind.get("properties")):
+            yield name, [each for each in (part, *_branches(part)) if isinstance(each, dict)]
 
 
 class _Builder:

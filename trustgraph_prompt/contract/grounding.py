@@ -180,7 +180,8 @@ class Terms:
                 yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)
         if self._roles:
             yield from support_flaws(value, self._roles, list(self.passages_of(value)), meter)
-        if self._echoes is not None and self._echoes.has(value, lambda: self._all):
+        said = value if self._sources is None else self._sources.without_quotes(value)  # an echo may quote
+        if self._echoes is not None and self._echoes.has(said, lambda: self._all):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
 
     @cached_property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from trustgraph_prompt.contract.compile_schema import Schema
-from trustgraph_prompt.contract.references import Path, References, values_in
+from trustgraph_prompt.contract.grounded_keys import own_keys
+from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.schema_versions import Version
 from trustgraph_prompt.errors import ContractError, suggestion
 from trustgraph_prompt.json_text.pointer import pointer
@@ -34,83 +35,51 @@ class Role(NamedTuple):
 
 
 def take_roles(schemas: Mapping[Version | None, Schema | None]) -> tuple[Role, ...]:
-    """Remove `x-supported` from schemas, by version, and return what it says.
+    """Remove `x-supported` from schemas, by version, and return what it says in all of them.
 
-    A key that is said of one that is itself supported has that one as its relation: what was painted, of
-    *painted*, of a painter. Raises `ContractError` for a keyword that names no other key, or that is not on a
-    key of the objects that the schemas describe.
+    A key that is said of one that is itself said of a third one has that one as its relation. Raises
+    `ContractError` for a keyword that names no other key, or that is not on a key of the objects.
     """
-    found: dict[Role, None] = {}
-    for version, schema in schemas.items():
-        if not isinstance(schema, dict) or f'"{SUPPORTED}"' not in json.dumps(schema):
-            continue
-        references = References(schema)
+    marked = [schema for schema in schemas.values() if f'"{SUPPORTED}"' in json.dumps(schema)]
+    keys = {
+        id(part): key
+        for schema in marked
+        if isinstance(schema, dict)
+        for key, parts in own_keys(schema)
+        for part in parts
+    }
+    of: dict[str, str] = {}
+    places: dict[str, Path] = {}
+    for version, schema in schemas.items() if marked else ():
         within = () if version is None else ("versions", str(version))
-        marked = [(path, part) for path, part in references.subschemas() if SUPPORTED in part]
-        places = {id(part): (*within, *path, SUPPORTED) for path, part in marked}
-        useless = dict(places)
-        for properties, when in _kinds(references):
-            holders = dict(_marked(properties))
-            of = {key: part[SUPPORTED] for key, part in holders.items()}
-            for key, part in holders.items():
-                _check(key, of, properties, places[id(part)])
-                useless.pop(id(part), None)
-            found |= dict.fromkeys(_roles(of, when))
-        if useless:
-            expected = "it on a key of the object, or of a branch of its oneOf or anyOf"
-            _refuse("has no effect here", next(iter(useless.values())), None, expected)
-        for _, part in marked:
-            assert isinstance(part, dict)
-            del part[SUPPORTED]
-    return tuple(found)
-
-
-def _roles(of: Mapping[str, str], when: tuple[tuple[str, Any], ...]) -> Iterator[Role]:
-    relations = set(of.values())
+        for path, part in References(schema).subschemas() if isinstance(schema, dict) else ():
+            if SUPPORTED in part:
+                assert isinstance(part, dict)
+                place, named = (*within, *path, SUPPORTED), part.pop(SUPPORTED)
+                key = _checked(keys.get(id(part)), named, keys.values(), place)
+                if of.setdefault(key, named) != named:
+                    _refuse("is something else in another branch or version", place, named, of[key])
+                places[key] = place
     for key, named in of.items():
-        if key not in relations:
-            yield Role(of[named], named, key, when) if named in of else Role(named, None, key, when)
+        if of.get(named) in of:
+            _refuse("makes too long a chain", places[key], named, "a value, its relation, and their subject")
+    return tuple(
+        Role(of[named], named, key) if named in of else Role(named, None, key)
+        for key, named in of.items()
+        if key not in of.values()
+    )
 
 
-def _check(key: str, of: Mapping[str, Any], properties: Mapping[str, Any], place: Path) -> None:
-    """Raise `ContractError` for a key that cannot be said of what it names."""
-    named = of[key]
-    if not isinstance(named, str) or named not in properties or named == key:
-        near = suggestion(named, properties.keys() - {key}) if isinstance(named, str) else ""
+def _checked(key: str | None, named: object, keys: Iterable[str], place: Path) -> str:
+    """The key that is said of another. Raises `ContractError` if it is not one of them, or names none."""
+    if key is None:
+        expected = "it on a key of the object, or of a branch of its oneOf or anyOf"
+        _refuse("has no effect here", place, named, expected)
+    others = {other for other in keys if other != key}
+    if not isinstance(named, str) or named not in others:
+        near = suggestion(named, others) if isinstance(named, str) else ""
         _refuse(f"names no other key of the object{near}", place, named, "the key that this one is said of")
-    if named in of and any(of[named] == other for other in of):
-        _refuse("makes too long a chain", place, named, "a value, its relation, and the key they are said of")
-
-
-def _kinds(references: References) -> Iterator[tuple[Mapping[str, Any], tuple[tuple[str, Any], ...]]]:
-    """The properties of each kind of object, with the values by which a branch of a union is known."""
-    top = references.followed(references.root) or {}
-    for branch in list(map(references.seen_through, _branches(top))) or [{}]:
-        own = _properties(branch)
-        fixed = ((key, values_in(each)) for key, each in own.items() if isinstance(each, dict))
-        when = ((key, values[0]) for key, values in fixed if isinstance(values, list) and len(values) == 1)
-        yield (
-            {**_properties(top), **own},
-            tuple(pair for pair in when if isinstance(pair[1], str | int | float)),
-        )
-
-
-def _marked(properties: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The keys with the keyword, and their subschema that has it: that of a type which may be null, too."""
-    for key, schema in properties.items():
-        for part in (schema, *_branches(schema)):
-            if isinstance(part, dict) and SUPPORTED in part:
-                yield key, part
-
-
-def _branches(schema: Any) -> list[Any]:
-    held = [schema.get(name) for name in ("anyOf", "oneOf")] if isinstance(schema, dict) else []
-    return [branch for branches in held if isinstance(branches, list) for branch in branches]
-
-
-def _properties(schema: Any) -> dict[str, Any]:
-    found = schema.get("properties") if isinstance(schema, dict) else None
-    return found if isinstance(found, dict) else {}
+    return key
 
 
 def _refuse(message: str, place: Path, found: object, expected: str) -> NoReturn:

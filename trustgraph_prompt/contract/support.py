@@ -36,7 +36,7 @@ def support_flaws(
         if meter:
             meter.spend(_COMPARING * (len(said) + len(relation)) + _READING * len(quotes))
         if relation and only_repeats(said, relation):
-            message = f"{show(said)} only repeats the relation {show(relation)}"
+            message = f"{show(said)} only repeats what `{role.predicate}` says"
             yield Issue(Reason.REPEATS_RELATION, message, place, advice=_WRITE_IT_ONCE)
         elif quotes and not any(_supports(quote, role, value) for quote in quotes):
             message = f"{show(said)} has no word in common with its quote"

@@ -1,4 +1,4 @@
-"""Tells scripts apart by their letters, and languages in Latin letters by their stop words."""
+"""Tells scripts apart by their letters, and languages by their stop words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from functools import lru_cache
 from typing import Final
 
 from trustgraph_prompt.grounding.declension import WORDS_OF_FAMILIES
-from trustgraph_prompt.grounding.words import STOP_WORDS_BY_LANGUAGE
+from trustgraph_prompt.grounding.words import STOP_WORDS_BY_LANGUAGE, fold
 
+# Languages that share an alphabet which is not Latin, and that models confuse.
+_IN_OTHER_LETTERS: Final = {
+    "ru": "и в во на не с со что как по это из у за от до он она они был была было были для его ее их или",
+    "uk": "і й та в у на не з із зі що як по це за від до він вона вони був була було були для його або",
+    "bg": "и в във на не с със че как по това от за до той тя те беше бяха е са се да който която или",
+    "ar": "في من على إلى أن هذا هذه التي الذي كان كانت مع عن هو هي أو ما لم",
+    "fa": "در از به که این است را با برای بود شد یک آن می خود تا یا و",
+    "ur": "کا کی کے میں سے ہے ہیں نے کو اور پر تھا تھی ایک یہ وہ جو",
+}
 _WORDS: Final[Mapping[str, frozenset[str]]] = {
     **{language: frozenset(words.split()) for language, words in STOP_WORDS_BY_LANGUAGE.items()},
+    **{language: frozenset(map(fold, words.split())) for language, words in _IN_OTHER_LETTERS.items()},
     **{f"family {number}": words for number, words in enumerate(WORDS_OF_FAMILIES)},
 }
 _ONE_SCRIPT: Final = {"HIRAGANA": "KANA", "KATAKANA": "KANA", "KATAKANA-HIRAGANA": "KANA"}

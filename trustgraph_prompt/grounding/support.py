@@ -122,9 +122,9 @@ def _may_be_compared(statement: str, there: frozenset[str], index: Index) -> boo
         return True
     if own.isdisjoint(of_text) or ("KANA" in own) != ("KANA" in of_text):
         return False
-    if own & of_text != {"LATIN"}:
-        return True
     spoken, there_spoken = languages_of(Counter(said)), index.languages
+    if own & of_text != {"LATIN"}:
+        return not (spoken and there_spoken and spoken.isdisjoint(there_spoken))
     if spoken and (spoken.isdisjoint(there_spoken) or "en" not in spoken - there_spoken):
         return not spoken.isdisjoint(there_spoken)
     stand = (word for word in said if is_content_word(word) and word in index.at)

@@ -288,11 +288,14 @@ class PromptDefinition:
 
         Computed on first use: a new system message changes the version of every prompt at once.
         """
+        schemas = [self.contract.schema, self.contract.versions]
         decides = {
             "prompt": [self.template.dialect, self.template.source],
             "system": [self.system.dialect, self.system.source],
             "contract": self.contract.fingerprint,
-            "schema": [self.contract.schema, self.contract.versions],  # a model sees its descriptions
+            "schema": schemas,  # a model sees its descriptions
+            # a quote is worth most as the first key, and the order of keys is sorted away below
+            **({"schema as written": json.dumps(schemas)} if self.contract.quote_keys else {}),
             "config": asdict(self.config),
             "attempts": self.attempts,
             **({"passes": self.passes} if self.passes > 1 else {}),

@@ -130,3 +130,14 @@ async def test_model_sees_the_quote_as_the_first_key() -> None:
     assert text.index('"quote"') < text.index('"name"')
     assert "x-quote" not in text
     assert outcome.stage is Stage.DIRECT
+
+
+async def test_example_that_comes_back_with_words_of_the_passage_is_refused() -> None:
+    example = '{"quote": "Etna is high.", "name": "Etna", "says": "is high"}'
+    says = {**SCHEMA, "properties": {**SCHEMA["properties"], "says": {"type": "string"}}}  # type: ignore[dict-item]
+    says["properties"]["name"] = {"type": "string"}  # type: ignore[index]
+    echo = {"quote": "The Rhine rises", "name": "Etna", "says": "is high"}
+    asking = Asking(lines(echo, {**echo, "name": "Rhine", "says": "rises"}))
+    outcome = await asking(prompt(schema=says, prompt=f"Such as {example}: {{{{ text }}}}"))
+    assert [value["name"] for value in outcome.value] == ["Rhine"]
+    assert [issue.reason for each in outcome.rejected for issue in each.issues] == [Reason.ECHOED]

@@ -44,17 +44,29 @@ def test_several_keys_may_be_said_of_one() -> None:
     assert roles(schema) == (Role("name", None, "age"), Role("name", None, "job"))
 
 
-def test_roles_of_a_branch_apply_to_objects_of_that_branch() -> None:
+def test_role_of_a_branch_counts_in_all_branches() -> None:
     schema = {
         "oneOf": [
             {"properties": {"kind": {"const": "a"}, "x": {"type": "string"}, "y": said_of("x")}},
             {"properties": {"kind": {"const": "b"}, "x": {"type": "string"}, "y": {"type": "string"}}},
         ]
     }
-    [role] = roles(schema)
-    assert role == Role("x", None, "y", (("kind", "a"),))
+    assert roles(schema) == (Role("x", None, "y"),)
+
+
+def test_key_that_is_said_of_different_keys_is_an_error() -> None:
+    keys = {"x": {"type": "string"}, "z": {"type": "string"}}
+    branches = [{"properties": {**keys, "y": said_of("x")}}, {"properties": {**keys, "y": said_of("z")}}]
+    with pytest.raises(ContractError, match="something else in another branch") as caught:
+        Contract.from_schema({"oneOf": branches})
+    assert caught.value.path == "/oneOf/1/properties/y/x-supported"
+
+
+def test_role_applies_to_objects_with_the_values_of_when() -> None:
+    role = Role("x", None, "y", (("kind", "a"),))
     assert role.applies({"kind": "a", "x": "1"})
     assert not role.applies({"kind": "b", "x": "1"})
+    assert not role.applies({"x": "1"})
 
 
 def test_roles_of_each_version_count() -> None:
@@ -126,11 +138,6 @@ def test_keyword_that_means_nothing_is_an_error_with_its_path(
 def test_schema_that_is_invalid_elsewhere_is_no_other_error(hostile: dict[str, Any]) -> None:
     with pytest.raises(ContractError):
         Contract.from_schema({**hostile, "$defs": {"a": said_of("x")}})
-
-
-def test_object_of_a_union_is_known_by_scalars_only() -> None:
-    part = {"properties": {"kind": {"const": ["a"]}, "x": {"type": "string"}, "y": said_of("x")}}
-    assert roles({"oneOf": [part, {"type": "null"}]}) == (Role("x", None, "y"),)
 
 
 @pytest.mark.parametrize("of", [{"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "d"}, {"a": "b", "b": ["c"]}])

@@ -102,8 +102,8 @@ def test_model_is_told_what_to_write_instead() -> None:
     contract = CONTRACTS["Fact"].with_terms(TERMS)
     [issue] = contract.issues({**MEIER, "relation": "worked at Delft", "object": "Delft"})
     assert issue.for_model == (
-        '/object: "Delft" only repeats the relation "worked at Delft"; write the relation without it, or '
-        "leave the object out"
+        '/object: "Delft" only repeats what `relation` says; write the relation without it, or leave the '
+        "object out"
     )
     [issue] = contract.issues({**MEIER, "relation": "father of", "object": "Anna"})
     assert issue.for_model == (

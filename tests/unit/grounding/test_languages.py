@@ -17,6 +17,10 @@ from trustgraph_prompt.grounding.words import words
         ("Il est né dans une ville de la côte.", "fr"),
         ("Nació en una ciudad de la costa y murió en el mar.", "es"),
         ("Hij woonde in een stad aan het water van de rivier.", "nl"),
+        ("Он жил в городе у реки, и это был его дом.", "ru"),
+        ("Він жив у місті біля річки, і це був його дім.", "uk"),
+        ("كان يعيش في مدينة على النهر.", "ar"),
+        ("او در شهری زندگی می کرد که با رود بود.", "fa"),
     ],
 )
 def test_text_is_in_the_language_of_most_of_its_stop_words(text: str, language: str) -> None:

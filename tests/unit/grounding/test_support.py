@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.hostile_passages import HOSTILE
 from tests.support.steps import is_linear
 from trustgraph_prompt.grounding import Passage
 from trustgraph_prompt.grounding.support import only_repeats, shares_no_word, stands_near
@@ -128,6 +133,8 @@ def test_form_of_a_word_around_the_quote_supports_a_statement(text: str, quote: 
         (ENGLISH, "Salt was dear", "ein weißes Metall aus der Erde"),
         (ENGLISH, "Salt was dear", "белый металл"),
         (ENGLISH, "Salt was dear", "白色的金属"),
+        ("Сіль була дорога в місті. Пила висіла на стіні.", "Пила висіла", "это был инструмент"),
+        ("كان الملح غاليا في المدينة. المنشار معلق.", "المنشار معلق", "ابزاری که برای بریدن است"),
         (FRENCH, "Il est né à Lyon", "a river of the north"),
         (FRENCH, "Il est né à Lyon", "painter"),
         (FRENCH, "Il est né à Lyon", "Paris"),
@@ -191,3 +198,32 @@ def test_effort_grows_with_the_length_of_statement_and_text(word: str) -> None:
         only_repeats(word * size, word[::-1] * size)
 
     assert is_linear(judge, 500)
+
+
+@pytest.mark.parametrize("made", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_texts_and_values_take_linear_time(made: Callable[[int], tuple[str, str]]) -> None:
+    def judge(size: int) -> None:
+        text, value = made(size)
+        passage = Passage(text)
+        for span in [(0, 1), (0, min(300, len(text))), (len(text) // 2, len(text) // 2 + 9)]:
+            shares_no_word(passage, [span], f"zz {value}", but_of=value[:50])
+            shares_no_word(passage, [span], text[-size // 2 :])
+            stands_near(passage, [span], value)
+        only_repeats(value, text)
+
+    judge(2_000)  # fills the cache of base forms
+    assert is_linear(judge, 500)
+
+
+@given(st.text(min_size=1), st.text(), st.text(), st.integers(0, 30), st.integers(1, 30))
+def test_any_text_is_judged_the_same_way_twice(
+    text: str, statement: str, other: str, start: int, length: int
+) -> None:
+    passage, start = Passage(text), min(start, len(text) - 1)
+    spans = [(start, min(start + length, len(text)))]
+
+    def judge() -> list[bool]:
+        said = shares_no_word(passage, spans, statement, but_of=other)
+        return [said, stands_near(passage, spans, statement), only_repeats(statement, other)]
+
+    assert judge() == judge()
