@@ -50,6 +50,7 @@ class TermNames:
             names |= {id: f"{names[id]} ({more})" for id in _alike(names, spelling) if (more := say(id))}
         self.shown: Mapping[str, str] = names
         self._of_name = {name: id for id, name in names.items()}
+        # Here, in the thread that indexes an ontology, and not where a first answer is judged.
         self._labels = {id: each.labels for id, each in elements.items()}
         self._of_spelling = _grouped((spelling(text), id) for id, text in self._texts())
 
