@@ -59,7 +59,8 @@ async def ask(
     of the answer as soon as it is final; its exceptions are raised. `cache` stores the answers of prompts
     that allow it (docs/how-to/caching.md). `feedback` replaces our words about what is wrong with an answer;
     then the question itself must describe the schema to the model. `request` is the id that the calls carry,
-    by which a circuit breaker tells requests apart.
+    by which a circuit breaker tells requests apart. Objects that are read in the terms of an ontology
+    (`PromptDefinition.reading`) are passed on when the answer is complete.
 
     Raises `ValueError` if `retry` has a deadline or tokens, which belong in the budget, or if the budget has
     money and there is no price.

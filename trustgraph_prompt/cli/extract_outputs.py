@@ -65,7 +65,7 @@ class RunOutputs:
         self.file.check_replaceable()
         used, may_replace = [self.out, *self._documents], self.file.record.may_replace
         if self.graph is not None:
-            ontology = plan.ontology.ontology if plan.ontology else None
+            ontology = None if plan.ontology is None else plan.ontology.ontology
             self.graph.check(plan.asked, ontology, [self.out, *plan.files], may_replace)
             used += self.graph.paths
         if self.report is not None:
@@ -98,7 +98,7 @@ class RunOutputs:
             written += self.graph.write(
                 self._results,
                 plan.prompts.prompts,
-                plan.ontology.ontology if plan.ontology else None,
+                None if plan.ontology is None else plan.ontology.ontology,
                 plan.model,
                 earlier,
                 output.note,

@@ -33,7 +33,7 @@ def server_schema(contract: Contract, *, items: bool = False) -> Mapping[str, An
 
 
 def _held(contract: Contract) -> JsonSchema | None:
-    """The schema, with an `enum` for each key whose values the contract offers."""
+    """The schema, with an `enum` for each key whose values the contract offers, and no further keys."""
     schema = contract.schema
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not contract.offered or not isinstance(schema, dict) or not isinstance(properties, dict):
@@ -43,7 +43,7 @@ def _held(contract: Contract) -> JsonSchema | None:
         for key, values in contract.offered.items()
         if isinstance(properties.get(key), dict)
     }
-    return {**schema, "properties": {**properties, **enums}}
+    return {"additionalProperties": False, **schema, "properties": {**properties, **enums}}
 
 
 def _wrapped(schema: dict[str, Any]) -> Mapping[str, Any] | None:

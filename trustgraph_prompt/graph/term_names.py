@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
-from typing import Final, Literal, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cache, cached_property
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.graph.ontology import Element, Elements
@@ -27,6 +27,7 @@ How = Literal["label", "spelling", "form"]
 form of the words, such as *directed by* for *director*."""
 
 _Form = tuple[frozenset[str], str]
+_NO_FORM: Final[_Form] = (frozenset(), "")
 
 
 class Meant(NamedTuple):
@@ -44,27 +45,24 @@ class TermNames:
     """
 
     def __init__(self, elements: Elements, beside: Callable[[Element], str] = lambda element: "") -> None:
-        names = {id: _name(each) for id, each in elements.items()}
+        names, spelling = {id: _name(each) for id, each in elements.items()}, cache(_spelling)
         for say in (lambda id: beside(elements[id]), lambda id: id):
-            names |= {id: f"{names[id]} ({more})" for id in _alike(names) if (more := say(id))}
+            names |= {id: f"{names[id]} ({more})" for id in _alike(names, spelling) if (more := say(id))}
         self.shown: Mapping[str, str] = names
         self._of_name = {name: id for id, name in names.items()}
-        self._elements = elements
-
-    # Of the classes of a large ontology these are seldom needed, and take seconds.
-    @cached_property
-    def _of_spelling(self) -> dict[_Key, set[str]]:
-        return _grouped((_spelling(text), id) for text, id in self._texts())
-
-    @cached_property
-    def _of_form(self) -> dict[_Key, set[str]]:
-        return _grouped((_form(text), id) for text, id in self._texts())
+        # Here, in the thread that indexes an ontology, and not where a first answer is judged.
+        self._labels = {id: each.labels for id, each in elements.items()}
+        self._of_spelling = _grouped((spelling(text), id) for id, text in self._texts())
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        """All names of each term, with its id."""
-        for id, each in self._elements.items():
-            for text in (*each.labels, id, local_name(id), self.shown[id]):
-                yield text, id
+        """All names of each term, by its id."""
+        for id, labels in self._labels.items():
+            for text in {*labels, id, local_name(id), self.shown[id]}:
+                yield id, text
+
+    @cached_property
+    def _of_form(self) -> Mapping[_Form, set[str]]:
+        return _grouped((_form(text), id) for id, text in self._texts())
 
     def find(self, written: str) -> Meant | None:
         """The term that a name means; None if it means none, or may mean several."""
@@ -72,7 +70,7 @@ class TermNames:
             return Meant(id, "label")
         if len(ids := self.spelt(written)) == 1:
             return Meant(next(iter(ids)), "spelling")
-        if not ids and len(ids := self._of_form.get(_form(written), set())) == 1:
+        if not ids and len(ids := self._of_form.get(_form(written) or _NO_FORM, set())) == 1:
             return Meant(next(iter(ids)), "form")
         return None
 
@@ -93,18 +91,18 @@ def _name(element: Element) -> str:
     return excerpt(next(filter(None, labels), "") or local_name(element.id), LONGEST_NAME)
 
 
-def _alike(names: Mapping[str, str]) -> list[str]:
+def _alike(names: Mapping[str, str], spelling: Callable[[str], str]) -> list[str]:
     """The ids whose names differ only in spelling from another one."""
-    having = _grouped((_spelling(name) or name, id) for id, name in names.items())
+    having = _grouped((spelling(name) or name, id) for id, name in names.items())
     return [id for ids in having.values() if len(ids) > 1 for id in sorted(ids)]
 
 
-_Key = str | _Form | None
+K = TypeVar("K", bound=Hashable)
 
 
-def _grouped(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, set[str]]:
+def _grouped(pairs: Iterable[tuple[K | None, str]]) -> dict[K, set[str]]:
     """The ids for each key that is not empty."""
-    found: dict[_Key, set[str]] = defaultdict(set)
+    found: dict[K, set[str]] = defaultdict(set)
     for key, id in pairs:
         if key:
             found[key].add(id)
