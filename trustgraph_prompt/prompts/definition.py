@@ -28,7 +28,7 @@ from trustgraph_prompt.prompts import answer_format, shown_examples
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.match_clause import MatchClause
-from trustgraph_prompt.prompts.nearest_texts import CHOOSING, READING, NearestTexts
+from trustgraph_prompt.prompts.nearest_texts import CHOOSING, NO_CHOICE, READING, NearestTexts
 from trustgraph_prompt.prompts.pool import Pool, PoolClause, PoolText, passage_term
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.shown_examples import Turn, in_schema_order
@@ -286,8 +286,9 @@ class PromptDefinition:
         """The examples of the pool that are shown before a question with these terms, the nearest last."""
         if self.pool is None or self.pool_clause is None:
             return ()
-        texts = self.pool.choose(terms, self.pool_clause).texts
-        return tuple(map(self._turn_of, texts if self.pool_clause.by == "first" else reversed(texts)))
+        rows = self.pool.choose(terms, self.pool_clause).rows
+        in_order = rows if self.pool_clause.by == "first" else reversed(rows)
+        return tuple(self._turn_of(self.pool.texts[row]) for row in in_order)
 
     def choosing_effort(self, terms: Mapping[str, object]) -> int:
         """About how many steps it takes to choose the examples for these terms, as `beside` counts them."""
@@ -296,8 +297,8 @@ class PromptDefinition:
 
     def left_out(self, terms: Mapping[str, object]) -> int:
         """How many examples are not shown because they have the passage of the terms, or it has them."""
-        chosen = self.pool.choose(terms, self.pool_clause) if self.pool and self.pool_clause else None
-        return len(self.shown) - len(self._others(terms)) + (chosen.left_out if chosen else 0)
+        choice = self.pool.choose(terms, self.pool_clause) if self.pool and self.pool_clause else NO_CHOICE
+        return len(self.shown) - len(self._others(terms)) + choice.left_out
 
     def _others(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
         """The prompt's own examples, without one that has the passage of the terms, or is part of it."""

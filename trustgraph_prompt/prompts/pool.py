@@ -6,19 +6,22 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
 from trustgraph_prompt.config_files import MAX_ERRORS, check
 from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
-from trustgraph_prompt.prompts.nearest_texts import By, NearestTexts
+from trustgraph_prompt.prompts.nearest_texts import NO_CHOICE, By, Choice, NearestTexts
 
 POOL: Final = "pool."
 """Begins the key of the entry of a pool; the SHA-256 of its text follows."""
 
 MAX_POOL: Final = 4 * 1024 * 1024
 """The maximum size of a pool, in bytes."""
+
+MOST_TEXTS: Final = 20_000
+"""The maximum number of texts of a pool: checking that many takes seconds."""
 
 MAX_POOLS: Final = 32 * 1024 * 1024
 """The maximum size of all pools that the prompts of a workspace name, in bytes."""
@@ -165,6 +168,9 @@ class Pool:
         lines = [{"terms": each.terms, "objects": each.objects} for each in shown]
         data = orjson.dumps({"term": term, "texts": lines})
         _check_size(data, where)
+        if len(shown) > MOST_TEXTS:
+            found, expected = f"{len(shown):,}", f"at most {MOST_TEXTS:,}"
+            raise PromptError("the pool has too many texts", where=where, found=found, expected=expected)
         return cls(data, term, shown)
 
     @classmethod
@@ -192,20 +198,10 @@ class Pool:
         """The index of its passages."""
         return NearestTexts(str(text.terms[self.term]) for text in self.texts)
 
-    def choose(self, terms: Mapping[str, object], clause: PoolClause) -> Chosen:
+    def choose(self, terms: Mapping[str, object], clause: PoolClause) -> Choice:
         """Choose the texts to show before a question with these terms: none without a passage."""
         passage = terms.get(self.term)
-        if not isinstance(passage, str):
-            return Chosen([], 0)
-        choice = self.index.choose(passage, clause.show, clause.by)
-        return Chosen([self.texts[row] for row in choice.rows], choice.left_out)
-
-
-class Chosen(NamedTuple):
-    """Texts to show, the best first, and how many were left out because they may be the passage."""
-
-    texts: list[PoolText]
-    left_out: int
+        return self.index.choose(passage, clause.show, clause.by) if isinstance(passage, str) else NO_CHOICE
 
 
 class Pools:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.pools import FILMS, entries, pool, prompts
+from trustgraph_prompt.compute_thread import AT_ONCE
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, Question
 from trustgraph_prompt.prompts.pool import MAX_POOL, Pool
@@ -110,6 +111,19 @@ def test_text_without_a_passage_is_refused(said: Any) -> None:
         PromptError, match=r"g:1 /terms: there is no passage to show .*expected `text`, a text"
     ):
         pool([(said, [])])
+
+
+def test_pool_is_limited_in_texts() -> None:
+    with pytest.raises(PromptError, match=r"the pool has too many texts .*at most 20,000"):
+        pool([(f"t{number}", []) for number in range(20_001)])
+
+
+def test_choice_takes_steps_for_each_character_of_the_passage_and_none_without_a_pool() -> None:
+    definition = prompts().prompts["films"]
+    long, short = (definition.choosing_effort({"text": text}) for text in ("film " * 100_000, "film"))
+    assert long > AT_ONCE > short > 0
+    plain = PromptDefinition.from_entry("p", {"dialect": "jinja", "prompt": "{{ text }}"})
+    assert plain.choosing_effort({"text": "film"}) == 0
 
 
 def test_pool_is_limited_in_size() -> None:
