@@ -205,10 +205,13 @@ class Pool:
 
 
 class Pools:
-    """The pools of a workspace, each read once, when the first prompt names it."""
+    """The pools of a workspace, at most `most` bytes of them, each read when the first prompt names it."""
 
-    def __init__(self, texts: Mapping[str, bytes], known: Iterable[Pool] = ()) -> None:
+    def __init__(
+        self, texts: Mapping[str, bytes], known: Iterable[Pool] = (), *, most: int = MAX_POOLS
+    ) -> None:
         self.texts = texts
+        self._most = most
         self._read = {pool.key: pool for pool in known}
 
     def get(self, key: str, where: str) -> Pool:
@@ -221,8 +224,11 @@ class Pools:
             raise PromptError(message, where=where, path=_AT, found="no such entry", expected=expected)
         if key not in self._read:
             size = len(self.texts[key]) + sum(len(pool.text) for pool in self._read.values())
-            if size > MAX_POOLS:
-                message, expected = "the pools of the workspace are too large", f"at most {MAX_POOLS:,} bytes"
+            if size > self._most:
+                message, expected = (
+                    "the pools of the workspace are too large",
+                    f"at most {self._most:,} bytes",
+                )
                 raise PromptError(message, where=where, path=_AT, found=f"{size:,}", expected=expected)
             self._read[key] = Pool.parse(self.texts[key], key)
         return self._read[key]

@@ -12,7 +12,7 @@ from tests.support.pools import FILMS, entries, pool, prompts
 from trustgraph_prompt.compute_thread import AT_ONCE
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, Question
-from trustgraph_prompt.prompts.pool import MAX_POOL, Pool
+from trustgraph_prompt.prompts.pool import MAX_POOL, Pool, Pools
 
 
 def question(text: str, **more: Any) -> tuple[PromptDefinition, Question]:
@@ -181,6 +181,16 @@ def test_entry_of_a_pool_that_is_not_valid_says_why(text: bytes, why: str) -> No
     with pytest.raises(PromptError, match=why) as raised:
         Pool.parse(text, key)
     assert (raised.value.where or "").startswith(key)
+
+
+def test_pools_beyond_the_limit_of_a_workspace_are_refused_and_the_first_ones_stay() -> None:
+    first, second = pool(), pool(FILMS[:1])
+    given = Pools({each.key: each.text for each in (first, second)}, most=len(first.text) + 1)
+    assert given.get(first.key, "template.a") is given.get(first.key, "template.b")
+    with pytest.raises(
+        PromptError, match=r"^template\.c /examples/pool: the pools of the workspace are too large"
+    ):
+        given.get(second.key, "template.c")
 
 
 def test_entry_with_another_hash_than_its_key_is_refused() -> None:
