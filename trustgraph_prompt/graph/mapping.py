@@ -16,6 +16,13 @@ from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.values import is_one_of
 
+
+class Stretch(Grounding):
+    """Where a stretch of the quote of an object stands."""
+
+    __slots__ = ()
+
+
 Evidence = tuple[Grounding | None, ...]
 """Where the values that a statement is made of occur in the text: None for one that occurs nowhere."""
 
@@ -164,7 +171,9 @@ def quoted(evidence: Evidence, found: Mapping[str, Grounding | None], quotes: Co
     What its values are found as still counts, but no longer where.
     """
     there = [where for quote in quotes if (where := found.get(pointer((quote,)))) and where.term == "text"]
-    stretches = [replace(where, spans=(span,)) for where in there for span in where.spans]
+    stretches = [
+        Stretch(where.term, where.kind, where.score, (span,)) for where in there for span in where.spans
+    ]
     if not stretches:
         return evidence
     return (*stretches, *(each and replace(each, spans=()) for each in evidence))

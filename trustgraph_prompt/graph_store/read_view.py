@@ -64,6 +64,8 @@ SELECT ?reifier ?fact ?target ?ungrounded ?weak {
 }
 """
 
+_WITH_QUOTE: Final = "SELECT ?reifier ?whole { ?reifier tp:lookedUp ?whole }"
+
 _FOUND, _WEAK, _UNGROUNDED = range(3)
 
 _LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]++(?=[/#:]*\Z)")
@@ -160,15 +162,17 @@ class _Sources:
         self._passages: dict[ox.Triple, set[SourcePassage]] = defaultdict(set)
         self._doubt: dict[ox.Triple, int] = {}  # the least of all that state it
         found: Counter[tuple[ox.Triple, ox.NamedNode]] = Counter()  # names, by answer
+        is_whole = {reifier: whole.value == "true" for reifier, whole in _rows(store, _WITH_QUOTE)}
         for reifier, fact, target, ungrounded, weak in _rows(store, _LOOKED_UP):
             doubt = _UNGROUNDED if ungrounded else _WEAK if weak else _FOUND
             self._doubt[fact] = min(doubt, self._doubt.get(fact, doubt))
             if target in targets:
                 self._passages[fact].add(targets[target])
-                found[fact, reifier] += 1
-        # A relation has two names, unless it is of a thing with itself. Each that is found has a target.
+                found[fact, reifier] += 1 if reifier not in is_whole else 2 * is_whole[reifier]
+        # A relation has two names, unless it is of a thing with itself. Each that is found has a target; a
+        # fact with a quote has that as its target instead, and says whether its names were looked up.
         self._whole = {
-            fact for (fact, _), count in found.items() if count > 1 or not _has_two_names(fact)
+            fact for (fact, _), count in found.items() if count > (1 if _has_two_names(fact) else 0)
         } | {fact for fact, doubt in self._doubt.items() if doubt != _FOUND}
         refused = (
             RefusedObject(answer.chunk, answer.prompt, object.value, reason.value)

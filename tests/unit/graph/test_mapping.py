@@ -10,7 +10,7 @@ import pytest
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.graph.graph_clause import GraphClause
-from trustgraph_prompt.graph.mapping import Graph, graph_of
+from trustgraph_prompt.graph.mapping import Graph, Stretch, graph_of
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTEGER, LABEL, TYPE
@@ -301,6 +301,12 @@ def test_fact_of_an_object_without_a_quote_has_the_evidence_of_its_values(quote:
 def test_entity_has_its_quote_as_the_evidence_of_all_that_is_said() -> None:
     form = {"entity": {"subject": "name", "definition": "definition"}}
     value = {"quote": "Etna is a volcano", "name": "Etna", "definition": "a volcano"}
-    quote = replace(QUOTE, spans=((0, 17),))
-    made = graph_of(clause(form), [value], naming(), ({"/quote": quote, "/name": ETNA},), ["quote"])
+    quote = Stretch("text", MatchKind.EXACT, 1.0, ((0, 17),))
+    made = graph_of(
+        clause(form),
+        [value],
+        naming(),
+        ({"/quote": replace(QUOTE, spans=quote.spans), "/name": ETNA},),
+        ["quote"],
+    )
     assert list(made.facts.values()) == [(quote, replace(ETNA, spans=()))]

@@ -10,7 +10,7 @@ import pytest
 from trustgraph_prompt.config_files import MAX_FILE_BYTES
 from trustgraph_prompt.contract.grounding import Grounding
 from trustgraph_prompt.errors import ConfigError, Reason
-from trustgraph_prompt.graph.mapping import Graph
+from trustgraph_prompt.graph.mapping import Graph, Stretch
 from trustgraph_prompt.graph.ontology import MAX_SUPERCLASSES, Ontology, unknown_keys
 from trustgraph_prompt.graph.ontology_config import MAX_ELEMENTS, merged, read_ontology
 from trustgraph_prompt.graph.ontology_statements import (
@@ -409,7 +409,7 @@ def test_quote_is_the_evidence_of_all_facts_of_its_object() -> None:
     soup, quote = (Grounding("text", MatchKind.EXACT, 1.0, (span,)) for span in ((0, 9), (0, 24)))
     said = relation("fo/has_ingredient", "fo/Recipe", "fo/Leek")
     facts = ontology_graph(ontology(), [said], ({"/q": quote, "/subject": soup},), ["q"]).facts
-    assert {evidence[0] for evidence in facts.values()} == {quote}
+    assert {evidence[0] for evidence in facts.values()} == {Stretch("text", MatchKind.EXACT, 1.0, ((0, 24),))}
 
 
 def test_several_ontologies_are_merged_with_their_names_in_the_ids() -> None:
