@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from trustgraph_prompt.config_files import MAX_ERRORS, check
+from trustgraph_prompt.contract import Format
 from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
 from trustgraph_prompt.prompts.nearest_texts import NO_CHOICE, By, Choice, NearestTexts
 
@@ -103,15 +104,19 @@ class PoolClause:
     by: By = "nearest"
 
     @classmethod
-    def of(cls, clause: Mapping[str, Any]) -> PoolClause | None:
+    def of(cls, clause: Mapping[str, Any], format: Format) -> PoolClause | None:
         """Make it from the clause of an entry, which `CLAUSE` allows; None if that names no texts.
 
-        Raises `PromptError` for a clause that names two sources of texts, or none to show from.
+        Raises `PromptError` for a clause that names two sources of texts, or none to show from, and for an
+        answer of format text, which has no objects.
         """
         known = {"file" if key == "from" else key: value for key, value in clause.items() if key != "as"}
         if known and len(known.keys() & {"file", "pool"}) != 1:
             expected = "`from`, the name of a gold file, or `pool`, the hash of its texts"
             raise PromptError("names no pool of texts, or two", found=", ".join(clause), expected=expected)
+        if known and format == "text":
+            message = "a pool has objects, and does not apply to an answer of type text"
+            raise PromptError(message, found=", ".join(clause), expected="json or jsonl")
         return cls(**known) if known else None
 
 

@@ -43,7 +43,7 @@ def test_text_without_objects_is_shown_with_an_empty_answer() -> None:
 def test_passage_is_never_shown_as_its_own_example() -> None:
     definition, asked = question("ATONEMENT is a drama by Joe Wright!", show=4)
     assert FILMS[0][0] not in [turn.passage for turn in asked.examples]
-    assert definition.left_out({"text": FILMS[0][0]}) == 1
+    assert definition.chooser.left_out({"text": FILMS[0][0]}) == 1
 
 
 @pytest.mark.parametrize("terms", [{}, {"text": 5}, {"text": None}, {"other": "a film"}])
@@ -70,7 +70,7 @@ def test_identity_changes_only_for_questions_whose_examples_change() -> None:
 
     def identities(of: Pool | None) -> list[str]:
         definition = prompts(of).prompts["films"]
-        return [definition.identity(definition.nearest({"text": text})) for text in (near, far)]
+        return [definition.identity(definition.chooser.nearest({"text": text})) for text in (near, far)]
 
     before, after = identities(None), identities(more)
     assert before[0] != after[0]
@@ -79,7 +79,7 @@ def test_identity_changes_only_for_questions_whose_examples_change() -> None:
 
 def test_identity_without_a_pool_is_the_version() -> None:
     plain = PromptDefinition.from_entry("p", {"dialect": "jinja", "prompt": "{{ text }}"})
-    assert plain.identity(plain.nearest({"text": "a film"})) == plain.version
+    assert plain.identity(plain.chooser.nearest({"text": "a film"})) == plain.version
 
 
 def test_identity_stays_where_a_contract_is_derived() -> None:
@@ -120,10 +120,10 @@ def test_pool_is_limited_in_texts() -> None:
 
 def test_choice_takes_steps_for_each_character_of_the_passage_and_none_without_a_pool() -> None:
     definition = prompts().prompts["films"]
-    long, short = (definition.choosing_effort({"text": text}) for text in ("film " * 100_000, "film"))
+    long, short = (definition.chooser.effort({"text": text}) for text in ("film " * 100_000, "film"))
     assert long > AT_ONCE > short > 0
     plain = PromptDefinition.from_entry("p", {"dialect": "jinja", "prompt": "{{ text }}"})
-    assert plain.choosing_effort({"text": "film"}) == 0
+    assert plain.chooser.effort({"text": "film"}) == 0
 
 
 def test_pool_is_limited_in_size() -> None:
@@ -222,5 +222,5 @@ def test_entry_on_the_topic_cannot_name_a_file() -> None:
 
 
 def test_text_prompt_has_no_pool() -> None:
-    with pytest.raises(PromptError, match="`examples` does not apply to an answer of type text"):
+    with pytest.raises(PromptError, match=r"/examples: .* does not apply to an answer of type text"):
         PromptDefinition.from_entry("p", {"dialect": "jinja", "prompt": "x", "examples": {"pool": "0" * 64}})
