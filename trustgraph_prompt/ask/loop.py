@@ -83,18 +83,22 @@ async def ask(
         request,
     )
     if cache is None or prompt.cache is None:
-        outcome = await asking.outcome()
-    else:
-        outcome = await cached(
-            asking.outcome,
-            prompt,
-            question,
-            provider.identity,
-            cache,
-            listen=listen,
-            seconds_left=meter.seconds_left,
-            clock=clock,
-        )
+        return _naming_examples(await asking.outcome(), question)
+    outcome = await cached(
+        asking.outcome,
+        prompt,
+        question,
+        provider.identity,
+        cache,
+        listen=listen,
+        seconds_left=meter.seconds_left,
+        clock=clock,
+    )
+    return _naming_examples(outcome, question)
+
+
+def _naming_examples(outcome: Outcome, question: Question) -> Outcome:
+    """The outcome with the ids of the texts of a pool that the question shows, if there are any."""
     chosen = tuple(turn.id for turn in question.examples if turn.id)
     return replace(outcome, examples=chosen) if chosen else outcome
 
