@@ -197,8 +197,7 @@ class Terms:
             elif source.policy == "strict" and found.kind.is_weak:
                 message = f"{show(text)} is in the passage only in part"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)
-        said = value if self._sources is None else self._sources.without_quotes(value)  # an echo may quote
-        if self._echoes is not None and self._echoes.has(said, lambda: self._all):
+        if self._echoes is not None and self._echoes.has(self._without_quotes(value), lambda: self._all):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
         elif self._nearest is not None and self._nearest.echoes.has(said, lambda: self._passage):
             yield Issue(
@@ -223,6 +222,10 @@ class Terms:
             for path, source, text in self._sources.values(value):
                 if not self._passages.keys().isdisjoint(source.terms):
                     yield path, source, text
+
+    def _without_quotes(self, value: Any) -> Any:
+        """A value without what is copied from the text: an echo may have that, too."""
+        return value if self._sources is None else self._sources.without_quotes(value)
 
     def _quote_fault(self, source: Source, quote: str) -> str:
         """What is wrong with a quote that was not found."""
