@@ -49,7 +49,7 @@ async def test_worker_shows_the_nearest_texts_and_its_record_names_them(house: H
 
     definition = working.worker.prompts["default"].prompts["films"]
     assert model.shown == [pools.FILMS[3][0], pools.FILMS[1][0]]
-    assert record.examples == tuple(turn.id for turn in definition.nearest({"text": PASSAGE}))
+    assert record.examples == tuple(turn.id for turn in definition.chooser.nearest({"text": PASSAGE}))
 
 
 async def test_worker_shows_no_passage_to_itself(house: House) -> None:

@@ -199,3 +199,9 @@ def test_eval_compares_with_a_version_that_had_another_pool(tmp_path: Path, prom
     [second] = json.loads(ok(*evaluate, "--against", first["version"]))
     assert second["version"] != first["version"]
     assert second["against"]["version"] == first["version"]
+
+
+def test_ask_names_the_texts_that_it_showed(tmp_path: Path, prompt: Path) -> None:
+    arguments = ("--templates", prompt, "--provider", recording(tmp_path, ("Stalker", STALKER)), "--json")
+    found = json.loads(ok("ask", "films", "--term", f"text={PASSAGE}", *arguments))
+    assert len(set(found["examples"])) == 2

@@ -166,7 +166,7 @@ def _left_out(
     definition: PromptDefinition, texts: Sequence[GoldText], terms: Mapping[str, object]
 ) -> Iterator[str]:
     """For how many texts an example is not shown because it has the same text."""
-    count = sum(definition.left_out({**terms, **text.terms}) > 0 for text in texts)
+    count = sum(definition.chooser.left_out({**terms, **text.terms}) > 0 for text in texts)
     if count:
         of = f"{count:,} of {output.counted(len(texts), 'text')}"
         yield f"{definition.id} shows no example that has the same text, or part of it: left out for {of}"

@@ -178,6 +178,7 @@ def outcome_as_json(
         "usage": asdict(outcome.usage),
         "cost": outcome.cost,
         "cached": outcome.cached,
+        **({"examples": list(outcome.examples)} if outcome.examples else {}),
         "cause": None if outcome.cause is None else str(outcome.cause),
     }
 

@@ -206,10 +206,11 @@ class Terms:
         said = self._without_quotes(value)
         if self._echoes is not None and self._echoes.has(said, lambda: self._all):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
-        elif self._nearest is not None and self._nearest.echoes.has(said, lambda: self._passage):
-            yield Issue(
-                Reason.ECHOED, "this is an example that was shown, and not all of it is in the passage"
-            )
+        elif self._nearest is not None and self._nearest.echoes.has(
+            self._without_quotes(value), lambda: self._passage
+        ):
+            message = "this is an example that was shown, and not all of it is in the passage"
+            yield Issue(Reason.ECHOED, message)
 
     @cached_property
     def _passage(self) -> Passage:

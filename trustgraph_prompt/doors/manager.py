@@ -259,7 +259,7 @@ def _compiled_entry(id: str, text: str, pools: Pools) -> Prompt:
                 if definition.pool_clause:
                     key = f"{POOL}{definition.pool_clause.pool}"
                     definition = definition.with_pool(pools.get(key, f"template.{id}"))
-                prompt.examples = definition.examples_for
+                prompt.examples = definition.chooser.examples
         elif entry.get("answer-format") == "append":
             prompt.answer_format = "append"
         _ = prompt.compiled

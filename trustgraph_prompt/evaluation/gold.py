@@ -70,7 +70,7 @@ def questions(
     for prompt in prompts:
         for text in texts_for(prompt, texts):
             given = {**terms, **text.terms}
-            decides = (prompt.id, prompt.identity(prompt.nearest(given)), model, given, *within)
+            decides = (prompt.id, prompt.identity(prompt.chooser.nearest(given)), model, given, *within)
             # As in `extraction.questions`, which imports all that reads documents: `check` needs none of it.
             id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
             found.append(GoldQuestion(len(found), id, prompt.id, text))

@@ -143,7 +143,7 @@ def jobs(
                 for prompt in prompts:
                     context = [chunk.context] if chunk.context else []
                     given = wire.canonical(terms).decode()
-                    identity = prompt.identity(prompt.nearest({**terms, "text": chunk.text}))
+                    identity = prompt.identity(prompt.chooser.nearest({**terms, "text": chunk.text}))
                     decides = (prompt.id, identity, model, given, chunk.text, *context, *within)
                     id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
                     jobs.append(Job(len(jobs), id, prompt.id, document, chunk))

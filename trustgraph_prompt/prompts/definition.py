@@ -12,10 +12,8 @@ from typing import Any, Literal
 
 from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import (
     ConfigError,
-    ContractError,
     PromptError,
     RenderError,
     RequestError,
@@ -26,11 +24,12 @@ from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.graph.ontology_answer import AnswerReading
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format, shown_examples
+from trustgraph_prompt.prompts.entry_contract import check_native, check_sources, contract_of
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
+from trustgraph_prompt.prompts.example_chooser import ExampleChooser
 from trustgraph_prompt.prompts.match_clause import MatchClause
-from trustgraph_prompt.prompts.nearest_texts import CHOOSING, READING, NearestTexts
-from trustgraph_prompt.prompts.pool import Pool, PoolClause, PoolText, passage_term
+from trustgraph_prompt.prompts.pool import Pool, PoolClause
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.shown_examples import Turn, in_schema_order
 from trustgraph_prompt.prompts.template import Template
@@ -49,19 +48,6 @@ TRUSTGRAPH_ALIASES = {
 
 CACHE_SECONDS = 3600.0
 """How long answers are cached where a prompt says `cache: true`."""
-
-_CONTRACT_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
-
-_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format", "examples")
-
-_FORMATS_OF = {
-    **dict.fromkeys(("schema", *_CONTRACT_KEYS), ("json", "jsonl")),
-    **dict.fromkeys(("many", "fences"), ("json",)),
-    "object-schema": ("jsonl",),
-    **dict.fromkeys(_OF_OBJECTS, ("json", "jsonl")),
-    **dict.fromkeys(("native", "passes", "ontology"), ("jsonl",)),
-}
-"""The formats of answers to which a key of an entry applies."""
 
 AnswerFormat = Literal["none", "append", "needed"]
 
@@ -147,7 +133,7 @@ class PromptDefinition:
         check(entry, SCHEMA, where, PromptError)
         with _part_of(where):
             _check_texts(entry)
-            contract = _contract(id, entry, strict=not is_trustgraphs)
+            contract = contract_of(id, entry, strict=not is_trustgraphs)
             _check_attempts(entry)
         with _part_of(where, "/prompt"):
             template = Template.compile(entry["prompt"], dialect=entry["dialect"], where=where)
@@ -156,8 +142,8 @@ class PromptDefinition:
             with _part_of(where, "/system"):
                 system = Template.compile(entry["system"], dialect=entry["dialect"], where=where)
         with _part_of(where):
-            _check_sources(contract, template.needs.named | system.needs.named, entry)
-            _check_native(contract, entry)
+            check_sources(contract, template.needs.named | system.needs.named, entry)
+            check_native(contract, entry)
         with _part_of(where, "/graph"):
             graph = GraphClause.of(entry["graph"], contract) if "graph" in entry else None
         if graph is not None:
@@ -165,7 +151,7 @@ class PromptDefinition:
         with _part_of(where, "/match"):
             match = MatchClause.of(entry.get("match"), contract)
         with _part_of(where, "/examples"):
-            pool_clause = PoolClause.of(entry.get("examples", {}))
+            pool_clause = PoolClause.of(entry.get("examples", {}), contract.format)
         prompt = cls(
             id=id,
             template=template,
@@ -288,7 +274,7 @@ class PromptDefinition:
         merged = {**self.terms, **terms}
         given = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
         system, prompt = self.system.render(given, share=share), self._asked(given, share)
-        return Question(system, prompt, merged, self.examples_for(terms))
+        return Question(system, prompt, merged, self.chooser.examples(terms))
 
     def _asked(self, given: Mapping[str, object], share: float) -> str:
         """What the user says, followed by the instructions about the answer unless a template has them."""
@@ -308,45 +294,10 @@ class PromptDefinition:
             raise RenderError("the passage is empty")
         return Turn(passage, in_schema_order(example["reads"], self.contract))
 
-    def examples_for(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
-        """The examples that are shown before a question with these terms."""
-        return (*self._others(terms), *self.nearest(terms))
-
-    def nearest(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
-        """The examples of the pool that are shown before a question with these terms, the nearest last."""
-        if self.pool is None or self.pool_clause is None:
-            return ()
-        texts = self.pool.choose(terms, self.pool_clause).texts
-        return tuple(map(self._turn_of, texts if self.pool_clause.by == "first" else reversed(texts)))
-
-    def choosing_effort(self, terms: Mapping[str, object]) -> int:
-        """About how many steps it takes to choose the examples for these terms, as `beside` counts them."""
-        passage = terms.get(self.pool.term) if self.pool else None
-        return CHOOSING + READING * len(passage) if isinstance(passage, str) else 0
-
-    def left_out(self, terms: Mapping[str, object]) -> int:
-        """How many examples are not shown because they have the passage of the terms, or it has them."""
-        chosen = self.pool.choose(terms, self.pool_clause) if self.pool and self.pool_clause else None
-        return len(self.shown) - len(self._others(terms)) + (chosen.left_out if chosen else 0)
-
-    def _others(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
-        """The prompt's own examples, without one that has the passage of the terms, or is part of it."""
-        if not self.shown:
-            return ()
-        passage = terms.get(passage_term(self.shown[0]["terms"]))
-        if not isinstance(passage, str):
-            return self.examples
-        rows, _ = self._passages_shown.choose(passage, len(self.shown), "first")
-        return self.examples if len(rows) == len(self.examples) else tuple(self.examples[row] for row in rows)
-
     @cached_property
-    def _passages_shown(self) -> NearestTexts:
-        term = passage_term(self.shown[0]["terms"])
-        return NearestTexts(str(example["terms"].get(term, "")) for example in self.shown)
-
-    def _turn_of(self, text: PoolText) -> Turn:
-        """A text of the pool as it is shown."""
-        return replace(self.turn(shown_examples.example_of(text, self.contract)), id=text.id)
+    def chooser(self) -> ExampleChooser:
+        """Chooses the examples of each question."""
+        return ExampleChooser(self)
 
     @cached_property
     def unnamed_keys(self) -> list[str]:
@@ -466,29 +417,6 @@ def _check_attempts(entry: Mapping[str, Any]) -> None:
         raise PromptError(problem, path="/attempts", found=attempts, expected="2 or more")
 
 
-def _check_sources(contract: Contract, named: frozenset[str], entry: Mapping[str, Any]) -> None:
-    """Raise `PromptError` if the schema grounds values (`x-from`) in a term that the prompt does not have."""
-    known = (named - {answer_format.TERM}) | entry.get("terms", {}).keys()
-    unknown = contract.sources.terms - known if contract.sources else ()
-    for term in sorted(unknown):
-        raise PromptError(
-            "the schema takes values from a term that the prompt does not have",
-            path="/object-schema" if entry.get("object-schema") is not None else "/schema",
-            found=term,
-            expected=", ".join(sorted(known)) or "a term of the prompt",
-        )
-
-
-def _check_native(contract: Contract, entry: Mapping[str, Any]) -> None:
-    if "native" in entry and server_schema(contract, items=True) is None:
-        raise PromptError(
-            "no server can enforce this schema",
-            path="/native",
-            found=entry["native"],
-            expected="no `versions`, and a schema of objects without a key `items`",
-        )
-
-
 def _config(model: Mapping[str, Any]) -> RuntimeConfig:
     """The settings of an entry's `model`: two keys have other names in `RuntimeConfig`."""
     settings = {key.replace("-", "_"): value for key, value in model.items()}
@@ -501,20 +429,3 @@ def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:
     if isinstance(cache, bool):
         return CACHE_SECONDS if cache else None
     return cache["seconds"]
-
-
-def _contract(id: str, entry: Mapping[str, Any], *, strict: bool) -> Contract:
-    format = entry.get("response-type", "text")
-    for key, formats in _FORMATS_OF.items():
-        if strict and entry.get(key) is not None and format not in formats:
-            problem, expected = f"`{key}` does not apply to an answer of type {format}", " or ".join(formats)
-            raise PromptError(problem, path="/response-type", found=format, expected=expected)
-    key = "object-schema" if format == "jsonl" and entry.get("object-schema") is not None else "schema"
-    schema = None if format == "text" else entry.get(key)
-    try:
-        options = {name: entry[name] for name in _CONTRACT_KEYS if name in entry}
-        return Contract.from_schema(schema, format=format, name=id, **options)
-    except ContractError as error:
-        # none of these keys is a keyword of JSON Schema
-        is_schema = not error.path.startswith(tuple(f"/{name}" for name in _CONTRACT_KEYS))
-        raise error.at("", f"/{key}" if is_schema else "") from error

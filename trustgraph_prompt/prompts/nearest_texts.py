@@ -36,6 +36,9 @@ class Choice(NamedTuple):
     left_out: int
 
 
+NO_CHOICE: Final = Choice([], 0)
+
+
 class NearestTexts:
     """An index of texts, built once and never changed, so that threads may share it.
 
@@ -83,12 +86,6 @@ class NearestTexts:
             for row, weight in zip(*self._places[word], strict=True):
                 scores[row] += rarity * weight
         return nlargest(MOST_LOOKED_AT, scores, key=lambda row: (scores[row], -row))
-
-
-def is_same_text(one: str, other: str) -> bool:
-    """Whether two texts have the same words, or one contains the other."""
-    first, second = _joined(words(one).folded), _joined(words(other).folded)
-    return first in second or second in first
 
 
 def _joined(folded: Sequence[str]) -> str:

@@ -6,19 +6,23 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
 from trustgraph_prompt.config_files import MAX_ERRORS, check
+from trustgraph_prompt.contract import Format
 from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
-from trustgraph_prompt.prompts.nearest_texts import By, NearestTexts
+from trustgraph_prompt.prompts.nearest_texts import NO_CHOICE, By, Choice, NearestTexts
 
 POOL: Final = "pool."
 """Begins the key of the entry of a pool; the SHA-256 of its text follows."""
 
 MAX_POOL: Final = 4 * 1024 * 1024
 """The maximum size of a pool, in bytes."""
+
+MOST_TEXTS: Final = 20_000
+"""The maximum number of texts of a pool: checking that many takes seconds."""
 
 MAX_POOLS: Final = 32 * 1024 * 1024
 """The maximum size of all pools that the prompts of a workspace name, in bytes."""
@@ -100,15 +104,19 @@ class PoolClause:
     by: By = "nearest"
 
     @classmethod
-    def of(cls, clause: Mapping[str, Any]) -> PoolClause | None:
+    def of(cls, clause: Mapping[str, Any], format: Format) -> PoolClause | None:
         """Make it from the clause of an entry, which `CLAUSE` allows; None if that names no texts.
 
-        Raises `PromptError` for a clause that names two sources of texts, or none to show from.
+        Raises `PromptError` for a clause that names two sources of texts, or none to show from, and for an
+        answer of format text, which has no objects.
         """
         known = {"file" if key == "from" else key: value for key, value in clause.items() if key != "as"}
         if known and len(known.keys() & {"file", "pool"}) != 1:
             expected = "`from`, the name of a gold file, or `pool`, the hash of its texts"
             raise PromptError("names no pool of texts, or two", found=", ".join(clause), expected=expected)
+        if known and format == "text":
+            message = "a pool has objects, and does not apply to an answer of type text"
+            raise PromptError(message, found=", ".join(clause), expected="json or jsonl")
         return cls(**known) if known else None
 
 
@@ -165,6 +173,9 @@ class Pool:
         lines = [{"terms": each.terms, "objects": each.objects} for each in shown]
         data = orjson.dumps({"term": term, "texts": lines})
         _check_size(data, where)
+        if len(shown) > MOST_TEXTS:
+            found, expected = f"{len(shown):,}", f"at most {MOST_TEXTS:,}"
+            raise PromptError("the pool has too many texts", where=where, found=found, expected=expected)
         return cls(data, term, shown)
 
     @classmethod
@@ -192,27 +203,20 @@ class Pool:
         """The index of its passages."""
         return NearestTexts(str(text.terms[self.term]) for text in self.texts)
 
-    def choose(self, terms: Mapping[str, object], clause: PoolClause) -> Chosen:
+    def choose(self, terms: Mapping[str, object], clause: PoolClause) -> Choice:
         """Choose the texts to show before a question with these terms: none without a passage."""
         passage = terms.get(self.term)
-        if not isinstance(passage, str):
-            return Chosen([], 0)
-        choice = self.index.choose(passage, clause.show, clause.by)
-        return Chosen([self.texts[row] for row in choice.rows], choice.left_out)
-
-
-class Chosen(NamedTuple):
-    """Texts to show, the best first, and how many were left out because they may be the passage."""
-
-    texts: list[PoolText]
-    left_out: int
+        return self.index.choose(passage, clause.show, clause.by) if isinstance(passage, str) else NO_CHOICE
 
 
 class Pools:
-    """The pools of a workspace, each read once, when the first prompt names it."""
+    """The pools of a workspace, at most `most` bytes of them, each read when the first prompt names it."""
 
-    def __init__(self, texts: Mapping[str, bytes], known: Iterable[Pool] = ()) -> None:
+    def __init__(
+        self, texts: Mapping[str, bytes], known: Iterable[Pool] = (), *, most: int = MAX_POOLS
+    ) -> None:
         self.texts = texts
+        self._most = most
         self._read = {pool.key: pool for pool in known}
 
     def get(self, key: str, where: str) -> Pool:
@@ -225,8 +229,11 @@ class Pools:
             raise PromptError(message, where=where, path=_AT, found="no such entry", expected=expected)
         if key not in self._read:
             size = len(self.texts[key]) + sum(len(pool.text) for pool in self._read.values())
-            if size > MAX_POOLS:
-                message, expected = "the pools of the workspace are too large", f"at most {MAX_POOLS:,} bytes"
+            if size > self._most:
+                message, expected = (
+                    "the pools of the workspace are too large",
+                    f"at most {self._most:,} bytes",
+                )
                 raise PromptError(message, where=where, path=_AT, found=f"{size:,}", expected=expected)
             self._read[key] = Pool.parse(self.texts[key], key)
         return self._read[key]

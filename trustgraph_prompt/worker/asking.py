@@ -95,7 +95,7 @@ async def render(prompt: PromptDefinition, terms: Mapping[str, object]) -> Quest
     """
     prompt.require(terms)
     try:
-        steps = prompt.choosing_effort(terms)
+        steps = prompt.chooser.effort(terms)
         question = await beside(partial(prompt.question, terms, share=SHARE_ON_THE_LOOP), steps=steps)
     except RenderTooLong:
         question = await beside(prompt.question, terms)

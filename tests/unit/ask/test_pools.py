@@ -55,14 +55,14 @@ def test_own_example_that_has_the_passage_is_not_shown() -> None:
     shown = definition.question({"text": "RAN is a film"}).examples
     assert "Ran is a film." not in [turn.passage for turn in shown]
     assert "Kagemusha is another." in [turn.passage for turn in shown]
-    assert definition.left_out({"text": "RAN is a film"}) == 1
+    assert definition.chooser.left_out({"text": "RAN is a film"}) == 1
 
 
 async def test_outcome_names_the_texts_that_were_shown_and_no_example_of_the_prompt() -> None:
     own = [{"terms": {"text": "Ran is by Akira Kurosawa."}, "reads": []}]
     definition = films(shown=own)
     outcome = await asked(definition, "[]")
-    assert outcome.examples == tuple(turn.id for turn in definition.nearest({"text": PASSAGE}))
+    assert outcome.examples == tuple(turn.id for turn in definition.chooser.nearest({"text": PASSAGE}))
     assert len(set(outcome.examples)) == 2
 
 

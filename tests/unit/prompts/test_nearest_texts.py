@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from trustgraph_prompt.prompts.nearest_texts import MOST_LOOKED_AT, NearestTexts, is_same_text
+from trustgraph_prompt.prompts.nearest_texts import MOST_LOOKED_AT, NearestTexts
 
 TEXTS = [
     "The mill on the river Spree was built of brick.",
@@ -54,9 +54,9 @@ def test_text_equal_to_the_passage_within_it_or_around_it_is_left_out(passage: s
     assert left_out == 1
 
 
-def test_same_text_has_the_same_words_in_any_layout_and_no_half_words() -> None:
-    assert is_same_text("The Rhine, a river.", "the RHINE a\nriver")
-    assert not is_same_text("The Rhine", "The Rhinelander")
+def test_half_a_word_does_not_make_two_texts_the_same() -> None:
+    index = NearestTexts(["The castle on the Rhine", "A salt mine"])
+    assert index.choose("The castle on the Rhinelander road", 1, "nearest") == ([0], 0)
 
 
 def test_passage_that_contains_all_texts_is_shown_none_after_a_bounded_number() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.support.pools import FILMS, entries, pool, prompts
+from trustgraph_prompt.compute_thread import AT_ONCE
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, Question
-from trustgraph_prompt.prompts.pool import MAX_POOL, Pool
+from trustgraph_prompt.prompts.pool import MAX_POOL, Pool, Pools
 
 
 def question(text: str, **more: Any) -> tuple[PromptDefinition, Question]:
@@ -42,7 +43,7 @@ def test_text_without_objects_is_shown_with_an_empty_answer() -> None:
 def test_passage_is_never_shown_as_its_own_example() -> None:
     definition, asked = question("ATONEMENT is a drama by Joe Wright!", show=4)
     assert FILMS[0][0] not in [turn.passage for turn in asked.examples]
-    assert definition.left_out({"text": FILMS[0][0]}) == 1
+    assert definition.chooser.left_out({"text": FILMS[0][0]}) == 1
 
 
 @pytest.mark.parametrize("terms", [{}, {"text": 5}, {"text": None}, {"other": "a film"}])
@@ -69,7 +70,7 @@ def test_identity_changes_only_for_questions_whose_examples_change() -> None:
 
     def identities(of: Pool | None) -> list[str]:
         definition = prompts(of).prompts["films"]
-        return [definition.identity(definition.nearest({"text": text})) for text in (near, far)]
+        return [definition.identity(definition.chooser.nearest({"text": text})) for text in (near, far)]
 
     before, after = identities(None), identities(more)
     assert before[0] != after[0]
@@ -78,7 +79,7 @@ def test_identity_changes_only_for_questions_whose_examples_change() -> None:
 
 def test_identity_without_a_pool_is_the_version() -> None:
     plain = PromptDefinition.from_entry("p", {"dialect": "jinja", "prompt": "{{ text }}"})
-    assert plain.identity(plain.nearest({"text": "a film"})) == plain.version
+    assert plain.identity(plain.chooser.nearest({"text": "a film"})) == plain.version
 
 
 def test_identity_stays_where_a_contract_is_derived() -> None:
@@ -110,6 +111,19 @@ def test_text_without_a_passage_is_refused(said: Any) -> None:
         PromptError, match=r"g:1 /terms: there is no passage to show .*expected `text`, a text"
     ):
         pool([(said, [])])
+
+
+def test_pool_is_limited_in_texts() -> None:
+    with pytest.raises(PromptError, match=r"the pool has too many texts .*at most 20,000"):
+        pool([(f"t{number}", []) for number in range(20_001)])
+
+
+def test_choice_takes_steps_for_each_character_of_the_passage_and_none_without_a_pool() -> None:
+    definition = prompts().prompts["films"]
+    long, short = (definition.chooser.effort({"text": text}) for text in ("film " * 100_000, "film"))
+    assert long > AT_ONCE > short > 0
+    plain = PromptDefinition.from_entry("p", {"dialect": "jinja", "prompt": "{{ text }}"})
+    assert plain.chooser.effort({"text": "film"}) == 0
 
 
 def test_pool_is_limited_in_size() -> None:
@@ -169,6 +183,16 @@ def test_entry_of_a_pool_that_is_not_valid_says_why(text: bytes, why: str) -> No
     assert (raised.value.where or "").startswith(key)
 
 
+def test_pools_beyond_the_limit_of_a_workspace_are_refused_and_the_first_ones_stay() -> None:
+    first, second = pool(), pool(FILMS[:1])
+    given = Pools({each.key: each.text for each in (first, second)}, most=len(first.text) + 1)
+    assert given.get(first.key, "template.a") is given.get(first.key, "template.b")
+    with pytest.raises(
+        PromptError, match=r"^template\.c /examples/pool: the pools of the workspace are too large"
+    ):
+        given.get(second.key, "template.c")
+
+
 def test_entry_with_another_hash_than_its_key_is_refused() -> None:
     made = pool()
     built = PromptSet.build({**entries(made), made.key: pool(FILMS[:1]).text})
@@ -198,5 +222,5 @@ def test_entry_on_the_topic_cannot_name_a_file() -> None:
 
 
 def test_text_prompt_has_no_pool() -> None:
-    with pytest.raises(PromptError, match="`examples` does not apply to an answer of type text"):
+    with pytest.raises(PromptError, match=r"/examples: .* does not apply to an answer of type text"):
         PromptDefinition.from_entry("p", {"dialect": "jinja", "prompt": "x", "examples": {"pool": "0" * 64}})

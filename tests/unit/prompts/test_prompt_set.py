@@ -333,18 +333,6 @@ def test_pool_that_no_prompt_names_is_not_read() -> None:
     assert not built.refused
 
 
-def test_pools_beyond_their_limit_are_refused_and_the_first_ones_served() -> None:
-    texts: list[tuple[str, list[Any]]] = [(f"{number}{'b' * 18_000}", []) for number in range(220)]
-    large = [pools.pool([*texts, (f"{number} bricks", [])]) for number in range(9)]
-    given: dict[str, str] = {}
-    for number, each in enumerate(large):
-        key, prompt = pools.entries(each).items()
-        given |= {key[0]: key[1], f"template.{number:02}": prompt[1]}
-    built = PromptSet.build(given)
-    assert len(built.prompts) == 8
-    assert "the pools of the workspace are too large" in str(built.refused["template.08"])
-
-
 def test_versions_need_no_pool() -> None:
     given = pools.entries()
     alone = PromptSet.build({"template.films": given["template.films"]}, pools=False).prompts["films"]
