@@ -8,7 +8,7 @@ from typing import Any
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker.producer_pool import ProducerPool
-from trustgraph_prompt.errors import MessageTooLarge
+from trustgraph_prompt.errors import MessageTooLarge, Reason
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.answer_record import failure_type, is_served
@@ -98,9 +98,15 @@ def last_response(
     lines = "".join(map(jsonl_line, outcome.value)) if outcome.contract.format == "jsonl" else value
     if streamed_characters and streamed_characters >= len(lines):
         return wire.PromptResponse(text="", **details)
-    is_prefix = not outcome.retracted  # else what was streamed is not the beginning of the lines
-    rest = lines[streamed_characters:] if is_prefix or not streamed_characters else ""
-    return wire.PromptResponse(text=rest, object=value, **details)
+    if streamed_characters and _has_lost_objects(outcome):
+        return wire.PromptResponse(text="", object=value, **details)
+    return wire.PromptResponse(text=lines[streamed_characters:], object=value, **details)
+
+
+def _has_lost_objects(outcome: Outcome) -> bool:
+    """Whether objects may have been streamed that are not in the value: then its lines do not begin so."""
+    too_large = (issue.reason is Reason.TOO_LARGE for each in outcome.rejected for issue in each.issues)
+    return bool(outcome.retracted) or any(too_large)
 
 
 def jsonl_line(value: object) -> str:
