@@ -28,6 +28,7 @@ from typing import Any
 
 from aiohttp import ClientSession, ClientTimeout
 from rdflib import OWL, RDF, RDFS, Graph
+from rdflib.term import Node
 
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
@@ -121,7 +122,7 @@ def relations_of(turtle: Path) -> list[Relation]:
     """The relations of an ontology, in the order of their labels."""
     graph = Graph().parse(turtle)
 
-    def label(subject: object) -> str:
+    def label(subject: Node | None) -> str:
         return str(graph.value(subject, RDFS.label) or "").strip()
 
     found = [*graph.subjects(RDF.type, OWL.ObjectProperty), *graph.subjects(RDF.type, OWL.DatatypeProperty)]

@@ -255,7 +255,7 @@ async def test_second_delivery_gets_the_same_objects(house: House) -> None:
     turns = Turns(fact("Heat", "directed by", "Mann"))
     await house.work(flow, turns, config=True)
 
-    await house.send_twice(flow, PROMPT, id="twice", text=HEAT, **TERMS)
+    await house.send_twice(flow, PROMPT, id="twice", text=HEAT, terms=TERMS)
 
     both = [json.loads(each.data)["object"] for each in await responses.until(2)]
     assert both[0] == both[1] == json.dumps([DIRECTED], separators=(",", ":"))

@@ -140,10 +140,10 @@ def schema_org(classes: int) -> str:
     graph: list[dict[str, Any]] = [*_schema_org_classes(classes)]
     both = [{"@id": "schema:Thing1"}, {"@id": "schema:Thing2"}]
     graph += [
-        _schema_org_term("rdf:Property", "author", domain=both, range=both, inverse="schema:authorOf"),
+        _schema_org_term("rdf:Property", "author", domains=both, ranges=both, inverse="schema:authorOf"),
         _schema_org_term("rdf:Property", "authorOf"),
-        _schema_org_term("rdf:Property", "name", domain=both[:1], range=[{"@id": "schema:Text"}]),
-        _schema_org_term("rdf:Property", "size", range=[{"@id": "schema:Number"}, {"@id": "schema:Text"}]),
+        _schema_org_term("rdf:Property", "name", domains=both[:1], ranges=[{"@id": "schema:Text"}]),
+        _schema_org_term("rdf:Property", "size", ranges=[{"@id": "schema:Number"}, {"@id": "schema:Text"}]),
     ]
     context = {
         "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
@@ -169,8 +169,8 @@ def _schema_org_term(
     type: str,
     name: str,
     *,
-    domain: list[dict[str, str]] | None = None,
-    range: list[dict[str, str]] | None = None,
+    domains: list[dict[str, str]] | None = None,
+    ranges: list[dict[str, str]] | None = None,
     inverse: str | None = None,
 ) -> dict[str, Any]:
     return {
@@ -179,8 +179,8 @@ def _schema_org_term(
         "rdfs:label": name,
         "rdfs:comment": f"The {name}, as in <a href='https://schema.org/{name}'>{name}</a>.",
         "schema:source": {"@id": "https://github.com/schemaorg/schemaorg/issues/1"},
-        **({"schema:domainIncludes": domain if len(domain) > 1 else domain[0]} if domain else {}),
-        **({"schema:rangeIncludes": range if len(range) > 1 else range[0]} if range else {}),
+        **({"schema:domainIncludes": domains if len(domains) > 1 else domains[0]} if domains else {}),
+        **({"schema:rangeIncludes": ranges if len(ranges) > 1 else ranges[0]} if ranges else {}),
         **({"schema:inverseOf": {"@id": inverse}} if inverse else {}),
     }
 
