@@ -12,7 +12,7 @@ from trustgraph_prompt.prompts import answer_format
 
 _CONTRACT_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
 
-_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format", "examples")
+_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format")
 
 _FORMATS_OF = {
     **dict.fromkeys(("schema", *_CONTRACT_KEYS), ("json", "jsonl")),
