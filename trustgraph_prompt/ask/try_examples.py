@@ -11,7 +11,7 @@ from trustgraph_prompt.errors import ConfigError, PromptError, Reason, RenderErr
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.prompts import Example, PromptDefinition, PromptSet
 from trustgraph_prompt.prompts.pool import Pool
-from trustgraph_prompt.prompts.shown_examples import check_pool
+from trustgraph_prompt.prompts.shown_examples import pool_turns
 from trustgraph_prompt.reader import Outcome, read
 
 _MAX_SHOWN = 120  # characters of a value in a message
@@ -57,7 +57,7 @@ def try_pools(prompts: PromptSet, pools: Mapping[str, Pool]) -> list[ConfigError
     for prompt in prompts.prompts.values():
         if prompt.pool and prompt.pool.key in pools:
             try:
-                check_pool(prompt, pools[prompt.pool.key], looks_up=True)
+                pool_turns(prompt, pools[prompt.pool.key], looks_up=True)
             except ConfigError as error:
                 wrong.append(error)
     return wrong

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -23,15 +23,16 @@ from trustgraph_prompt.graph import ontology
 from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.graph.ontology_answer import AnswerReading
 from trustgraph_prompt.llm.records import RuntimeConfig
-from trustgraph_prompt.prompts import answer_format, shown_examples
+from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry_contract import check_native, check_sources, contract_of
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
-from trustgraph_prompt.prompts.example_chooser import ExampleChooser
+from trustgraph_prompt.prompts.example_chooser import ExampleChooser, Examples, passage_term
 from trustgraph_prompt.prompts.match_clause import MatchClause
+from trustgraph_prompt.prompts.nearest_texts import NearestTexts
 from trustgraph_prompt.prompts.pool import Pool, PoolClause
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
-from trustgraph_prompt.prompts.shown_examples import Turn, in_schema_order
+from trustgraph_prompt.prompts.shown_examples import Turn, own_turns, pool_turns
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -83,7 +84,7 @@ class PromptDefinition:
     `reading` reads an answer in the terms of one, None without. `canary` is the id of the canary that this
     version is, None for the served version.
     `pool_clause` says how many texts of which pool are shown before the question; `pool` has them, once it is
-    there (`with_pool`).
+    there (`with_pool`). `chooser` has the examples of both kinds, rendered.
 
     `answer_format` says whether instructions about the answer are appended to the question: "append", "none",
     or "needed", which appends them if the templates do not name the keys. Unless it is "none", the term
@@ -116,6 +117,7 @@ class PromptDefinition:
     canary: str | None = None
     pool_clause: PoolClause | None = None
     pool: Pool | None = None
+    chooser: ExampleChooser = field(default=ExampleChooser(), compare=False, repr=False)
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -175,8 +177,7 @@ class PromptDefinition:
             answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
         with _part_of(where):
-            shown_examples.check_shown(prompt)
-        return prompt
+            return prompt._with_own_examples()
 
     def with_system(self, system: Template) -> PromptDefinition:
         """The same prompt in a workspace with this system message, which one with its own ignores."""
@@ -196,9 +197,7 @@ class PromptDefinition:
             reading=reading or self.reading,
             native_items=self.native_items or reading is not None,
         )
-        prompt.__dict__["version"] = self.version
-        if self.pool_clause:
-            prompt.__dict__["_version_without_pool"] = self._version_without_pool
+        prompt.__dict__["_version_without_pool"] = self._version_without_pool
         return prompt
 
     def with_roles_of(self, clause: GraphClause | None) -> PromptDefinition:
@@ -213,9 +212,18 @@ class PromptDefinition:
 
         Raises `PromptError` for a text that cannot be rendered or whose objects the prompt refuses.
         """
-        shown_examples.check_pool(self, pool)
-        _ = pool.index
-        return replace(self, pool=pool)
+        assert self.pool_clause is not None
+        clause, turns = self.pool_clause, pool_turns(self, pool)
+        examples = Examples(pool.term, turns, pool.index, clause.show, clause.by)
+        return replace(self, pool=pool, chooser=replace(self.chooser, pool=examples))
+
+    def _with_own_examples(self) -> PromptDefinition:
+        """The same prompt with the examples `shown`. Raises `PromptError`."""
+        if not self.shown:
+            return self
+        turns, term = own_turns(self), passage_term(self.shown[0]["terms"])
+        passages = NearestTexts(str(example["terms"].get(term, "")) for example in self.shown)
+        return replace(self, chooser=ExampleChooser(Examples(term, turns, passages, len(turns))))
 
     def prefaced(self, preface: str) -> PromptDefinition:
         """The same prompt, with a template before its own. Raises `TemplateError`."""
@@ -267,37 +275,38 @@ class PromptDefinition:
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
         """Render the question with the instructions about its answer; `terms` override the prompt's own.
 
+        Unless a template has the instructions, they are the end of the question; of the system message, where
+        examples stand between both, each of which is a passage and its answer.
+
         Raises as `Template.render`, and `RenderError` for a term with a reserved name.
         """
         if not self._reserved.isdisjoint(terms):
             raise RenderError(f"{self.id}: {answer_format.RESERVED}")
         merged = {**self.terms, **terms}
         given = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
-        system, prompt = self.system.render(given, share=share), self._asked(given, share)
+        system, prompt = self.system.render(given, share=share), self.passage(merged, share)
+        at_end = "" if self._places_instructions else self._instructions
+        if self.shows_examples:
+            system = answer_format.append(system, at_end)
+        else:
+            prompt = answer_format.append(prompt, at_end)
         return Question(system, prompt, merged, self.chooser.examples(terms))
 
-    def _asked(self, given: Mapping[str, object], share: float) -> str:
-        """What the user says, followed by the instructions about the answer unless a template has them."""
-        at_end = "" if self._places_instructions else self._instructions
-        return answer_format.append(self.template.render(given, share=share), at_end)
+    def passage(self, terms: Mapping[str, object], share: float) -> str:
+        """Render its template alone, as in examples. Raises as `Template.render`."""
+        return self.template.render(
+            {**terms, **dict.fromkeys(self._reserved, self._instructions)}, share=share
+        )
 
-    @cached_property
-    def examples(self) -> tuple[Turn, ...]:
-        """The examples that the model is shown before each question."""
-        return tuple(map(self.turn, self.shown))
+    @property
+    def shows_examples(self) -> bool:
+        """Whether a question may show examples."""
+        return bool(self.shown or self.pool_clause)
 
-    def turn(self, example: Mapping[str, Any]) -> Turn:
-        """One of the examples `shown`, rendered as a question is. Raises as `Template.render`."""
-        reserved = dict.fromkeys(self._reserved, self._instructions)
-        passage = self._asked({**self.terms, **example["terms"], **reserved}, shown_examples.SHARE)
-        if not passage.strip():  # servers reject empty messages
-            raise RenderError("the passage is empty")
-        return Turn(passage, in_schema_order(example["reads"], self.contract))
-
-    @cached_property
-    def chooser(self) -> ExampleChooser:
-        """Chooses the examples of each question."""
-        return ExampleChooser(self)
+    @property
+    def examples(self) -> Sequence[Turn]:
+        """Its own examples that the model is shown before a question."""
+        return self.chooser.own.turns
 
     @cached_property
     def unnamed_keys(self) -> list[str]:
@@ -323,14 +332,12 @@ class PromptDefinition:
         """Terms that requests and the prompt's own terms must not contain."""
         return frozenset() if self.answer_format == "none" else frozenset((answer_format.TERM,))
 
-    @cached_property
+    @property
     def version(self) -> str:
-        """A hash (sha256, hex) of everything that affects the answer.
-
-        Computed on first use: a new system message changes the version of every prompt at once.
-        """
-        clause = self.pool_clause
-        return _hash({**self._decides, "examples": asdict(clause)} if clause else self._decides)
+        """A hash (sha256, hex) of everything that affects the answer."""
+        if self.pool_clause is None:
+            return self._version_without_pool
+        return _hash({"version": self._version_without_pool, "examples": asdict(self.pool_clause)})
 
     def identity(self, examples: Iterable[Turn]) -> str:
         """A hash of everything that affects the answer to a question that shows these examples.
@@ -345,6 +352,7 @@ class PromptDefinition:
 
     @cached_property
     def _version_without_pool(self) -> str:
+        """Computed on first use: a new system message changes the version of every prompt at once."""
         return _hash(self._decides)
 
     @property

@@ -2,66 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from trustgraph_prompt.prompts.nearest_texts import CHOOSING, NO_CHOICE, READING, Choice, NearestTexts
-from trustgraph_prompt.prompts.pool import PoolText, passage_term
-from trustgraph_prompt.prompts.shown_examples import Turn, example_of
-
-if TYPE_CHECKING:
-    from trustgraph_prompt.prompts.definition import PromptDefinition
+from trustgraph_prompt.prompts.nearest_texts import CHOOSING, READING, By, NearestTexts
+from trustgraph_prompt.prompts.shown_examples import Turn
 
 
 @dataclass(frozen=True, eq=False)
-class ExampleChooser:
-    """Chooses examples for the questions of one prompt, and leaves out those that have the same passage."""
+class Examples:
+    """Examples of which a question shows at most `count`. `term` is the term in which its passage stands.
 
-    prompt: PromptDefinition
+    `index` has their passages, at the positions of `turns`.
+    """
+
+    term: str
+    turns: Sequence[Turn]
+    index: NearestTexts
+    count: int
+    by: By = "first"
+
+    def choose(self, terms: Mapping[str, object]) -> tuple[list[Turn], int]:
+        """Choose those to show, the nearest last, and count those that are left out for their passage."""
+        if not self.turns:
+            return [], 0
+        passage = terms.get(self.term)
+        rows, left_out = self.index.choose(passage if isinstance(passage, str) else "", self.count, self.by)
+        return [self.turns[row] for row in (rows if self.by == "first" else reversed(rows))], left_out
+
+
+NO_EXAMPLES: Final = Examples("", (), NearestTexts(()), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleChooser:
+    """Chooses examples for the questions of one prompt: of its `own`, and of its `pool`."""
+
+    own: Examples = NO_EXAMPLES
+    pool: Examples = NO_EXAMPLES
 
     def examples(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
         """The examples to show before a question with these terms, in order."""
-        return (*self._own(terms), *self.nearest(terms))
+        return (*self.own.choose(terms)[0], *self.nearest(terms))
 
     def nearest(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
-        """Those of the pool, the nearest last."""
-        if self.prompt.pool is None or self.prompt.pool_clause is None:
-            return ()
-        rows, texts = self._chosen(terms).rows, self.prompt.pool.texts
-        in_order = rows if self.prompt.pool_clause.by == "first" else reversed(rows)
-        return tuple(self._turn(texts[row]) for row in in_order)
+        """Those of the pool."""
+        return tuple(self.pool.choose(terms)[0])
 
     def left_out(self, terms: Mapping[str, object]) -> int:
         """How many examples are not shown because they have the passage of the terms, or it has them."""
-        return len(self.prompt.shown) - len(self._own(terms)) + self._chosen(terms).left_out
+        return self.own.choose(terms)[1] + self.pool.choose(terms)[1]
 
     def effort(self, terms: Mapping[str, object]) -> int:
-        """About how many steps it takes to choose from the pool, as `compute_thread.beside` counts them."""
-        passage = terms.get(self.prompt.pool.term) if self.prompt.pool else None
-        return CHOOSING + READING * len(passage) if isinstance(passage, str) else 0
+        """About how many steps it takes to choose, as `compute_thread.beside` counts them."""
+        passages = [terms.get(each.term) for each in (self.own, self.pool) if each.turns]
+        return sum(CHOOSING + READING * len(passage) for passage in passages if isinstance(passage, str))
 
-    def _chosen(self, terms: Mapping[str, object]) -> Choice:
-        pool, clause = self.prompt.pool, self.prompt.pool_clause
-        return pool.choose(terms, clause) if pool and clause else NO_CHOICE
 
-    def _own(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
-        examples = self.prompt.examples
-        passage = terms.get(self._own_term) if examples else None
-        if not isinstance(passage, str):
-            return examples
-        rows, left_out = self._own_passages.choose(passage, len(examples), "first")
-        return tuple(examples[row] for row in rows) if left_out else examples
-
-    @cached_property
-    def _own_term(self) -> str:
-        return passage_term(self.prompt.shown[0]["terms"])
-
-    @cached_property
-    def _own_passages(self) -> NearestTexts:
-        terms = (example["terms"] for example in self.prompt.shown)
-        return NearestTexts(str(given.get(self._own_term, "")) for given in terms)
-
-    def _turn(self, text: PoolText) -> Turn:
-        return replace(self.prompt.turn(example_of(text, self.prompt.contract)), id=text.id)
+def passage_term(terms: Mapping[str, Any]) -> str:
+    """The term in which a passage stands: `text`, or else the first one that is a text."""
+    named = [name for name, value in terms.items() if isinstance(value, str)]
+    return "text" if "text" in named else next(iter(named), "text")

@@ -13,7 +13,7 @@ from trustgraph_prompt.ask.try_examples import try_pools
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.prompts import PromptSet, files
-from trustgraph_prompt.prompts.filled_quotes import with_quotes
+from trustgraph_prompt.prompts.pool_files import with_quotes
 
 TEXT = (
     "Alien is a film of 1979 that was made in England by Ridley Scott, who was young.\n"

@@ -60,6 +60,7 @@ def test_passage_is_the_first_term_that_is_a_text_where_none_is_called_text(tmp_
         ),
         (['{"terms": {}, "objects": []}'], r"jsonl:1 /terms: there is no passage"),
         ([gold_line("brick " * 4_000, [])], r"jsonl:1 /terms: .*the rendered text is longer than 20,000"),
+        ([gold_line("a", [json.loads("[" * 900 + "]" * 900)])], r"jsonl:1: cannot be shown: Recursion"),
         ([gold_line("brick " * 800_000, [])], r"films\.gold\.jsonl: the pool is too large"),
     ],
 )
