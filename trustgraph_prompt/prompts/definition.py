@@ -24,15 +24,20 @@ from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.graph.ontology_answer import AnswerReading
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
-from trustgraph_prompt.prompts.entry_contract import check_native, check_sources, contract_of
+from trustgraph_prompt.prompts.entry_parts import (
+    cache_seconds,
+    check_attempts,
+    check_native,
+    check_sources,
+    check_texts,
+    config_of,
+    contract_of,
+)
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
-from trustgraph_prompt.prompts.example_chooser import ExampleChooser, Examples, passage_term
 from trustgraph_prompt.prompts.match_clause import MatchClause
-from trustgraph_prompt.prompts.nearest_texts import NearestTexts
 from trustgraph_prompt.prompts.pool import Pool, PoolClause
-from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
-from trustgraph_prompt.prompts.shown_examples import Turn, own_turns, pool_turns
+from trustgraph_prompt.prompts.shown_examples import ExampleChooser, Turn, own_examples, pool_examples
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -46,9 +51,6 @@ TRUSTGRAPH_ALIASES = {
     "ontology-extract": ["extract-with-ontologies"],
 }
 """Two names of one prompt: the first is that of TrustGraph's code, the second that of its documents."""
-
-CACHE_SECONDS = 3600.0
-"""How long answers are cached where a prompt says `cache: true`."""
 
 AnswerFormat = Literal["none", "append", "needed"]
 
@@ -134,9 +136,9 @@ class PromptDefinition:
             entry = {"dialect": "ibis", "aliases": TRUSTGRAPH_ALIASES.get(id, []), **known}
         check(entry, SCHEMA, where, PromptError)
         with _part_of(where):
-            _check_texts(entry)
+            check_texts(entry)
             contract = contract_of(id, entry, strict=not is_trustgraphs)
-            _check_attempts(entry)
+            check_attempts(entry)
         with _part_of(where, "/prompt"):
             template = Template.compile(entry["prompt"], dialect=entry["dialect"], where=where)
         system = SYSTEM
@@ -158,12 +160,12 @@ class PromptDefinition:
             id=id,
             template=template,
             contract=contract,
-            config=_config(entry.get("model", {})),
+            config=config_of(entry.get("model", {})),
             **{key: entry[key] for key in ("attempts", "passes", "terms", "description") if key in entry},
             aliases=tuple(entry.get("aliases", ())),
             system=system,
             own_system="system" in entry,
-            cache=_cache_seconds(entry.get("cache", False)),
+            cache=cache_seconds(entry.get("cache", False)),
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
             keeps_echoes=entry.get("echoes") == "keep",
@@ -177,7 +179,7 @@ class PromptDefinition:
             answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
         with _part_of(where):
-            return prompt._with_own_examples()
+            return replace(prompt, chooser=ExampleChooser(own_examples(prompt)))
 
     def with_system(self, system: Template) -> PromptDefinition:
         """The same prompt in a workspace with this system message, which one with its own ignores."""
@@ -213,17 +215,8 @@ class PromptDefinition:
         Raises `PromptError` for a text that cannot be rendered or whose objects the prompt refuses.
         """
         assert self.pool_clause is not None
-        clause, turns = self.pool_clause, pool_turns(self, pool)
-        examples = Examples(pool.term, turns, pool.index, clause.show, clause.by)
+        examples = pool_examples(self, pool, self.pool_clause)
         return replace(self, pool=pool, chooser=replace(self.chooser, pool=examples))
-
-    def _with_own_examples(self) -> PromptDefinition:
-        """The same prompt with the examples `shown`. Raises `PromptError`."""
-        if not self.shown:
-            return self
-        turns, term = own_turns(self), passage_term(self.shown[0]["terms"])
-        passages = NearestTexts(str(example["terms"].get(term, "")) for example in self.shown)
-        return replace(self, chooser=ExampleChooser(Examples(term, turns, passages, len(turns))))
 
     def prefaced(self, preface: str) -> PromptDefinition:
         """The same prompt, with a template before its own. Raises `TemplateError`."""
@@ -402,38 +395,3 @@ def _part_of(where: str, path: str = "") -> Iterator[None]:
         yield
     except ConfigError as error:
         raise error.at(where, path) from error
-
-
-def _check_texts(entry: Mapping[str, Any]) -> None:
-    """Raise `PromptError` for a prompt without text, and for terms that cannot be rendered."""
-    terms = entry.get("terms", {})
-    if not entry["prompt"].strip():
-        raise PromptError("the prompt has no text", path="/prompt", found=entry["prompt"])
-    try:
-        check_terms(terms, RenderMeter())
-    except RenderError as error:
-        raise PromptError(str(error), path="/terms") from error
-    if (term := answer_format.TERM) in terms and entry.get("answer-format") != "none":
-        path = f"/terms/{term}"
-        raise PromptError(answer_format.RESERVED, path=path, found=term, expected="another name")
-
-
-def _check_attempts(entry: Mapping[str, Any]) -> None:
-    attempts = entry.get("attempts", 1)
-    if entry.get("repair-by-model") and attempts < 2:
-        problem = "`repair-by-model` needs a second attempt"
-        raise PromptError(problem, path="/attempts", found=attempts, expected="2 or more")
-
-
-def _config(model: Mapping[str, Any]) -> RuntimeConfig:
-    """The settings of an entry's `model`: two keys have other names in `RuntimeConfig`."""
-    settings = {key.replace("-", "_"): value for key, value in model.items()}
-    if "stop" in settings:
-        settings["stop_sequences"] = tuple(settings.pop("stop"))
-    return RuntimeConfig(model=settings.pop("name", None), **settings)
-
-
-def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:
-    if isinstance(cache, bool):
-        return CACHE_SECONDS if cache else None
-    return cache["seconds"]

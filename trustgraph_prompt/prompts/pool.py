@@ -21,9 +21,6 @@ POOL: Final = "pool."
 MAX_POOL: Final = 4 * 1024 * 1024
 """The maximum size of a pool, in bytes."""
 
-MOST_TEXTS: Final = 20_000
-"""The maximum number of texts of a pool: checking that many takes seconds."""
-
 MAX_POOLS: Final = 32 * 1024 * 1024
 """The maximum size of all pools that the prompts of a workspace name, in bytes."""
 
@@ -156,13 +153,13 @@ class Pool:
         distinct = _distinct(texts, term)
         lines = b",".join(map(_line, distinct))
         text = b'{"term":%b,"texts":[%b]}' % (orjson.dumps(term), lines)
-        _check_size(text, distinct, where)
+        _check_size(text, where)
         return cls(text, term, distinct)
 
     @classmethod
     def parse(cls, text: bytes, key: str) -> Pool:
         """Read the entry of a pool. Raises `PromptError` if it is not valid, or not the one of its key."""
-        _check_size(text, (), key)
+        _check_size(text, key)
         if (found := hashlib.sha256(text).hexdigest()) != key.removeprefix(POOL):
             raise PromptError("the pool has another hash than its key", where=key, found=found)
         try:
@@ -172,9 +169,7 @@ class Pool:
         check(entry, _SCHEMA, key, PromptError)
         lines = enumerate(entry["texts"], 1)
         texts = (PoolText(f"{key} text {at}", line["terms"], line["objects"]) for at, line in lines)
-        distinct = _distinct(texts, entry["term"])
-        _check_size(text, distinct, key)
-        return cls(text, entry["term"], distinct)
+        return cls(text, entry["term"], _distinct(texts, entry["term"]))
 
     @cached_property
     def key(self) -> str:
@@ -255,10 +250,7 @@ def _line(text: PoolText) -> bytes:
         raise PromptError(f"cannot be shown: {error}", where=text.where) from error
 
 
-def _check_size(data: bytes, texts: Sequence[PoolText], where: str) -> None:
+def _check_size(data: bytes, where: str) -> None:
     if len(data) > MAX_POOL:
         found, expected = f"{len(data):,} bytes", f"at most {MAX_POOL:,} bytes of texts and objects"
         raise PromptError("the pool is too large", where=where, found=found, expected=expected)
-    if len(texts) > MOST_TEXTS:
-        found, expected = f"{len(texts):,}", f"at most {MOST_TEXTS:,}"
-        raise PromptError("the pool has too many texts", where=where, found=found, expected=expected)

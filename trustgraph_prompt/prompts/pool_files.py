@@ -12,10 +12,9 @@ from trustgraph_prompt.grounding import Passage
 from trustgraph_prompt.grounding.quotes import sentences
 from trustgraph_prompt.json_text.values import strings
 from trustgraph_prompt.prompts.definition import PromptDefinition
-from trustgraph_prompt.prompts.example_chooser import passage_term
 from trustgraph_prompt.prompts.gold_file import read, texts_for
-from trustgraph_prompt.prompts.pool import POOL, Pool, PoolText
-from trustgraph_prompt.prompts.shown_examples import pool_turns
+from trustgraph_prompt.prompts.pool import POOL, Pool, PoolClause, PoolText
+from trustgraph_prompt.prompts.shown_examples import passage_term, pool_examples
 
 
 def pool_of_file(prompt: PromptDefinition, path: Path) -> Pool:
@@ -34,7 +33,7 @@ def pool_of_file(prompt: PromptDefinition, path: Path) -> Pool:
         message, expected = "no sentence names all values of an object", "objects with quotes"
         raise PromptError(f"{message}, to be its quote", where=str(path), expected=expected)
     pool = Pool.of(shown, term, str(path))
-    pool_turns(prompt, pool)
+    pool_examples(prompt, pool, PoolClause(), looks_up=True)
     return pool
 
 

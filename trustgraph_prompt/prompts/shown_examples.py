@@ -14,11 +14,12 @@ from trustgraph_prompt.contract.alternatives import branches_of
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import ConfigError, Issue, PromptError, Reason, RenderError, raise_first
 from trustgraph_prompt.prompts.answer_format import RESERVED, TERM
+from trustgraph_prompt.prompts.nearest_texts import CHOOSING, READING, By, NearestTexts
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 
 if TYPE_CHECKING:
     from trustgraph_prompt.prompts.definition import PromptDefinition
-    from trustgraph_prompt.prompts.pool import Pool
+    from trustgraph_prompt.prompts.pool import Pool, PoolClause
 
 MOST_SHOWN: Final = 20
 """The maximum number of examples that a prompt shows."""
@@ -90,7 +91,57 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def own_turns(prompt: PromptDefinition) -> tuple[Turn, ...]:
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Examples of which a question shows at most `count`. `term` is the term in which its passage stands.
+
+    `index` has their passages, at the positions of `turns`.
+    """
+
+    term: str
+    turns: Sequence[Turn]
+    index: NearestTexts
+    count: int
+    by: By = "first"
+
+    def choose(self, terms: Mapping[str, object]) -> tuple[list[Turn], int]:
+        """Choose those to show, the nearest last, and count those that are left out for their passage."""
+        if not self.turns:
+            return [], 0
+        passage = terms.get(self.term)
+        rows, left_out = self.index.choose(passage if isinstance(passage, str) else "", self.count, self.by)
+        return [self.turns[row] for row in (rows if self.by == "first" else reversed(rows))], left_out
+
+
+NO_EXAMPLES: Final = Examples("", (), NearestTexts(()), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleChooser:
+    """Chooses examples for the questions of one prompt: of its `own`, and of its `pool`."""
+
+    own: Examples = NO_EXAMPLES
+    pool: Examples = NO_EXAMPLES
+
+    def examples(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
+        """The examples to show before a question with these terms, in order."""
+        return (*self.own.choose(terms)[0], *self.nearest(terms))
+
+    def nearest(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
+        """Those of the pool."""
+        return tuple(self.pool.choose(terms)[0])
+
+    def left_out(self, terms: Mapping[str, object]) -> int:
+        """How many examples are not shown because they have the passage of the terms, or it has them."""
+        return self.own.choose(terms)[1] + self.pool.choose(terms)[1]
+
+    def effort(self, terms: Mapping[str, object]) -> int:
+        """About how many steps it takes to choose, as `compute_thread.beside` counts them."""
+        passages = [terms.get(each.term) for each in (self.own, self.pool) if each.turns]
+        return sum(CHOOSING + READING * len(passage) for passage in passages if isinstance(passage, str))
+
+
+def own_examples(prompt: PromptDefinition) -> Examples:
     """The prompt's own examples, rendered; their values are looked up in their own passages.
 
     Raises `PromptError` for one whose passage cannot be rendered, or whose answer is invalid.
@@ -108,10 +159,16 @@ def own_turns(prompt: PromptDefinition) -> tuple[Turn, ...]:
             problem = "this example and those before it are too long"
             expected = f"at most {MOST_CHARACTERS:,} characters"
             raise PromptError(problem, path=at, found=characters, expected=expected)
-    return tuple(turns)
+    if not turns:
+        return NO_EXAMPLES
+    term = passage_term(prompt.shown[0]["terms"])
+    passages = NearestTexts(str(example["terms"].get(term, "")) for example in prompt.shown)
+    return Examples(term, turns, passages, len(turns))
 
 
-def pool_turns(prompt: PromptDefinition, pool: Pool, *, looks_up: bool = False) -> tuple[Turn, ...]:
+def pool_examples(
+    prompt: PromptDefinition, pool: Pool, clause: PoolClause, *, looks_up: bool = False
+) -> Examples:
     """The texts of a pool, rendered.
 
     With `looks_up`, values are looked up in their text, which takes seconds for large pools. Raises
@@ -135,7 +192,13 @@ def pool_turns(prompt: PromptDefinition, pool: Pool, *, looks_up: bool = False) 
             path = error.path.replace("/reads", "/objects" if many else "/objects/0", 1)
             errors.append(error.moved(text.where, path))
     raise_first(errors[:MAX_ERRORS])
-    return tuple(turns)
+    return Examples(pool.term, turns, pool.index, clause.show, clause.by)
+
+
+def passage_term(terms: Mapping[str, Any]) -> str:
+    """The term in which a passage stands: `text`, or else the first one that is a text."""
+    named = [name for name, value in terms.items() if isinstance(value, str)]
+    return "text" if "text" in named else next(iter(named), "text")
 
 
 def _turn(prompt: PromptDefinition, own_terms: Mapping[str, Any], reads: Any, *, looks_up: bool) -> Turn:

@@ -10,12 +10,11 @@ import pytest
 from tests.support import pools
 from trustgraph_prompt.ask import MemoryCache, ask
 from trustgraph_prompt.ask.messages import opening
-from trustgraph_prompt.ask.try_examples import try_pools
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import make_ontology
 from trustgraph_prompt.llm import Call, Identity, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.prompts.pool import Pool
 from trustgraph_prompt.prompts.within_ontology import within
 from trustgraph_prompt.reader import Outcome
@@ -172,16 +171,6 @@ async def test_cached_answer_is_kept_for_as_long_as_its_examples_stay_the_same()
     assert (len(calls), same.cached, same.examples) == (1, True, first.examples)
     other = await ask_with(("Nostalghia is a film by Andrei Tarkovsky, too.", []))
     assert (len(calls), other.cached) == (2, False)
-
-
-def test_values_of_a_pool_are_looked_up_in_their_own_texts() -> None:
-    made = pools.pool([*pools.FILMS, ("Alien again", [{"film": "Alien", "by": "Ridley Scott"}])])
-    prompts: PromptSet = pools.prompts(made, schema=FROM_TEXT)
-    assert not prompts.refused
-    [error] = try_pools(prompts, {made.key: made})
-    assert (error.where, error.path) == ("g:5", "/objects/0/by")
-    assert "is not in the passage" in str(error)
-    assert not try_pools(pools.prompts(made), {made.key: made})
 
 
 def test_shown_answer_is_a_list_of_items_where_the_server_is_held_to_one() -> None:

@@ -125,11 +125,6 @@ def test_text_without_a_passage_is_refused(said: Any) -> None:
         pool([(said, [])])
 
 
-def test_pool_is_limited_in_texts() -> None:
-    with pytest.raises(PromptError, match=r"the pool has too many texts .*at most 20,000"):
-        pool([(f"t{number}", []) for number in range(20_001)])
-
-
 def test_choice_takes_steps_for_each_character_of_the_passage_and_none_without_a_pool() -> None:
     definition = prompts().prompts["films"]
     long, short = (definition.chooser.effort({"text": text}) for text in ("film " * 100_000, "film"))

@@ -72,6 +72,14 @@ def test_broken_pool_names_file_line_and_reason_and_the_prompt(
     assert any("films.prompt:7" in note for note in raised.value.__notes__)
 
 
+def test_values_of_a_pool_are_looked_up_in_their_own_texts(tmp_path: Path) -> None:
+    path = prompt_file(tmp_path, gold_line("Alien again", [{"film": "Alien", "by": "Ridley Scott"}]))
+    assert files.load(path)
+    path.write_text(path.read_text().replace("by: string", "by: string @from(text)"))
+    with pytest.raises(ConfigError, match=r'jsonl:1 /objects/0/by: .*"Ridley Scott" is not in the passage'):
+        files.load(path)
+
+
 def test_missing_pool_names_its_file_and_the_prompt(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing\.jsonl: No such file") as raised:
         files.load(prompt_file(tmp_path, examples='{from: "missing.jsonl"}'))
