@@ -299,7 +299,7 @@ def bundled(pool: Sequence[tuple[str, list[Triple]]], shown: int) -> PromptDefin
         for text, triples in pool
     ]
     clause = PoolClause("0" * 64, show=shown)
-    return replace(prompt, pool_clause=clause, pool=Pool.of(texts, "text", "the training set"))
+    return replace(prompt, pool_clause=clause).with_pool(Pool.of(texts, "text", "the training set"))
 
 
 def triple_of(value: dict[str, Any], index: OntologyIndex) -> Triple:

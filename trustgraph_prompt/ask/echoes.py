@@ -32,7 +32,8 @@ def _nearest_echoes(prompt: PromptDefinition, question: Question) -> NearestEcho
     if not answers or prompt.pool is None or prompt.keeps_echoes:
         return None
     contract = prompt.contract
-    echoes = Echoes(answers, contract.schema, partial(_said, contract), nearest=True)
+    labels = {"is_label": prompt.reading.vocabulary.names.is_shown} if prompt.reading else {}
+    echoes = Echoes(answers, contract.schema, partial(_said, contract), nearest=True, **labels)
     return NearestEchoes(echoes, prompt.pool.term)
 
 

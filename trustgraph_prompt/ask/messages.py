@@ -16,7 +16,7 @@ from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import PromptDefinition, Question
-from trustgraph_prompt.prompts.shown_examples import answer_text, in_text
+from trustgraph_prompt.prompts.shown_examples import in_text, written
 from trustgraph_prompt.reader import Outcome, Rejected
 
 #: Returns what the model is told of an invalid answer.
@@ -43,7 +43,6 @@ _BEFORE, _AFTER = 80, 40
 _ISSUES_TOLD, _ISSUE_TOLD = 3, 200
 
 _ANSWER_AGAIN = "That answer cannot be used: {problem}. Answer {again}, completely, with that put right."
-_THE_PASSAGE = " about this last passage"  # where there are passages of examples
 _BREAKS = "{problem}. The JSON breaks first where `{before}` is followed by `{after}`"
 _INCOMPLETE = "it ends before it is complete"
 _WITHOUT_OBJECTS = (Reason.EMPTY, Reason.EXTRACTION_FAILED)
@@ -86,22 +85,19 @@ def opening(prompt: PromptDefinition, question: Question) -> list[Message]:
         return [*system, Message("user", question.prompt)]
     contract = prompt.contract
     in_items = contract.many and server_schema(contract, items=prompt.native_items) is not None
+    shown = written(question.examples, contract, in_items=in_items)
     if prompt.examples_as == "text":
-        text = in_text(question.prompt, question.examples, contract, in_items=in_items)
-        return [*system, Message("user", text)]
-    turns = [
-        message
-        for turn in question.examples
-        for message in (
-            Message("user", turn.passage, is_example=True),
-            Message("assistant", answer_text(turn.answer, contract, in_items=in_items), is_example=True),
-        )
-    ]
+        return [*system, Message("user", in_text(question.prompt, shown))]
+    turns: list[Message] = []
+    for passage, answer in shown:
+        turns.append(Message("user", passage, is_example=True))
+        turns.append(Message("assistant", answer, is_example=True))
     return [*system, *turns, Message("user", question.prompt)]
 
 
-def _about(opening: Sequence[Message]) -> str:
-    return _THE_PASSAGE if any(message.is_example for message in opening) else ""
+def about(prompt: PromptDefinition) -> str:
+    """What the answer is about, for the texts below: said where there are passages of examples, too."""
+    return " about this last passage" if prompt.shows_examples else ""
 
 
 def next_pass(prompt: PromptDefinition, question: Question, found: Sequence[Any]) -> list[Message]:
@@ -109,16 +105,19 @@ def next_pass(prompt: PromptDefinition, question: Question, found: Sequence[Any]
     texts = [excerpt(encode(value).decode(), VALUES_SHOWN) for value in found]
     count = sum(total <= VALUES_SHOWN for total in accumulate(map(len, reversed(texts))))
     shown = "" if count == len(texts) else f", of which the last {count} stand above"
-    before = opening(prompt, question)
     return [
-        *before,
+        *opening(prompt, question),
         Message("assistant", "\n".join(texts[-count:])),
-        Message("user", _NEXT_PASS.format(objects=_number(found), about=_about(before), shown=shown)),
+        Message("user", _NEXT_PASS.format(objects=_number(found), about=about(prompt), shown=shown)),
     ]
 
 
 def correction(
-    opening: Sequence[Message], answer: str, outcome: Outcome, feedback: Feedback | None = None
+    opening: Sequence[Message],
+    answer: str,
+    outcome: Outcome,
+    feedback: Feedback | None = None,
+    about: str = "",
 ) -> list[Message]:
     """The question, the invalid answer and what is wrong with it, without earlier attempts.
 
@@ -138,19 +137,18 @@ def correction(
         shown, problem = excerpt(answer, VALUES_SHOWN), feedback(outcome)
     else:
         shown = _shown_of(answer, outcome)
-        about = _about(opening)
         again = f"again{about}" if about else "the question again"
         problem = _ANSWER_AGAIN.format(problem=_problem(outcome).rstrip("."), again=again) + or_nothing
     return [*before, user, Message("assistant", shown), Message("user", f"{problem}{form}")]
 
 
-def continuation(opening: Sequence[Message], objects: Sequence[Any]) -> list[Message]:
+def continuation(opening: Sequence[Message], objects: Sequence[Any], about: str = "") -> list[Message]:
     """The question, the last objects of a truncated answer, and the request for the rest."""
     shown = b"\n".join(encode(value) for value in objects[-OBJECTS_SHOWN:]).decode()
     return [
         *opening,
         Message("assistant", shown),
-        Message("user", _CONTINUE.format(objects=_number(objects), about=_about(opening))),
+        Message("user", _CONTINUE.format(objects=_number(objects), about=about)),
     ]
 
 
@@ -166,12 +164,12 @@ def select_rejected(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
 
 
 def object_correction(
-    opening: Sequence[Message], rejected: Sequence[Rejected], contract: Contract
+    opening: Sequence[Message], rejected: Sequence[Rejected], contract: Contract, about: str = ""
 ) -> list[Message]:
     """The question, objects of the answer that were rejected, and what is wrong with them."""
     reasons = {issue.reason for item in rejected for issue in item.issues}
     wording = _CORRECT_UNGROUNDED if reasons and reasons <= _UNGROUNDED else _CORRECT_OBJECTS
-    request = wording.format(objects=_number(rejected), about=_about(opening), problems=_problems(rejected))
+    request = wording.format(objects=_number(rejected), about=about, problems=_problems(rejected))
     return [
         *opening,
         Message("assistant", _raw(rejected)),

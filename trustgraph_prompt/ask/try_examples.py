@@ -1,17 +1,15 @@
-"""Checks the examples and pools of prompts: answers are read as the prompt reads them, without a model."""
+"""Checks the examples of prompts: answers are read as the prompt reads them, without a model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from trustgraph_prompt.errors import ConfigError, PromptError, Reason, RenderError, excerpt, raise_first
+from trustgraph_prompt.errors import PromptError, Reason, RenderError, excerpt, raise_first
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.prompts import Example, PromptDefinition, PromptSet
-from trustgraph_prompt.prompts.pool import Pool
-from trustgraph_prompt.prompts.shown_examples import check_pool
 from trustgraph_prompt.reader import Outcome, read
 
 _MAX_SHOWN = 120  # characters of a value in a message
@@ -48,18 +46,6 @@ def try_examples(prompts: PromptSet, examples: Iterable[Example]) -> list[Prompt
                 try_example(prompts.prompts[example.prompt], example)
         except PromptError as error:
             wrong.append(error)
-    return wrong
-
-
-def try_pools(prompts: PromptSet, pools: Mapping[str, Pool]) -> list[ConfigError]:
-    """The errors of texts in the pools of these prompts, by key, whose objects have values of elsewhere."""
-    wrong: list[ConfigError] = []
-    for prompt in prompts.prompts.values():
-        if prompt.pool and prompt.pool.key in pools:
-            try:
-                check_pool(prompt, pools[prompt.pool.key], looks_up=True)
-            except ConfigError as error:
-                wrong.append(error)
     return wrong
 
 

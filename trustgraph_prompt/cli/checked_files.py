@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from trustgraph_prompt import package_data
+from trustgraph_prompt.ask import try_examples
 from trustgraph_prompt.ask.echoes import examples_like_answers
-from trustgraph_prompt.ask.try_examples import try_examples, try_pools
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.config_files import read_yaml
 from trustgraph_prompt.contract.object_keys import late_quotes, not_looked_up
@@ -138,7 +138,7 @@ def _read(path: Path) -> tuple[str, Flow | PromptFiles | ConfigError]:
 def _check_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> CheckedFile:
     """Check the prompts of one file under the system message of their folder."""
     prompts = PromptSet.build({**system, **read.entries})
-    wrong = [*try_examples(prompts, read.examples), *try_pools(prompts, read.pools)]
+    wrong = try_examples(prompts, read.examples)
     errors = tuple(one for error in wrong for one in _all(error))
     count = sum(key.startswith("template.") for key in read.entries)
     what = "prompt" if count else "system message" if read.entries else "no prompts"

@@ -10,7 +10,7 @@ from time import time
 
 import typer
 
-from trustgraph_prompt.ask.try_examples import try_examples, try_pools
+from trustgraph_prompt.ask import try_examples
 from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.cli import broker_options, output
 from trustgraph_prompt.cli.broker_options import WorkspaceOptions
@@ -39,7 +39,7 @@ def compiled(paths: Sequence[Path]) -> Mapping[str, str]:
         where = ", ".join(map(str, paths))
         raise ConfigError("there are no prompts", where=where, found="only schemas", expected="prompts")
     prompts = read.build()
-    raise_first([*try_examples(prompts, read.examples), *try_pools(prompts, read.pools)])
+    raise_first(try_examples(prompts, read.examples))
     return read.entries
 
 

@@ -63,7 +63,7 @@ class Echoes:
     every answer. An object without any free string may be correct by chance, and is no echo.
 
     Examples that are `nearest` to the passage share names with it: an object that repeats one must have all
-    of its free strings from there.
+    of its free strings from there. The labels of an ontology are not free.
     """
 
     def __init__(
@@ -73,12 +73,14 @@ class Echoes:
         conform: Callable[[Any], Any],
         *,
         nearest: bool = False,
+        is_label: Callable[[str], bool] = lambda string: False,
     ) -> None:
         parts = chain.from_iterable(map(levels, examples))
         objects = [part for level in parts for part in level if isinstance(part, dict)]
         self._objects = frozenset(map(_canonical, (*objects, *map(conform, objects))))
         self._schema = schema
-        self._needed = all if nearest else any
+        self._nearest = nearest
+        self._is_label = is_label
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -87,10 +89,14 @@ class Echoes:
         """Whether a value repeats an example, and no string in it, or not each, occurs in the text."""
         if not isinstance(value, dict) or _canonical(value) not in self._objects:
             return False
-        free = [string for string in strings(value) if string.strip() and string not in self._prescribed]
-        free = [string for string in free if len(string) >= _SHORTEST] or free
-        found = map(text().find, free)
-        return bool(free) and not self._needed(match and not match.kind.is_weak for match in found)
+        free = [string for string in strings(value) if string.strip() and not self._is_prescribed(string)]
+        if not self._nearest:  # short ones may be in the text by chance
+            free = [string for string in free if len(string) >= _SHORTEST] or free
+        found = (match and not match.kind.is_weak for match in map(text().find, free))
+        return bool(free) and not (all(found) if self._nearest else any(found))
+
+    def _is_prescribed(self, string: str) -> bool:
+        return string in self._prescribed or self._is_label(string)
 
     @cached_property
     def _prescribed(self) -> frozenset[str]:

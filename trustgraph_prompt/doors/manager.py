@@ -24,7 +24,7 @@ from trustgraph_prompt.graph.ontology_question import question_terms
 from trustgraph_prompt.prompts import PromptDefinition, Template, Turn, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
 from trustgraph_prompt.prompts.pool import POOL, Pools
-from trustgraph_prompt.prompts.shown_examples import in_text
+from trustgraph_prompt.prompts.shown_examples import in_text, written
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.prompts.within_ontology import ontology_in
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
@@ -200,7 +200,7 @@ class PromptManager:
         text = self._rendered(id, prompt, prompt.compiled, input)
         if prompt.answer_format == "append" and answer_format.TERM not in prompt.compiled.needs.named:
             text = answer_format.append(text, prompt.contract.instructions())
-        return in_text(text, prompt.examples(input), prompt.contract)
+        return in_text(text, written(prompt.examples(input), prompt.contract))
 
     def _terms(self, prompt: Prompt, input: Mapping[str, Any]) -> dict[str, Any]:
         return {**self.terms, **(prompt.terms or {}), **input}
@@ -257,8 +257,7 @@ def _compiled_entry(id: str, text: str, pools: Pools) -> Prompt:
             prompt.answer_format = definition.answer_format
             if definition.examples_as == "text":  # the model receives one text
                 if definition.pool_clause:
-                    key = f"{POOL}{definition.pool_clause.pool}"
-                    definition = definition.with_pool(pools.get(key, f"template.{id}"))
+                    definition = definition.with_pool(pools.get(definition.pool_clause, f"template.{id}"))
                 prompt.examples = definition.chooser.examples
         elif entry.get("answer-format") == "append":
             prompt.answer_format = "append"

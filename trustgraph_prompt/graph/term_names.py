@@ -74,6 +74,10 @@ class TermNames:
             return Meant(next(iter(ids)), "form")
         return None
 
+    def is_shown(self, text: str) -> bool:
+        """Whether a text is the name of a term, as a model sees it."""
+        return text in self._of_name
+
     def spelt(self, written: str) -> set[str]:
         """The ids of the terms that have this name, apart from case, spaces and camelCase."""
         return self._of_spelling.get(_spelling(written), set())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -23,15 +23,21 @@ from trustgraph_prompt.graph import ontology
 from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.graph.ontology_answer import AnswerReading
 from trustgraph_prompt.llm.records import RuntimeConfig
-from trustgraph_prompt.prompts import answer_format, shown_examples
-from trustgraph_prompt.prompts.entry_contract import check_native, check_sources, contract_of
+from trustgraph_prompt.prompts import answer_format
+from trustgraph_prompt.prompts.entry_parts import (
+    cache_seconds,
+    check_attempts,
+    check_native,
+    check_sources,
+    check_texts,
+    config_of,
+    contract_of,
+)
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
-from trustgraph_prompt.prompts.example_chooser import ExampleChooser
 from trustgraph_prompt.prompts.match_clause import MatchClause
 from trustgraph_prompt.prompts.pool import Pool, PoolClause
-from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
-from trustgraph_prompt.prompts.shown_examples import Turn, in_schema_order
+from trustgraph_prompt.prompts.shown_examples import ExampleChooser, Turn, own_examples, pool_examples
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -45,9 +51,6 @@ TRUSTGRAPH_ALIASES = {
     "ontology-extract": ["extract-with-ontologies"],
 }
 """Two names of one prompt: the first is that of TrustGraph's code, the second that of its documents."""
-
-CACHE_SECONDS = 3600.0
-"""How long answers are cached where a prompt says `cache: true`."""
 
 AnswerFormat = Literal["none", "append", "needed"]
 
@@ -83,7 +86,7 @@ class PromptDefinition:
     `reading` reads an answer in the terms of one, None without. `canary` is the id of the canary that this
     version is, None for the served version.
     `pool_clause` says how many texts of which pool are shown before the question; `pool` has them, once it is
-    there (`with_pool`).
+    there (`with_pool`). `chooser` has the examples of both kinds, rendered.
 
     `answer_format` says whether instructions about the answer are appended to the question: "append", "none",
     or "needed", which appends them if the templates do not name the keys. Unless it is "none", the term
@@ -116,6 +119,7 @@ class PromptDefinition:
     canary: str | None = None
     pool_clause: PoolClause | None = None
     pool: Pool | None = None
+    chooser: ExampleChooser = field(default=ExampleChooser(), compare=False, repr=False)
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -132,9 +136,9 @@ class PromptDefinition:
             entry = {"dialect": "ibis", "aliases": TRUSTGRAPH_ALIASES.get(id, []), **known}
         check(entry, SCHEMA, where, PromptError)
         with _part_of(where):
-            _check_texts(entry)
+            check_texts(entry)
             contract = contract_of(id, entry, strict=not is_trustgraphs)
-            _check_attempts(entry)
+            check_attempts(entry)
         with _part_of(where, "/prompt"):
             template = Template.compile(entry["prompt"], dialect=entry["dialect"], where=where)
         system = SYSTEM
@@ -156,12 +160,12 @@ class PromptDefinition:
             id=id,
             template=template,
             contract=contract,
-            config=_config(entry.get("model", {})),
+            config=config_of(entry.get("model", {})),
             **{key: entry[key] for key in ("attempts", "passes", "terms", "description") if key in entry},
             aliases=tuple(entry.get("aliases", ())),
             system=system,
             own_system="system" in entry,
-            cache=_cache_seconds(entry.get("cache", False)),
+            cache=cache_seconds(entry.get("cache", False)),
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
             keeps_echoes=entry.get("echoes") == "keep",
@@ -175,8 +179,7 @@ class PromptDefinition:
             answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
         with _part_of(where):
-            shown_examples.check_shown(prompt)
-        return prompt
+            return replace(prompt, chooser=ExampleChooser(own_examples(prompt)))
 
     def with_system(self, system: Template) -> PromptDefinition:
         """The same prompt in a workspace with this system message, which one with its own ignores."""
@@ -196,9 +199,7 @@ class PromptDefinition:
             reading=reading or self.reading,
             native_items=self.native_items or reading is not None,
         )
-        prompt.__dict__["version"] = self.version
-        if self.pool_clause:
-            prompt.__dict__["_version_without_pool"] = self._version_without_pool
+        prompt.__dict__["_version_without_pool"] = self._version_without_pool
         return prompt
 
     def with_roles_of(self, clause: GraphClause | None) -> PromptDefinition:
@@ -213,9 +214,9 @@ class PromptDefinition:
 
         Raises `PromptError` for a text that cannot be rendered or whose objects the prompt refuses.
         """
-        shown_examples.check_pool(self, pool)
-        _ = pool.index
-        return replace(self, pool=pool)
+        assert self.pool_clause is not None
+        examples = pool_examples(self, pool, self.pool_clause)
+        return replace(self, pool=pool, chooser=replace(self.chooser, pool=examples))
 
     def prefaced(self, preface: str) -> PromptDefinition:
         """The same prompt, with a template before its own. Raises `TemplateError`."""
@@ -267,37 +268,38 @@ class PromptDefinition:
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
         """Render the question with the instructions about its answer; `terms` override the prompt's own.
 
+        Unless a template has the instructions, they are the end of the question; of the system message, where
+        examples stand between both, each of which is a passage and its answer.
+
         Raises as `Template.render`, and `RenderError` for a term with a reserved name.
         """
         if not self._reserved.isdisjoint(terms):
             raise RenderError(f"{self.id}: {answer_format.RESERVED}")
         merged = {**self.terms, **terms}
         given = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
-        system, prompt = self.system.render(given, share=share), self._asked(given, share)
+        system, prompt = self.system.render(given, share=share), self.passage(merged, share)
+        at_end = "" if self._places_instructions else self._instructions
+        if self.shows_examples:
+            system = answer_format.append(system, at_end)
+        else:
+            prompt = answer_format.append(prompt, at_end)
         return Question(system, prompt, merged, self.chooser.examples(terms))
 
-    def _asked(self, given: Mapping[str, object], share: float) -> str:
-        """What the user says, followed by the instructions about the answer unless a template has them."""
-        at_end = "" if self._places_instructions else self._instructions
-        return answer_format.append(self.template.render(given, share=share), at_end)
+    def passage(self, terms: Mapping[str, object], share: float) -> str:
+        """Render its template alone, as in examples. Raises as `Template.render`."""
+        return self.template.render(
+            {**terms, **dict.fromkeys(self._reserved, self._instructions)}, share=share
+        )
 
-    @cached_property
-    def examples(self) -> tuple[Turn, ...]:
-        """The examples that the model is shown before each question."""
-        return tuple(map(self.turn, self.shown))
+    @property
+    def shows_examples(self) -> bool:
+        """Whether a question may show examples."""
+        return bool(self.shown or self.pool_clause)
 
-    def turn(self, example: Mapping[str, Any]) -> Turn:
-        """One of the examples `shown`, rendered as a question is. Raises as `Template.render`."""
-        reserved = dict.fromkeys(self._reserved, self._instructions)
-        passage = self._asked({**self.terms, **example["terms"], **reserved}, shown_examples.SHARE)
-        if not passage.strip():  # servers reject empty messages
-            raise RenderError("the passage is empty")
-        return Turn(passage, in_schema_order(example["reads"], self.contract))
-
-    @cached_property
-    def chooser(self) -> ExampleChooser:
-        """Chooses the examples of each question."""
-        return ExampleChooser(self)
+    @property
+    def examples(self) -> Sequence[Turn]:
+        """Its own examples that the model is shown before a question."""
+        return self.chooser.own.turns
 
     @cached_property
     def unnamed_keys(self) -> list[str]:
@@ -323,14 +325,12 @@ class PromptDefinition:
         """Terms that requests and the prompt's own terms must not contain."""
         return frozenset() if self.answer_format == "none" else frozenset((answer_format.TERM,))
 
-    @cached_property
+    @property
     def version(self) -> str:
-        """A hash (sha256, hex) of everything that affects the answer.
-
-        Computed on first use: a new system message changes the version of every prompt at once.
-        """
-        clause = self.pool_clause
-        return _hash({**self._decides, "examples": asdict(clause)} if clause else self._decides)
+        """A hash (sha256, hex) of everything that affects the answer."""
+        if self.pool_clause is None:
+            return self._version_without_pool
+        return _hash({"version": self._version_without_pool, "examples": asdict(self.pool_clause)})
 
     def identity(self, examples: Iterable[Turn]) -> str:
         """A hash of everything that affects the answer to a question that shows these examples.
@@ -345,6 +345,7 @@ class PromptDefinition:
 
     @cached_property
     def _version_without_pool(self) -> str:
+        """Computed on first use: a new system message changes the version of every prompt at once."""
         return _hash(self._decides)
 
     @property
@@ -394,38 +395,3 @@ def _part_of(where: str, path: str = "") -> Iterator[None]:
         yield
     except ConfigError as error:
         raise error.at(where, path) from error
-
-
-def _check_texts(entry: Mapping[str, Any]) -> None:
-    """Raise `PromptError` for a prompt without text, and for terms that cannot be rendered."""
-    terms = entry.get("terms", {})
-    if not entry["prompt"].strip():
-        raise PromptError("the prompt has no text", path="/prompt", found=entry["prompt"])
-    try:
-        check_terms(terms, RenderMeter())
-    except RenderError as error:
-        raise PromptError(str(error), path="/terms") from error
-    if (term := answer_format.TERM) in terms and entry.get("answer-format") != "none":
-        path = f"/terms/{term}"
-        raise PromptError(answer_format.RESERVED, path=path, found=term, expected="another name")
-
-
-def _check_attempts(entry: Mapping[str, Any]) -> None:
-    attempts = entry.get("attempts", 1)
-    if entry.get("repair-by-model") and attempts < 2:
-        problem = "`repair-by-model` needs a second attempt"
-        raise PromptError(problem, path="/attempts", found=attempts, expected="2 or more")
-
-
-def _config(model: Mapping[str, Any]) -> RuntimeConfig:
-    """The settings of an entry's `model`: two keys have other names in `RuntimeConfig`."""
-    settings = {key.replace("-", "_"): value for key, value in model.items()}
-    if "stop" in settings:
-        settings["stop_sequences"] = tuple(settings.pop("stop"))
-    return RuntimeConfig(model=settings.pop("name", None), **settings)
-
-
-def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:
-    if isinstance(cache, bool):
-        return CACHE_SECONDS if cache else None
-    return cache["seconds"]

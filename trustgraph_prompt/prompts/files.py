@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
 from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
-from trustgraph_prompt.prompts.pool import POOL, Pool
+from trustgraph_prompt.prompts.pool import POOL
 from trustgraph_prompt.prompts.pool_files import naming, pool_of_file
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
 from trustgraph_prompt.prompts.source_map import SourceMap
@@ -30,15 +30,11 @@ MAX_EXPORT = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PromptFiles:
-    """The contents of prompt files: entries (JSON text) and their places by config key, and examples.
-
-    `pools` are those of the files that prompts name, by key, with the places of their texts.
-    """
+    """The contents of prompt files: entries (JSON text) and their places by config key, and examples."""
 
     entries: Mapping[str, str]
     examples: tuple[Example, ...] = ()
     places: Mapping[str, SourceMap] = field(default_factory=dict)
-    pools: Mapping[str, Pool] = field(default_factory=dict)
 
     def build(self) -> PromptSet:
         """Compile the prompts. Raises `ConfigError`, also for conflicts between prompts."""
@@ -82,7 +78,6 @@ def together(parts: Iterable[PromptFiles]) -> PromptFiles:
     entries: dict[str, str] = {}
     places: dict[str, SourceMap] = {}
     examples: list[Example] = []
-    pools: dict[str, Pool] = {}
     for part in parts:
         for key in part.entries:
             if key in entries and not key.startswith(POOL):
@@ -97,8 +92,7 @@ def together(parts: Iterable[PromptFiles]) -> PromptFiles:
         entries |= part.entries
         places |= part.places
         examples += part.examples
-        pools |= part.pools
-    return PromptFiles(entries, tuple(examples), places, pools)
+    return PromptFiles(entries, tuple(examples), places)
 
 
 def _file(path: Path) -> PromptFiles:
@@ -115,28 +109,30 @@ def _file(path: Path) -> PromptFiles:
     from trustgraph_prompt.prompts.prompt_file import compile_file
 
     compiled = compile_file(read_text(path, PromptError), str(path))
-    return replace(_with_pools(compiled.entries, compiled.places, path), examples=compiled.examples)
+    return _with_pools(compiled.entries, compiled.places, path, compiled.examples)
 
 
 def _with_pools(
-    entries: Mapping[str, Mapping[str, Any]], places: Mapping[str, SourceMap], path: Path
+    entries: Mapping[str, Mapping[str, Any]],
+    places: Mapping[str, SourceMap],
+    path: Path,
+    examples: tuple[Example, ...] = (),
 ) -> PromptFiles:
     """The entries of a file, after the pools that they name. Raises `ConfigError` for an unusable one."""
-    pools: dict[str, Pool] = {}
+    pools: dict[str, str] = {}
     texts: dict[str, str] = {}
     for key, entry in entries.items():
         if name := entry.get("examples", {}).get("from"):
+            prompt = PromptDefinition.from_entry(key.removeprefix(PREFIX), entry)
             try:
-                pool = pool_of_file(
-                    PromptDefinition.from_entry(key.removeprefix(PREFIX), entry), path.parent / name
-                )
+                pool = pool_of_file(prompt, path.parent / name)
             except ConfigError as error:
                 error.add_note(f"{places[key].of('/examples/from')}: `examples` names this file")
                 raise
-            pools[pool.key] = pool
+            pools[pool.key] = pool.text.decode()
             entry = naming(pool, entry)
         texts[key] = _json(entry, path)
-    return PromptFiles({key: each.text.decode() for key, each in pools.items()} | texts, (), places, pools)
+    return PromptFiles(pools | texts, examples, places)
 
 
 def _json(document: Any, path: Path) -> str:

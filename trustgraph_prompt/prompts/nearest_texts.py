@@ -36,9 +36,6 @@ class Choice(NamedTuple):
     left_out: int
 
 
-NO_CHOICE: Final = Choice([], 0)
-
-
 class NearestTexts:
     """An index of texts, built once and never changed, so that threads may share it.
 
@@ -49,7 +46,7 @@ class NearestTexts:
     def __init__(self, texts: Iterable[str]) -> None:
         folded = [words(text).folded for text in texts]
         self._joined = list(map(_joined, folded))
-        average = sum(map(len, folded)) / len(folded) or 1.0
+        average = sum(map(len, folded)) / max(len(folded), 1) or 1.0
         self._places: dict[str, tuple[array[int], array[float]]] = {}  # of each word: texts, its weight there
         for row, each in enumerate(folded):
             damping = _K1 * (1 - _B + _B * len(each) / average)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Final
 
 import orjson
@@ -13,7 +13,7 @@ import orjson
 from trustgraph_prompt.config_files import MAX_ERRORS, check
 from trustgraph_prompt.contract import Format
 from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
-from trustgraph_prompt.prompts.nearest_texts import NO_CHOICE, By, Choice, NearestTexts
+from trustgraph_prompt.prompts.nearest_texts import By, NearestTexts
 
 POOL: Final = "pool."
 """Begins the key of the entry of a pool; the SHA-256 of its text follows."""
@@ -21,15 +21,10 @@ POOL: Final = "pool."
 MAX_POOL: Final = 4 * 1024 * 1024
 """The maximum size of a pool, in bytes."""
 
-MOST_TEXTS: Final = 20_000
-"""The maximum number of texts of a pool: checking that many takes seconds."""
-
 MAX_POOLS: Final = 32 * 1024 * 1024
 """The maximum size of all pools that the prompts of a workspace name, in bytes."""
 
 MOST_SHOWN: Final = 10
-
-_AT = "/examples/pool"
 
 CLAUSE: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -111,13 +106,15 @@ class PoolClause:
         answer of format text, which has no objects.
         """
         known = {"file" if key == "from" else key: value for key, value in clause.items() if key != "as"}
-        if known and len(known.keys() & {"file", "pool"}) != 1:
+        if not known:
+            return None
+        if len(known.keys() & {"file", "pool"}) != 1:
             expected = "`from`, the name of a gold file, or `pool`, the hash of its texts"
             raise PromptError("names no pool of texts, or two", found=", ".join(clause), expected=expected)
-        if known and format == "text":
+        if format == "text":
             message = "a pool has objects, and does not apply to an answer of type text"
             raise PromptError(message, found=", ".join(clause), expected="json or jsonl")
-        return cls(**known) if known else None
+        return cls(**known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,35 +145,16 @@ class Pool:
 
     @classmethod
     def of(cls, texts: Iterable[PoolText], term: str, where: str) -> Pool:
-        """Make a pool of texts, whose passages are in one term; a passage that comes twice counts once.
+        """Make a pool of texts, whose passages are in one term; a text that comes twice counts once.
 
-        Raises `PromptError` if a text has no passage, or the same one as another with other objects, and for
-        a pool that is too large, which `where` names.
+        Raises `PromptError` if a text has no passage, or the same terms as another with other objects, and
+        for a pool that is too large, which `where` names.
         """
-        first: dict[str, PoolText] = {}
-        errors: list[ConfigError] = []
-        for text in texts:
-            passage = text.terms.get(term)
-            layout = " ".join(passage.split()) if isinstance(passage, str) else ""
-            before = first.setdefault(layout, text)
-            if not layout:
-                found = ", ".join(text.terms) or "no terms"
-                errors.append(
-                    _wrong("there is no passage to show", text, "/terms", found, f"`{term}`, a text")
-                )
-            elif before.objects != text.objects:
-                expected = f"the objects of {before.where}, which has the same text, or only one of them"
-                found = f"{len(text.objects)} objects"
-                errors.append(_wrong("the same text has other objects", text, "/objects", found, expected))
-        raise_first(errors[:MAX_ERRORS])
-        shown = tuple(first.values())
-        lines = [{"terms": each.terms, "objects": each.objects} for each in shown]
-        data = orjson.dumps({"term": term, "texts": lines})
-        _check_size(data, where)
-        if len(shown) > MOST_TEXTS:
-            found, expected = f"{len(shown):,}", f"at most {MOST_TEXTS:,}"
-            raise PromptError("the pool has too many texts", where=where, found=found, expected=expected)
-        return cls(data, term, shown)
+        distinct = _distinct(texts, term)
+        lines = b",".join(map(_line, distinct))
+        text = b'{"term":%b,"texts":[%b]}' % (orjson.dumps(term), lines)
+        _check_size(text, where)
+        return cls(text, term, distinct)
 
     @classmethod
     def parse(cls, text: bytes, key: str) -> Pool:
@@ -191,7 +169,7 @@ class Pool:
         check(entry, _SCHEMA, key, PromptError)
         lines = enumerate(entry["texts"], 1)
         texts = (PoolText(f"{key} text {at}", line["terms"], line["objects"]) for at, line in lines)
-        return cls.of(texts, entry["term"], key)
+        return cls(text, entry["term"], _distinct(texts, entry["term"]))
 
     @cached_property
     def key(self) -> str:
@@ -201,12 +179,7 @@ class Pool:
     @cached_property
     def index(self) -> NearestTexts:
         """The index of its passages."""
-        return NearestTexts(str(text.terms[self.term]) for text in self.texts)
-
-    def choose(self, terms: Mapping[str, object], clause: PoolClause) -> Choice:
-        """Choose the texts to show before a question with these terms: none without a passage."""
-        passage = terms.get(self.term)
-        return self.index.choose(passage, clause.show, clause.by) if isinstance(passage, str) else NO_CHOICE
+        return NearestTexts(text.terms[self.term] for text in self.texts)
 
 
 class Pools:
@@ -219,14 +192,23 @@ class Pools:
         self._most = most
         self._read = {pool.key: pool for pool in known}
 
-    def get(self, key: str, where: str) -> Pool:
-        """The pool of an entry, which the prompt at `where` names.
+    def get(self, clause: PoolClause, where: str) -> Pool:
+        """The pool that the prompt at `where` names by its hash.
 
         Raises `PromptError` if it is missing, not valid, or one too many.
         """
+        if clause.pool is None:
+            message, expected = (
+                "an entry of the topic cannot name a file",
+                "`pool`, as `config push` writes it",
+            )
+            raise PromptError(
+                message, where=where, path="/examples/from", found=clause.file, expected=expected
+            )
+        key, wrong = POOL + clause.pool, partial(PromptError, where=where, path="/examples/pool")
         if key not in self.texts:
             message, expected = "its pool of examples is not there", f"the entry {key} beside it"
-            raise PromptError(message, where=where, path=_AT, found="no such entry", expected=expected)
+            raise wrong(message, found="no such entry", expected=expected)
         if key not in self._read:
             size = len(self.texts[key]) + sum(len(pool.text) for pool in self._read.values())
             if size > self._most:
@@ -234,24 +216,41 @@ class Pools:
                     "the pools of the workspace are too large",
                     f"at most {self._most:,} bytes",
                 )
-                raise PromptError(message, where=where, path=_AT, found=f"{size:,}", expected=expected)
+                raise wrong(message, found=f"{size:,}", expected=expected)
             self._read[key] = Pool.parse(self.texts[key], key)
         return self._read[key]
 
 
-def passage_term(terms: Mapping[str, Any]) -> str:
-    """The term in which a passage stands: `text`, or else the first one that is a text."""
-    named = [name for name, value in terms.items() if isinstance(value, str)]
-    return "text" if "text" in named else next(iter(named), "text")
+def _distinct(texts: Iterable[PoolText], term: str) -> tuple[PoolText, ...]:
+    """The texts, of which one that comes twice counts once. Raises `PromptError` as `Pool.of`."""
+    first: dict[bytes, PoolText] = {}
+    errors: list[ConfigError] = []
+    for text in texts:
+        wrong = partial(PromptError, where=text.where)
+        passage = text.terms.get(term)
+        layout = " ".join(passage.split()) if isinstance(passage, str) else ""
+        if not layout:
+            found, expected = ", ".join(text.terms) or "no terms", f"`{term}`, a text"
+            errors.append(wrong("there is no passage to show", path="/terms", found=found, expected=expected))
+            continue
+        before = first.setdefault(_line(replace(text, terms={**text.terms, term: layout}, objects=())), text)
+        if before.objects != text.objects:
+            expected = f"the objects of {before.where}, which has the same text, or only one of them"
+            found, message = f"{len(text.objects)} objects", "the same text has other objects"
+            errors.append(wrong(message, path="/objects", found=found, expected=expected))
+    raise_first(errors[:MAX_ERRORS])
+    return tuple(first.values())
 
 
-def _wrong(message: str, text: PoolText, path: str, found: object, expected: str) -> ConfigError:
-    return PromptError(message, where=text.where, path=path, found=found, expected=expected)
+def _line(text: PoolText) -> bytes:
+    """The text in the entry of its pool. Raises `PromptError`."""
+    try:
+        return orjson.dumps({"terms": text.terms, "objects": text.objects})
+    except orjson.JSONEncodeError as error:
+        raise PromptError(f"cannot be shown: {error}", where=text.where) from error
 
 
 def _check_size(data: bytes, where: str) -> None:
     if len(data) > MAX_POOL:
-        expected = f"at most {MAX_POOL:,} bytes of texts and objects"
-        raise PromptError(
-            "the pool is too large", where=where, found=f"{len(data):,} bytes", expected=expected
-        )
+        found, expected = f"{len(data):,} bytes", f"at most {MAX_POOL:,} bytes of texts and objects"
+        raise PromptError("the pool is too large", where=where, found=found, expected=expected)

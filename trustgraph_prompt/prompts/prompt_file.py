@@ -47,9 +47,6 @@ _NOT_CLAUSES = {
 }
 """Keys of an entry that are not clauses, and what to write instead."""
 
-_FLAWS = ("reason", "refuses", "truncated")
-"""Clauses of an example whose answer is not right as a whole."""
-
 CLAUSES: Mapping[str, Any] = {
     "type": "object",
     "additionalProperties": False,
@@ -237,14 +234,6 @@ class _DeclaredPrompt:
     def _problems_of_examples(self) -> Iterator[ConfigError]:
         for given, places in self._examples:
             yield from _problems_of_settings(given.settings, example.SCHEMA, places)
-            wrong = [key for key in _FLAWS if given.settings.get(key) and given.settings.get("show") is True]
-            for key in wrong:
-                yield PromptError(
-                    f"{self._name_of(given)}: the model is shown only right answers",
-                    where=places.of(f"/{key}"),
-                    found=key,
-                    expected=f"no `{key}`",
-                )
             if not given.settings.keys() & {"reads", "reason", "show"}:
                 yield PromptError(
                     f"{self._name_of(given)}: the expected result is missing",

@@ -184,7 +184,7 @@ def _read(key: str, text: bytes, before: _BuiltEntry | None, pools: Pools | None
         built = _build(key, text)
         if pools and isinstance(built, PromptDefinition) and built.pool_clause:
             name = f"{POOL}{built.pool_clause.pool}"
-            built = built.with_pool(pools.get(name, key))
+            built = built.with_pool(pools.get(built.pool_clause, key))
         return _BuiltEntry(text, built, None, name, there.get(name, b""))
     except ConfigError as invalid:
         error = without_frames(invalid)
@@ -206,13 +206,7 @@ def _build(key: str, text: bytes) -> Template | PromptDefinition:
         return system_template(value)
     if key == PREFIX:
         raise PromptError("the key has no prompt id", where=key, found=key, expected=f"{PREFIX}<id>")
-    definition = PromptDefinition.from_entry(key.removeprefix(PREFIX), value)
-    if definition.pool_clause and definition.pool_clause.file is not None:
-        expected = "`pool`, as `config push` writes it"
-        found = definition.pool_clause.file
-        message, path = "an entry of the topic cannot name a file", "/examples/from"
-        raise PromptError(message, where=key, path=path, found=found, expected=expected)
-    return definition
+    return PromptDefinition.from_entry(key.removeprefix(PREFIX), value)
 
 
 def _with_own_aliases(

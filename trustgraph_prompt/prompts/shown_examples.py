@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trustgraph_prompt.config_files import MAX_ERRORS
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.alternatives import branches_of, chosen_by, discriminator_of, picked
+from trustgraph_prompt.contract.alternatives import branches_of
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import ConfigError, Issue, PromptError, Reason, RenderError, raise_first
 from trustgraph_prompt.prompts.answer_format import RESERVED, TERM
+from trustgraph_prompt.prompts.nearest_texts import CHOOSING, READING, By, NearestTexts
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 
 if TYPE_CHECKING:
     from trustgraph_prompt.prompts.definition import PromptDefinition
-    from trustgraph_prompt.prompts.pool import Pool, PoolText
+    from trustgraph_prompt.prompts.pool import Pool, PoolClause
 
 MOST_SHOWN: Final = 20
 """The maximum number of examples that a prompt shows."""
@@ -63,6 +64,11 @@ class Turn:
     id: str = ""
 
 
+def written(turns: Sequence[Turn], contract: Contract, *, in_items: bool = False) -> list[tuple[str, str]]:
+    """The passages, each with its answer as a model writes it."""
+    return [(turn.passage, answer_text(turn.answer, contract, in_items=in_items)) for turn in turns]
+
+
 def answer_text(answer: Any, contract: Contract, *, in_items: bool = False) -> str:
     """The answer as a model writes it: a text, a value, an object a line, or `in_items` a list as `items`."""
     if contract.format == "text":
@@ -72,11 +78,10 @@ def answer_text(answer: Any, contract: Contract, *, in_items: bool = False) -> s
     return "\n".join(map(_json, answer if contract.format == "jsonl" and answer else [answer]))
 
 
-def in_text(asked: str, turns: Sequence[Turn], contract: Contract, *, in_items: bool = False) -> str:
-    """What the user says after the examples, all in one text; without examples, as it is."""
-    if not turns:
+def in_text(asked: str, shown: Sequence[tuple[str, str]]) -> str:
+    """What the user says after the examples as they are written, all in one text; as it is without any."""
+    if not shown:
         return asked
-    shown = [(turn.passage, answer_text(turn.answer, contract, in_items=in_items)) for turn in turns]
     parts = [f"Passage:\n{passage}\n\nAnswer:\n{answer}" for passage, answer in (*shown, (asked, ""))]
     return "\n\n".join(parts).rstrip()
 
@@ -86,106 +91,134 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def in_schema_order(value: Any, contract: Contract) -> Any:
-    """The value, or each object of a list (jsonl), with its keys in the order of the schema."""
-    if not isinstance(contract.schema, dict):
-        return value
-    references = References(contract.schema)
-    if contract.many and isinstance(value, list):
-        return [_ordered(item, contract.schema, references) for item in value]
-    return _ordered(value, contract.schema, references)
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Examples of which a question shows at most `count`. `term` is the term in which its passage stands.
 
-
-def _ordered(value: Any, schema: Any, references: References) -> Any:
-    """A value, of a limited depth, with the keys of its objects in the order of their schema."""
-    if isinstance(value, list):
-        items = (references.followed(schema) or {}).get("items")
-        return [_ordered(item, items, references) for item in value]
-    if not isinstance(value, dict):
-        return value
-    properties = _properties_of(value, schema, references)
-    keys = [*(key for key in properties if key in value), *(key for key in value if key not in properties)]
-    return {key: _ordered(value[key], properties.get(key), references) for key in keys}
-
-
-def _properties_of(value: Mapping[str, Any], schema: Any, references: References) -> Mapping[str, Any]:
-    """The properties of the schema that describe an object: of a union, those of the branch it means."""
-    top = references.followed(schema) or {}
-    branches = branches_of(top, references)
-    name = discriminator_of(branches)
-    if name is not None and name in value:
-        meant = picked(value[name], branches, [chosen_by(branch, name) for branch in branches])
-    else:
-        meant = next((b for b in branches if value.keys() <= b.get("properties", {}).keys()), None)
-    properties: Mapping[str, Any] = (meant or top).get("properties", {})
-    return properties
-
-
-def check_shown(prompt: PromptDefinition) -> None:
-    """Raise `PromptError` for an example whose passage cannot be rendered, or whose answer is invalid.
-
-    Its values are looked up in its own passage.
+    `index` has their passages, at the positions of `turns`.
     """
+
+    term: str
+    turns: Sequence[Turn]
+    index: NearestTexts
+    count: int
+    by: By = "first"
+
+    def choose(self, terms: Mapping[str, object]) -> tuple[list[Turn], int]:
+        """Choose those to show, the nearest last, and count those that are left out for their passage."""
+        if not self.turns:
+            return [], 0
+        passage = terms.get(self.term)
+        rows, left_out = self.index.choose(passage if isinstance(passage, str) else "", self.count, self.by)
+        return [self.turns[row] for row in (rows if self.by == "first" else reversed(rows))], left_out
+
+
+NO_EXAMPLES: Final = Examples("", (), NearestTexts(()), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleChooser:
+    """Chooses examples for the questions of one prompt: of its `own`, and of its `pool`."""
+
+    own: Examples = NO_EXAMPLES
+    pool: Examples = NO_EXAMPLES
+
+    def examples(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
+        """The examples to show before a question with these terms, in order."""
+        return (*self.own.choose(terms)[0], *self.nearest(terms))
+
+    def nearest(self, terms: Mapping[str, object]) -> tuple[Turn, ...]:
+        """Those of the pool."""
+        return tuple(self.pool.choose(terms)[0])
+
+    def left_out(self, terms: Mapping[str, object]) -> int:
+        """How many examples are not shown because they have the passage of the terms, or it has them."""
+        return self.own.choose(terms)[1] + self.pool.choose(terms)[1]
+
+    def effort(self, terms: Mapping[str, object]) -> int:
+        """About how many steps it takes to choose, as `compute_thread.beside` counts them."""
+        passages = [terms.get(each.term) for each in (self.own, self.pool) if each.turns]
+        return sum(CHOOSING + READING * len(passage) for passage in passages if isinstance(passage, str))
+
+
+def own_examples(prompt: PromptDefinition) -> Examples:
+    """The prompt's own examples, rendered; their values are looked up in their own passages.
+
+    Raises `PromptError` for one whose passage cannot be rendered, or whose answer is invalid.
+    """
+    turns: list[Turn] = []
     characters = 0
     for index, example in enumerate(prompt.shown):
         at = f"/shown/{index}"
-        contract = prompt.contract.with_terms({**prompt.terms, **example["terms"]})
-        turn = _checked(prompt, example, contract, f"{at}/terms", f"{at}/reads")
-        characters += len(turn.passage) + len(answer_text(turn.answer, prompt.contract))
+        try:
+            turns.append(_turn(prompt, example["terms"], example["reads"], looks_up=True))
+        except PromptError as error:
+            raise error.at("", at) from error
+        characters += _length(turns[-1], prompt.contract)
         if characters > MOST_CHARACTERS:
             problem = "this example and those before it are too long"
             expected = f"at most {MOST_CHARACTERS:,} characters"
             raise PromptError(problem, path=at, found=characters, expected=expected)
+    if not turns:
+        return NO_EXAMPLES
+    term = passage_term(prompt.shown[0]["terms"])
+    passages = NearestTexts(str(example["terms"].get(term, "")) for example in prompt.shown)
+    return Examples(term, turns, passages, len(turns))
 
 
-def check_pool(prompt: PromptDefinition, pool: Pool, *, looks_up: bool = False) -> None:
-    """Raise `PromptError` for texts of a pool that cannot be rendered, or whose objects are invalid.
+def pool_examples(
+    prompt: PromptDefinition, pool: Pool, clause: PoolClause, *, looks_up: bool = False
+) -> Examples:
+    """The texts of a pool, rendered.
 
-    With `looks_up`, values are looked up in their text, which takes seconds for large pools.
+    With `looks_up`, values are looked up in their text, which takes seconds for large pools. Raises
+    `PromptError` for texts that cannot be rendered, or whose objects are invalid.
     """
+    many = prompt.contract.many
+    turns: list[Turn] = []
     errors: list[ConfigError] = []
     for text in pool.texts:
-        terms = {**prompt.terms, **text.terms} if looks_up else None
-        contract = prompt.contract.with_terms(terms)
         try:
-            example = example_of(text, contract)
-            turn = _checked(
-                prompt, example, contract, "/terms", "/objects" if contract.many else "/objects/0"
-            )
-            if (found := len(turn.passage) + len(answer_text(turn.answer, contract))) > MOST_OF_A_TEXT:
+            if not many and len(text.objects) != 1:
+                found, expected = f"{len(text.objects)} objects", "one object, as the answer is one value"
+                raise PromptError("the text cannot be shown", path="/objects", found=found, expected=expected)
+            reads = text.objects if many else text.objects[0]
+            turn = _turn(prompt, text.terms, reads, looks_up=looks_up)
+            if (length := _length(turn, prompt.contract)) > MOST_OF_A_TEXT:
                 expected = f"at most {MOST_OF_A_TEXT:,} characters"
-                raise PromptError("the text is too long to be shown", found=found, expected=expected)
+                raise PromptError("the text is too long to be shown", found=length, expected=expected)
+            turns.append(replace(turn, id=text.id))
         except PromptError as error:
-            errors.append(error.moved(text.where, error.path))
+            path = error.path.replace("/reads", "/objects" if many else "/objects/0", 1)
+            errors.append(error.moved(text.where, path))
     raise_first(errors[:MAX_ERRORS])
+    return Examples(pool.term, turns, pool.index, clause.show, clause.by)
 
 
-def example_of(text: PoolText, contract: Contract) -> Mapping[str, Any]:
-    """A text of a pool as an example. Raises `PromptError` unless one value, where that is the answer."""
-    if contract.many:
-        return {"terms": text.terms, "reads": text.objects}
-    if len(text.objects) != 1:
-        found, expected = f"{len(text.objects)} objects", "one object, as the answer is one value"
-        raise PromptError("the text cannot be shown", path="/objects", found=found, expected=expected)
-    return {"terms": text.terms, "reads": text.objects[0]}
+def passage_term(terms: Mapping[str, Any]) -> str:
+    """The term in which a passage stands: `text`, or else the first one that is a text."""
+    named = [name for name, value in terms.items() if isinstance(value, str)]
+    return "text" if "text" in named else next(iter(named), "text")
 
 
-def _checked(
-    prompt: PromptDefinition, example: Mapping[str, Any], contract: Contract, of_terms: str, of_reads: str
-) -> Turn:
-    """The turn of an example, of which the paths of both parts are given. Raises `PromptError`."""
-    terms, reads = {**prompt.terms, **example["terms"]}, example["reads"]
+def _turn(prompt: PromptDefinition, own_terms: Mapping[str, Any], reads: Any, *, looks_up: bool) -> Turn:
+    """Render an example. Raises `PromptError`, with a path in `/terms` or `/reads`."""
+    terms = {**prompt.terms, **own_terms}
     if prompt.answer_format != "none" and TERM in terms:
-        raise PromptError(RESERVED, path=f"{of_terms}/{TERM}", found=TERM, expected="another name")
+        raise PromptError(RESERVED, path=f"/terms/{TERM}", found=TERM, expected="another name")
     if missing := sorted(prompt.template.needs.required.difference(terms, (TERM,))):
         found, expected = sorted(terms), ", ".join(missing)
-        raise PromptError("terms are missing", path=of_terms, found=found, expected=expected)
-    with _rejected_at(of_reads):
+        raise PromptError("terms are missing", path="/terms", found=found, expected=expected)
+    with _rejected_at("/reads"):
         check_terms({"reads": reads}, RenderMeter())  # it is plain JSON, of a limited depth
+    contract = prompt.contract.with_terms(terms if looks_up else None)
     for issue in _issues(reads, contract.metered()):
-        raise PromptError(f"the answer is rejected: {issue.message}", path=f"{of_reads}{issue.path}")
-    with _rejected_at(of_terms):
-        return prompt.turn(example)
+        raise PromptError(f"the answer is rejected: {issue.message}", path=f"/reads{issue.path}")
+    with _rejected_at("/terms"):
+        passage = prompt.passage(terms, SHARE)
+        if not passage.strip():  # servers reject empty messages
+            raise RenderError("the passage is empty")
+    return Turn(passage, _in_schema_order(reads, contract))
 
 
 @contextmanager
@@ -209,3 +242,30 @@ def _issues(reads: Any, contract: Contract) -> Iterator[Issue]:
         for index, value in enumerate(reads):
             for issue in contract.issues(value):
                 yield replace(issue, path=f"/{index}{issue.path}")
+
+
+def _length(turn: Turn, contract: Contract) -> int:
+    return len(turn.passage) + len(answer_text(turn.answer, contract))
+
+
+def _in_schema_order(value: Any, contract: Contract) -> Any:
+    """The value, or each object of a list, with its keys in the order of the schema: a quote comes first."""
+    if not isinstance(contract.schema, dict):
+        return value
+    references = References(contract.schema)
+    if contract.many:
+        return [_ordered(item, contract.schema, references) for item in value]
+    return _ordered(value, contract.schema, references)
+
+
+def _ordered(value: Any, schema: Any, references: References) -> Any:
+    """A value, of a limited depth, with the keys of its objects in the order of their schema."""
+    top = references.followed(schema) or {}
+    if isinstance(value, list):
+        return [_ordered(item, top.get("items"), references) for item in value]
+    if not isinstance(value, dict):
+        return value
+    declared = [part.get("properties", {}) for part in (*branches_of(top, references), top)]
+    properties = next((each for each in declared if value.keys() <= each.keys()), declared[-1])
+    keys = [*(key for key in properties if key in value), *(key for key in value if key not in properties)]
+    return {key: _ordered(value[key], properties.get(key), references) for key in keys}

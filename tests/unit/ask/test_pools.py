@@ -10,11 +10,13 @@ import pytest
 from tests.support import pools
 from trustgraph_prompt.ask import MemoryCache, ask
 from trustgraph_prompt.ask.messages import opening
-from trustgraph_prompt.ask.try_examples import try_pools
 from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
+from trustgraph_prompt.graph.ontology_config import make_ontology
 from trustgraph_prompt.llm import Call, Identity, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.prompts.pool import Pool
+from trustgraph_prompt.prompts.within_ontology import within
 from trustgraph_prompt.reader import Outcome
 
 PASSAGE = "Stalker is a film by Andrei Tarkovsky."
@@ -104,6 +106,43 @@ async def test_name_that_the_passage_has_in_part_does_not_count() -> None:
     assert outcome.rejected[0].issues[0].reason is Reason.ECHOED
 
 
+async def test_short_names_of_a_nearest_example_must_be_in_the_passage_too() -> None:
+    poem = {"film": "静夜思", "by": "李白"}
+    definition = films(pools.pool([("静夜思是李白的诗。", [poem])]))
+    question = definition.question({"text": "静夜思是唐诗。"})
+    outcome = await ask(definition, question, ScriptedProvider([ScriptedAnswer(json.dumps(poem))]))
+    assert [each.issues[0].reason for each in outcome.rejected] == [Reason.ECHOED]
+
+
+async def test_continuation_after_examples_in_one_text_speaks_of_the_last_passage() -> None:
+    calls: list[Call] = []
+
+    def answer(call: Call) -> ScriptedAnswer:
+        calls.append(call)
+        cut = '{"film": "Stalker", "by": "Andrei Tarkovsky"}\n{"film": '
+        return ScriptedAnswer("[]") if len(calls) > 1 else ScriptedAnswer(cut, finish_reason="length")
+
+    clause = {"pool": pools.pool().key.removeprefix("pool."), "as": "text"}
+    definition = films(examples=clause)
+    await ask(definition, definition.question({"text": PASSAGE}), ScriptedProvider(answer))
+    assert "Your answer about this last passage was cut off" in calls[1].messages[-1].text
+
+
+async def test_label_of_an_ontology_need_not_be_in_the_passage_for_an_object_to_be_no_echo() -> None:
+    director = {"rdfs:label": [{"value": "director"}], "rdfs:domain": "Film", "rdfs:range": "Person"}
+    document = {"classes": {"Film": {}, "Person": {}}, "objectProperties": {"P57": director}}
+    fact = {"subject": "Stalker", "relation": "director", "object": "Andrei Tarkovsky"}
+    schema = {"type": "object", "properties": {key: {"type": "string"} for key in fact}}
+    shown = pools.pool([("Stalker was directed by Andrei Tarkovsky.", [fact])])
+    given = films(shown, schema={**schema, "required": [*fact]}, system="{{ classes }}")
+    text = "Andrei Tarkovsky shot Stalker twice."
+    definition, terms = within(OntologyIndex(make_ontology("b", document, "b")), given, text)
+    question = definition.question({"text": text, **(terms or {})})
+    assert question.examples
+    outcome = await ask(definition, question, ScriptedProvider([ScriptedAnswer(json.dumps(fact))]))
+    assert [(each["subject"], each["relation"]) for each in outcome.value] == [("Stalker", "P57")]
+
+
 async def test_other_object_about_the_shared_end_is_no_echo() -> None:
     assert len((await asked(films(), '{"film": "Stalker", "by": "Andrei Tarkovsky"}')).value) == 1
 
@@ -132,16 +171,6 @@ async def test_cached_answer_is_kept_for_as_long_as_its_examples_stay_the_same()
     assert (len(calls), same.cached, same.examples) == (1, True, first.examples)
     other = await ask_with(("Nostalghia is a film by Andrei Tarkovsky, too.", []))
     assert (len(calls), other.cached) == (2, False)
-
-
-def test_values_of_a_pool_are_looked_up_in_their_own_texts() -> None:
-    made = pools.pool([*pools.FILMS, ("Alien again", [{"film": "Alien", "by": "Ridley Scott"}])])
-    prompts: PromptSet = pools.prompts(made, schema=FROM_TEXT)
-    assert not prompts.refused
-    [error] = try_pools(prompts, {made.key: made})
-    assert (error.where, error.path) == ("g:5", "/objects/0/by")
-    assert "is not in the passage" in str(error)
-    assert not try_pools(pools.prompts(made), {made.key: made})
 
 
 def test_shown_answer_is_a_list_of_items_where_the_server_is_held_to_one() -> None:

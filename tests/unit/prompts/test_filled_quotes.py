@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from tests.support.pools import gold_line
-from trustgraph_prompt.ask.try_examples import try_pools
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.prompts import PromptSet, files
-from trustgraph_prompt.prompts.filled_quotes import with_quotes
+from trustgraph_prompt.prompts.pool_files import with_quotes
 
 TEXT = (
     "Alien is a film of 1979 that was made in England by Ridley Scott, who was young.\n"
@@ -66,7 +65,6 @@ def test_pool_of_a_prompt_that_quotes_has_quotes_and_leaves_out_other_texts(tmp_
         '    examples: {from: "films.gold.jsonl"}\n    text: "{{ text }}"\n'
     )
     read = files.read(tmp_path)
-    assert try_pools(read.build(), read.pools) == []
     entries = dict(read.entries)
     [text] = json.loads(next(iter(entries.values())))["texts"]
     assert text["objects"] == [{"quote": "Ridley Scott made Alien.", "film": "Alien"}]

@@ -12,7 +12,7 @@ from tests.support.pools import FILMS, entries, pool, prompts
 from trustgraph_prompt.compute_thread import AT_ONCE
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, Question
-from trustgraph_prompt.prompts.pool import MAX_POOL, Pool, Pools
+from trustgraph_prompt.prompts.pool import MAX_POOL, Pool, PoolClause, Pools, PoolText
 
 
 def question(text: str, **more: Any) -> tuple[PromptDefinition, Question]:
@@ -99,6 +99,18 @@ def test_text_that_comes_twice_counts_once_if_its_objects_are_the_same() -> None
     assert pool([FILMS[0], FILMS[1], (f"  {FILMS[0][0]}\n", FILMS[0][1])]).key == pool(FILMS[:2]).key
 
 
+def test_entry_that_another_program_wrote_keeps_its_key() -> None:
+    text = json.dumps(json.loads(pool().text), indent=1).encode()
+    key = f"pool.{sha256(text).hexdigest()}"
+    assert Pool.parse(text, key).key == key
+
+
+def test_one_passage_may_be_asked_about_in_two_ways() -> None:
+    asked = [({"text": "A mill.", "about": about}, [{"name": about}]) for about in ("brick", "wood")]
+    texts = [PoolText("g:1", terms, objects) for terms, objects in asked]
+    assert len(Pool.of(texts, "text", "g").texts) == 2
+
+
 def test_text_with_two_answers_names_both_places() -> None:
     with pytest.raises(PromptError, match=r"^g:2 /objects: the same text has other objects .*g:1") as raised:
         pool([FILMS[0], (FILMS[0][0], [])])
@@ -111,11 +123,6 @@ def test_text_without_a_passage_is_refused(said: Any) -> None:
         PromptError, match=r"g:1 /terms: there is no passage to show .*expected `text`, a text"
     ):
         pool([(said, [])])
-
-
-def test_pool_is_limited_in_texts() -> None:
-    with pytest.raises(PromptError, match=r"the pool has too many texts .*at most 20,000"):
-        pool([(f"t{number}", []) for number in range(20_001)])
 
 
 def test_choice_takes_steps_for_each_character_of_the_passage_and_none_without_a_pool() -> None:
@@ -186,11 +193,12 @@ def test_entry_of_a_pool_that_is_not_valid_says_why(text: bytes, why: str) -> No
 def test_pools_beyond_the_limit_of_a_workspace_are_refused_and_the_first_ones_stay() -> None:
     first, second = pool(), pool(FILMS[:1])
     given = Pools({each.key: each.text for each in (first, second)}, most=len(first.text) + 1)
-    assert given.get(first.key, "template.a") is given.get(first.key, "template.b")
+    clauses = [PoolClause(each.key.removeprefix("pool.")) for each in (first, second)]
+    assert given.get(clauses[0], "template.a") is given.get(clauses[0], "template.b")
     with pytest.raises(
         PromptError, match=r"^template\.c /examples/pool: the pools of the workspace are too large"
     ):
-        given.get(second.key, "template.c")
+        given.get(clauses[1], "template.c")
 
 
 def test_entry_with_another_hash_than_its_key_is_refused() -> None:

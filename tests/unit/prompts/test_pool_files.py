@@ -60,6 +60,7 @@ def test_passage_is_the_first_term_that_is_a_text_where_none_is_called_text(tmp_
         ),
         (['{"terms": {}, "objects": []}'], r"jsonl:1 /terms: there is no passage"),
         ([gold_line("brick " * 4_000, [])], r"jsonl:1 /terms: .*the rendered text is longer than 20,000"),
+        ([gold_line("a", [json.loads("[" * 900 + "]" * 900)])], r"jsonl:1: cannot be shown: Recursion"),
         ([gold_line("brick " * 800_000, [])], r"films\.gold\.jsonl: the pool is too large"),
     ],
 )
@@ -69,6 +70,14 @@ def test_broken_pool_names_file_line_and_reason_and_the_prompt(
     with pytest.raises(ConfigError, match=why) as raised:
         files.load(prompt_file(tmp_path, *lines))
     assert any("films.prompt:7" in note for note in raised.value.__notes__)
+
+
+def test_values_of_a_pool_are_looked_up_in_their_own_texts(tmp_path: Path) -> None:
+    path = prompt_file(tmp_path, gold_line("Alien again", [{"film": "Alien", "by": "Ridley Scott"}]))
+    assert files.load(path)
+    path.write_text(path.read_text().replace("by: string", "by: string @from(text)"))
+    with pytest.raises(ConfigError, match=r'jsonl:1 /objects/0/by: .*"Ridley Scott" is not in the passage'):
+        files.load(path)
 
 
 def test_missing_pool_names_its_file_and_the_prompt(tmp_path: Path) -> None:

@@ -48,9 +48,15 @@ class TestQuestions:
             ELBE, prompt="<p>{{ text }}</p> {{ unit }}", terms={"unit": "km"}, system="Find rivers."
         )
         question = shown.question({"text": "The Rhine.", "unit": "miles"})
+        assert question.prompt == "<p>The Rhine.</p> miles"
+        assert question.examples[0].passage == "<p>The Elbe.</p> km"
+
+    def test_instructions_about_the_answer_come_once_before_the_examples(self) -> None:
+        shown = prompt(ELBE, system="Find rivers.")
         form = shown.contract.instructions()
-        assert question.prompt == f"<p>The Rhine.</p> miles\n\n{form}"
-        assert question.examples[0].passage == f"<p>The Elbe.</p> km\n\n{form}"
+        assert shown.question({"text": "The Rhine."}).system == f"Find rivers.\n\n{form}"
+        plain = prompt(system="Find rivers.").question({"text": "The Rhine."})
+        assert (plain.system, plain.prompt) == ("Find rivers.", f"The Rhine.\n\n{form}")
 
     def test_terms_of_the_system_message_are_those_of_the_request_alone(self) -> None:
         shown = prompt(ELBE, system="Find {{ kind }}. {{ answer_format }}")
@@ -83,23 +89,13 @@ class TestQuestions:
                 ["at", "name", "length", "b", "name", "length"],
             ),
             (
-                {
-                    "anyOf": [
-                        {"properties": {"type": {"const": "a"}, "x": {}, "y": {}}, "required": ["type"]},
-                        {"properties": {"type": {"const": "b"}, "y": {}, "x": {}}, "required": ["type"]},
-                    ]
-                },
-                {"x": 1, "y": 2, "type": "b"},
-                ["type", "y", "x"],
-            ),
-            (
                 {"anyOf": [{"properties": {"z": {}}, "required": ["z"]}, {"properties": {"y": {}, "x": {}}}]},
                 {"x": 1, "y": 2},
                 ["y", "x"],
             ),
             (True, {"x": 1, "y": 2}, ["x", "y"]),
         ],
-        ids=["object", "unknown key", "nested", "discriminated union", "union", "any"],
+        ids=["object", "unknown key", "nested", "union", "any"],
     )
     def test_keys_of_an_answer_are_in_the_order_of_the_schema(
         self, schema: Any, value: Any, keys: list[str]
@@ -263,11 +259,9 @@ class TestFiles:
                 '12:24 /reads/0/name: rivers: the Elbe: the answer is rejected: "Oder" is not',
             ),
             ("text: ", "txt: ", "11:16 /terms: rivers: the Elbe: terms are missing"),
-            ("        reads", "        truncated: true\n        reads", "expected no `truncated`"),
-            ("        reads", "        reason: empty\n        reads", "expected no `reason`"),
             ("show: true", "show: yes", "/show: it is of the wrong type"),
         ],
-        ids=["terms", "reads", "rejected", "other terms", "truncated", "reason", "show"],
+        ids=["terms", "reads", "rejected", "other terms", "show"],
     )
     def test_example_that_cannot_be_shown_is_named_with_its_place(
         self, tmp_path: Path, was: str, becomes: str, says: str

@@ -1,4 +1,4 @@
-"""The contract that an entry of a prompt gives its answer, and what the prompt must have for it."""
+"""Parts of a prompt as its entry has them: the contract, settings; and what the prompt must have for them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.server_schema import server_schema
-from trustgraph_prompt.errors import ContractError, PromptError
+from trustgraph_prompt.errors import ContractError, PromptError, RenderError
+from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
+from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
+
+CACHE_SECONDS = 3600.0
+"""How long answers are cached where a prompt says `cache: true`."""
 
 _CONTRACT_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
 
@@ -67,3 +72,38 @@ def check_native(contract: Contract, entry: Mapping[str, Any]) -> None:
             found=entry["native"],
             expected="no `versions`, and a schema of objects without a key `items`",
         )
+
+
+def check_texts(entry: Mapping[str, Any]) -> None:
+    """Raise `PromptError` for a prompt without text, and for terms that cannot be rendered."""
+    terms = entry.get("terms", {})
+    if not entry["prompt"].strip():
+        raise PromptError("the prompt has no text", path="/prompt", found=entry["prompt"])
+    try:
+        check_terms(terms, RenderMeter())
+    except RenderError as error:
+        raise PromptError(str(error), path="/terms") from error
+    if (term := answer_format.TERM) in terms and entry.get("answer-format") != "none":
+        path = f"/terms/{term}"
+        raise PromptError(answer_format.RESERVED, path=path, found=term, expected="another name")
+
+
+def check_attempts(entry: Mapping[str, Any]) -> None:
+    attempts = entry.get("attempts", 1)
+    if entry.get("repair-by-model") and attempts < 2:
+        problem = "`repair-by-model` needs a second attempt"
+        raise PromptError(problem, path="/attempts", found=attempts, expected="2 or more")
+
+
+def config_of(model: Mapping[str, Any]) -> RuntimeConfig:
+    """The settings of an entry's `model`: two keys have other names in `RuntimeConfig`."""
+    settings = {key.replace("-", "_"): value for key, value in model.items()}
+    if "stop" in settings:
+        settings["stop_sequences"] = tuple(settings.pop("stop"))
+    return RuntimeConfig(model=settings.pop("name", None), **settings)
+
+
+def cache_seconds(cache: bool | Mapping[str, float]) -> float | None:
+    if isinstance(cache, bool):
+        return CACHE_SECONDS if cache else None
+    return cache["seconds"]
