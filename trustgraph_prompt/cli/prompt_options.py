@@ -118,7 +118,7 @@ def ontology_terms(
 
     if ontology is None:
         return {}
-    if why := why_not_within(definition):
+    if why := why_not_within(definition, ontology.ontology):
         raise ConfigError(why, where="--ontology")
     if both := sorted(TERMS.intersection(terms)):
         raise ConfigError("is a term of --ontology, too: leave one of them out", where=f"{where} {both[0]}")

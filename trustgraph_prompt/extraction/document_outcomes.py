@@ -157,9 +157,9 @@ def _index(
     paths = [Path(file) for file in ([files] if isinstance(files, str | PathLike) else files)]
     if not paths:
         return None
-    if why := why_not_within(prompt):
-        raise ConfigError(why, where="ontology")
     ontology = ontology_files.load(paths)
+    if why := why_not_within(prompt, ontology):
+        raise ConfigError(why, where="ontology")
     for warning in ontology_files.shown_warnings(ontology):
         log.warning("%s", warning)
     return OntologyIndex(ontology)
