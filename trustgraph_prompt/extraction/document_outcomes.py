@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -160,9 +161,7 @@ def _index(
     ontology = ontology_files.load(paths)
     if why := why_not_within(prompt, ontology):
         raise ConfigError(why, where="ontology")
-    for warning in ontology_files.shown_warnings(ontology):
-        log.warning("%s", warning)
-    return OntologyIndex(ontology)
+    return ontology_files.index_of(ontology, partial(log.warning, "%s"))
 
 
 def _jobs(

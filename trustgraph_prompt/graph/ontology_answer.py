@@ -39,22 +39,19 @@ class Vocabulary:
 
     def __init__(self, ontology: Ontology) -> None:
         self.ontology = ontology
-        self.classes = TermNames(ontology.classes)
+        self.classes = TermNames(ontology.classes, forms=False)
         self.properties = {**ontology.datatype_properties, **ontology.object_properties}
         self.names = TermNames(self.properties, self._domain)
+        inverses = {
+            _plain(str(inverse)): id
+            for id, each in ontology.object_properties.items()
+            for inverse in listed(each.entry.get("owl:inverseOf"))
+        }
+        self.inverses = {name: id for name, id in inverses.items() if self.names.find(name) is None}
+        """The relations by the names of their inverses that are no terms themselves."""
 
     def _domain(self, property: Element) -> str:
         return " or ".join(self.classes.shown[id] for id in property.domain)
-
-    @cached_property
-    def inverses(self) -> Mapping[str, str]:
-        """The relations by the names of their inverses that are no terms themselves."""
-        names = {
-            _plain(str(inverse)): id
-            for id, each in self.ontology.object_properties.items()
-            for inverse in listed(each.entry.get("owl:inverseOf"))
-        }
-        return {name: id for name, id in names.items() if self.names.find(name) is None}
 
     def as_fact(self, value: Any) -> Any:
         """An object that was read, or a fact, as a model writes it: without classes, its relation by name."""
