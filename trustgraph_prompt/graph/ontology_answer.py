@@ -123,7 +123,7 @@ class Fact(NamedTuple):
             if not (derived := classes.of(name)).id:
                 message = f"the class of {excerpt(name, _LONGEST)!r} is unknown: {derived.why}"
                 yield Remark(index, "class", f"/{key}_type", message)
-        if not self.triple.fits_datatype:
+        if not self.triple.fits_datatype():
             yield Remark(index, "value", "/value", self.wrong_value)
 
     @property
@@ -213,7 +213,7 @@ class AnswerReading:
             name = getattr(fact.triple, end)
             if self._is_class_name(name, expected):
                 yield issue_at(key, f"{excerpt(name, _LONGEST)!r} is the name of a class, not of a thing")
-        if self.strict and not fact.triple.fits_datatype:
+        if self.strict and not fact.triple.fits_datatype():
             yield issue_at("object", fact.wrong_value)
 
     def _fact(self, value: Mapping[str, Any]) -> Fact | None:

@@ -36,7 +36,6 @@ class Triple(NamedTuple):
     object: str
     is_relation: bool
 
-    @property
     def fits_datatype(self) -> bool:
         """Whether a value is of the datatype of its attribute, as every entity is."""
         return self.is_relation or is_of(self.object, self.property.range)
@@ -77,9 +76,9 @@ class DerivedClasses:
     def __init__(self, ontology: Ontology, triples: Iterable[Triple]) -> None:
         self._ontology = ontology
         self._expected: dict[str, Counter[Expected]] = defaultdict(Counter)
-        for triple in sorted(triples, key=lambda each: not each.fits_datatype):
+        for triple in sorted(triples, key=lambda each: not each.fits_datatype()):
             for key, expected in triple.ends():
-                if expected and (triple.fits_datatype or key not in self._expected):
+                if expected and (triple.fits_datatype() or key not in self._expected):
                     self._expected[key][expected] += 1
         self._known: dict[tuple[str, Expected], Derived] = {}
 

@@ -67,7 +67,7 @@ def _consistent(ontology: Ontology, read: Sequence[Said]) -> Iterator[bool]:
     classes = DerivedClasses(ontology, triples)
     for triple in triples:
         names = [triple.subject, triple.object] if triple.is_relation else [triple.subject]
-        yield triple.fits_datatype and not any(classes.of(name).contradicts for name in names)
+        yield triple.fits_datatype() and not any(classes.of(name).contradicts for name in names)
 
 
 def _property(ontology: Ontology, said: Said) -> Element:

@@ -63,7 +63,7 @@ class TermNames:
             return Meant(id, "label")
         if len(ids := self.spelt(written)) == 1:
             return Meant(next(iter(ids)), "spelling")
-        if not ids and len(ids := self._of_form.get(_form(written), ())) == 1:
+        if not ids and len(ids := self._of_form.get(_form(written), set())) == 1:
             return Meant(next(iter(ids)), "form")
         return None
 
